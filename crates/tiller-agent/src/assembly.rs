@@ -1,0 +1,185 @@
+//! Folds what a provider streams into the model's message, and says step by step how it grew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::event::Update;
+use crate::message::{AssistantMessage, Block, StopReason, ToolCall, UnixMs, Usage};
+use crate::model::Model;
+use crate::partial_json::PartialJson;
+use crate::provider::{ProviderError, StreamEvent};
+
+/// A message in the making.
+pub(crate) struct Assembly {
+    model: Arc<Model>,
+    message: AssistantMessage,
+    /// Arguments still being spelled out, by block.
+    arguments: BTreeMap<usize, PartialJson>,
+}
+
+/// What one provider event meant.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Step {
+    Started,
+    Grew(Update),
+    Complete,
+}
+
+impl Assembly {
+    pub(crate) fn new(model: Arc<Model>, timestamp: UnixMs) -> Assembly {
+        let message = AssistantMessage {
+            content: Vec::new(),
+            api: model.api.clone(),
+            provider: model.provider.clone(),
+            model: model.id.clone(),
+            usage: Usage::default(),
+            stop_reason: StopReason::Pending,
+            timestamp,
+            response_id: None,
+            response_model: None,
+            raw_stop_reason: None,
+            error_message: None,
+        };
+        Assembly { model, message, arguments: BTreeMap::new() }
+    }
+
+    /// The message as it begins: empty.
+    pub(crate) fn skeleton(&self) -> AssistantMessage {
+        self.message.clone()
+    }
+
+    pub(crate) fn push(&mut self, event: StreamEvent) -> Result<Step, ProviderError> {
+        let update = match event {
+            StreamEvent::Start => return Ok(Step::Started),
+            StreamEvent::Done { reason, raw } => {
+                self.message.stop_reason = reason;
+                self.message.raw_stop_reason = raw;
+                return Ok(Step::Complete);
+            }
+            StreamEvent::ResponseId(id) => {
+                self.message.response_id = Some(id.clone());
+                Update::ResponseId(id)
+            }
+            StreamEvent::ResponseModel(model) => {
+                self.message.response_model = Some(model.clone());
+                Update::ResponseModel(model)
+            }
+            StreamEvent::Usage(mut usage) => {
+                usage.cost = self.model.price(&usage);
+                self.message.usage = usage.clone();
+                Update::Usage(usage)
+            }
+            StreamEvent::TextStart { index } => {
+                self.start(index, Block::text(""))?;
+                Update::TextStart { index }
+            }
+            StreamEvent::TextDelta { index, delta } => {
+                self.text(index)?.0.push_str(&delta);
+                Update::TextDelta { index, delta }
+            }
+            StreamEvent::TextEnd { index, signature } => {
+                let (text, slot) = self.text(index)?;
+                let content = text.clone();
+                slot.clone_from(&signature);
+                Update::TextEnd { index, content, signature }
+            }
+            StreamEvent::ThinkingStart { index } => {
+                let (thinking, thinking_signature) = (String::new(), None);
+                self.start(
+                    index,
+                    Block::Thinking { thinking, thinking_signature, redacted: false },
+                )?;
+                Update::ThinkingStart { index }
+            }
+            StreamEvent::ThinkingDelta { index, delta } => {
+                self.thinking(index)?.0.push_str(&delta);
+                Update::ThinkingDelta { index, delta }
+            }
+            StreamEvent::ThinkingEnd { index, signature, redacted } => {
+                let (thinking, slot, hidden) = self.thinking(index)?;
+                let content = thinking.clone();
+                slot.clone_from(&signature);
+                *hidden = redacted;
+                Update::ThinkingEnd { index, content, signature, redacted }
+            }
+            StreamEvent::CallStart { index, id, name } => {
+                let call = ToolCall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    arguments: Default::default(),
+                    thought_signature: None,
+                };
+                self.start(index, Block::ToolCall(call))?;
+                self.arguments.insert(index, PartialJson::default());
+                Update::CallStart { index, id, name }
+            }
+            StreamEvent::CallDelta { index, delta } => {
+                self.arguments.get_mut(&index).ok_or_else(|| out_of_place(index))?.push(&delta);
+                Update::CallDelta { index, delta }
+            }
+            StreamEvent::CallEnd { index, thought_signature } => {
+                let json = self.arguments.remove(&index).ok_or_else(|| out_of_place(index))?;
+                let call = self.call(index)?;
+                call.arguments = json.finish();
+                call.thought_signature = thought_signature;
+                Update::CallEnd { index, call: call.clone() }
+            }
+        };
+        Ok(Step::Grew(update))
+    }
+
+    /// The whole message.
+    pub(crate) fn complete(self) -> AssistantMessage {
+        self.message
+    }
+
+    /// The message as far as it came, with the reason it ends there.
+    pub(crate) fn cut(mut self, reason: StopReason, why: String) -> AssistantMessage {
+        for (index, json) in std::mem::take(&mut self.arguments) {
+            if let Ok(call) = self.call(index) {
+                call.arguments = json.finish();
+            }
+        }
+        self.message.stop_reason = reason;
+        self.message.error_message = Some(why);
+        self.message
+    }
+
+    fn start(&mut self, index: usize, block: Block) -> Result<(), ProviderError> {
+        if index != self.message.content.len() {
+            return Err(out_of_place(index));
+        }
+        self.message.content.push(block);
+        Ok(())
+    }
+
+    fn text(&mut self, index: usize) -> Result<(&mut String, &mut Option<String>), ProviderError> {
+        match self.message.content.get_mut(index) {
+            Some(Block::Text { text, text_signature }) => Ok((text, text_signature)),
+            _ => Err(out_of_place(index)),
+        }
+    }
+
+    fn thinking(
+        &mut self,
+        index: usize,
+    ) -> Result<(&mut String, &mut Option<String>, &mut bool), ProviderError> {
+        match self.message.content.get_mut(index) {
+            Some(Block::Thinking { thinking, thinking_signature, redacted }) => {
+                Ok((thinking, thinking_signature, redacted))
+            }
+            _ => Err(out_of_place(index)),
+        }
+    }
+
+    fn call(&mut self, index: usize) -> Result<&mut ToolCall, ProviderError> {
+        match self.message.content.get_mut(index) {
+            Some(Block::ToolCall(call)) => Ok(call),
+            _ => Err(out_of_place(index)),
+        }
+    }
+}
+
+fn out_of_place(index: usize) -> ProviderError {
+    ProviderError::retry(format!("the provider spoke of content block {index} out of place"))
+}

@@ -1,0 +1,207 @@
+//! The tool calls of one turn: prepared in order, run side by side, answered in order.
+//!
+//! Every call gets a result, whatever happens to it. A conversation with an unanswered call is
+//! one that no provider accepts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::arguments;
+use crate::event::Event;
+use crate::host::{CallOutcome, Host, Setup, Verdict};
+use crate::message::{Arguments, Block, Message, ToolCall, ToolResultMessage};
+use crate::tool::{Failure, Tool, ToolContext, ToolFuture, ToolOutput, ToolResult};
+
+/// How long a tool may take to notice that it was cancelled before it is left behind.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// One turn's calls and what they run with.
+pub(crate) struct Calls<'a, H> {
+    pub(crate) host: &'a H,
+    pub(crate) setup: &'a Setup,
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+/// A call whose arguments are in order.
+struct Prepared {
+    index: usize,
+    call: Arc<ToolCall>,
+    work: ToolFuture,
+    shown: watch::Receiver<Option<ToolOutput>>,
+}
+
+impl<H: Host> Calls<'_, H> {
+    /// Runs the calls and returns their results as messages, in the order of the calls.
+    pub(crate) async fn run(&self, calls: Vec<Arc<ToolCall>>) -> Vec<Arc<Message>> {
+        let mut outcomes: Vec<Option<CallOutcome>> = vec![None; calls.len()];
+        let stop = self.cancel.child_token();
+        let mut prepared = Vec::new();
+        for (index, call) in calls.iter().enumerate() {
+            self.host.emit(Event::ToolStart { call: call.clone() }).await;
+            match self.prepare(index, call, &stop).await {
+                Ok(ready) => prepared.push(ready),
+                Err(failure) => outcomes[index] = Some(self.end(call, refused(failure)).await),
+            }
+        }
+        self.run_together(prepared, &stop, &mut outcomes).await;
+        self.answer(calls, outcomes).await
+    }
+
+    /// Answers calls that are not run at all.
+    pub(crate) async fn decline(
+        &self,
+        calls: Vec<Arc<ToolCall>>,
+        why: impl Fn(&ToolCall) -> String,
+    ) -> Vec<Arc<Message>> {
+        let mut outcomes = Vec::with_capacity(calls.len());
+        for call in &calls {
+            self.host.emit(Event::ToolStart { call: call.clone() }).await;
+            outcomes.push(Some(self.end(call, refused(Failure::new(why(call)))).await));
+        }
+        self.answer(calls, outcomes).await
+    }
+
+    async fn prepare(
+        &self,
+        index: usize,
+        call: &Arc<ToolCall>,
+        stop: &CancellationToken,
+    ) -> Result<Prepared, Failure> {
+        let tool = self.setup.tools.get(&call.name);
+        let tool = tool.ok_or_else(|| Failure::new(format!("Tool {} not found", call.name)))?;
+        let arguments = checked(tool, call)?;
+        if let Verdict::Block { reason } = self.host.before_call(call).await {
+            return Err(Failure::new(reason));
+        }
+        if self.cancel.is_cancelled() {
+            return Err(Failure::aborted());
+        }
+        let (cx, shown) = ToolContext::new(
+            self.setup.cwd.clone(),
+            stop.clone(),
+            self.setup.model.sees_images(),
+            self.setup.env.clone(),
+        );
+        Ok(Prepared { index, call: call.clone(), work: tool.run(arguments, cx), shown })
+    }
+
+    async fn run_together(
+        &self,
+        prepared: Vec<Prepared>,
+        stop: &CancellationToken,
+        outcomes: &mut [Option<CallOutcome>],
+    ) {
+        let mut running: FuturesUnordered<_> =
+            prepared.into_iter().map(|ready| self.drive(ready, stop)).collect();
+        let mut skipping = false;
+        while let Some((index, call, result)) = running.next().await {
+            let outcome = match result {
+                // Steering waits: whatever is not done by now is dropped for it.
+                _ if skipping => refused(Failure::new("Skipped due to queued user message.")),
+                Ok(output) => CallOutcome { output, is_error: false },
+                Err(failure) => refused(failure),
+            };
+            let outcome = self.host.after_call(&call, outcome).await;
+            outcomes[index] = Some(self.end(&call, outcome).await);
+            if !skipping && !running.is_empty() && self.host.interrupted().await {
+                skipping = true;
+                stop.cancel();
+            }
+        }
+    }
+
+    /// One call from start to end, with what it shows on the way.
+    async fn drive(
+        &self,
+        ready: Prepared,
+        stop: &CancellationToken,
+    ) -> (usize, Arc<ToolCall>, ToolResult) {
+        let Prepared { index, call, work, mut shown } = ready;
+        // A task of its own: a tool that panics takes only itself down.
+        let mut task = tokio::spawn(work);
+        let overdue = async {
+            stop.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::pin!(overdue);
+        let result = loop {
+            tokio::select! {
+                biased;
+                Ok(()) = shown.changed() => self.show(&call, &mut shown).await,
+                done = &mut task => {
+                    // What it showed last may have come together with its end.
+                    if shown.has_changed().unwrap_or(false) {
+                        self.show(&call, &mut shown).await;
+                    }
+                    break done.unwrap_or_else(|_| Err(crashed(&call.name)));
+                }
+                () = &mut overdue => {
+                    task.abort();
+                    break Err(Failure::aborted());
+                }
+            }
+        };
+        (index, call, result)
+    }
+
+    async fn show(&self, call: &Arc<ToolCall>, shown: &mut watch::Receiver<Option<ToolOutput>>) {
+        let partial = shown.borrow_and_update().clone();
+        if let Some(partial) = partial {
+            self.host.emit(Event::ToolUpdate { call: call.clone(), partial }).await;
+        }
+    }
+
+    async fn end(&self, call: &Arc<ToolCall>, outcome: CallOutcome) -> CallOutcome {
+        let CallOutcome { output, is_error } = outcome.clone();
+        self.host.emit(Event::ToolEnd { call: call.clone(), result: output, is_error }).await;
+        outcome
+    }
+
+    async fn answer(
+        &self,
+        calls: Vec<Arc<ToolCall>>,
+        outcomes: Vec<Option<CallOutcome>>,
+    ) -> Vec<Arc<Message>> {
+        let mut results = Vec::with_capacity(calls.len());
+        for (call, outcome) in calls.into_iter().zip(outcomes) {
+            let outcome = outcome.unwrap_or_else(|| refused(Failure::aborted()));
+            let message = Arc::new(Message::ToolResult(ToolResultMessage {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                content: outcome.output.content,
+                details: outcome.output.details,
+                is_error: outcome.is_error,
+                timestamp: self.host.now(),
+            }));
+            let start = Event::MessageStart { message: message.clone(), ticket: None };
+            self.host.emit(start).await;
+            self.host.emit(Event::MessageEnd { message: message.clone() }).await;
+            results.push(message);
+        }
+        results
+    }
+}
+
+fn checked(tool: &Tool, call: &ToolCall) -> Result<Arguments, Failure> {
+    let mut arguments = call.arguments.clone();
+    if let Some(mend) = tool.mend {
+        mend(&mut arguments);
+    }
+    arguments::check(&call.name, &tool.spec.parameters, &arguments).map_err(Failure::new)
+}
+
+/// Clients expect `details` on a failed result even when there are none.
+fn refused(failure: Failure) -> CallOutcome {
+    let details = failure.details.unwrap_or_else(|| serde_json::json!({}));
+    let output = ToolOutput { content: vec![Block::text(failure.message)], details: Some(details) };
+    CallOutcome { output, is_error: true }
+}
+
+fn crashed(name: &str) -> Failure {
+    Failure::new(format!("the tool {name} crashed; this is a bug in the tool, not in your call"))
+}

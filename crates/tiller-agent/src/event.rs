@@ -1,0 +1,125 @@
+//! What happens, in the order it happens: the one stream of events that every wire level writes
+//! in its own way.
+//!
+//! Events come in pairs and nest:
+//!
+//! ```text
+//! agent_start
+//!   turn_start
+//!     message_start, message_end                      what the user said
+//!     message_start, message_update…, message_end     what the model says
+//!     tool_execution_start, _update…, _end            what it has done
+//!     message_start, message_end                      the results, in the order of the calls
+//!   turn_end
+//! agent_end
+//! agent_settled
+//! ```
+
+use std::sync::Arc;
+
+use crate::host::QueueTicket;
+use crate::message::{Message, ToolCall, Usage};
+use crate::model::ThinkingLevel;
+use crate::tool::ToolOutput;
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    AgentStart,
+    TurnStart,
+    /// A message enters the conversation. The model's own starts empty and is filled by updates.
+    MessageStart {
+        message: Arc<Message>,
+        /// Set when the message waited in a queue, so that the queue can let go of it.
+        ticket: Option<QueueTicket>,
+    },
+    /// The model's message grows.
+    MessageUpdate(Update),
+    /// The message is complete. Whatever was shown before, this is what counts.
+    MessageEnd {
+        message: Arc<Message>,
+    },
+    ToolStart {
+        call: Arc<ToolCall>,
+    },
+    /// A tool shows what it has so far; each update replaces the one before.
+    ToolUpdate {
+        call: Arc<ToolCall>,
+        partial: ToolOutput,
+    },
+    ToolEnd {
+        call: Arc<ToolCall>,
+        result: ToolOutput,
+        is_error: bool,
+    },
+    TurnEnd {
+        message: Arc<Message>,
+        results: Vec<Arc<Message>>,
+    },
+    /// The run is over. `messages` are those it added.
+    AgentEnd {
+        messages: Vec<Arc<Message>>,
+        will_retry: bool,
+    },
+    /// Nothing more will happen until somebody asks.
+    AgentSettled,
+    /// What is waiting to be said, as texts.
+    QueueUpdate {
+        steering: Vec<String>,
+        follow_up: Vec<String>,
+    },
+    SessionInfoChanged {
+        name: Option<String>,
+    },
+    ThinkingLevelChanged {
+        level: ThinkingLevel,
+    },
+}
+
+/// One step of a growing message. Only the step: snapshots are the wire's affair.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Update {
+    TextStart {
+        index: usize,
+    },
+    TextDelta {
+        index: usize,
+        delta: String,
+    },
+    TextEnd {
+        index: usize,
+        content: String,
+        signature: Option<String>,
+    },
+    ThinkingStart {
+        index: usize,
+    },
+    ThinkingDelta {
+        index: usize,
+        delta: String,
+    },
+    ThinkingEnd {
+        index: usize,
+        content: String,
+        signature: Option<String>,
+        redacted: bool,
+    },
+    CallStart {
+        index: usize,
+        id: String,
+        name: String,
+    },
+    CallDelta {
+        index: usize,
+        delta: String,
+    },
+    CallEnd {
+        index: usize,
+        call: ToolCall,
+    },
+    /// Not a step of its own on the wire; later snapshots show it.
+    Usage(Usage),
+    /// Likewise.
+    ResponseId(String),
+    /// Likewise.
+    ResponseModel(String),
+}

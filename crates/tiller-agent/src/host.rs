@@ -1,0 +1,102 @@
+//! Whoever runs the loop. The loop asks it what to do next and tells it what happened; where an
+//! extension will one day have a say, there is a question here.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::event::Event;
+use crate::message::{Message, ToolCall, UnixMs};
+use crate::model::{Model, ThinkingLevel};
+use crate::provider::{Provider, ProviderError};
+use crate::tool::{ToolOutput, ToolSet};
+
+pub trait Host: Send + Sync + 'static {
+    /// Something happened. Events are told in order, and the loop waits until each is taken.
+    fn emit(&self, event: Event) -> impl Future<Output = ()> + Send;
+
+    /// With what the next request is made. Asked before each one, so that a change of model or
+    /// tools in the middle of a run applies from the next request on.
+    fn setup(&self) -> impl Future<Output = Setup> + Send;
+
+    /// Messages to say now. An empty answer means there are none.
+    fn dequeue(&self, queue: Queue) -> impl Future<Output = Vec<Queued>> + Send;
+
+    /// Whether steering waits and the client wants the rest of this turn's tools dropped for it.
+    fn interrupted(&self) -> impl Future<Output = bool> + Send;
+
+    /// The last word on a call whose arguments are in order.
+    fn before_call(&self, call: &Arc<ToolCall>) -> impl Future<Output = Verdict> + Send;
+
+    /// The last word on what a call gave.
+    fn after_call(
+        &self,
+        call: &Arc<ToolCall>,
+        outcome: CallOutcome,
+    ) -> impl Future<Output = CallOutcome> + Send;
+
+    /// Whether another run will try again by itself after one that ended like this.
+    fn will_retry(&self, end: &End) -> impl Future<Output = bool> + Send;
+
+    /// The time to put on a message.
+    fn now(&self) -> UnixMs;
+}
+
+/// What one request is made with.
+#[derive(Clone)]
+pub struct Setup {
+    pub provider: Arc<dyn Provider>,
+    pub model: Arc<Model>,
+    pub thinking: ThinkingLevel,
+    pub system: Arc<str>,
+    pub tools: Arc<ToolSet>,
+    pub session_id: Arc<str>,
+    pub cwd: Arc<PathBuf>,
+    /// Told to the children that tools start.
+    pub env: Arc<[(String, String)]>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// The model had nothing more to do.
+    Complete,
+    Failed(ProviderError),
+    Aborted,
+}
+
+/// The two queues a message can wait in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// Said as soon as the tools of a turn are done.
+    Steering,
+    /// Said when the run would otherwise end.
+    FollowUp,
+}
+
+/// A message that waited, with the ticket by which its queue knows it.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    pub ticket: QueueTicket,
+    pub message: Arc<Message>,
+}
+
+/// Identity of a queued message: two equal texts are still two messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueTicket(pub u64);
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    Run,
+    /// Not run; the model is told why.
+    Block {
+        reason: String,
+    },
+}
+
+/// What a call gave, as it will be told to client and model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallOutcome {
+    pub output: ToolOutput,
+    pub is_error: bool,
+}

@@ -1,0 +1,18 @@
+//! The middle of the star: what a conversation is made of, and the loop that moves it forward.
+//!
+//! Nothing in this crate touches the world. The model is a [`provider::Provider`], a tool is a
+//! [`tool::Tool`], and whoever runs the loop is a [`host::Host`]: values in, events out. Files,
+//! sockets, clocks on the wall and the environment belong to the crates around it.
+
+pub mod message;
+pub mod model;
+pub mod event;
+pub mod tokens;
+pub mod provider;
+pub mod partial_json;
+mod assembly;
+pub mod tool;
+pub mod arguments;
+pub mod host;
+pub mod run;
+mod calls;

@@ -1,0 +1,333 @@
+//! What the parties said: the messages of a conversation, as they stand on the wire and on disk.
+//!
+//! These shapes are promises. Clients read them in events and other programs read them in session
+//! files, so a change here is a change of `docs/protocol.md` and `docs/session-format.md` too.
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// The arguments of a tool call, in the order the model wrote them.
+pub type Arguments = Map<String, Value>;
+
+/// Milliseconds since 1970, as every timestamp inside a message.
+pub type UnixMs = u64;
+
+/// One message of the conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "camelCase")]
+pub enum Message {
+    User(UserMessage),
+    Assistant(AssistantMessage),
+    ToolResult(ToolResultMessage),
+    /// A command the client ran itself, shown to the model with the next prompt.
+    BashExecution(BashExecution),
+    /// Put into the conversation by an extension or by tiller itself.
+    Custom(CustomMessage),
+    /// Stands for a branch of the tree that was left.
+    BranchSummary(BranchSummary),
+    /// Stands for everything a compaction removed.
+    CompactionSummary(CompactionSummary),
+}
+
+impl Message {
+    /// What a user typed, ready to be sent. Pictures may come without words.
+    pub fn user(text: impl Into<String>, images: Vec<Block>, timestamp: UnixMs) -> Message {
+        let text = text.into();
+        let words = (!text.is_empty()).then(|| Block::text(text));
+        let blocks = words.into_iter().chain(images).collect();
+        Message::User(UserMessage { content: Content::Blocks(blocks), timestamp })
+    }
+
+    pub fn as_assistant(&self) -> Option<&AssistantMessage> {
+        match self {
+            Message::Assistant(message) => Some(message),
+            _ => None,
+        }
+    }
+
+    pub fn timestamp(&self) -> UnixMs {
+        match self {
+            Message::User(m) => m.timestamp,
+            Message::Assistant(m) => m.timestamp,
+            Message::ToolResult(m) => m.timestamp,
+            Message::BashExecution(m) => m.timestamp,
+            Message::Custom(m) => m.timestamp,
+            Message::BranchSummary(m) => m.timestamp,
+            Message::CompactionSummary(m) => m.timestamp,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UserMessage {
+    pub content: Content,
+    pub timestamp: UnixMs,
+}
+
+/// Text alone, or blocks. We write blocks; old files hold plain strings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Content {
+    Text(String),
+    Blocks(Vec<Block>),
+}
+
+impl Content {
+    /// The text blocks, one after the other.
+    pub fn text(&self) -> String {
+        match self {
+            Content::Text(text) => text.clone(),
+            Content::Blocks(blocks) => text_of(blocks),
+        }
+    }
+}
+
+/// The text of all text blocks, concatenated without a separator.
+pub fn text_of(blocks: &[Block]) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// A piece of content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Block {
+    Text {
+        text: String,
+        /// Opaque to us; some providers want it back with the text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text_signature: Option<String>,
+    },
+    /// Base64 data.
+    Image {
+        data: String,
+        mime_type: String,
+    },
+    Thinking {
+        thinking: String,
+        /// Proof that the thinking is the model's own; returned to the same model only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thinking_signature: Option<String>,
+        /// The provider hid the text; only the signature carries meaning.
+        #[serde(default, skip_serializing_if = "is_false")]
+        redacted: bool,
+    },
+    ToolCall(ToolCall),
+}
+
+impl Block {
+    pub fn text(text: impl Into<String>) -> Block {
+        Block::Text { text: text.into(), text_signature: None }
+    }
+
+    pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Block {
+        Block::Image { data: data.into(), mime_type: mime_type.into() }
+    }
+}
+
+/// The model asks for a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    pub arguments: Arguments,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thought_signature: Option<String>,
+}
+
+/// What the model answered, complete or cut short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AssistantMessage {
+    pub content: Vec<Block>,
+    pub api: String,
+    pub provider: String,
+    pub model: String,
+    pub usage: Usage,
+    pub stop_reason: StopReason,
+    pub timestamp: UnixMs,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<String>,
+    /// The model the provider says it used, when it is not the one we asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_model: Option<String>,
+    /// The provider's own word for why it stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_stop_reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+}
+
+impl AssistantMessage {
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.content.iter().filter_map(|block| match block {
+            Block::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Ended by an error or an abort, so the model never sees it again.
+    pub fn failed(&self) -> bool {
+        matches!(self.stop_reason, StopReason::Error | StopReason::Aborted)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StopReason {
+    Stop,
+    /// The output limit was reached.
+    Length,
+    ToolUse,
+    Error,
+    Aborted,
+    /// Still streaming; only ever inside a snapshot, and only some wire levels write it.
+    Pending,
+    /// Written by newer versions of pi; read, never made.
+    Deferred,
+}
+
+/// Tokens and their price. `input` excludes cached tokens, `reasoning` is part of `output`,
+/// `cache_write_1h` part of `cache_write`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub total_tokens: u64,
+    pub cost: UsageCost,
+    #[serde(rename = "cacheWrite1h", skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
+}
+
+/// Dollars.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UsageCost {
+    #[serde(serialize_with = "plain_number")]
+    pub input: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub output: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub cache_read: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub cache_write: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub total: f64,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResultMessage {
+    pub tool_call_id: String,
+    pub tool_name: String,
+    pub content: Vec<Block>,
+    /// For the client and the session file; the model never sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+    pub is_error: bool,
+    pub timestamp: UnixMs,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BashExecution {
+    pub command: String,
+    pub output: String,
+    /// Absent when the command was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    pub cancelled: bool,
+    pub truncated: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_output_path: Option<String>,
+    pub timestamp: UnixMs,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub exclude_from_context: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomMessage {
+    pub custom_type: String,
+    pub content: Content,
+    pub display: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+    pub timestamp: UnixMs,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BranchSummary {
+    pub summary: String,
+    pub from_id: String,
+    pub timestamp: UnixMs,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionSummary {
+    pub summary: String,
+    pub tokens_before: u64,
+    pub timestamp: UnixMs,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Writes `3`, not `3.0`, for a whole number: JavaScript has one kind of number, and clients that
+/// compare text with what pi wrote would notice.
+pub fn plain_number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    const EXACT: f64 = (1u64 << 53) as f64;
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        serializer.serialize_i64(*value as i64)
+    } else {
+        serializer.serialize_f64(*value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_written_in_the_order_clients_know() {
+        let message = Message::Assistant(AssistantMessage {
+            content: vec![Block::text("hi")],
+            api: "a".into(),
+            provider: "p".into(),
+            model: "m".into(),
+            usage: Usage { input: 3, cache_write_1h: Some(0), ..Usage::default() },
+            stop_reason: StopReason::ToolUse,
+            timestamp: 7,
+            response_id: Some("r".into()),
+            response_model: None,
+            raw_stop_reason: None,
+            error_message: None,
+        });
+        let text = serde_json::to_string(&message).unwrap();
+        assert_eq!(
+            text,
+            r#"{"role":"assistant","content":[{"type":"text","text":"hi"}],"api":"a","provider":"p","model":"m","usage":{"input":3,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0},"cacheWrite1h":0},"stopReason":"toolUse","timestamp":7,"responseId":"r"}"#
+        );
+        assert_eq!(serde_json::from_str::<Message>(&text).unwrap(), message);
+    }
+
+    #[test]
+    fn plain_text_content_of_old_files_is_read() {
+        let message: Message =
+            serde_json::from_str(r#"{"role":"user","content":"hello","timestamp":1}"#).unwrap();
+        assert!(matches!(message, Message::User(user) if user.content.text() == "hello"));
+    }
+}

@@ -1,0 +1,190 @@
+//! Which model answers, and how hard it thinks.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::message::{Usage, UsageCost, plain_number};
+
+/// Everything we know about a model. Written on the wire as it is, but for the headers, which
+/// may hold secrets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Model {
+    pub id: String,
+    pub name: String,
+    /// The API it speaks, for example `anthropic-messages`.
+    pub api: String,
+    pub provider: String,
+    pub base_url: String,
+    pub reasoning: bool,
+    /// How a level is called at this model; `null` means it has no such level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking_level_map: Option<BTreeMap<ThinkingLevel, Option<String>>>,
+    pub input: Vec<Modality>,
+    pub cost: Price,
+    pub context_window: u64,
+    pub max_tokens: u64,
+    #[serde(skip)]
+    pub headers: BTreeMap<String, String>,
+    /// Switches for servers that only nearly speak their API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compat: Option<Value>,
+}
+
+impl Model {
+    pub fn sees_images(&self) -> bool {
+        self.input.contains(&Modality::Image)
+    }
+
+    /// The levels this model knows, from `off` upwards.
+    pub fn thinking_levels(&self) -> Vec<ThinkingLevel> {
+        if !self.reasoning {
+            return vec![ThinkingLevel::Off];
+        }
+        ThinkingLevel::ALL.into_iter().filter(|&level| self.has_level(level)).collect()
+    }
+
+    fn has_level(&self, level: ThinkingLevel) -> bool {
+        let mapped = self.thinking_level_map.as_ref().and_then(|map| map.get(&level));
+        match mapped {
+            Some(name) => name.is_some(),
+            // The highest level is an exception some models make, so it must be named.
+            None => level != ThinkingLevel::Xhigh,
+        }
+    }
+
+    /// The nearest level this model has: the next one up, else the next one down.
+    pub fn clamp(&self, wanted: ThinkingLevel) -> ThinkingLevel {
+        let levels = self.thinking_levels();
+        let above = levels.iter().find(|&&level| level >= wanted);
+        let below = levels.iter().rev().find(|&&level| level <= wanted);
+        above.or(below).copied().unwrap_or(ThinkingLevel::Off)
+    }
+
+    /// What these tokens cost here. An hour in the cache costs twice the input price.
+    pub fn price(&self, usage: &Usage) -> UsageCost {
+        let per_token = |rate: f64| rate / 1_000_000.0;
+        let long = usage.cache_write_1h.unwrap_or(0).min(usage.cache_write);
+        let short = usage.cache_write - long;
+        let input = per_token(self.cost.input) * usage.input as f64;
+        let output = per_token(self.cost.output) * usage.output as f64;
+        let cache_read = per_token(self.cost.cache_read) * usage.cache_read as f64;
+        let cache_write = per_token(self.cost.cache_write) * short as f64
+            + per_token(self.cost.input * 2.0) * long as f64;
+        let total = input + output + cache_read + cache_write;
+        UsageCost { input, output, cache_read, cache_write, total }
+    }
+}
+
+/// What a model can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Modality {
+    Text,
+    Image,
+}
+
+/// Dollars per million tokens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Price {
+    #[serde(serialize_with = "plain_number")]
+    pub input: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub output: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub cache_read: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub cache_write: f64,
+}
+
+/// How hard the model is asked to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ThinkingLevel {
+    Off,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    /// Newer clients also say `max`; it means the same here.
+    #[serde(alias = "max")]
+    Xhigh,
+}
+
+impl ThinkingLevel {
+    pub const ALL: [ThinkingLevel; 6] = [
+        ThinkingLevel::Off,
+        ThinkingLevel::Minimal,
+        ThinkingLevel::Low,
+        ThinkingLevel::Medium,
+        ThinkingLevel::High,
+        ThinkingLevel::Xhigh,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            ThinkingLevel::Off => "off",
+            ThinkingLevel::Minimal => "minimal",
+            ThinkingLevel::Low => "low",
+            ThinkingLevel::Medium => "medium",
+            ThinkingLevel::High => "high",
+            ThinkingLevel::Xhigh => "xhigh",
+        }
+    }
+
+    pub fn read(name: &str) -> Option<ThinkingLevel> {
+        let name = if name == "max" { "xhigh" } else { name };
+        ThinkingLevel::ALL.into_iter().find(|level| level.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(reasoning: bool, map: &[(ThinkingLevel, Option<&str>)]) -> Model {
+        let map: BTreeMap<_, _> =
+            map.iter().map(|(level, name)| (*level, name.map(String::from))).collect();
+        Model {
+            id: "m".into(),
+            name: "M".into(),
+            api: "test".into(),
+            provider: "p".into(),
+            base_url: String::new(),
+            reasoning,
+            thinking_level_map: (!map.is_empty()).then_some(map),
+            input: vec![Modality::Text],
+            cost: Price { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 },
+            context_window: 1000,
+            max_tokens: 100,
+            headers: BTreeMap::new(),
+            compat: None,
+        }
+    }
+
+    #[test]
+    fn levels_are_clamped_upwards_then_downwards() {
+        use ThinkingLevel::*;
+        assert_eq!(model(false, &[]).clamp(High), Off);
+        assert_eq!(model(true, &[]).clamp(Xhigh), High);
+        assert_eq!(model(true, &[(Xhigh, Some("x"))]).clamp(Xhigh), Xhigh);
+        assert_eq!(model(true, &[(Minimal, None), (Low, None)]).clamp(Minimal), Medium);
+    }
+
+    #[test]
+    fn an_hour_in_the_cache_costs_twice_the_input() {
+        let usage = Usage {
+            input: 100,
+            output: 10,
+            cache_write: 30,
+            cache_write_1h: Some(10),
+            ..Usage::default()
+        };
+        let cost = model(true, &[]).price(&usage);
+        assert_eq!(cost.input, 3.0 / 1e6 * 100.0);
+        assert_eq!(cost.cache_write, 3.75 / 1e6 * 20.0 + 6.0 / 1e6 * 10.0);
+    }
+}

@@ -1,0 +1,140 @@
+//! The seam to a model: one request out, a stream of small events back.
+//!
+//! A provider speaks its vendor's language on the far side and ours on this one. It never sees a
+//! client, a session or a tool; it gets messages and says what the model does with them.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::Stream;
+use serde_json::Value;
+
+use crate::message::{Message, StopReason, Usage};
+use crate::model::{Model, ThinkingLevel};
+
+/// Answers requests for one model.
+pub trait Provider: Send + Sync {
+    /// Starts one answer. Nothing happens until the stream is polled, and dropping it ends the
+    /// request: that is how an abort reaches the network.
+    fn stream(&self, request: Request) -> EventStream;
+}
+
+pub type EventStream = Pin<Box<dyn Stream<Item = Result<StreamEvent, ProviderError>> + Send>>;
+
+/// Everything a model is given for one answer.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub model: Arc<Model>,
+    pub system: Arc<str>,
+    pub messages: Vec<Arc<Message>>,
+    pub tools: Arc<[ToolSpec]>,
+    pub thinking: ThinkingLevel,
+    /// Names the conversation to the provider's cache.
+    pub session_id: Arc<str>,
+}
+
+/// A tool as the model sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub parameters: Value,
+}
+
+/// What a provider says while it answers. `index` is the block's place in the message; a block
+/// starts once, in order, and several may be open together.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StreamEvent {
+    /// The request was taken and the answer begins. Always first.
+    Start,
+    ResponseId(String),
+    /// The provider answers with another model than the one asked for.
+    ResponseModel(String),
+    TextStart {
+        index: usize,
+    },
+    TextDelta {
+        index: usize,
+        delta: String,
+    },
+    TextEnd {
+        index: usize,
+        signature: Option<String>,
+    },
+    ThinkingStart {
+        index: usize,
+    },
+    ThinkingDelta {
+        index: usize,
+        delta: String,
+    },
+    ThinkingEnd {
+        index: usize,
+        signature: Option<String>,
+        redacted: bool,
+    },
+    CallStart {
+        index: usize,
+        id: String,
+        name: String,
+    },
+    /// A piece of the arguments' JSON text.
+    CallDelta {
+        index: usize,
+        delta: String,
+    },
+    CallEnd {
+        index: usize,
+        thought_signature: Option<String>,
+    },
+    /// All tokens of this answer so far. The cost is filled in by the loop.
+    Usage(Usage),
+    /// The answer is complete. Always last; a stream that ends without it was cut off.
+    Done {
+        reason: StopReason,
+        raw: Option<String>,
+    },
+}
+
+/// Why there is no (whole) answer. The variant says what can be done about it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProviderError {
+    /// Likely to work later: overload, rate limits, a lost connection.
+    Retry { message: String, after: Option<Duration> },
+    /// The conversation no longer fits into the model's window.
+    Overflow { message: String },
+    /// The credentials are missing, wrong or exhausted.
+    Auth { message: String },
+    /// Asking again would give the same answer.
+    Fatal { message: String },
+}
+
+impl ProviderError {
+    pub fn retry(message: impl Into<String>) -> ProviderError {
+        ProviderError::Retry { message: message.into(), after: None }
+    }
+
+    pub fn fatal(message: impl Into<String>) -> ProviderError {
+        ProviderError::Fatal { message: message.into() }
+    }
+
+    pub fn message(&self) -> &str {
+        match self {
+            ProviderError::Retry { message, .. }
+            | ProviderError::Overflow { message }
+            | ProviderError::Auth { message }
+            | ProviderError::Fatal { message } => message,
+        }
+    }
+}
+
+impl fmt::Display for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for ProviderError {}

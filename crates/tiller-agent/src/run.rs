@@ -1,0 +1,212 @@
+//! A run: from something to say until there is nothing left to do.
+//!
+//! One turn is one answer of the model and the tools it calls. Turns follow each other while the
+//! model calls tools or messages wait in a queue. The loop keeps its own view of the conversation
+//! and tells the [`Host`] everything in order; it owns no state that outlives it.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::assembly::{Assembly, Step};
+use crate::calls::Calls;
+use crate::event::Event;
+use crate::host::{End, Host, Queue, Queued, Setup};
+use crate::message::{AssistantMessage, Message, StopReason, ToolCall};
+use crate::provider::{ProviderError, Request};
+use crate::tool::Failure;
+
+/// Runs until there is nothing left to do. `prompts` may be empty: then whatever waits in the
+/// queues is said, and if nothing does, the model goes on from where the conversation stands.
+pub async fn run<H: Host>(
+    host: &H,
+    history: Vec<Arc<Message>>,
+    prompts: Vec<Arc<Message>>,
+    cancel: CancellationToken,
+) -> End {
+    let mut run = Run { host, cancel, context: history, added: Vec::new() };
+    host.emit(Event::AgentStart).await;
+    let end = run.turns(prompts).await;
+    let will_retry = host.will_retry(&end).await;
+    host.emit(Event::AgentEnd { messages: run.added, will_retry }).await;
+    end
+}
+
+struct Run<'a, H> {
+    host: &'a H,
+    cancel: CancellationToken,
+    /// What the model is shown.
+    context: Vec<Arc<Message>>,
+    /// What this run added to it.
+    added: Vec<Arc<Message>>,
+}
+
+impl<H: Host> Run<'_, H> {
+    async fn turns(&mut self, prompts: Vec<Arc<Message>>) -> End {
+        let is_continuation = prompts.is_empty();
+        self.host.emit(Event::TurnStart).await;
+        for message in prompts {
+            self.say(message).await;
+        }
+        let mut waiting = self.host.dequeue(Queue::Steering).await;
+        if is_continuation && waiting.is_empty() {
+            waiting = self.host.dequeue(Queue::FollowUp).await;
+        }
+        loop {
+            if !self.cancel.is_cancelled() {
+                self.say_queued(waiting).await;
+            }
+            let (calls_tools, end) = self.turn().await;
+            if let Some(end) = end {
+                return end;
+            }
+            waiting = self.host.dequeue(Queue::Steering).await;
+            if waiting.is_empty() && !calls_tools {
+                waiting = self.host.dequeue(Queue::FollowUp).await;
+                if waiting.is_empty() {
+                    return End::Complete;
+                }
+            }
+            self.host.emit(Event::TurnStart).await;
+        }
+    }
+
+    /// One answer and its tools. An end means that there is no next turn.
+    async fn turn(&mut self) -> (bool, Option<End>) {
+        let setup = self.host.setup().await;
+        let (message, end) = self.answer(&setup).await;
+        let calls: Vec<_> = message.tool_calls().cloned().map(Arc::new).collect();
+        let stop_reason = message.stop_reason;
+        let message = Arc::new(Message::Assistant(message));
+        self.add(message.clone());
+        self.host.emit(Event::MessageEnd { message: message.clone() }).await;
+
+        let calls_tools = !calls.is_empty();
+        let results = self.call(&setup, stop_reason, calls).await;
+        for result in &results {
+            self.add(result.clone());
+        }
+        self.host.emit(Event::TurnEnd { message, results }).await;
+        let aborted = self.cancel.is_cancelled().then_some(End::Aborted);
+        (calls_tools, end.or(aborted))
+    }
+
+    /// Streams one answer. Whatever goes wrong, there is a message to show for it.
+    async fn answer(&self, setup: &Setup) -> (AssistantMessage, Option<End>) {
+        let mut assembly = Assembly::new(setup.model.clone(), self.host.now());
+        let mut started = false;
+        let failure = self.stream(setup, &mut assembly, &mut started).await.err();
+        let message = match &failure {
+            None => assembly.complete(),
+            Some(End::Failed(error)) => assembly.cut(StopReason::Error, error.to_string()),
+            Some(_) => assembly.cut(StopReason::Aborted, abort_text(started).to_owned()),
+        };
+        if !started {
+            // Nothing was heard from the model: the message begins and ends as it is.
+            self.emit_start(message.clone()).await;
+        }
+        (message, failure)
+    }
+
+    async fn stream(
+        &self,
+        setup: &Setup,
+        assembly: &mut Assembly,
+        started: &mut bool,
+    ) -> Result<(), End> {
+        let mut stream = setup.provider.stream(self.request(setup));
+        let cancelled = self.cancel.cancelled();
+        tokio::pin!(cancelled);
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = &mut cancelled => return Err(End::Aborted),
+                next = stream.next() => next,
+            };
+            let event = next.ok_or_else(|| ProviderError::retry(CUT_SHORT)).flatten();
+            match event.and_then(|event| assembly.push(event)).map_err(End::Failed)? {
+                Step::Started => {
+                    *started = true;
+                    self.emit_start(assembly.skeleton()).await;
+                }
+                Step::Grew(update) => self.host.emit(Event::MessageUpdate(update)).await,
+                Step::Complete => return Ok(()),
+            }
+        }
+    }
+
+    fn request(&self, setup: &Setup) -> Request {
+        Request {
+            model: setup.model.clone(),
+            system: setup.system.clone(),
+            messages: self.context.clone(),
+            tools: setup.tools.specs(),
+            thinking: setup.thinking,
+            session_id: setup.session_id.clone(),
+        }
+    }
+
+    async fn call(
+        &self,
+        setup: &Setup,
+        stop_reason: StopReason,
+        calls: Vec<Arc<ToolCall>>,
+    ) -> Vec<Arc<Message>> {
+        let batch = Calls { host: self.host, setup, cancel: &self.cancel };
+        match stop_reason {
+            StopReason::Length => batch.decline(calls, cut_off).await,
+            // Calls of a message that did not end well are answered too: one without a result
+            // would make the conversation unusable for good.
+            StopReason::Aborted => batch.decline(calls, |_| Failure::aborted().message).await,
+            StopReason::Error => batch.decline(calls, not_whole).await,
+            _ => batch.run(calls).await,
+        }
+    }
+
+    async fn say(&mut self, message: Arc<Message>) {
+        self.add(message.clone());
+        self.host.emit(Event::MessageStart { message: message.clone(), ticket: None }).await;
+        self.host.emit(Event::MessageEnd { message }).await;
+    }
+
+    async fn say_queued(&mut self, queued: Vec<Queued>) {
+        for Queued { ticket, message } in queued {
+            self.add(message.clone());
+            let start = Event::MessageStart { message: message.clone(), ticket: Some(ticket) };
+            self.host.emit(start).await;
+            self.host.emit(Event::MessageEnd { message }).await;
+        }
+    }
+
+    async fn emit_start(&self, message: AssistantMessage) {
+        let message = Arc::new(Message::Assistant(message));
+        self.host.emit(Event::MessageStart { message, ticket: None }).await;
+    }
+
+    fn add(&mut self, message: Arc<Message>) {
+        self.context.push(message.clone());
+        self.added.push(message);
+    }
+}
+
+const CUT_SHORT: &str = "Stream ended before the answer was complete";
+
+fn abort_text(started: bool) -> &'static str {
+    if started { "This operation was aborted" } else { "Request was aborted." }
+}
+
+fn not_whole(call: &ToolCall) -> String {
+    format!(
+        "Tool call \"{}\" was not executed: the response failed before it was complete.",
+        call.name
+    )
+}
+
+fn cut_off(call: &ToolCall) -> String {
+    format!(
+        "Tool call \"{}\" was not executed: the response hit the output token limit, so its \
+         arguments may be truncated. Re-issue the tool call with complete arguments.",
+        call.name
+    )
+}

@@ -1,0 +1,175 @@
+//! What the model can have done. A tool is a value: a name, a description, a schema, a function.
+//! Built-in, host and extension tools are all of this one type.
+
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::message::{Arguments, Block};
+use crate::provider::ToolSpec;
+
+#[derive(Clone)]
+pub struct Tool {
+    pub spec: ToolSpec,
+    /// One line about it for the system prompt; a tool without one is not mentioned there.
+    pub snippet: Option<String>,
+    /// Advice for the system prompt that applies while the tool is active.
+    pub rules: Vec<String>,
+    /// Mends arguments that models are known to get wrong, before they are checked.
+    pub mend: Option<fn(&mut Arguments)>,
+    run: Arc<RunTool>,
+}
+
+type RunTool = dyn Fn(Arguments, ToolContext) -> ToolFuture + Send + Sync;
+pub type ToolFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
+pub type ToolResult = Result<ToolOutput, Failure>;
+
+impl Tool {
+    /// `run` gets arguments that satisfy the schema.
+    pub fn new<F, Fut>(spec: ToolSpec, run: F) -> Tool
+    where
+        F: Fn(Arguments, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ToolResult> + Send + 'static,
+    {
+        let run: Arc<RunTool> = Arc::new(move |arguments, cx| Box::pin(run(arguments, cx)));
+        Tool { spec, snippet: None, rules: Vec::new(), mend: None, run }
+    }
+
+    pub fn snippet(mut self, snippet: impl Into<String>) -> Tool {
+        self.snippet = Some(snippet.into());
+        self
+    }
+
+    pub fn rule(mut self, rule: impl Into<String>) -> Tool {
+        self.rules.push(rule.into());
+        self
+    }
+
+    pub fn mend(mut self, mend: fn(&mut Arguments)) -> Tool {
+        self.mend = Some(mend);
+        self
+    }
+
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    pub fn run(&self, arguments: Arguments, cx: ToolContext) -> ToolFuture {
+        (self.run)(arguments, cx)
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("name", &self.spec.name).finish_non_exhaustive()
+    }
+}
+
+/// What a tool answers, and what it shows while it works.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolOutput {
+    pub content: Vec<Block>,
+    /// For the client and the session file; the model never sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
+impl ToolOutput {
+    pub fn text(text: impl Into<String>) -> ToolOutput {
+        ToolOutput { content: vec![Block::text(text)], details: None }
+    }
+
+    pub fn details(mut self, details: Value) -> ToolOutput {
+        self.details = Some(details);
+        self
+    }
+}
+
+/// A tool that failed, in words the model can act on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub message: String,
+    /// What the client may want to know beside the words.
+    pub details: Option<Value>,
+}
+
+impl Failure {
+    pub fn new(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), details: None }
+    }
+
+    /// The run was aborted while the tool was at work, or before it began.
+    pub fn aborted() -> Failure {
+        Failure::new("Operation aborted")
+    }
+
+    pub fn details(mut self, details: Value) -> Failure {
+        self.details = Some(details);
+        self
+    }
+}
+
+/// Where a call happens and how it is told to stop.
+#[derive(Clone, Debug)]
+pub struct ToolContext {
+    /// Relative paths start here.
+    pub cwd: Arc<PathBuf>,
+    /// Fires when the result is no longer wanted. A tool that ignores it is abandoned.
+    pub cancel: CancellationToken,
+    /// Whether the model that asked can look at pictures.
+    pub sees_images: bool,
+    /// Told to the children a tool starts.
+    pub env: Arc<[(String, String)]>,
+    pub(crate) progress: watch::Sender<Option<ToolOutput>>,
+}
+
+impl ToolContext {
+    pub fn new(
+        cwd: Arc<PathBuf>,
+        cancel: CancellationToken,
+        sees_images: bool,
+        env: Arc<[(String, String)]>,
+    ) -> (ToolContext, watch::Receiver<Option<ToolOutput>>) {
+        let (progress, shown) = watch::channel(None);
+        (ToolContext { cwd, cancel, sees_images, env, progress }, shown)
+    }
+
+    /// Shows what there is so far. Each call replaces the one before; a slow reader sees only the
+    /// latest, so a tool may call this as often as it likes.
+    pub fn show(&self, partial: ToolOutput) {
+        self.progress.send_replace(Some(partial));
+    }
+}
+
+/// The tools of one request, and their specifications in the same order.
+#[derive(Clone, Debug, Default)]
+pub struct ToolSet {
+    tools: Vec<Tool>,
+    specs: Arc<[ToolSpec]>,
+}
+
+impl ToolSet {
+    pub fn new(tools: Vec<Tool>) -> ToolSet {
+        let specs = tools.iter().map(|tool| tool.spec.clone()).collect();
+        ToolSet { tools, specs }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.spec.name == name)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Tool> {
+        self.tools.iter()
+    }
+
+    pub fn specs(&self) -> Arc<[ToolSpec]> {
+        self.specs.clone()
+    }
+}
