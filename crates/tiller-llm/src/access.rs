@@ -1,0 +1,142 @@
+//! What it takes to reach a model: who we are to its server, and what the user wants done on the
+//! way. Whoever calls us has looked all of it up; this crate reads no settings and no key files.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use tiller_agent::model::ThinkingLevel;
+
+#[derive(Clone, Debug)]
+pub struct Access {
+    pub key: Option<Secret>,
+    /// Sent with every request. They win over the model's own headers and over ours.
+    pub headers: BTreeMap<String, Secret>,
+    /// How long a server may stay silent. `None` waits for ever.
+    pub idle_timeout: Option<Duration>,
+    pub thinking_budgets: ThinkingBudgets,
+    pub cache_retention: CacheRetention,
+    /// The user wants no picture to leave the machine.
+    pub block_images: bool,
+}
+
+impl Access {
+    pub fn with_key(key: impl Into<String>) -> Access {
+        Access { key: Some(Secret::new(key)), ..Access::default() }
+    }
+
+    /// Takes our secrets out of a text that came from outside: some servers repeat the key they
+    /// refuse, and error texts end up in session files.
+    pub(crate) fn scrub(&self, mut text: String) -> String {
+        for secret in self.key.iter().chain(self.headers.values()) {
+            // A header such as `1` or `beta` is no secret, and taking it out would garble the text.
+            if secret.0.len() >= 8 && text.contains(&*secret.0) {
+                text = text.replace(&*secret.0, REDACTED);
+            }
+        }
+        text
+    }
+}
+
+impl Default for Access {
+    fn default() -> Access {
+        Access {
+            key: None,
+            headers: BTreeMap::new(),
+            idle_timeout: Some(Duration::from_secs(300)),
+            thinking_budgets: ThinkingBudgets::default(),
+            cache_retention: CacheRetention::Short,
+            block_images: false,
+        }
+    }
+}
+
+/// A key or token. It can be sent, and nothing else: it has no serialization, and printing it
+/// shows that there is one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Box<str>);
+
+const REDACTED: &str = "[redacted]";
+
+impl Secret {
+    pub fn new(value: impl Into<String>) -> Secret {
+        Secret(value.into().into_boxed_str())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+/// How many tokens a model may think, for the APIs that count them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThinkingBudgets {
+    pub minimal: u64,
+    pub low: u64,
+    pub medium: u64,
+    pub high: u64,
+}
+
+impl ThinkingBudgets {
+    pub(crate) fn of(&self, level: ThinkingLevel) -> u64 {
+        match level {
+            ThinkingLevel::Off => 0,
+            ThinkingLevel::Minimal => self.minimal,
+            ThinkingLevel::Low => self.low,
+            ThinkingLevel::Medium => self.medium,
+            ThinkingLevel::High | ThinkingLevel::Xhigh => self.high,
+        }
+    }
+}
+
+impl Default for ThinkingBudgets {
+    fn default() -> ThinkingBudgets {
+        ThinkingBudgets { minimal: 1024, low: 2048, medium: 8192, high: 16384 }
+    }
+}
+
+/// How long the provider is asked to remember a conversation's beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheRetention {
+    /// Minutes, and the cheaper price.
+    #[default]
+    Short,
+    /// An hour, where the server knows how.
+    Long,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "sk-ant-api03-very-secret";
+
+    #[test]
+    fn printing_an_access_shows_no_secret() {
+        let mut access = Access::with_key(KEY);
+        access.headers.insert("x-token".into(), Secret::new("hush-hush-hush"));
+        let printed = format!("{access:?} {access:#?} {}", Secret::new(KEY));
+        assert!(!printed.contains("very-secret") && !printed.contains("hush"), "{printed}");
+        assert!(printed.contains(REDACTED));
+    }
+
+    #[test]
+    fn a_key_that_a_server_repeats_is_taken_out() {
+        let mut access = Access::with_key(KEY);
+        access.headers.insert("x-version".into(), Secret::new("1"));
+        let text = format!("401 invalid key {KEY}, see RFC 1");
+        assert_eq!(access.scrub(text), "401 invalid key [redacted], see RFC 1");
+    }
+}

@@ -1,0 +1,407 @@
+//! Anthropic's Messages API: how its stream is read. What is sent is in [`request`].
+
+mod request;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tiller_agent::message::{StopReason, Usage};
+use tiller_agent::provider::{ProviderError, Request, StreamEvent};
+
+use crate::access::Access;
+use crate::errors::Failure;
+use crate::stream::{Api, Decode, Post};
+use crate::{json, sse};
+
+pub(crate) struct Messages;
+
+impl Api for Messages {
+    type Decoder = Decoder;
+
+    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+        request::post(request, access)
+    }
+
+    fn decoder(request: &Request) -> Decoder {
+        Decoder::new(&request.model.id)
+    }
+
+    fn error_text(status: u16, body: &str) -> String {
+        format!("{status} {body}")
+    }
+}
+
+/// Folds their events into ours.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    /// The model we asked for.
+    model: String,
+    /// Blocks that have begun and not ended; hardly ever more than one.
+    open: Vec<OpenBlock>,
+    /// How many blocks our side has been told of. Theirs may have more, of kinds we do not know.
+    blocks: usize,
+    calls: bool,
+    usage: Usage,
+    stop_reason: Option<String>,
+    done: bool,
+}
+
+#[derive(Debug)]
+struct OpenBlock {
+    theirs: usize,
+    ours: usize,
+    so_far: SoFar,
+}
+
+/// What must be remembered of a block until it ends.
+#[derive(Debug)]
+enum SoFar {
+    Text,
+    Thinking {
+        signature: String,
+        redacted: bool,
+    },
+    /// `input` is what came with the start; it counts only if nothing follows.
+    Call {
+        input: Map<String, Value>,
+        spelled_out: bool,
+    },
+}
+
+impl Decoder {
+    fn new(model: &str) -> Decoder {
+        Decoder {
+            model: model.to_owned(),
+            open: Vec::new(),
+            blocks: 0,
+            calls: false,
+            usage: Usage::default(),
+            stop_reason: None,
+            done: false,
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn push(
+        &mut self,
+        event: sse::Event<'_>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        if self.done {
+            return Ok(());
+        }
+        let native = Native::read(event)?;
+        match native.kind {
+            Kind::MessageStart => self.start(native.message.unwrap_or_default(), out),
+            Kind::ContentBlockStart => {
+                self.start_block(native.index, native.content_block.unwrap_or_default(), out);
+            }
+            Kind::ContentBlockDelta => {
+                self.grow_block(native.index, native.delta.unwrap_or_default(), out);
+            }
+            Kind::ContentBlockStop => self.end_block(native.index, out),
+            Kind::MessageDelta => {
+                let reason = native.delta.and_then(|delta| delta.stop_reason);
+                self.stop_reason = reason.or(self.stop_reason.take());
+                self.count(native.usage.unwrap_or_default(), out);
+            }
+            Kind::MessageStop => return self.stop(out),
+            Kind::Error => {
+                let failure = Failure { body: event.data, ..Failure::default() };
+                return Err(failure.classify(event.data.to_owned()));
+            }
+            // `ping`, and whatever they add next: their docs ask clients to bear with it.
+            Kind::Unknown => (),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        Err(ProviderError::retry("Anthropic stream ended before message_stop"))
+    }
+}
+
+impl Decoder {
+    fn start(&mut self, message: NativeMessage, out: &mut Vec<StreamEvent>) {
+        out.extend(message.id.map(StreamEvent::ResponseId));
+        let other = message.model.filter(|model| *model != self.model);
+        out.extend(other.map(StreamEvent::ResponseModel));
+        self.usage.cache_write_1h = Some(0);
+        self.count(message.usage.unwrap_or_default(), out);
+    }
+
+    fn start_block(&mut self, theirs: usize, block: NativeBlock, out: &mut Vec<StreamEvent>) {
+        let index = self.blocks;
+        let so_far = match block {
+            NativeBlock::Text { text } => {
+                out.push(StreamEvent::TextStart { index });
+                push_unless_empty(text, out, |delta| StreamEvent::TextDelta { index, delta });
+                SoFar::Text
+            }
+            NativeBlock::Thinking { thinking, signature } => {
+                out.push(StreamEvent::ThinkingStart { index });
+                push_unless_empty(thinking, out, |delta| StreamEvent::ThinkingDelta {
+                    index,
+                    delta,
+                });
+                SoFar::Thinking { signature, redacted: false }
+            }
+            NativeBlock::RedactedThinking { data } => {
+                out.push(StreamEvent::ThinkingStart { index });
+                SoFar::Thinking { signature: data, redacted: true }
+            }
+            NativeBlock::ToolUse { id, name, input } => {
+                out.push(StreamEvent::CallStart { index, id, name });
+                self.calls = true;
+                SoFar::Call { input, spelled_out: false }
+            }
+            NativeBlock::Unknown => return,
+        };
+        self.blocks += 1;
+        self.open.push(OpenBlock { theirs, ours: index, so_far });
+    }
+
+    fn grow_block(&mut self, theirs: usize, delta: Delta, out: &mut Vec<StreamEvent>) {
+        let Some(block) = self.open.iter_mut().find(|block| block.theirs == theirs) else {
+            return;
+        };
+        let index = block.ours;
+        // A delta that does not fit its block, or of a kind we do not know, changes nothing.
+        match &mut block.so_far {
+            SoFar::Text => {
+                let event = |delta| StreamEvent::TextDelta { index, delta };
+                push_unless_empty(delta.text.unwrap_or_default(), out, event);
+            }
+            SoFar::Thinking { signature, .. } => {
+                signature.push_str(&delta.signature.unwrap_or_default());
+                let event = |delta| StreamEvent::ThinkingDelta { index, delta };
+                push_unless_empty(delta.thinking.unwrap_or_default(), out, event);
+            }
+            SoFar::Call { spelled_out, .. } => {
+                let json = delta.partial_json.unwrap_or_default();
+                *spelled_out |= !json.is_empty();
+                push_unless_empty(json, out, |delta| StreamEvent::CallDelta { index, delta });
+            }
+        }
+    }
+
+    fn end_block(&mut self, theirs: usize, out: &mut Vec<StreamEvent>) {
+        let Some(at) = self.open.iter().position(|block| block.theirs == theirs) else {
+            return;
+        };
+        out_end(self.open.remove(at), out);
+    }
+
+    /// Takes over the numbers that are there; each message tells only what has changed.
+    fn count(&mut self, told: NativeUsage, out: &mut Vec<StreamEvent>) {
+        let usage = &mut self.usage;
+        usage.input = told.input_tokens.unwrap_or(usage.input);
+        usage.output = told.output_tokens.unwrap_or(usage.output);
+        usage.cache_read = told.cache_read_input_tokens.unwrap_or(usage.cache_read);
+        usage.cache_write = told.cache_creation_input_tokens.unwrap_or(usage.cache_write);
+        if let Some(long) = told.cache_creation.and_then(|told| told.ephemeral_1h_input_tokens) {
+            usage.cache_write_1h = Some(long);
+        }
+        let thought = told.output_tokens_details.and_then(|told| told.thinking_tokens);
+        usage.reasoning = thought.or(usage.reasoning);
+        usage.total_tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+        out.push(StreamEvent::Usage(usage.clone()));
+    }
+
+    fn stop(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        self.done = true;
+        for block in self.open.drain(..) {
+            out_end(block, out);
+        }
+        let raw = self.stop_reason.take();
+        let reason = match raw.as_deref() {
+            Some("end_turn" | "pause_turn" | "stop_sequence") => StopReason::Stop,
+            Some("max_tokens") => StopReason::Length,
+            Some("tool_use") => StopReason::ToolUse,
+            Some("refusal" | "sensitive") => {
+                return Err(ProviderError::fatal("The model refused to complete the request"));
+            }
+            Some(reason @ "model_context_window_exceeded") => {
+                let message = format!("the answer filled the model's window ({reason})");
+                return Err(ProviderError::Overflow { message });
+            }
+            Some(other) => {
+                return Err(ProviderError::fatal(format!("Unhandled stop reason: {other}")));
+            }
+            None if self.calls => StopReason::ToolUse,
+            None => StopReason::Stop,
+        };
+        out.push(StreamEvent::Done { reason, raw });
+        Ok(())
+    }
+}
+
+fn out_end(block: OpenBlock, out: &mut Vec<StreamEvent>) {
+    let index = block.ours;
+    match block.so_far {
+        SoFar::Text => out.push(StreamEvent::TextEnd { index, signature: None }),
+        SoFar::Thinking { signature, redacted } => {
+            let signature = (!signature.is_empty()).then_some(signature);
+            out.push(StreamEvent::ThinkingEnd { index, signature, redacted });
+        }
+        SoFar::Call { input, spelled_out } => {
+            if !spelled_out && !input.is_empty() {
+                let delta = Value::Object(input).to_string();
+                out.push(StreamEvent::CallDelta { index, delta });
+            }
+            out.push(StreamEvent::CallEnd { index, thought_signature: None });
+        }
+    }
+}
+
+fn push_unless_empty(
+    text: String,
+    out: &mut Vec<StreamEvent>,
+    event: impl FnOnce(String) -> StreamEvent,
+) {
+    if !text.is_empty() {
+        out.push(event(text));
+    }
+}
+
+/// Their events, in their words. All kinds in one: an enum that chooses by `type` would have to
+/// read every event twice, and an answer has tens of thousands.
+#[derive(Debug, Deserialize)]
+struct Native {
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(default)]
+    index: usize,
+    message: Option<NativeMessage>,
+    content_block: Option<NativeBlock>,
+    delta: Option<Delta>,
+    usage: Option<NativeUsage>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    MessageStart,
+    ContentBlockStart,
+    ContentBlockDelta,
+    ContentBlockStop,
+    MessageDelta,
+    MessageStop,
+    /// Told as it came; `errors` reads it.
+    Error,
+    #[serde(other)]
+    Unknown,
+}
+
+/// Of a block or of the message.
+#[derive(Debug, Default, Deserialize)]
+struct Delta {
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    partial_json: Option<String>,
+    stop_reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct NativeMessage {
+    id: Option<String>,
+    model: Option<String>,
+    usage: Option<NativeUsage>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum NativeBlock {
+    Text {
+        #[serde(default)]
+        text: String,
+    },
+    Thinking {
+        #[serde(default)]
+        thinking: String,
+        #[serde(default)]
+        signature: String,
+    },
+    RedactedThinking {
+        data: String,
+    },
+    ToolUse {
+        id: String,
+        name: String,
+        #[serde(default)]
+        input: Map<String, Value>,
+    },
+    /// Their own tools, which we never ask for. Deltas for them find no open block.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct NativeUsage {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_creation: Option<NativeCacheCreation>,
+    output_tokens_details: Option<NativeOutputDetails>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NativeCacheCreation {
+    ephemeral_1h_input_tokens: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NativeOutputDetails {
+    thinking_tokens: Option<u64>,
+}
+
+impl Native {
+    fn read(event: sse::Event<'_>) -> Result<Native, ProviderError> {
+        json::read(event.data)
+            .or_else(|err| Native::strange(event.data).ok_or(err))
+            .map_err(|err| unreadable(event, &err))
+    }
+
+    /// An event of a kind we do not know may use the other words in its own way.
+    fn strange(data: &str) -> Option<Native> {
+        #[derive(Deserialize)]
+        struct Typed {
+            r#type: Kind,
+        }
+        let Typed { r#type: kind } = json::read(data).ok()?;
+        let strange =
+            Native { kind, index: 0, message: None, content_block: None, delta: None, usage: None };
+        (strange.kind == Kind::Unknown).then_some(strange)
+    }
+}
+
+/// Something on the way has garbled the stream; asking again is likely to help.
+fn unreadable(event: sse::Event<'_>, err: &serde_json::Error) -> ProviderError {
+    let sse::Event { name, data } = event;
+    let reason = err.to_string();
+    let reason = match reason.strip_prefix("EOF while parsing a string") {
+        // Known to clients in JavaScript's words.
+        Some(_) => {
+            let at = data.encode_utf16().count();
+            format!("Unterminated string in JSON at position {at} (line 1 column {})", at + 1)
+        }
+        None => reason,
+    };
+    let shown = shorten(data);
+    ProviderError::retry(format!(
+        "Could not parse Anthropic SSE event {name}: {reason}; data={shown}; \
+         raw=event: {name}\\ndata: {shown}"
+    ))
+}
+
+fn shorten(data: &str) -> &str {
+    const MAX_BYTES: usize = 4096;
+    let fits = (0..=MAX_BYTES.min(data.len())).rev().find(|&end| data.is_char_boundary(end));
+    &data[..fits.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests;

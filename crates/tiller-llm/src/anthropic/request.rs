@@ -1,0 +1,382 @@
+//! What the Messages API is sent: the conversation, the tools, how much to think, and what to
+//! keep in its cache.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tiller_agent::message::Arguments;
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_agent::provider::{ProviderError, Request, ToolSpec};
+
+use crate::access::{Access, CacheRetention, Secret};
+use crate::compat::flag;
+use crate::convert::{self, CallResult, Part, Rules, Said, Spoken};
+use crate::room;
+use crate::stream::Post;
+
+pub(super) fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    let body = Body::new(request, access)?;
+    let headers = headers(request, access, &body);
+    let url = format!("{}/v1/messages", request.model.base_url.trim_end_matches('/'));
+    let body = serde_json::to_vec(&body)
+        .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))?;
+    Ok(Post { url, headers, body })
+}
+
+fn headers(request: &Request, access: &Access, body: &Body<'_>) -> Vec<(&'static str, String)> {
+    let mut headers = vec![("anthropic-version", "2023-06-01".to_owned())];
+    let mut betas = Vec::new();
+    if matches!(body.thinking, Some(Thinking::Enabled { .. })) {
+        betas.push("interleaved-thinking-2025-05-14");
+    }
+    match access.key.as_ref().map(Secret::expose) {
+        // A token of a person's account, not a key of the API.
+        Some(token) if token.starts_with("sk-ant-oat") => {
+            headers.push(("authorization", format!("Bearer {token}")));
+            betas.push("oauth-2025-04-20");
+        }
+        Some(token) if request.model.provider == "github-copilot" => {
+            headers.push(("authorization", format!("Bearer {token}")));
+        }
+        Some(key) => headers.push(("x-api-key", key.to_owned())),
+        None => (),
+    }
+    if !betas.is_empty() {
+        headers.push(("anthropic-beta", betas.join(",")));
+    }
+    if flag(&request.model, "sendSessionAffinityHeaders", false) {
+        headers.push(("x-session-affinity", request.session_id.to_string()));
+    }
+    headers
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<Turn<'a>>,
+    max_tokens: u64,
+    stream: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<Item<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+}
+
+impl<'a> Body<'a> {
+    fn new(request: &'a Request, access: &Access) -> Result<Body<'a>, ProviderError> {
+        let model = &*request.model;
+        let cache = Cache::new(model, access);
+        let rules = Rules { block_images: access.block_images, clean_id };
+        let said = convert::conversation(&request.messages, model, &rules);
+        let empty_signatures = flag(model, "allowEmptySignature", false);
+        let mut messages: Vec<Turn> = said
+            .into_iter()
+            .map(|said| Turn::new(said, empty_signatures))
+            .filter(|turn| !turn.content.is_empty())
+            .collect();
+        if messages.is_empty() {
+            return Err(ProviderError::fatal(
+                "there is nothing to send: the conversation is empty",
+            ));
+        }
+        // Everything up to the last question is worth keeping: the next request begins with it.
+        if let Some(turn) = messages.last_mut().filter(|turn| turn.role == "user") {
+            turn.content.last_mut().into_iter().for_each(|item| item.keep(cache));
+        }
+        let system = (!request.system.trim().is_empty())
+            .then(|| Item::Text { text: (&*request.system).into(), cache_control: Some(cache) });
+        let max_tokens = room::max_tokens(request);
+        let (thinking, output_config) = thinking(request, access, max_tokens);
+        Ok(Body {
+            model: &model.id,
+            messages,
+            max_tokens,
+            stream: true,
+            system: Vec::from_iter(system),
+            tools: tools(&request.tools, model, cache),
+            thinking,
+            output_config,
+        })
+    }
+}
+
+/// Letters, digits, `_` and `-`, at most 64 of them, and not none.
+fn clean_id(id: &str) -> String {
+    let allowed = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
+    };
+    match id {
+        "" => "call".to_owned(),
+        id => id.chars().map(allowed).take(64).collect(),
+    }
+}
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    role: &'static str,
+    content: Vec<Item<'a>>,
+}
+
+impl<'a> Turn<'a> {
+    fn new(said: Said<'a>, empty_signatures: bool) -> Turn<'a> {
+        match said {
+            Said::User(parts) => {
+                Turn { role: "user", content: parts.into_iter().map(Item::part).collect() }
+            }
+            Said::Results(results) => {
+                Turn { role: "user", content: results.into_iter().map(Item::result).collect() }
+            }
+            Said::Assistant(spoken) => {
+                let items = spoken.into_iter().filter_map(|it| Item::spoken(it, empty_signatures));
+                Turn { role: "assistant", content: items.collect() }
+            }
+        }
+    }
+}
+
+/// A content block.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Item<'a> {
+    Text {
+        text: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Cache>,
+    },
+    Image {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Cache>,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+    ToolUse {
+        id: String,
+        name: &'a str,
+        input: &'a Arguments,
+    },
+    ToolResult {
+        tool_use_id: String,
+        content: ResultContent<'a>,
+        is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<Cache>,
+    },
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    r#type: &'static str,
+    media_type: &'a str,
+    data: &'a str,
+}
+
+/// Text alone as a string, with pictures as blocks.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultContent<'a> {
+    Text(String),
+    Items(Vec<Item<'a>>),
+}
+
+impl<'a> Item<'a> {
+    fn part(part: Part<'a>) -> Item<'a> {
+        match part {
+            Part::Text(text) => Item::text(text),
+            Part::Image {
+                data,
+                mime_type: media_type @ ("image/png" | "image/jpeg" | "image/gif" | "image/webp"),
+            } => Item::Image {
+                source: Source { r#type: "base64", media_type, data },
+                cache_control: None,
+            },
+            // One picture of another kind would have every later request refused.
+            Part::Image { mime_type, .. } => {
+                Item::text(format!("(image omitted: {mime_type} is not supported)"))
+            }
+        }
+    }
+
+    fn text(text: impl Into<Cow<'a, str>>) -> Item<'a> {
+        Item::Text { text: text.into(), cache_control: None }
+    }
+
+    fn spoken(spoken: Spoken<'a>, empty_signatures: bool) -> Option<Item<'a>> {
+        match spoken {
+            Spoken::Text { text, .. } => (!text.trim().is_empty()).then(|| Item::text(text)),
+            Spoken::Thinking { signature, redacted: true, .. } => {
+                signature.map(|data| Item::RedactedThinking { data })
+            }
+            Spoken::Thinking { text: thinking, signature, .. } => match signature {
+                Some(signature) if !signature.is_empty() => {
+                    Some(Item::Thinking { thinking, signature })
+                }
+                _ if empty_signatures => Some(Item::Thinking { thinking, signature: "" }),
+                // Cut short before it was signed. They refuse it as thinking.
+                _ => (!thinking.trim().is_empty()).then(|| Item::text(thinking)),
+            },
+            Spoken::Call { id, name, arguments, .. } => {
+                Some(Item::ToolUse { id, name, input: arguments })
+            }
+        }
+    }
+
+    fn result(result: CallResult<'a>) -> Item<'a> {
+        let has_images = result.content.iter().any(|part| matches!(part, Part::Image { .. }));
+        // They take pictures only from tools that succeeded.
+        let content = if has_images && !result.is_error {
+            ResultContent::Items(result.content.into_iter().map(Item::part).collect())
+        } else {
+            let texts = result.content.iter().filter_map(|part| match part {
+                Part::Text(text) => Some(&**text),
+                Part::Image { .. } => None,
+            });
+            ResultContent::Text(texts.collect::<Vec<_>>().join("\n"))
+        };
+        Item::ToolResult {
+            tool_use_id: result.id,
+            content,
+            is_error: result.is_error,
+            cache_control: None,
+        }
+    }
+
+    /// Marks the end of what the provider should keep.
+    fn keep(&mut self, cache: Cache) {
+        match self {
+            Item::Text { cache_control, .. }
+            | Item::Image { cache_control, .. }
+            | Item::ToolResult { cache_control, .. } => *cache_control = Some(cache),
+            // An answer's parts are never last.
+            Item::Thinking { .. } | Item::RedactedThinking { .. } | Item::ToolUse { .. } => (),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Cache {
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+impl Cache {
+    fn new(model: &Model, access: &Access) -> Cache {
+        let long = access.cache_retention == CacheRetention::Long
+            && flag(model, "supportsLongCacheRetention", true);
+        Cache { r#type: "ephemeral", ttl: long.then_some("1h") }
+    }
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// Arguments come as they are spelled, not when they are complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eager_input_streaming: Option<bool>,
+    input_schema: Cow<'a, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<Cache>,
+}
+
+fn tools<'a>(specs: &'a [ToolSpec], model: &Model, cache: Cache) -> Vec<Tool<'a>> {
+    let eager = flag(model, "supportsEagerToolInputStreaming", true).then_some(true);
+    let mut tools: Vec<Tool> = specs
+        .iter()
+        .map(|spec| Tool {
+            name: &spec.name,
+            description: &spec.description,
+            eager_input_streaming: eager,
+            input_schema: object_schema(&spec.parameters),
+            cache_control: None,
+        })
+        .collect();
+    if flag(model, "supportsCacheControlOnTools", true)
+        && let Some(last) = tools.last_mut()
+    {
+        last.cache_control = Some(cache);
+    }
+    tools
+}
+
+/// They want every schema to say that it is an object's.
+fn object_schema(schema: &Value) -> Cow<'_, Value> {
+    match schema {
+        Value::Object(fields) if fields.contains_key("type") => Cow::Borrowed(schema),
+        Value::Object(fields) => {
+            let mut fields = fields.clone();
+            fields.insert("type".into(), "object".into());
+            Cow::Owned(Value::Object(fields))
+        }
+        _ => Cow::Owned(json!({"type": "object", "properties": {}})),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Thinking {
+    Enabled {
+        budget_tokens: u64,
+        display: &'static str,
+    },
+    /// The model decides; `output_config` says how hard to try.
+    Adaptive {
+        display: &'static str,
+    },
+    Disabled,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    effort: &'a str,
+}
+
+fn thinking<'a>(
+    request: &'a Request,
+    access: &Access,
+    max_tokens: u64,
+) -> (Option<Thinking>, Option<OutputConfig<'a>>) {
+    /// Their least budget, and what we leave for the answer itself.
+    const LEAST: u64 = 1024;
+    let (model, level) = (&*request.model, request.thinking);
+    let named = model.thinking_level_map.as_ref().and_then(|map| map.get(&level));
+    if !model.reasoning {
+        return (None, None);
+    }
+    if level == ThinkingLevel::Off {
+        // A model that cannot stop thinking does not want to be told to.
+        let off = if named == Some(&None) { None } else { Some(Thinking::Disabled) };
+        return (off, None);
+    }
+    let display = "summarized";
+    if flag(model, "forceAdaptiveThinking", false) {
+        let effort = match (named, level) {
+            (Some(Some(name)), _) => name,
+            (_, ThinkingLevel::Off | ThinkingLevel::Minimal | ThinkingLevel::Low) => "low",
+            (_, ThinkingLevel::Medium) => "medium",
+            (_, ThinkingLevel::High | ThinkingLevel::Xhigh) => "high",
+        };
+        return (Some(Thinking::Adaptive { display }), Some(OutputConfig { effort }));
+    }
+    let budget_tokens = access.thinking_budgets.of(level).min(max_tokens.saturating_sub(LEAST));
+    let thinking = if budget_tokens >= LEAST {
+        Thinking::Enabled { budget_tokens, display }
+    } else {
+        Thinking::Disabled
+    };
+    (Some(thinking), None)
+}
+
+#[cfg(test)]
+mod tests;

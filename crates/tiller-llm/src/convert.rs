@@ -1,0 +1,324 @@
+//! The conversation as a model may see it, before any vendor's words are put to it.
+//!
+//! What is stored is what happened: answers that failed, calls nobody answered, pictures the next
+//! model cannot see, thoughts of another model. What is sent must be a conversation that every API
+//! accepts: each call followed by its result, each result preceded by its call, nothing empty.
+//! All APIs start from here, and what only one of them minds is left to its own file.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use tiller_agent::message::{
+    Arguments, AssistantMessage, BashExecution, Block, Content, Message, ToolCall,
+    ToolResultMessage,
+};
+use tiller_agent::model::Model;
+
+/// One turn of the conversation. It borrows from the messages: a request of megabytes is not
+/// copied before it is written out.
+#[derive(Debug)]
+pub(crate) enum Said<'a> {
+    User(Vec<Part<'a>>),
+    Assistant(Vec<Spoken<'a>>),
+    /// The results of all calls of the answer before, in the order of the calls.
+    Results(Vec<CallResult<'a>>),
+}
+
+#[derive(Debug)]
+pub(crate) enum Part<'a> {
+    Text(Cow<'a, str>),
+    Image { data: &'a str, mime_type: &'a str },
+}
+
+/// Signatures are there only if this model made them.
+#[derive(Debug)]
+#[allow(dead_code, reason = "Anthropic signs only thoughts; others sign texts and calls")]
+pub(crate) enum Spoken<'a> {
+    Text {
+        text: &'a str,
+        signature: Option<&'a str>,
+    },
+    /// This model's own; another model's thoughts have become text.
+    Thinking {
+        text: &'a str,
+        signature: Option<&'a str>,
+        redacted: bool,
+    },
+    Call {
+        id: String,
+        name: &'a str,
+        arguments: &'a Arguments,
+        signature: Option<&'a str>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct CallResult<'a> {
+    pub id: String,
+    #[allow(dead_code, reason = "Anthropic knows results by id alone; others want the name")]
+    pub tool_name: &'a str,
+    pub content: Vec<Part<'a>>,
+    pub is_error: bool,
+}
+
+/// What the APIs ask for differently.
+pub(crate) struct Rules {
+    /// The user wants no picture to leave the machine.
+    pub block_images: bool,
+    /// Makes a call's id one that the API accepts.
+    pub clean_id: fn(&str) -> String,
+}
+
+pub(crate) fn conversation<'a>(
+    messages: &'a [Arc<Message>],
+    model: &Model,
+    rules: &Rules,
+) -> Vec<Said<'a>> {
+    let pictures = match (rules.block_images, model.sees_images()) {
+        (true, _) => Pictures::Blocked,
+        (false, true) => Pictures::Shown,
+        (false, false) => Pictures::Unseen,
+    };
+    let mut ids = Ids { clean: rules.clean_id, given: HashSet::new(), repeats: HashMap::new() };
+    let mut said = Vec::with_capacity(messages.len());
+    let kept: Vec<&Message> = messages.iter().map(|message| &**message).filter(heard).collect();
+
+    let mut stretches = kept.as_slice();
+    while let Some((first, after)) = stretches.split_first() {
+        // An answer, and everything until the next one: among it are the results of its calls.
+        let end = after.iter().position(|message| message.as_assistant().is_some());
+        let (others, rest) = match first {
+            Message::Assistant(_) => after.split_at(end.unwrap_or(after.len())),
+            // Before the first answer there can be no results.
+            _ => stretches.split_at(end.map_or(stretches.len(), |end| end + 1)),
+        };
+        if let Message::Assistant(answer) = first {
+            push_answer(&mut said, answer, others, model, pictures, &mut ids);
+        }
+        said.extend(others.iter().filter_map(|message| user_parts(message, pictures)));
+        stretches = rest;
+    }
+
+    // A question that came out empty is still a question: without it the conversation would end
+    // with an answer, or with nothing, and no API takes that.
+    let asked = kept.last().is_some_and(|message| message.as_assistant().is_none());
+    if asked && !matches!(said.last(), Some(Said::User(_) | Said::Results(_))) {
+        said.push(Said::User(vec![Part::Text(Cow::Borrowed("(empty message)"))]));
+    }
+    said
+}
+
+/// An answer that failed is as if it had never been; its results then belong to no call and are
+/// dropped with it.
+fn heard(message: &&Message) -> bool {
+    match message {
+        Message::Assistant(answer) => !answer.failed(),
+        Message::BashExecution(bash) => !bash.exclude_from_context,
+        _ => true,
+    }
+}
+
+/// The answer, then a result for every call: the stored one, or an excuse. Results of calls that
+/// were never made are left out.
+fn push_answer<'a>(
+    said: &mut Vec<Said<'a>>,
+    answer: &'a AssistantMessage,
+    others: &[&'a Message],
+    model: &Model,
+    pictures: Pictures,
+    ids: &mut Ids,
+) {
+    let same_model =
+        answer.provider == model.provider && answer.api == model.api && answer.model == model.id;
+    let mut stored: HashMap<&str, VecDeque<&ToolResultMessage>> = HashMap::new();
+    for message in others {
+        if let Message::ToolResult(result) = message {
+            stored.entry(&result.tool_call_id).or_default().push_back(result);
+        }
+    }
+    let mut spoken = Vec::with_capacity(answer.content.len());
+    let mut results = Vec::new();
+    for block in &answer.content {
+        match block {
+            Block::ToolCall(call) => {
+                let id = ids.give(&call.id);
+                let result = stored.get_mut(&*call.id).and_then(VecDeque::pop_front);
+                results.push(match result {
+                    Some(result) => call_result(id.clone(), result, pictures),
+                    None => unanswered(id.clone(), call),
+                });
+                let signature = call.thought_signature.as_deref().filter(|_| same_model);
+                let (name, arguments) = (call.name.as_str(), &call.arguments);
+                spoken.push(Spoken::Call { id, name, arguments, signature });
+            }
+            block => spoken.extend(spoken_block(block, same_model)),
+        }
+    }
+    if !spoken.is_empty() {
+        said.push(Said::Assistant(spoken));
+    }
+    if !results.is_empty() {
+        said.push(Said::Results(results));
+    }
+}
+
+fn spoken_block(block: &Block, same_model: bool) -> Option<Spoken<'_>> {
+    match block {
+        Block::Text { text, text_signature } => {
+            let signature = text_signature.as_deref().filter(|_| same_model);
+            (!blank(text) || signature.is_some()).then_some(Spoken::Text { text, signature })
+        }
+        Block::Thinking { thinking, thinking_signature, redacted } if same_model => {
+            let signature = thinking_signature.as_deref();
+            let empty = blank(thinking) && signature.is_none();
+            let redacted = *redacted;
+            (!empty).then_some(Spoken::Thinking { text: thinking, signature, redacted })
+        }
+        // Nobody but the model that hid them can read these.
+        Block::Thinking { redacted: true, .. } => None,
+        Block::Thinking { thinking, .. } => {
+            (!blank(thinking)).then_some(Spoken::Text { text: thinking, signature: None })
+        }
+        // No model sends pictures, and calls were taken before.
+        Block::Image { .. } | Block::ToolCall(_) => None,
+    }
+}
+
+fn call_result(id: String, result: &ToolResultMessage, pictures: Pictures) -> CallResult<'_> {
+    CallResult {
+        id,
+        tool_name: &result.tool_name,
+        content: parts(
+            &result.content,
+            pictures,
+            "(tool image omitted: model does not support images)",
+        ),
+        is_error: result.is_error,
+    }
+}
+
+fn unanswered(id: String, call: &ToolCall) -> CallResult<'_> {
+    let excuse = Part::Text(Cow::Borrowed("No result provided"));
+    CallResult { id, tool_name: &call.name, content: vec![excuse], is_error: true }
+}
+
+/// What stands between answers and is no result is the user's to say. `None` if it says nothing.
+fn user_parts<'a>(message: &'a Message, pictures: Pictures) -> Option<Said<'a>> {
+    let parts = match message {
+        Message::User(user) => content_parts(&user.content, pictures),
+        Message::Custom(custom) => content_parts(&custom.content, pictures),
+        Message::BashExecution(bash) => vec![Part::Text(ran(bash).into())],
+        Message::CompactionSummary(compaction) => {
+            let summary = &compaction.summary;
+            vec![Part::Text(format!("{COMPACTED}\n\n<summary>\n{summary}\n</summary>").into())]
+        }
+        Message::BranchSummary(branch) => {
+            let summary = &branch.summary;
+            vec![Part::Text(format!("{BRANCHED}\n\n<summary>\n{summary}</summary>").into())]
+        }
+        Message::Assistant(_) | Message::ToolResult(_) => Vec::new(),
+    };
+    (!parts.is_empty()).then_some(Said::User(parts))
+}
+
+const COMPACTED: &str =
+    "To save room, the conversation up to here was replaced with this summary of it:";
+const BRANCHED: &str =
+    "Before this point the conversation took another path and came back. What happened there:";
+
+fn ran(bash: &BashExecution) -> String {
+    let mut text = format!("Ran `{}`\n", bash.command);
+    if bash.output.is_empty() {
+        text += "(no output)";
+    } else {
+        text += &format!("```\n{}\n```", bash.output);
+    }
+    match bash.exit_code {
+        _ if bash.cancelled => text += "\n\n(command cancelled)",
+        Some(code) if code != 0 => text += &format!("\n\nCommand exited with code {code}"),
+        _ => (),
+    }
+    if let (true, Some(path)) = (bash.truncated, &bash.full_output_path) {
+        text += &format!("\n\n[Output truncated. Full output: {path}]");
+    }
+    text
+}
+
+fn content_parts(content: &Content, pictures: Pictures) -> Vec<Part<'_>> {
+    match content {
+        Content::Text(text) if blank(text) => Vec::new(),
+        Content::Text(text) => vec![Part::Text(Cow::Borrowed(text))],
+        Content::Blocks(blocks) => {
+            parts(blocks, pictures, "(image omitted: model does not support images)")
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Pictures {
+    Shown,
+    /// The model has no eyes.
+    Unseen,
+    Blocked,
+}
+
+/// `unseen` stands where a picture would be; a row of pictures gets one such note.
+fn parts<'a>(blocks: &'a [Block], pictures: Pictures, unseen: &'static str) -> Vec<Part<'a>> {
+    let mut parts: Vec<Part<'a>> = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        match block {
+            Block::Text { text, .. } if !blank(text) => parts.push(Part::Text(text.into())),
+            Block::Image { data, mime_type } => {
+                let note = match pictures {
+                    Pictures::Shown => {
+                        parts.push(Part::Image { data, mime_type });
+                        continue;
+                    }
+                    Pictures::Unseen => unseen,
+                    Pictures::Blocked => "Image reading is disabled.",
+                };
+                if !matches!(parts.last(), Some(Part::Text(last)) if last == note) {
+                    parts.push(Part::Text(Cow::Borrowed(note)));
+                }
+            }
+            _ => (),
+        }
+    }
+    parts
+}
+
+/// Vendors refuse texts of nothing but white space.
+fn blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// Hands out ids for calls. APIs want them unique in the whole conversation, but some servers
+/// count from zero in every answer, and cleaning can make two ids equal.
+struct Ids {
+    clean: fn(&str) -> String,
+    given: HashSet<String>,
+    /// How often a cleaned id came, so that the next free number is found at once.
+    repeats: HashMap<String, usize>,
+}
+
+impl Ids {
+    fn give(&mut self, id: &str) -> String {
+        let clean = (self.clean)(id);
+        if self.given.insert(clean.clone()) {
+            return clean;
+        }
+        let stem: String = clean.chars().take(52).collect();
+        let repeats = self.repeats.entry(clean).or_insert(1);
+        loop {
+            *repeats += 1;
+            let numbered = format!("{stem}_{repeats}");
+            if self.given.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! What can be done about a failure: wait, shrink the conversation, see to the key, or give up.
+//!
+//! All APIs share this. The HTTP status and the vendor's own word for the error decide; the prose
+//! around them is asked only where they cannot know (whether a bad request was too long, whether
+//! a rate limit is a spent account) or where there is neither. Otherwise a text such as "at most
+//! 1500 tokens" would count as a server error 500.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::HeaderMap;
+use serde::Deserialize;
+use serde_json::Value;
+use tiller_agent::provider::ProviderError;
+
+/// A failure, as far as the server described it.
+#[derive(Debug, Default)]
+pub(crate) struct Failure<'a> {
+    /// Absent when the error came inside a stream that had begun well.
+    pub status: Option<u16>,
+    /// What the server sent: JSON in the vendor's shape, or anything at all.
+    pub body: &'a str,
+    /// How long the server asked us to wait.
+    pub after: Option<Duration>,
+}
+
+impl Failure<'_> {
+    /// Says what can be done. `message` is what the client will read.
+    pub(crate) fn classify(&self, message: String) -> ProviderError {
+        match self.remedy() {
+            Remedy::Wait => ProviderError::Retry { message, after: self.after },
+            Remedy::Shrink => ProviderError::Overflow { message },
+            Remedy::Key => ProviderError::Auth { message },
+            Remedy::None => ProviderError::Fatal { message },
+        }
+    }
+
+    fn remedy(&self) -> Remedy {
+        let text = self.body.to_lowercase();
+        let named = names(self.body).iter().find_map(|name| by_name(name));
+        let known = self.status.and_then(by_status).or(named);
+        match known {
+            // A bad request, or one that names no reason: only the text says if it was the length.
+            Some(Remedy::None) | None if too_long(&text) => Remedy::Shrink,
+            // The name is the finer word: `request_too_large` among bad requests, and so on.
+            Some(Remedy::None) => match named {
+                Some(named @ (Remedy::Shrink | Remedy::Key)) => named,
+                _ if mentions_any(&text, SPENT) => Remedy::Key,
+                _ => Remedy::None,
+            },
+            Some(Remedy::Wait) if self.status.is_none_or(|status| status < 500) => {
+                // A rate limit that no waiting will lift.
+                let spent = named == Some(Remedy::Key) || mentions_any(&text, SPENT);
+                if spent { Remedy::Key } else { Remedy::Wait }
+            }
+            Some(known) => known,
+            None if mentions_any(&text, SPENT) => Remedy::Key,
+            None if mentions_any(&text, PASSING) => Remedy::Wait,
+            None => Remedy::None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Remedy {
+    Wait,
+    Shrink,
+    Key,
+    None,
+}
+
+fn by_status(status: u16) -> Option<Remedy> {
+    match status {
+        401..=403 => Some(Remedy::Key),
+        413 => Some(Remedy::Shrink),
+        408 | 409 | 425 | 429 | 500..=599 => Some(Remedy::Wait),
+        300..=499 => Some(Remedy::None),
+        _ => None,
+    }
+}
+
+/// The words of all vendors together; none of them means two things.
+fn by_name(name: &str) -> Option<Remedy> {
+    match name {
+        "overloaded_error"
+        | "api_error"
+        | "rate_limit_error"
+        | "timeout_error"
+        | "server_error"
+        | "internal_error"
+        | "internal_server_error"
+        | "rate_limit_exceeded"
+        | "server_overloaded"
+        | "UNAVAILABLE"
+        | "INTERNAL"
+        | "RESOURCE_EXHAUSTED"
+        | "DEADLINE_EXCEEDED"
+        | "ABORTED" => Some(Remedy::Wait),
+        "request_too_large" | "context_length_exceeded" | "model_context_window_exceeded" => {
+            Some(Remedy::Shrink)
+        }
+        "authentication_error"
+        | "permission_error"
+        | "billing_error"
+        | "invalid_api_key"
+        | "insufficient_quota"
+        | "UNAUTHENTICATED"
+        | "PERMISSION_DENIED" => Some(Remedy::Key),
+        "invalid_request_error"
+        | "not_found_error"
+        | "model_not_found"
+        | "INVALID_ARGUMENT"
+        | "NOT_FOUND"
+        | "FAILED_PRECONDITION" => Some(Remedy::None),
+        _ => None,
+    }
+}
+
+/// The vendor's words for an error, the most telling first. Anthropic writes `type`, OpenAI `code`
+/// and `type`, Google `status`; OpenAI's streams put them at the top.
+fn names(body: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Body {
+        error: Option<Value>,
+        code: Option<Value>,
+    }
+    let Ok(body) = serde_json::from_str::<Body>(body) else {
+        return Vec::new();
+    };
+    let inner = ["code", "status", "type"]
+        .into_iter()
+        .filter_map(|key| body.error.as_ref()?.get(key)?.as_str());
+    let outer = body.code.as_ref().and_then(Value::as_str);
+    inner.chain(outer).map(String::from).collect()
+}
+
+fn too_long(text: &str) -> bool {
+    let throttled = text.starts_with("throttling error:")
+        || text.starts_with("service unavailable:")
+        || mentions_any(text, &["rate limit", "rate-limit", "rate_limit", "too many requests"]);
+    !throttled && mentions_any(text, TOO_LONG)
+}
+
+/// The conversation does not fit. `*` stands for anything, mostly a number.
+const TOO_LONG: &[&str] = &[
+    "prompt is too long",
+    "prompt too long",
+    "request_too_large",
+    "input is too long for requested model",
+    "exceed context limit",
+    "exceeds the context window",
+    "exceeds*maximum context length",
+    "input token count*exceeds the maximum",
+    "maximum prompt length is ",
+    "reduce the length of the messages",
+    "maximum context length is ",
+    "exceeds*maximum allowed input length",
+    "is longer than the model's context length",
+    "exceeds the limit of ",
+    "exceeds the available context size",
+    "greater than the context length",
+    "context window exceeds limit",
+    "exceeded model token limit",
+    "too large for model with*maximum context length",
+    "but the configured context size is",
+    "model_context_window_exceeded",
+    "exceeded context length",
+    "exceeded max context length",
+    "range of input length should be",
+    "context_length_exceeded",
+    "context length exceeded",
+    "too many tokens",
+    "token limit exceeded",
+];
+
+/// The account is empty or blocked. Waiting the seconds of a retry changes nothing.
+const SPENT: &[&str] = &[
+    "gousagelimiterror",
+    "freeusagelimiterror",
+    "monthly usage limit reached",
+    "available balance",
+    "insufficient_quota",
+    "out of budget",
+    "quota exceeded",
+    "billing",
+];
+
+/// Troubles that pass, in texts that come without a status and without a name.
+const PASSING: &[&str] = &[
+    "overloaded",
+    "throttling",
+    "currently experiencing high demand",
+    "rate limit",
+    "rate_limit",
+    "rate-limit",
+    "ratelimit",
+    "too many requests",
+    "service unavailable",
+    "server error",
+    "server_error",
+    "internal error",
+    "internal_error",
+    "provider returned error",
+    "exceeded request buffer limit while retrying upstream",
+    "network error",
+    "connection error",
+    "connection refused",
+    "connection lost",
+    "upstream connect",
+    "reset before headers",
+    "timed out",
+    "timeout",
+    "terminated",
+    "you can retry your request",
+    "try your request again",
+    "please retry your request",
+    "resourceexhausted",
+];
+
+fn mentions_any(text: &str, patterns: &[&str]) -> bool {
+    patterns.iter().any(|pattern| mentions(text, pattern))
+}
+
+/// Whether the parts of the pattern stand in the text, one after the other.
+fn mentions(text: &str, pattern: &str) -> bool {
+    let mut rest = Some(text);
+    for part in pattern.split('*') {
+        rest = rest.and_then(|rest| rest.split_once(part)).map(|(_, after)| after);
+    }
+    rest.is_some()
+}
+
+/// How long the server asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date.
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(ms) = header("retry-after-ms").and_then(number) {
+        return Duration::try_from_secs_f64(ms / 1000.0).ok();
+    }
+    let value = header("retry-after")?;
+    match number(value) {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        None => {
+            let date = httpdate::parse_http_date(value.trim()).ok()?;
+            // A date that has passed means now.
+            Some(date.duration_since(now).unwrap_or_default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

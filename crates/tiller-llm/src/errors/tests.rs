@@ -1,0 +1,223 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+
+/// One failure a line, `STATUS BODY` with `-` for no status, and what can be done about each.
+fn check(failures: &str, expect: Expect) {
+    let mut printed = String::new();
+    for line in failures.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (status, body) = line.split_once(' ').unwrap_or((line, ""));
+        let failure = Failure { status: status.parse().ok(), body, after: None };
+        let remedy = match failure.classify(String::new()) {
+            ProviderError::Retry { .. } => "retry",
+            ProviderError::Overflow { .. } => "overflow",
+            ProviderError::Auth { .. } => "auth",
+            ProviderError::Fatal { .. } => "fatal",
+        };
+        printed += &format!("{remedy:8} {line}\n");
+    }
+    expect.assert_eq(&printed);
+}
+
+#[test]
+fn the_status_decides() {
+    check(
+        "
+        400
+        401
+        402
+        403
+        404
+        408
+        409
+        413 <html>Request Entity Too Large</html>
+        422
+        425
+        429
+        500
+        502 <html>Bad Gateway</html>
+        503
+        520
+        529
+        301 moved
+        ",
+        expect![[r#"
+            fatal    400
+            auth     401
+            auth     402
+            auth     403
+            fatal    404
+            retry    408
+            retry    409
+            overflow 413 <html>Request Entity Too Large</html>
+            fatal    422
+            retry    425
+            retry    429
+            retry    500
+            retry    502 <html>Bad Gateway</html>
+            retry    503
+            retry    520
+            retry    529
+            fatal    301 moved
+        "#]],
+    );
+}
+
+#[test]
+fn anthropic() {
+    check(
+        r#"
+        529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}
+        500 {"type":"error","error":{"type":"api_error","message":"Internal server error"}}
+        429 {"type":"error","error":{"type":"rate_limit_error","message":"too many tokens per minute"}}
+        401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}
+        403 {"type":"error","error":{"type":"permission_error","message":"permission denied"}}
+        402 {"type":"error","error":{"type":"billing_error","message":"pay first"}}
+        404 {"type":"error","error":{"type":"not_found_error","message":"model not found"}}
+        413 {"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}
+        400 {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 213462 tokens > 200000 maximum"}}
+        400 {"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000"}}
+        400 {"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low. Go to Plans & Billing"}}
+        400 {"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 1500 > 500, which is the maximum; see error 529"}}
+        - {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}
+        - {"type":"error","error":{"type":"api_error","message":"Internal server error"}}
+        - {"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}
+        - {"type":"error","error":{"type":"invalid_request_error","message":"bad request, timeout must be a number"}}
+        - {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}
+        - {"type":"error","error":{"type":"authentication_error","message":"revoked"}}
+        - {"type":"error","error":{"type":"brand_new_error","message":"the connection timed out"}}
+        - {"type":"error","error":{"type":"brand_new_error","message":"no"}}
+        "#,
+        expect![[r#"
+            retry    529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}
+            retry    500 {"type":"error","error":{"type":"api_error","message":"Internal server error"}}
+            retry    429 {"type":"error","error":{"type":"rate_limit_error","message":"too many tokens per minute"}}
+            auth     401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}
+            auth     403 {"type":"error","error":{"type":"permission_error","message":"permission denied"}}
+            auth     402 {"type":"error","error":{"type":"billing_error","message":"pay first"}}
+            fatal    404 {"type":"error","error":{"type":"not_found_error","message":"model not found"}}
+            overflow 413 {"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}
+            overflow 400 {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 213462 tokens > 200000 maximum"}}
+            overflow 400 {"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000"}}
+            auth     400 {"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low. Go to Plans & Billing"}}
+            fatal    400 {"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: 1500 > 500, which is the maximum; see error 529"}}
+            retry    - {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}
+            retry    - {"type":"error","error":{"type":"api_error","message":"Internal server error"}}
+            retry    - {"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}
+            fatal    - {"type":"error","error":{"type":"invalid_request_error","message":"bad request, timeout must be a number"}}
+            overflow - {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}
+            auth     - {"type":"error","error":{"type":"authentication_error","message":"revoked"}}
+            retry    - {"type":"error","error":{"type":"brand_new_error","message":"the connection timed out"}}
+            fatal    - {"type":"error","error":{"type":"brand_new_error","message":"no"}}
+        "#]],
+    );
+}
+
+#[test]
+fn openai() {
+    check(
+        r#"
+        500 {"error":{"message":"The server had an error","type":"server_error","param":null,"code":null}}
+        429 {"error":{"message":"Rate limit exceeded, slow down","type":"rate_limit_exceeded","code":"rate_limit_exceeded"}}
+        429 {"error":{"message":"You exceeded your current quota, please check your plan and billing details","type":"insufficient_quota","code":"insufficient_quota"}}
+        401 {"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}
+        400 {"error":{"message":"too much","type":"invalid_request_error","code":"context_length_exceeded"}}
+        400 {"error":{"message":"This model's maximum context length is 128000 tokens. However, your messages resulted in 213462 tokens.","type":"invalid_request_error","code":null}}
+        404 {"error":{"message":"The model does not exist","type":"invalid_request_error","code":"model_not_found"}}
+        - {"error":{"message":"Overloaded","type":"overloaded_error","code":null}}
+        - {"type":"error","sequence_number":9,"code":"rate_limit_exceeded","message":"slow down","param":null}
+        - {"type":"error","sequence_number":9,"code":"context_length_exceeded","message":"Your input exceeds the context window of this model.","param":null}
+        "#,
+        expect![[r#"
+            retry    500 {"error":{"message":"The server had an error","type":"server_error","param":null,"code":null}}
+            retry    429 {"error":{"message":"Rate limit exceeded, slow down","type":"rate_limit_exceeded","code":"rate_limit_exceeded"}}
+            auth     429 {"error":{"message":"You exceeded your current quota, please check your plan and billing details","type":"insufficient_quota","code":"insufficient_quota"}}
+            auth     401 {"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}
+            overflow 400 {"error":{"message":"too much","type":"invalid_request_error","code":"context_length_exceeded"}}
+            overflow 400 {"error":{"message":"This model's maximum context length is 128000 tokens. However, your messages resulted in 213462 tokens.","type":"invalid_request_error","code":null}}
+            fatal    404 {"error":{"message":"The model does not exist","type":"invalid_request_error","code":"model_not_found"}}
+            retry    - {"error":{"message":"Overloaded","type":"overloaded_error","code":null}}
+            retry    - {"type":"error","sequence_number":9,"code":"rate_limit_exceeded","message":"slow down","param":null}
+            overflow - {"type":"error","sequence_number":9,"code":"context_length_exceeded","message":"Your input exceeds the context window of this model.","param":null}
+        "#]],
+    );
+}
+
+#[test]
+fn google() {
+    check(
+        r#"
+        503 {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}
+        429 {"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}
+        429 {"error":{"code":429,"message":"Quota exceeded for metric: free_tier_requests","status":"RESOURCE_EXHAUSTED"}}
+        400 {"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}
+        400 {"error":{"code":400,"message":"The input token count (213462) exceeds the maximum number of tokens allowed (200000).","status":"INVALID_ARGUMENT"}}
+        403 {"error":{"code":403,"message":"no","status":"PERMISSION_DENIED"}}
+        - {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}
+        "#,
+        expect![[r#"
+            retry    503 {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}
+            retry    429 {"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}
+            auth     429 {"error":{"code":429,"message":"Quota exceeded for metric: free_tier_requests","status":"RESOURCE_EXHAUSTED"}}
+            fatal    400 {"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}
+            overflow 400 {"error":{"code":400,"message":"The input token count (213462) exceeds the maximum number of tokens allowed (200000).","status":"INVALID_ARGUMENT"}}
+            auth     403 {"error":{"code":403,"message":"no","status":"PERMISSION_DENIED"}}
+            retry    - {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}
+        "#]],
+    );
+}
+
+#[test]
+fn a_text_alone_decides_when_there_is_nothing_else() {
+    check(
+        "
+        - upstream connect error or disconnect/reset before headers
+        - socket timed out
+        - Rate-limit reached, too many tokens
+        - out of budget
+        - the request exceeds the available context size
+        - Throttling error: too many tokens, please wait
+        - max 1500 tokens, error 429
+        - something else
+        ",
+        expect![[r#"
+            retry    - upstream connect error or disconnect/reset before headers
+            retry    - socket timed out
+            retry    - Rate-limit reached, too many tokens
+            auth     - out of budget
+            overflow - the request exceeds the available context size
+            retry    - Throttling error: too many tokens, please wait
+            fatal    - max 1500 tokens, error 429
+            fatal    - something else
+        "#]],
+    );
+}
+
+#[test]
+fn the_server_may_say_when_to_come_back() {
+    let now = httpdate::parse_http_date("Wed, 21 Oct 2015 07:28:00 GMT").unwrap();
+    let after = |name: &'static str, value: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().unwrap());
+        retry_after(&headers, now).map(|after| after.as_secs_f64())
+    };
+    assert_eq!(after("retry-after", "7"), Some(7.0));
+    assert_eq!(after("retry-after", "0.5"), Some(0.5));
+    assert_eq!(after("retry-after-ms", "1250"), Some(1.25));
+    assert_eq!(after("retry-after", "Wed, 21 Oct 2015 07:28:30 GMT"), Some(30.0));
+    assert_eq!(after("retry-after", "Wed, 21 Oct 2015 07:27:00 GMT"), Some(0.0));
+    for odd in ["soon", "-1", "NaN", "inf", ""] {
+        assert_eq!(after("retry-after", odd), None, "{odd}");
+    }
+    assert_eq!(after("x-other", "7"), None);
+}
+
+#[test]
+fn the_wait_reaches_the_loop() {
+    let after = Some(Duration::from_secs(3));
+    let failure = Failure { status: Some(429), body: "", after };
+    assert_eq!(
+        failure.classify("429".into()),
+        ProviderError::Retry { message: "429".into(), after }
+    );
+}

@@ -1,0 +1,71 @@
+//! JSON as servers really send it.
+
+use serde::de::DeserializeOwned;
+
+/// Reads a value. Half a surrogate pair (`\ud83d` without its partner), which servers send when
+/// they cut a text inside an emoji, becomes U+FFFD instead of an error.
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(text).or_else(|err| match without_lone_surrogates(text) {
+        Some(mended) => serde_json::from_str(&mended),
+        None => Err(err),
+    })
+}
+
+/// `None` when there was nothing to replace.
+fn without_lone_surrogates(text: &str) -> Option<String> {
+    let mut mended = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        mended.push_str(before);
+        let (taken, written) = match code_unit(escape) {
+            Some(0xD800..=0xDBFF) => match escape.get(6..).and_then(code_unit) {
+                Some(0xDC00..=0xDFFF) => (12, &escape[..12]),
+                _ => (6, "\\ufffd"),
+            },
+            Some(0xDC00..=0xDFFF) => (6, "\\ufffd"),
+            // The escaped character may be a backslash, so it is passed over together with its own.
+            _ => {
+                let end = escape.char_indices().nth(2).map_or(escape.len(), |(end, _)| end);
+                (end, &escape[..end])
+            }
+        };
+        mended.push_str(written);
+        rest = &escape[taken..];
+    }
+    mended.push_str(rest);
+    (mended != text).then_some(mended)
+}
+
+/// The number in `\uXXXX`, if the text begins with one.
+fn code_unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_surrogate_pair_is_replaced() {
+        for (text, read_as) in [
+            (r#""plain""#, "plain"),
+            (r#""\ud83d\ude00""#, "\u{1F600}"),
+            (r#""a\ud83d""#, "a\u{FFFD}"),
+            (r#""a\ud83d b\ude00""#, "a\u{FFFD} b\u{FFFD}"),
+            (r#""\ud83d\ud83d\ude00""#, "\u{FFFD}\u{1F600}"),
+            (r#""\\ud83d \ude00""#, "\\ud83d \u{FFFD}"),
+            (r#""é\ud83dé""#, "é\u{FFFD}é"),
+        ] {
+            assert_eq!(read::<String>(text).unwrap(), read_as, "{text}");
+        }
+    }
+
+    #[test]
+    fn broken_text_is_still_an_error() {
+        for text in ["", "\"", "\"\\", "\"\\u", "\"\\u12", "\"\\ud83", "\"\\é\"", "{"] {
+            assert!(read::<serde_json::Value>(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Every model API we speak, and the models that need none.
+//!
+//! [`provider`] is the door. Behind it, an answer passes through these rooms:
+//!
+//! ```text
+//! convert     the conversation as a model may see it
+//! anthropic   the vendor's words for it, and for the answer
+//! stream      the socket: ask, then read chunks
+//! sse         chunks to events
+//! errors      what can be done when it fails
+//! ```
+//!
+//! `room` says how long an answer may get, and `client` is the connection that answers share.
+
+mod access;
+
+// Values in, values out.
+mod anthropic;
+mod compat;
+mod convert;
+mod errors;
+mod json;
+mod room;
+mod sse;
+
+// The network.
+mod client;
+mod stream;
+
+// Models that need neither key nor network.
+pub mod demo;
+pub mod script;
+
+#[cfg(test)]
+mod testing;
+
+use std::sync::Arc;
+
+use tiller_agent::model::Model;
+use tiller_agent::provider::Provider;
+
+pub use access::{Access, CacheRetention, Secret, ThinkingBudgets};
+
+/// Whoever answers for this model. `None` if we do not speak its API.
+///
+/// Nothing is opened, read or built before the first answer is asked for. The provider serves any
+/// model of the same API that the same access is good for.
+pub fn provider(model: &Model, access: Access) -> Option<Arc<dyn Provider>> {
+    connect(&model.api).map(|connect| connect(access))
+}
+
+/// Whether [`provider`] knows this API.
+pub fn supports(api: &str) -> bool {
+    connect(api).is_some()
+}
+
+type Connect = fn(Access) -> Arc<dyn Provider>;
+
+fn connect(api: &str) -> Option<Connect> {
+    match api {
+        "anthropic-messages" => Some(stream::connect::<anthropic::Messages>),
+        _ => None,
+    }
+}

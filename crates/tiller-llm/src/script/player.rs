@@ -1,0 +1,180 @@
+//! Plays the steps of one answer as the stream a provider gives.
+//!
+//! Nothing is made before it is asked for, so a script may hold an answer of a million deltas, and
+//! a stream that is dropped leaves nothing behind.
+
+use std::collections::VecDeque;
+use std::future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::vec;
+
+use futures_util::stream;
+use tiller_agent::provider::{EventStream, ProviderError, Request, StreamEvent};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::coop;
+use tokio::time;
+
+use super::step::Step;
+
+/// What one request is answered with.
+pub(crate) struct Answer {
+    steps: Steps,
+    request: Arc<Request>,
+    complaints: Complaints,
+}
+
+enum Steps {
+    Known(vec::IntoIter<Step>),
+    /// They come while the answer is given.
+    Live(UnboundedReceiver<Step>),
+}
+
+impl Answer {
+    pub(crate) fn known(steps: Vec<Step>, request: Arc<Request>, complaints: Complaints) -> Answer {
+        Answer { steps: Steps::Known(steps.into_iter()), request, complaints }
+    }
+
+    pub(crate) fn live(
+        steps: UnboundedReceiver<Step>,
+        request: Arc<Request>,
+        complaints: Complaints,
+    ) -> Answer {
+        Answer { steps: Steps::Live(steps), request, complaints }
+    }
+}
+
+/// What a script found wrong with its requests. Whoever asked gets each as an error too; this is
+/// for a test that must not overlook one.
+#[derive(Clone, Default)]
+pub(crate) struct Complaints {
+    name: Arc<str>,
+    list: Arc<Mutex<Vec<String>>>,
+}
+
+impl Complaints {
+    /// `name` stands before each.
+    pub(crate) fn new(name: &str) -> Complaints {
+        Complaints { name: name.into(), list: Arc::default() }
+    }
+
+    pub(crate) fn complain(&self, what: &str) -> ProviderError {
+        let complaint = format!("{}: {what}", self.name);
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push(complaint.clone());
+        ProviderError::fatal(complaint)
+    }
+
+    pub(crate) fn list(&self) -> Vec<String> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Streams the answer that `claim` finds. The first poll begins to look for it.
+pub(crate) fn play(
+    claim: impl Future<Output = Result<Answer, ProviderError>> + Send + 'static,
+) -> EventStream {
+    let player =
+        Player { state: State::Claiming(Box::pin(claim)), ready: VecDeque::new(), started: false };
+    Box::pin(stream::unfold(player, |mut player| async move {
+        let item = player.next().await?;
+        Some((item, player))
+    }))
+}
+
+struct Player {
+    state: State,
+    /// Events that need no more waiting.
+    ready: VecDeque<StreamEvent>,
+    started: bool,
+}
+
+enum State {
+    Claiming(Pin<Box<dyn Future<Output = Result<Answer, ProviderError>> + Send>>),
+    Playing {
+        answer: Answer,
+        /// A step that is taken a delta at a time.
+        deltas: Option<Step>,
+    },
+    Over,
+}
+
+impl Player {
+    async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
+        // A long answer must not keep the others on this thread from their turn.
+        coop::consume_budget().await;
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            match &mut self.state {
+                State::Claiming(claim) => match claim.await {
+                    Ok(answer) => self.state = State::Playing { answer, deltas: None },
+                    Err(error) => return Some(Err(self.end(error))),
+                },
+                State::Playing { answer, deltas } => {
+                    if let Some(delta) = next_delta(deltas).await {
+                        return Some(Ok(delta));
+                    }
+                    let step = match &mut answer.steps {
+                        Steps::Known(steps) => steps.next(),
+                        Steps::Live(steps) => steps.recv().await,
+                    };
+                    let Some(step) = step else {
+                        self.state = State::Over;
+                        return None;
+                    };
+                    if let Err(error) = self.take(step).await {
+                        return Some(Err(self.end(error)));
+                    }
+                }
+                State::Over => return None,
+            }
+        }
+    }
+
+    async fn take(&mut self, step: Step) -> Result<(), ProviderError> {
+        let State::Playing { answer, deltas } = &mut self.state else {
+            return Ok(());
+        };
+        match step {
+            Step::Wait(time) => time::sleep(time).await,
+            Step::Hang => future::pending().await,
+            Step::Expect(expectation) => expectation
+                .check(&answer.request)
+                .map_err(|complaint| answer.complaints.complain(&complaint))?,
+            Step::Fail(error) => return Err(error),
+            Step::Deltas { .. } => *deltas = Some(step),
+            Step::Event(event) => {
+                // The first byte of the answer is what starts it.
+                if !self.started {
+                    self.started = true;
+                    if event != StreamEvent::Start {
+                        self.ready.push_back(StreamEvent::Start);
+                    }
+                }
+                self.ready.push_back(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// An error is the last thing a stream says.
+    fn end(&mut self, error: ProviderError) -> ProviderError {
+        self.state = State::Over;
+        error
+    }
+}
+
+async fn next_delta(deltas: &mut Option<Step>) -> Option<StreamEvent> {
+    let Some(Step::Deltas { index, kind, pieces, pace }) = deltas else {
+        return None;
+    };
+    let Some(piece) = pieces.next() else {
+        *deltas = None;
+        return None;
+    };
+    if !pace.is_zero() {
+        time::sleep(*pace).await;
+    }
+    Some(kind.delta(*index, piece))
+}

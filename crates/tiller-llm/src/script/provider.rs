@@ -1,0 +1,211 @@
+//! Who gets which answer: requests take them in the order they come, and the transcript harness
+//! can hand them out line by line while somebody waits.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tiller_agent::provider::{EventStream, Provider, ProviderError, Request};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use super::parse::{Line, Parser};
+use super::player::{Answer, Complaints, play};
+use super::step::Step;
+use super::{Script, ScriptError};
+
+/// Plays a script, or whatever its feeder is given.
+pub struct ScriptProvider {
+    desk: Arc<Desk>,
+}
+
+/// Where requests and answers meet.
+struct Desk {
+    state: Mutex<State>,
+    /// Something was put on the desk, or the feeder left.
+    changed: Notify,
+    complaints: Complaints,
+}
+
+struct State {
+    waiting: VecDeque<Waiting>,
+    /// A feeder may bring more.
+    fed: bool,
+    /// How many answers were taken.
+    taken: usize,
+    /// The line where the answer taken last begins.
+    last_line: usize,
+    /// Kept only when somebody wants to read them: each holds the whole conversation.
+    requests: Option<Vec<Arc<Request>>>,
+}
+
+/// An answer nobody has asked for yet.
+struct Waiting {
+    line: usize,
+    steps: WaitingSteps,
+}
+
+enum WaitingSteps {
+    Known(Vec<Step>),
+    Live(UnboundedReceiver<Step>),
+}
+
+impl ScriptProvider {
+    pub fn new(script: Script) -> Arc<ScriptProvider> {
+        ScriptProvider::with(script, false, None)
+    }
+
+    /// Also keeps the requests, for [`requests`](ScriptProvider::requests).
+    pub fn recording(script: Script) -> Arc<ScriptProvider> {
+        ScriptProvider::with(script, false, Some(Vec::new()))
+    }
+
+    /// Answers come from the feeder, line by line, also while a request waits for them. When the
+    /// feeder is dropped the script is at its end.
+    pub fn live() -> (Arc<ScriptProvider>, ScriptFeeder) {
+        let empty = Script { name: "script".into(), answers: Vec::new() };
+        let provider = ScriptProvider::with(empty, true, Some(Vec::new()));
+        let desk = provider.desk.clone();
+        (provider, ScriptFeeder { desk, parser: Parser::default(), current: None })
+    }
+
+    fn with(script: Script, fed: bool, requests: Option<Vec<Arc<Request>>>) -> Arc<ScriptProvider> {
+        let waiting = script
+            .answers
+            .into_iter()
+            .map(|answer| Waiting { line: answer.line, steps: WaitingSteps::Known(answer.steps) });
+        let state = State { waiting: waiting.collect(), fed, taken: 0, last_line: 0, requests };
+        let desk = Desk {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            complaints: Complaints::new(&script.name),
+        };
+        Arc::new(ScriptProvider { desk: Arc::new(desk) })
+    }
+
+    /// Every request so far, if this provider keeps them.
+    pub fn requests(&self) -> Vec<Arc<Request>> {
+        self.desk.state().requests.clone().unwrap_or_default()
+    }
+
+    /// The lines where answers begin that nobody has asked for.
+    pub fn unused(&self) -> Vec<usize> {
+        self.desk.state().waiting.iter().map(|answer| answer.line).collect()
+    }
+
+    /// Expectations that were not met and answers that were not there.
+    pub fn complaints(&self) -> Vec<String> {
+        self.desk.complaints.list()
+    }
+}
+
+impl Provider for ScriptProvider {
+    fn stream(&self, request: Request) -> EventStream {
+        let desk = self.desk.clone();
+        play(async move { desk.claim(Arc::new(request)).await })
+    }
+}
+
+impl Desk {
+    async fn claim(&self, request: Arc<Request>) -> Result<Answer, ProviderError> {
+        if let Some(requests) = &mut self.state().requests {
+            requests.push(request.clone());
+        }
+        loop {
+            // Made before the look at the desk, so that nothing put there meanwhile is missed.
+            let changed = self.changed.notified();
+            if let Some(answer) = self.take(&request)? {
+                return Ok(answer);
+            }
+            changed.await;
+        }
+    }
+
+    /// The next answer, or `None` while one may still come.
+    fn take(&self, request: &Arc<Request>) -> Result<Option<Answer>, ProviderError> {
+        let mut state = self.state();
+        let complaints = self.complaints.clone();
+        let Some(answer) = state.waiting.pop_front() else {
+            if state.fed {
+                return Ok(None);
+            }
+            let complaint = exhausted(state.taken, state.last_line);
+            return Err(complaints.complain(&complaint));
+        };
+        state.taken += 1;
+        state.last_line = answer.line;
+        Ok(Some(match answer.steps {
+            WaitingSteps::Known(steps) => Answer::known(steps, request.clone(), complaints),
+            WaitingSteps::Live(steps) => Answer::live(steps, request.clone(), complaints),
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn exhausted(taken: usize, last_line: usize) -> String {
+    let asked = taken + 1;
+    let head = format!("script exhausted: the model was asked for answer {asked}, the script has");
+    match taken {
+        0 => format!("{head} none"),
+        _ => format!("{head} {taken}; the last begins at line {last_line}"),
+    }
+}
+
+/// Hands a live script its lines.
+pub struct ScriptFeeder {
+    desk: Arc<Desk>,
+    parser: Parser,
+    /// The answer that goes on with the next line.
+    current: Option<UnboundedSender<Step>>,
+}
+
+impl ScriptFeeder {
+    /// Reads one line. It is a whole answer, unless it ends with ` \`: then the answer goes on
+    /// with the next line, and what there is of it is played meanwhile. When the request was
+    /// dropped in the middle of its answer, the next line begins the next answer.
+    pub fn feed(&mut self, line: &str) -> Result<(), ScriptError> {
+        // Whoever was listening has gone, and with them the rest of the answer.
+        if self.current.as_ref().is_some_and(UnboundedSender::is_closed) {
+            self.current = None;
+            self.parser.finish_answer();
+            self.parser.take_steps();
+        }
+        let Line::Steps { more } = self.parser.read(line)? else {
+            return Ok(());
+        };
+        if !more {
+            self.parser.finish_answer();
+        }
+        let sender = match self.current.take() {
+            Some(sender) => sender,
+            None => self.begin_answer(),
+        };
+        for step in self.parser.take_steps() {
+            if sender.send(step).is_err() {
+                break;
+            }
+        }
+        self.current = more.then_some(sender);
+        Ok(())
+    }
+
+    fn begin_answer(&mut self) -> UnboundedSender<Step> {
+        let (sender, steps) = mpsc::unbounded_channel();
+        let steps = WaitingSteps::Live(steps);
+        self.desk.state().waiting.push_back(Waiting { line: self.parser.line(), steps });
+        self.desk.changed.notify_waiters();
+        sender
+    }
+}
+
+impl Drop for ScriptFeeder {
+    fn drop(&mut self) {
+        self.desk.state().fed = false;
+        self.desk.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests;

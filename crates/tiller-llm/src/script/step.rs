@@ -1,0 +1,170 @@
+//! What an answer is made of once its lines are read: small steps that the player takes in order.
+
+use std::mem;
+use std::time::Duration;
+
+use tiller_agent::provider::{ProviderError, StreamEvent};
+
+use super::expect::Expectation;
+
+/// One step of an answer. A stream whose steps are used up simply ends: a whole answer has
+/// `StreamEvent::Done` as its last step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    Event(StreamEvent),
+    /// Everything one line adds to a block, a delta at a time.
+    Deltas {
+        index: usize,
+        kind: BlockKind,
+        pieces: Pieces,
+        /// How long to wait before each delta.
+        pace: Duration,
+    },
+    Wait(Duration),
+    Expect(Expectation),
+    Fail(ProviderError),
+    /// Never ends; only an abort helps.
+    Hang,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum BlockKind {
+    Text,
+    Thinking,
+    Call,
+}
+
+impl BlockKind {
+    pub(crate) fn delta(self, index: usize, delta: String) -> StreamEvent {
+        match self {
+            BlockKind::Text => StreamEvent::TextDelta { index, delta },
+            BlockKind::Thinking => StreamEvent::ThinkingDelta { index, delta },
+            BlockKind::Call => StreamEvent::CallDelta { index, delta },
+        }
+    }
+}
+
+/// How a text is cut into deltas.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Chunk {
+    #[default]
+    Whole,
+    /// So many characters each.
+    Chars(usize),
+    /// A word each, with the white space before it.
+    Words,
+}
+
+/// A word longer than this is cut, and so is a text in a script without spaces.
+const WORD_MAX_CHARS: usize = 24;
+
+impl Chunk {
+    /// The length in bytes of the first delta of `text`.
+    fn first(self, text: &str) -> usize {
+        match self {
+            Chunk::Whole => text.len(),
+            Chunk::Chars(count) => end_of(text, count),
+            Chunk::Words => {
+                let space = text.len() - text.trim_start().len();
+                let word = text[space..].find(char::is_whitespace).unwrap_or(text.len() - space);
+                space + end_of(&text[space..space + word], WORD_MAX_CHARS)
+            }
+        }
+    }
+}
+
+/// Where the first `count` characters end.
+fn end_of(text: &str, count: usize) -> usize {
+    text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
+}
+
+/// The deltas of one step, made when they are asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pieces {
+    Text {
+        text: String,
+        chunk: Chunk,
+        /// How much of the text has been given.
+        at: usize,
+    },
+    /// `template` with `{i}` replaced by 1, 2, … `times`.
+    Repeat {
+        template: String,
+        times: u32,
+        given: u32,
+    },
+    Used,
+}
+
+impl Pieces {
+    pub(crate) fn text(text: impl Into<String>, chunk: Chunk) -> Pieces {
+        Pieces::Text { text: text.into(), chunk, at: 0 }
+    }
+
+    pub(crate) fn repeat(template: impl Into<String>, times: u32) -> Pieces {
+        Pieces::Repeat { template: template.into(), times, given: 0 }
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        match self {
+            Pieces::Text { text, chunk, at } => {
+                let length = chunk.first(&text[*at..]);
+                let end = *at + length;
+                // The last piece uses the text up. An empty text is one empty delta.
+                if end < text.len() {
+                    let piece = text[*at..end].to_owned();
+                    *at = end;
+                    return Some(piece);
+                }
+                let mut piece = mem::take(text);
+                piece.drain(..*at);
+                *self = Pieces::Used;
+                Some(piece)
+            }
+            Pieces::Repeat { template, times, given } if *given < *times => {
+                *given += 1;
+                Some(template.replace("{i}", &given.to_string()))
+            }
+            Pieces::Repeat { .. } | Pieces::Used => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, chunk: Chunk, expected: &[&str]) {
+        assert_eq!(Pieces::text(text, chunk).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn texts_are_cut_into_deltas() {
+        check("", Chunk::Whole, &[""]);
+        check("", Chunk::Chars(3), &[""]);
+        check("one two", Chunk::Whole, &["one two"]);
+        check("äöüß", Chunk::Chars(3), &["äöü", "ß"]);
+        check("abcdef", Chunk::Chars(3), &["abc", "def"]);
+        check("one  two\nthree ", Chunk::Words, &["one", "  two", "\nthree", " "]);
+        check(&"語".repeat(50), Chunk::Words, &[&"語".repeat(24), &"語".repeat(24), "語語"]);
+    }
+
+    #[test]
+    fn cutting_loses_nothing() {
+        let text = "A text, with  two spaces,\n\n\ttabs and 日本語のことば。 \n";
+        for chunk in (1..40).map(Chunk::Chars).chain([Chunk::Whole, Chunk::Words]) {
+            assert_eq!(Pieces::text(text, chunk).collect::<String>(), text, "{chunk:?}");
+        }
+    }
+
+    #[test]
+    fn a_template_is_counted_from_one() {
+        let pieces: Vec<_> = Pieces::repeat("tok{i}/{i} ", 3).collect();
+        assert_eq!(pieces, ["tok1/1 ", "tok2/2 ", "tok3/3 "]);
+        assert_eq!(Pieces::repeat("x", 0).count(), 0);
+    }
+}

@@ -1,0 +1,287 @@
+//! The socket: one request out, an answer back in chunks, each chunk decoded as it comes.
+//!
+//! What is said on the wire is an [`Api`]'s affair. This file asks, waits, reads and gives up, in
+//! the same way for all of them.
+
+use std::error::Error;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::stream::{self, StreamExt as _};
+use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tiller_agent::provider::{EventStream, Provider, ProviderError, Request, StreamEvent};
+use tokio::time::timeout;
+
+use crate::access::Access;
+use crate::errors::{self, Failure};
+use crate::{client, sse};
+
+/// How one vendor is spoken to.
+pub(crate) trait Api: Send + Sync + 'static {
+    type Decoder: Decode;
+
+    /// What to send.
+    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError>;
+
+    fn decoder(request: &Request) -> Self::Decoder;
+
+    /// The text of an error that came instead of an answer. The body is never empty.
+    fn error_text(status: u16, body: &str) -> String;
+}
+
+/// Folds a vendor's events into ours. Pure: it sees neither socket nor clock.
+pub(crate) trait Decode: Send + 'static {
+    fn push(
+        &mut self,
+        event: sse::Event<'_>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError>;
+
+    /// The server has nothing more to say. An answer that is not complete by now never will be.
+    fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError>;
+}
+
+/// A request, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Post {
+    pub url: String,
+    /// Ours; the model's and the user's own are put on top.
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+}
+
+/// Opens nothing yet: a provider is only a promise to ask.
+pub(crate) fn connect<A: Api>(access: Access) -> Arc<dyn Provider> {
+    Arc::new(Remote::<A> { access: Arc::new(access), api: PhantomData })
+}
+
+/// A model at the other end of the network.
+struct Remote<A> {
+    access: Arc<Access>,
+    api: PhantomData<A>,
+}
+
+impl<A: Api> Provider for Remote<A> {
+    fn stream(&self, request: Request) -> EventStream {
+        let answer = Answer::<A>::Unasked { request, access: self.access.clone() };
+        // One step a chunk; the events of a chunk then come out one by one without waiting.
+        let steps = stream::unfold(Some(answer), |answer| async { Some(answer?.step().await) });
+        Box::pin(steps.fuse().map(|batch: Batch| stream::iter(batch.into_results())).flatten())
+    }
+}
+
+enum Answer<A: Api> {
+    Unasked { request: Request, access: Arc<Access> },
+    Open(Box<Open<A>>),
+}
+
+struct Open<A: Api> {
+    response: Response,
+    sse: sse::Decoder,
+    decoder: A::Decoder,
+    access: Arc<Access>,
+}
+
+/// What one step brought: events, and perhaps the failure that ended it all.
+#[derive(Default)]
+struct Batch {
+    events: Vec<StreamEvent>,
+    failure: Option<ProviderError>,
+}
+
+impl Batch {
+    fn into_results(self) -> impl Iterator<Item = Result<StreamEvent, ProviderError>> {
+        self.events.into_iter().map(Ok).chain(self.failure.map(Err))
+    }
+}
+
+impl<A: Api> Answer<A> {
+    /// Goes on until there is news. `None` in the second place: there will be no more.
+    async fn step(self) -> (Batch, Option<Answer<A>>) {
+        let mut batch = Batch::default();
+        let next = match self {
+            Answer::Unasked { request, access } => {
+                let opened = Open::<A>::ask(request, access).await;
+                opened.inspect(|_| batch.events.push(StreamEvent::Start)).map(Some)
+            }
+            Answer::Open(open) => open.read(&mut batch.events).await,
+        };
+        match next {
+            Ok(next) => (batch, next.map(Answer::Open)),
+            Err(failure) => {
+                batch.failure = Some(failure);
+                (batch, None)
+            }
+        }
+    }
+}
+
+impl<A: Api> Open<A> {
+    async fn ask(request: Request, access: Arc<Access>) -> Result<Box<Open<A>>, ProviderError> {
+        let Post { url, headers, body } = A::post(&request, &access)?;
+        let post = client::for_url(&url)?
+            .post(&url)
+            .headers(all_headers(&headers, &request, &access)?)
+            .body(body);
+        let response = within(access.idle_timeout, post.send())
+            .await?
+            .map_err(|err| cannot_connect(&request.model.base_url, err))?;
+        if !response.status().is_success() {
+            return Err(refused::<A>(response, &access).await);
+        }
+        let (sse, decoder) = (sse::Decoder::default(), A::decoder(&request));
+        Ok(Box::new(Open { response, sse, decoder, access }))
+    }
+
+    /// Reads and decodes the next chunk. `None` once the answer is complete.
+    async fn read(
+        mut self: Box<Self>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<Option<Box<Open<A>>>, ProviderError> {
+        // Why a connection broke in the middle is nothing a client could act upon.
+        let chunk = within(self.access.idle_timeout, self.response.chunk())
+            .await?
+            .map_err(|_cut| ProviderError::retry("terminated"))?;
+        let decoded = match &chunk {
+            Some(bytes) => self.sse.push(bytes, |event| self.decoder.push(event, out)),
+            None => self.decoder.end(out),
+        };
+        decoded.map_err(|err| scrubbed(err, &self.access))?;
+        if matches!(out.last(), Some(StreamEvent::Done { .. })) {
+            spare_connection(self.response);
+            return Ok(None);
+        }
+        Ok(Some(self))
+    }
+}
+
+impl From<sse::TooLarge> for ProviderError {
+    fn from(_: sse::TooLarge) -> ProviderError {
+        ProviderError::fatal("the server sent an event of more than 64 MiB")
+    }
+}
+
+/// Waits, but not for ever on a server that says nothing.
+async fn within<T>(
+    limit: Option<Duration>,
+    work: impl Future<Output = T>,
+) -> Result<T, ProviderError> {
+    let Some(limit) = limit else {
+        return Ok(work.await);
+    };
+    timeout(limit, work).await.map_err(|_elapsed| {
+        let seconds = limit.as_secs_f64();
+        ProviderError::retry(format!("timed out: nothing came from the server for {seconds} s"))
+    })
+}
+
+/// Ours first, then the model's, then the user's. The same name again replaces, but for the one
+/// header that is a list of things to switch on.
+fn all_headers(
+    ours: &[(&'static str, String)],
+    request: &Request,
+    access: &Access,
+) -> Result<HeaderMap, ProviderError> {
+    let ours = ours.iter().map(|(name, value)| (*name, value.as_str()));
+    let models = request.model.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let users = access.headers.iter().map(|(name, value)| (name.as_str(), value.expose()));
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in ours.chain(models).chain(users) {
+        // The value may be the key, so the error names only the header.
+        let invalid = || ProviderError::fatal(format!("header {name:?} cannot be sent"));
+        let header = HeaderName::try_from(name).map_err(|_| invalid())?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| invalid())?;
+        if let ("anthropic-beta", Some(already)) = (header.as_str(), headers.get(&header)) {
+            let both = [already.as_bytes(), value.as_bytes()].join(&b',');
+            value = HeaderValue::try_from(both).map_err(|_| invalid())?;
+        }
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+fn cannot_connect(base_url: &str, err: reqwest::Error) -> ProviderError {
+    if err.is_builder() {
+        return ProviderError::fatal(format!("{base_url:?} is no address of a server"));
+    }
+    match certificate_error(&err) {
+        // Trying again would meet the same certificate.
+        Some(reason) => ProviderError::fatal(format!("Connection error: {reason}")),
+        None => ProviderError::retry("Connection error."),
+    }
+}
+
+/// The TLS library's word on a certificate it does not trust, wherever in the chain it is.
+fn certificate_error(err: &(dyn Error + 'static)) -> Option<String> {
+    let mut cause = Some(err);
+    while let Some(err) = cause {
+        if let Some(tls @ rustls::Error::InvalidCertificate(_)) = err.downcast_ref() {
+            return Some(tls.to_string());
+        }
+        // The source of an I/O error is that of the error inside it, which may be the one we want.
+        let io = err.downcast_ref::<io::Error>();
+        cause = match io.and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => err.source(),
+        };
+    }
+    None
+}
+
+/// The server answered, but with an error.
+async fn refused<A: Api>(response: Response, access: &Access) -> ProviderError {
+    let status = response.status();
+    let after = errors::retry_after(response.headers(), SystemTime::now());
+    let body = access.scrub(error_body(response).await);
+    let text = match body.trim() {
+        "" => format!("{} status code (no body)", status.as_u16()),
+        body => A::error_text(status.as_u16(), body),
+    };
+    Failure { status: Some(status.as_u16()), body: &body, after }.classify(text)
+}
+
+/// As much of the body as comes soon, and no more than a person would read.
+async fn error_body(mut response: Response) -> String {
+    const MAX_BYTES: usize = 64 << 10;
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let mut body = Vec::new();
+    let read = async {
+        while body.len() < MAX_BYTES
+            && let Ok(Some(chunk)) = response.chunk().await
+        {
+            body.extend_from_slice(&chunk);
+        }
+    };
+    // Too late or too long: what there is must do, and the status says the most.
+    timeout(PATIENCE, read).await.unwrap_or(());
+    body.truncate(MAX_BYTES);
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+fn scrubbed(err: ProviderError, access: &Access) -> ProviderError {
+    let scrub = |message| access.scrub(message);
+    match err {
+        ProviderError::Retry { message, after } => {
+            ProviderError::Retry { message: scrub(message), after }
+        }
+        ProviderError::Overflow { message } => ProviderError::Overflow { message: scrub(message) },
+        ProviderError::Auth { message } => ProviderError::Auth { message: scrub(message) },
+        ProviderError::Fatal { message } => ProviderError::Fatal { message: scrub(message) },
+    }
+}
+
+/// Reads the end that follows the last event. A connection whose answer was read to the end can
+/// carry the next request; one that was dropped a few bytes earlier is closed, and every turn of
+/// a run would pay for a new one. Nobody waits for this.
+fn spare_connection(mut response: Response) {
+    const GRACE: Duration = Duration::from_secs(1);
+    tokio::spawn(timeout(GRACE, async move { while let Ok(Some(_)) = response.chunk().await {} }));
+}
+
+#[cfg(test)]
+mod tests;

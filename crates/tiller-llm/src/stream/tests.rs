@@ -1,0 +1,401 @@
+//! A server of a few lines on the loopback interface, so that everything below the decoder is
+//! the real thing.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+
+use expect_test::expect;
+use futures_util::FutureExt as _;
+use tiller_agent::message::StopReason;
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::access::Secret;
+use crate::testing;
+
+const KEY: &str = "sk-ant-api03-loopback";
+/// For things that happen at once unless something is broken.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Serves each connection on a thread of its own and returns the address.
+fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let handle = Arc::new(handle);
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let handle = handle.clone();
+            thread::spawn(move || handle(connection.unwrap()));
+        }
+    });
+    format!("http://{address}")
+}
+
+/// Reads one request: its head, and its body. `None` when the client has gone.
+fn read_request(connection: &TcpStream) -> Option<(String, String)> {
+    let mut reader = BufReader::new(connection);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        head += &line;
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some((head, String::from_utf8(body).unwrap()))
+}
+
+const OK: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const END: &str = "0\r\n\r\n";
+
+/// The recording as one HTTP chunk.
+fn recording(name: &str) -> String {
+    let path = format!("{}/tests/recordings/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+/// Answers every request of a connection with the same bytes.
+fn always(response: impl Into<String>) -> impl Fn(TcpStream) {
+    let response = response.into();
+    move |mut connection| {
+        while read_request(&connection).is_some() {
+            if connection.write_all(response.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn ask_with(base_url: &str, access: Access) -> EventStream {
+    let mut request = testing::request(vec![testing::user("hi")]);
+    let mut model = testing::model();
+    model.base_url = base_url.to_owned();
+    request.model = Arc::new(model);
+    crate::provider(&request.model.clone(), access).unwrap().stream(request)
+}
+
+fn ask(base_url: &str) -> EventStream {
+    ask_with(base_url, Access::with_key(KEY))
+}
+
+/// What came and how it ended.
+async fn all(stream: EventStream) -> (Vec<StreamEvent>, Option<ProviderError>) {
+    let results = timeout(SOON, stream.collect::<Vec<_>>()).await.unwrap();
+    let failure = results.iter().find_map(|result| result.as_ref().err().cloned());
+    (results.into_iter().filter_map(Result::ok).collect(), failure)
+}
+
+async fn failure(base_url: &str) -> ProviderError {
+    let (events, failure) = all(ask(base_url)).await;
+    assert_eq!(events, [], "no answer began");
+    failure.unwrap()
+}
+
+#[tokio::test]
+async fn an_answer() {
+    let (sent, requests) = mpsc::channel();
+    let url = serve(move |mut connection| {
+        while let Some(request) = read_request(&connection) {
+            sent.send(request).unwrap();
+            let answer = [OK, &recording("anthropic_text.sse"), END].concat();
+            connection.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let mut access = Access::with_key(KEY);
+    access.headers.insert("X-Extra".into(), Secret::new("from the user"));
+    let (events, failure) = all(ask_with(&url, access)).await;
+    assert_eq!(failure, None);
+    assert_eq!(events[0], StreamEvent::Start);
+    let raw = Some("end_turn".to_owned());
+    assert_eq!(events.last(), Some(&StreamEvent::Done { reason: StopReason::Stop, raw }));
+
+    let (head, body) = requests.recv_timeout(SOON).unwrap();
+    let head = head.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    let varies = |line: &&str| line.starts_with("host:") || line.starts_with("content-length:");
+    let mut head: Vec<&str> = head.lines().filter(|line| !varies(line)).collect();
+    head.sort_unstable();
+    expect![[r#"
+        POST /v1/messages HTTP/1.1
+        accept: */*
+        anthropic-version: 2023-06-01
+        content-type: application/json
+        user-agent: tiller/VERSION
+        x-api-key: sk-ant-api03-loopback
+        x-extra: from the user"#]]
+    .assert_eq(&head.join("\n"));
+    assert!(body.starts_with(r#"{"model":"claude-test","messages":["#), "{body}");
+}
+
+#[tokio::test]
+async fn headers_are_laid_over_each_other() {
+    let mut request = testing::request(vec![testing::user("hi")]);
+    let mut model = testing::model();
+    for (name, value) in [("Anthropic-Beta", "b"), ("x-api-key", "models"), ("x-model", "m")] {
+        model.headers.insert(name.into(), value.into());
+    }
+    request.model = Arc::new(model);
+    let mut access = Access::default();
+    access.headers.insert("X-Api-Key".into(), Secret::new("users"));
+    let ours = [("anthropic-beta", "a".to_owned()), ("x-api-key", "ours".to_owned())];
+    let headers = all_headers(&ours, &request, &access).unwrap();
+    let mut printed: Vec<_> = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+        .collect();
+    printed.sort_unstable();
+    expect![[r#"
+        anthropic-beta: a,b
+        content-type: application/json
+        x-api-key: users
+        x-model: m"#]]
+    .assert_eq(&printed.join("\n"));
+    assert!(!format!("{headers:?}").contains("users"), "values are not printed");
+
+    access.headers.insert("x-bad".into(), Secret::new("line\nbreak"));
+    let err = all_headers(&ours, &request, &access).unwrap_err();
+    assert_eq!(err, ProviderError::fatal("header \"x-bad\" cannot be sent"));
+}
+
+#[tokio::test]
+async fn an_overloaded_server() {
+    let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    let url = serve(always(format!(
+        "HTTP/1.1 529 Overloaded\r\nretry-after: 7\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )));
+    let after = Some(Duration::from_secs(7));
+    assert_eq!(failure(&url).await, ProviderError::Retry { message: format!("529 {body}"), after });
+}
+
+#[tokio::test]
+async fn a_refused_key_is_not_repeated() {
+    let body = format!("invalid x-api-key: {KEY}");
+    let url = serve(always(format!(
+        "HTTP/1.1 401 Unauthorized\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )));
+    let err = failure(&url).await;
+    assert!(!format!("{err:?} {err}").contains(KEY));
+    assert_eq!(err, ProviderError::Auth { message: "401 invalid x-api-key: [redacted]".into() });
+}
+
+#[tokio::test]
+async fn other_statuses() {
+    let status =
+        |head: &str| serve(always(format!("HTTP/1.1 {head}\r\ncontent-length: 0\r\n\r\n")));
+    assert_eq!(
+        failure(&status("503 Unavailable")).await,
+        ProviderError::retry("503 status code (no body)")
+    );
+    // The key must not follow.
+    assert_eq!(
+        failure(&status("302 Found\r\nlocation: http://127.0.0.1:1/")).await,
+        ProviderError::fatal("302 status code (no body)")
+    );
+}
+
+#[tokio::test]
+async fn a_long_error_page_is_cut() {
+    let page = "<p>".repeat(100_000);
+    let url = serve(always(format!(
+        "HTTP/1.1 502 Bad Gateway\r\ncontent-length: {}\r\n\r\n{page}",
+        page.len()
+    )));
+    assert_eq!(failure(&url).await.message().len(), "502 ".len() + (64 << 10));
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_too_early() {
+    let url = serve(always([OK, &recording("anthropic_cut_off.sse"), END].concat()));
+    let (events, failure) = all(ask(&url)).await;
+    assert!(events.contains(&StreamEvent::TextDelta { index: 0, delta: "half ".into() }));
+    assert_eq!(failure, Some(ProviderError::retry("Anthropic stream ended before message_stop")));
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_in_the_middle() {
+    let url = serve(|mut connection| {
+        read_request(&connection).unwrap();
+        let half = [OK, &recording("anthropic_cut_off.sse")].concat();
+        connection.write_all(half.as_bytes()).unwrap();
+    });
+    let (events, failure) = all(ask(&url)).await;
+    assert!(events.contains(&StreamEvent::TextDelta { index: 0, delta: "half ".into() }));
+    assert_eq!(failure, Some(ProviderError::retry("terminated")));
+}
+
+#[tokio::test]
+async fn a_connection_that_is_reset_in_the_middle() {
+    let (reset, wait) = mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let url = serve(move |mut connection| {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            connection.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        connection.write_all(OK.as_bytes()).unwrap();
+        wait.lock().unwrap().recv_timeout(SOON).unwrap();
+        // The body was never read; closing now makes the kernel reset the connection.
+    });
+    let mut stream = ask(&url);
+    assert_eq!(stream.next().await, Some(Ok(StreamEvent::Start)));
+    reset.send(()).unwrap();
+    assert_eq!(all(stream).await, (vec![], Some(ProviderError::retry("terminated"))));
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    assert_eq!(failure(&url).await, ProviderError::retry("Connection error."));
+}
+
+#[tokio::test]
+async fn hung_up_before_a_word_was_said() {
+    let url = serve(|connection| {
+        read_request(&connection).unwrap();
+    });
+    assert_eq!(failure(&url).await, ProviderError::retry("Connection error."));
+}
+
+#[tokio::test]
+async fn no_address() {
+    assert_eq!(
+        failure("not an address").await,
+        ProviderError::fatal("\"not an address\" is no address of a server")
+    );
+}
+
+#[tokio::test]
+async fn tls_is_not_spoken_here() {
+    let url = serve(always(OK)).replace("http:", "https:");
+    assert_eq!(failure(&url).await, ProviderError::retry("Connection error."));
+}
+
+#[test]
+fn a_certificate_nobody_vouches_for_is_found_in_the_chain() {
+    let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+    let nested = io::Error::other(io::Error::other(tls));
+    assert_eq!(
+        certificate_error(&nested).as_deref(),
+        Some("invalid peer certificate: UnknownIssuer")
+    );
+    let other = io::Error::other(rustls::Error::General("no".into()));
+    assert_eq!(certificate_error(&other), None);
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent() {
+    let (_open, closed) = mpsc::channel::<()>();
+    let closed = std::sync::Mutex::new(closed);
+    let url = serve(move |mut connection| {
+        read_request(&connection).unwrap();
+        connection.write_all(OK.as_bytes()).unwrap();
+        // Until the test is over.
+        closed.lock().unwrap().recv().unwrap_err();
+    });
+    let patience = Some(Duration::from_millis(20));
+    let access = Access { idle_timeout: patience, ..Access::default() };
+    let (events, failure) = all(ask_with(&url, access)).await;
+    assert_eq!(events, [StreamEvent::Start]);
+    let message = "timed out: nothing came from the server for 0.02 s";
+    assert_eq!(failure, Some(ProviderError::retry(message)));
+}
+
+#[tokio::test]
+async fn nothing_happens_before_somebody_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let stream = ask(&format!("http://{}", listener.local_addr().unwrap()));
+    tokio::task::yield_now().await;
+    let err = listener.accept().unwrap_err();
+    assert_eq!(err.kind(), io::ErrorKind::WouldBlock);
+    drop(stream);
+}
+
+#[tokio::test]
+async fn letting_go_of_the_answer_closes_the_connection() {
+    let (gone, wait) = oneshot::channel();
+    let gone = std::sync::Mutex::new(Some(gone));
+    let url = serve(move |mut connection| {
+        read_request(&connection).unwrap();
+        let half = [OK, &recording("anthropic_cut_off.sse")].concat();
+        connection.write_all(half.as_bytes()).unwrap();
+        // Nothing more is sent by the client, so this waits for the end of the connection.
+        let read = connection.read(&mut [0]);
+        gone.lock().unwrap().take().unwrap().send(read.unwrap_or(0)).unwrap();
+    });
+    let mut stream = ask(&url);
+    assert_eq!(stream.next().await, Some(Ok(StreamEvent::Start)));
+    stream.next().await.unwrap().unwrap();
+    drop(stream);
+    assert_eq!(timeout(SOON, wait).await.unwrap(), Ok(0));
+}
+
+#[tokio::test]
+async fn the_events_of_a_chunk_come_without_waiting() {
+    let url = serve(always([OK, &recording("anthropic_text.sse"), END].concat()));
+    let mut stream = ask(&url);
+    assert_eq!(stream.next().await, Some(Ok(StreamEvent::Start)));
+    stream.next().await.unwrap().unwrap();
+    let mut at_once = 1;
+    while let Some(Some(event)) = stream.next().now_or_never() {
+        event.unwrap();
+        at_once += 1;
+    }
+    assert_eq!(at_once, 10);
+    // Asking beyond the end is no fault.
+    assert_eq!(stream.next().await, None);
+    assert_eq!(stream.next().await, None);
+}
+
+#[tokio::test]
+async fn a_finished_answer_leaves_its_connection_to_the_next() {
+    let (reused, wait) = oneshot::channel();
+    let reused = std::sync::Mutex::new(Some(reused));
+    let url = serve(move |mut connection| {
+        for served in 0.. {
+            if read_request(&connection).is_none() {
+                return;
+            }
+            if served > 0 {
+                let told = reused.lock().unwrap().take().map(|reused| reused.send(()));
+                assert!(told.is_none_or(|told| told.is_ok()));
+            }
+            let answer = [OK, &recording("anthropic_text.sse")].concat();
+            // The end of the body comes by itself, as from servers that flush every event.
+            let sent = connection
+                .write_all(answer.as_bytes())
+                .and_then(|()| connection.flush())
+                .and_then(|()| connection.write_all(END.as_bytes()));
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+    let asking = async {
+        loop {
+            let mut stream = ask(&url);
+            while !matches!(stream.next().await.unwrap().unwrap(), StreamEvent::Done { .. }) {}
+        }
+    };
+    tokio::select! {
+        never = asking => never,
+        reused = timeout(SOON, wait) => reused.unwrap().unwrap(),
+    }
+}

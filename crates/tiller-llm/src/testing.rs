@@ -1,0 +1,120 @@
+//! What the tests of several files talk about.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tiller_agent::message::{
+    AssistantMessage, Block, Content, Message, StopReason, ToolCall, ToolResultMessage, Usage,
+    UserMessage,
+};
+use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
+use tiller_agent::provider::Request;
+
+pub(crate) fn model() -> Model {
+    Model {
+        id: "claude-test".into(),
+        name: "Claude Test".into(),
+        api: "anthropic-messages".into(),
+        provider: "anthropic".into(),
+        base_url: "http://127.0.0.1:9".into(),
+        reasoning: true,
+        thinking_level_map: None,
+        input: vec![Modality::Text, Modality::Image],
+        cost: Price::default(),
+        context_window: 200_000,
+        max_tokens: 8192,
+        headers: BTreeMap::new(),
+        compat: None,
+    }
+}
+
+pub(crate) fn request(messages: Vec<Message>) -> Request {
+    Request {
+        model: Arc::new(model()),
+        system: "Be brief.".into(),
+        messages: messages.into_iter().map(Arc::new).collect(),
+        tools: Vec::new().into(),
+        thinking: ThinkingLevel::Off,
+        session_id: "session-1".into(),
+    }
+}
+
+pub(crate) fn user(text: &str) -> Message {
+    Message::user(text, Vec::new(), 1)
+}
+
+pub(crate) fn old_user(text: &str) -> Message {
+    Message::User(UserMessage { content: Content::Text(text.into()), timestamp: 1 })
+}
+
+/// An answer of the model that is asked again.
+pub(crate) fn answer(content: Vec<Block>) -> Message {
+    let asked = model();
+    Message::Assistant(AssistantMessage {
+        content,
+        api: asked.api,
+        provider: asked.provider,
+        model: asked.id,
+        usage: Usage::default(),
+        stop_reason: StopReason::Stop,
+        timestamp: 1,
+        response_id: None,
+        response_model: None,
+        raw_stop_reason: None,
+        error_message: None,
+    })
+}
+
+/// An answer of somebody else.
+pub(crate) fn foreign(content: Vec<Block>) -> Message {
+    let mut message = answer(content);
+    let Message::Assistant(answer) = &mut message else { unreachable!() };
+    answer.model = "gpt-test".into();
+    message
+}
+
+pub(crate) fn failed(stop_reason: StopReason, content: Vec<Block>) -> Message {
+    let mut message = answer(content);
+    let Message::Assistant(answer) = &mut message else { unreachable!() };
+    answer.stop_reason = stop_reason;
+    message
+}
+
+pub(crate) fn thought(text: &str, signature: Option<&str>) -> Block {
+    Block::Thinking {
+        thinking: text.into(),
+        thinking_signature: signature.map(String::from),
+        redacted: false,
+    }
+}
+
+pub(crate) fn hidden_thought(signature: &str) -> Block {
+    let thinking_signature = Some(signature.into());
+    Block::Thinking { thinking: String::new(), thinking_signature, redacted: true }
+}
+
+pub(crate) fn call(id: &str, name: &str, arguments: Value) -> Block {
+    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    Block::ToolCall(ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments,
+        thought_signature: None,
+    })
+}
+
+pub(crate) fn result(id: &str, content: Vec<Block>) -> Message {
+    Message::ToolResult(ToolResultMessage {
+        tool_call_id: id.into(),
+        tool_name: "read".into(),
+        content,
+        details: None,
+        is_error: false,
+        timestamp: 1,
+    })
+}
+
+pub(crate) fn png() -> Block {
+    Block::image("iVBORw0KGgo=", "image/png")
+}
