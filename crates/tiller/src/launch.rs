@@ -1,0 +1,198 @@
+//! From flags, files and environment to everything that is decided before the first line is read.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_agent::tool::{Tool, ToolSet};
+use tiller_llm::CacheRetention;
+use tiller_llm::demo::Demo;
+use tiller_llm::script::{Script, ScriptProvider};
+
+use crate::args::Args;
+use crate::clock::Clock;
+use crate::conversation::Conversation;
+use crate::credentials::Credentials;
+use crate::models::Models;
+use crate::rpc::server::OnEof;
+use crate::rpc::wire::Level;
+use crate::settings::Settings;
+
+/// What a server starts with.
+pub struct Launch {
+    pub level: Level,
+    pub on_eof: OnEof,
+    pub settings: Settings,
+    pub models: Models,
+    pub model: Option<Arc<Model>>,
+    pub thinking: ThinkingLevel,
+    pub workplace: Workplace,
+    pub session_id: String,
+    pub name: Option<String>,
+    pub clock: Clock,
+    /// What was found wrong on the way here. Not fatal, but the user should know.
+    pub diagnostics: Vec<String>,
+}
+
+/// Where the agent works and with what.
+pub struct Workplace {
+    pub cwd: Arc<PathBuf>,
+    pub tools: Arc<ToolSet>,
+    pub system: Arc<str>,
+}
+
+/// The world as the process found it.
+pub struct Surroundings {
+    pub cwd: PathBuf,
+    pub variables: HashMap<String, String>,
+}
+
+impl Surroundings {
+    pub fn of_process() -> Result<Surroundings, String> {
+        let cwd = std::env::current_dir()
+            .map_err(|err| format!("cannot tell the working directory: {err}"))?;
+        // A variable that is not Unicode is none that we know.
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let variables = std::env::vars_os().filter_map(text).collect();
+        Ok(Surroundings { cwd, variables })
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Where settings, keys and sessions are kept.
+    fn agent_dir(&self) -> PathBuf {
+        let home = || self.variable("HOME").map(PathBuf::from).unwrap_or_default();
+        match self.variable("PI_CODING_AGENT_DIR") {
+            Some(dir) => match dir.strip_prefix("~/") {
+                Some(inside) => home().join(inside),
+                None => PathBuf::from(dir),
+            },
+            None => home().join(".pi/agent"),
+        }
+    }
+}
+
+impl Launch {
+    /// Decides everything. The error is a sentence for the person who typed the command.
+    pub fn prepare(args: &Args, surroundings: Surroundings) -> Result<Launch, String> {
+        let mut diagnostics = Vec::new();
+        let agent_dir = surroundings.agent_dir();
+        let settings = Settings::load(&agent_dir.join("settings.json"), &mut diagnostics);
+        let variables = &surroundings.variables;
+        let auth_path = agent_dir.join("auth.json");
+        let credentials = Credentials::load(&auth_path, variables, &mut diagnostics);
+        let cache = match surroundings.variable("PI_CACHE_RETENTION") {
+            Some("long") => CacheRetention::Long,
+            _ => CacheRetention::Short,
+        };
+        let mut models = Models::new(credentials, &settings, cache);
+        models.load(&agent_dir.join("models.json"), variables, &mut diagnostics);
+        add_builtin(&mut models, args)?;
+        let (model, asked_level) = choose_model(&mut models, args, &settings)?;
+        let thinking = args.thinking.or(asked_level).unwrap_or(settings.default_thinking_level);
+        let workplace =
+            Workplace::new(surroundings.cwd.clone(), chosen_tools(args, &mut diagnostics));
+        let (clock, name) = (Clock::System, args.session_name()?);
+        let (level, on_eof) = (args.level(variables), args.on_eof);
+        Ok(Launch {
+            level,
+            on_eof,
+            settings,
+            models,
+            model,
+            thinking,
+            workplace,
+            session_id: Conversation::new_id(),
+            name,
+            clock,
+            diagnostics,
+        })
+    }
+}
+
+fn add_builtin(models: &mut Models, args: &Args) -> Result<(), String> {
+    models.add_builtin(Demo::model(), Arc::new(Demo::new(args.pace())));
+    if let Some(path) = &args.script {
+        let text = std::fs::read_to_string(path)
+            .map_err(|err| format!("cannot read the script {}: {err}", path.display()))?;
+        let script = Script::parse(&text).map_err(|err| format!("{}: {err}", path.display()))?;
+        let script = script.named(path.display().to_string());
+        models.add_builtin(Script::model(), ScriptProvider::new(script));
+    }
+    Ok(())
+}
+
+fn choose_model(
+    models: &mut Models,
+    args: &Args,
+    settings: &Settings,
+) -> Result<(Option<Arc<Model>>, Option<ThinkingLevel>), String> {
+    let chosen = match (&args.model, &args.script) {
+        (Some(pattern), _) => {
+            let (model, level) = models.resolve(args.provider.as_deref(), pattern)?;
+            (Some(model), level)
+        }
+        // Whoever brings a script wants it played.
+        (None, Some(_)) => (models.usable("tiller", "script"), None),
+        (None, None) => (models.default_model(settings), None),
+    };
+    match (&args.api_key, &chosen.0) {
+        (Some(key), Some(model)) if args.model.is_some() => {
+            models.credentials_mut().give(&model.provider, key);
+        }
+        (Some(_), _) => {
+            return Err("--api-key requires a model to be specified via --model, \
+                        --provider/--model, or --models"
+                .to_owned());
+        }
+        (None, _) => {}
+    }
+    Ok(chosen)
+}
+
+fn chosen_tools(args: &Args, diagnostics: &mut Vec<String>) -> Vec<Tool> {
+    let all = tiller_tools::builtin();
+    for name in args.tools.iter().flatten().chain(&args.exclude_tools) {
+        if !all.iter().any(|tool| tool.name() == name) {
+            diagnostics.push(format!("there is no tool called `{name}`"));
+        }
+    }
+    let wanted = |name: &str| match &args.tools {
+        _ if args.no_tools || args.no_builtin_tools => false,
+        Some(names) => names.iter().any(|wanted| wanted == name),
+        None => tiller_tools::DEFAULT.contains(&name),
+    };
+    let excluded = |name: &str| args.exclude_tools.iter().any(|excluded| excluded == name);
+    let chosen = all.into_iter().filter(|tool| wanted(tool.name()) && !excluded(tool.name()));
+    chosen.collect()
+}
+
+impl Workplace {
+    pub fn new(cwd: PathBuf, tools: Vec<Tool>) -> Workplace {
+        let system = crate::prompt::system(&tools, &cwd).into();
+        Workplace { cwd: Arc::new(cwd), tools: Arc::new(ToolSet::new(tools)), system }
+    }
+
+    /// What children are told about the agent that started them.
+    pub(crate) fn child_env(
+        &self,
+        session_id: &str,
+        model: &Model,
+        thinking: ThinkingLevel,
+    ) -> Arc<[(String, String)]> {
+        let pairs = [
+            ("PI_CODING_AGENT", "true"),
+            ("AI_AGENT", "pi"),
+            ("PI_SESSION_ID", session_id),
+            ("PI_PROVIDER", &model.provider),
+            ("PI_MODEL", &model.id),
+            ("PI_REASONING_LEVEL", thinking.name()),
+        ];
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    }
+}

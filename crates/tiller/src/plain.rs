@@ -1,0 +1,183 @@
+//! One run without a host: `-p` prints the answer, `--mode json` prints the events.
+//!
+//! Both are a client of the same server, in the same process: they send prompts as lines and
+//! read what comes back, like everybody else.
+
+use std::io::{Read, Write};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tiller_agent::message::{AssistantMessage, StopReason, text_of};
+use tokio::sync::mpsc;
+
+use crate::args::Mode;
+use crate::launch::Launch;
+use crate::rpc::lines::{LINE_MAX_BYTES, Line, Lines};
+use crate::rpc::out::{Drain, pipe};
+use crate::rpc::server::{Channels, INPUTS_MAX, Input, OnEof, serve};
+use crate::rpc::stdio::listen_for_signals;
+
+/// Says the messages one after the other and prints what comes of it. Returns the exit code.
+pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<String>) -> u8 {
+    launch.on_eof = OnEof::Finish;
+    if mode == Mode::Json {
+        print(&session_header(&launch));
+    }
+    let (lines_sender, lines) = mpsc::channel(INPUTS_MAX);
+    let (control_sender, control) = mpsc::channel(INPUTS_MAX);
+    let (pipe, drain, caught_up) = pipe();
+    listen_for_signals(control_sender);
+    let channels = Channels { lines, control, pipe, caught_up };
+    let server = serve(launch, channels);
+    let client = Client { mode, lines: lines_sender, drain, answer: None, failure: None };
+    let (code, outcome) = tokio::join!(server, client.talk(messages));
+    match outcome {
+        Ok(answer) if code == 0 => {
+            if let Some(answer) = answer.filter(|answer| !answer.is_empty()) {
+                print(answer.as_bytes());
+            }
+            0
+        }
+        Ok(_) => code,
+        Err(why) => {
+            complain(&why);
+            code.max(1)
+        }
+    }
+}
+
+/// What was piped in, a blank line, and what was typed: one message.
+pub fn first_message(piped: Option<String>, typed: Option<String>) -> Option<String> {
+    let parts: Vec<String> = piped
+        .map(|text| text.trim_end().to_owned())
+        .into_iter()
+        .chain(typed)
+        .filter(|text| !text.is_empty())
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+/// Everything on stdin.
+pub fn piped() -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+struct Client {
+    mode: Mode,
+    lines: mpsc::Sender<Input>,
+    drain: Drain,
+    /// The last thing the model said.
+    answer: Option<String>,
+    failure: Option<String>,
+}
+
+/// As much of a record as we look at.
+#[derive(Deserialize)]
+struct Record<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    success: Option<bool>,
+    error: Option<String>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+}
+
+impl Client {
+    /// Ends by dropping its end of the lines, which the server takes as the end of input.
+    async fn talk(mut self, messages: Vec<String>) -> Result<Option<String>, String> {
+        let mut records = Lines::new(LINE_MAX_BYTES * 16);
+        for message in messages {
+            let prompt = json!({"id": "prompt", "type": "prompt", "message": message});
+            let line = Line::Text(prompt.to_string().into_bytes());
+            // A server that has gone will be noticed by its silence.
+            self.lines.send(Input::Lines(vec![line])).await.ok();
+            while !self.read(&mut records).await {}
+            if self.failure.is_some() {
+                break;
+            }
+        }
+        self.lines.send(Input::EndOfInput).await.ok();
+        while self.drain.next().await.is_some() {}
+        match self.failure {
+            Some(why) => Err(why),
+            None => Ok(self.answer),
+        }
+    }
+
+    /// Takes in the next chunk. True when the work is done, or the server is.
+    async fn read(&mut self, records: &mut Lines) -> bool {
+        let Some(chunk) = self.drain.next().await else { return true };
+        let mut lines = Vec::new();
+        records.push(&chunk, |line| lines.push(line));
+        self.drain.wrote(chunk.len());
+        let mut settled = false;
+        for line in lines {
+            if let Line::Text(line) = line {
+                settled |= self.record(&line);
+            }
+        }
+        settled
+    }
+
+    fn record(&mut self, line: &[u8]) -> bool {
+        let Ok(record) = serde_json::from_slice::<Record>(line) else { return false };
+        match record.kind.as_str() {
+            "response" => {
+                let refused = record.success == Some(false);
+                if refused {
+                    self.failure = record.error;
+                }
+                return refused;
+            }
+            "message_end" => self.note_answer(record.message),
+            _ => {}
+        }
+        if self.mode == Mode::Json {
+            print(line);
+        }
+        record.kind == "agent_settled"
+    }
+
+    fn note_answer(&mut self, message: Option<&RawValue>) {
+        let message = message.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+        let is_answer = |message: &Value| message["role"] == "assistant";
+        let Some(message) = message.filter(is_answer) else { return };
+        let Ok(message) = AssistantMessage::deserialize(&message) else { return };
+        self.failure = match message.stop_reason {
+            StopReason::Error | StopReason::Aborted => {
+                Some(message.error_message.unwrap_or_else(|| "the request failed".to_owned()))
+            }
+            _ => None,
+        };
+        if self.mode == Mode::Text {
+            self.answer = Some(text_of(&message.content));
+        }
+    }
+}
+
+fn session_header(launch: &Launch) -> Vec<u8> {
+    let header = json!({
+        "type": "session",
+        "version": 3,
+        "id": launch.session_id,
+        "timestamp": tiller_session::time::iso(launch.clock.now()),
+        "cwd": launch.workplace.cwd.as_path(),
+    });
+    header.to_string().into_bytes()
+}
+
+/// One line on stdout. A reader that has gone wants no more of it.
+fn print(line: &[u8]) {
+    let mut stdout = std::io::stdout().lock();
+    let newline: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
+    stdout.write_all(line).and_then(|()| stdout.write_all(newline)).ok();
+}
+
+/// One sentence on stderr.
+pub fn complain(why: &str) {
+    // There is nowhere left to say that stderr is closed.
+    writeln!(std::io::stderr().lock(), "{why}").ok();
+}

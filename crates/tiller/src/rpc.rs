@@ -1,0 +1,17 @@
+//! The conversation with the client: lines in, lines out, one owner of everything in between.
+//!
+//! A line's way: [`lines`] → [`wire`] → [`server`] → [`dispatch`] → [`handlers`], from there into
+//! the agent's run, whose events come back through [`server`] to [`wire`] and [`out`].
+
+pub mod lines;
+pub mod wire;
+pub mod server;
+mod dispatch;
+mod handlers;
+mod state;
+mod queues;
+mod link;
+pub mod out;
+pub mod stdio;
+
+pub(crate) use handlers::one_line;

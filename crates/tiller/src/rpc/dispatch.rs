@@ -1,0 +1,80 @@
+//! From a command to its handler, and from the handler's answer to exactly one response.
+
+use super::handlers;
+use super::out::Out;
+use super::state::State;
+use super::wire::{Command, Label, Refusal, RefusalKind, Reply, Request};
+
+/// What a handler says.
+pub(crate) enum Answer {
+    Now(Reply),
+    /// The response comes when the run under way has closed.
+    AfterRun,
+    /// Nobody waits for a response.
+    Never,
+}
+
+/// Handlers refuse in words; the command's name is added here.
+pub(crate) type Handled = Result<Answer, String>;
+
+pub(crate) fn dispatch(state: &mut State, out: &mut Out, request: Request) {
+    let Request { id, command } = request;
+    let command = match command {
+        Ok(command) => command,
+        Err(refusal) => return out.refuse(id.as_deref(), &refusal),
+    };
+    if state.is_changing() && !command.is_urgent() {
+        return state.parked.push_back(Request { id, command: Ok(command) });
+    }
+    let label = Label { id, command: command.name() };
+    let handled = handle(state, out, &label, command);
+    out.say(&mut state.said);
+    match handled {
+        Ok(Answer::Now(reply)) => out.reply(&label, reply),
+        Ok(Answer::AfterRun | Answer::Never) => {}
+        Err(error) => {
+            let command = label.command.to_owned();
+            let refusal = Refusal { command, kind: RefusalKind::Refused, error };
+            out.refuse(label.id.as_deref(), &refusal);
+        }
+    }
+}
+
+fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> Handled {
+    let level = out.writer().level();
+    match command {
+        Command::Prompt { message, images, when_busy } => {
+            handlers::prompt::prompt(state, level, message, images, when_busy)
+        }
+        Command::Steer { message, images } => handlers::prompt::steer(state, message, images),
+        Command::FollowUp { message, images } => {
+            handlers::prompt::follow_up(state, message, images)
+        }
+        Command::Abort => handlers::abort::abort(state, label),
+        Command::AbortAndPrompt { message, images } => {
+            handlers::abort::abort_and_prompt(state, label, message, images)
+        }
+        Command::ClearQueue => handlers::queue::clear_queue(state),
+        Command::SetSteeringMode { mode } => handlers::queue::set_steering_mode(state, mode),
+        Command::SetFollowUpMode { mode } => handlers::queue::set_follow_up_mode(state, mode),
+        Command::SetInterruptMode { mode } => handlers::queue::set_interrupt_mode(state, mode),
+        Command::GetState => handlers::look::get_state(state, level),
+        Command::GetMessages => handlers::look::get_messages(state, level),
+        Command::GetLastAssistantText => handlers::look::get_last_assistant_text(state),
+        Command::GetSessionStats => handlers::stats::get_session_stats(state),
+        Command::SetModel { provider, model_id } => {
+            handlers::model::set_model(state, &provider, &model_id)
+        }
+        Command::CycleModel => handlers::model::cycle_model(state),
+        Command::GetAvailableModels => handlers::model::get_available_models(state),
+        Command::SetThinkingLevel { level } => handlers::thinking::set_level(state, level),
+        Command::CycleThinkingLevel => handlers::thinking::cycle_level(state),
+        Command::GetAvailableThinkingLevels => handlers::thinking::get_levels(state),
+        Command::SetSessionName { name } => handlers::session::set_name(state, &name),
+        Command::NewSession { parent_session } => {
+            handlers::session::new_session(state, label, parent_session)
+        }
+        Command::Hello(hello) => handlers::hello::hello(state, out, hello),
+        Command::ExtensionUiResponse => Ok(Answer::Never),
+    }
+}

@@ -1,0 +1,26 @@
+//! What each command does. A handler looks at all its cases side by side, changes the state and
+//! says what came of it; it does not parse, print or wait.
+
+pub(super) mod abort;
+pub(super) mod hello;
+pub(super) mod look;
+pub(super) mod model;
+pub(super) mod prompt;
+pub(super) mod queue;
+pub(super) mod session;
+pub(super) mod stats;
+pub(super) mod thinking;
+
+pub(crate) use session::one_line;
+
+use super::dispatch::{Answer, Handled};
+use super::wire::Reply;
+
+/// Done, and there is nothing more to say about it.
+fn done() -> Handled {
+    Ok(Answer::Now(Reply::DONE))
+}
+
+fn data(data: &impl serde::Serialize) -> Handled {
+    Ok(Answer::Now(Reply::data(data)))
+}

@@ -1,0 +1,29 @@
+//! `abort` and `abort_and_prompt`: stop what is under way.
+
+use tiller_agent::message::{Block, Message};
+
+use super::done;
+use super::prompt::can_start;
+use crate::rpc::dispatch::{Answer, Handled};
+use crate::rpc::state::{AfterRun, State};
+use crate::rpc::wire::Label;
+
+pub(crate) fn abort(state: &mut State, label: &Label) -> Handled {
+    if !state.is_busy() {
+        return done();
+    }
+    state.after_run(AfterRun::Answer(label.clone()));
+    Ok(Answer::AfterRun)
+}
+
+pub(crate) fn abort_and_prompt(
+    state: &mut State,
+    label: &Label,
+    text: String,
+    images: Vec<Block>,
+) -> Handled {
+    can_start(state)?;
+    let message = Message::user(text, images, state.clock.now());
+    state.after_run(AfterRun::Prompt { label: label.clone(), message });
+    Ok(Answer::AfterRun)
+}

@@ -1,0 +1,51 @@
+//! `hello`: a client says who it is and what it wants to read, and learns whom it talks to.
+
+use serde::Serialize;
+
+use super::data;
+use crate::rpc::dispatch::Handled;
+use crate::rpc::lines::LINE_MAX_BYTES;
+use crate::rpc::out::Out;
+use crate::rpc::server::version;
+use crate::rpc::state::State;
+use crate::rpc::wire::{COMMANDS, EVENTS, Hello, Level, Stream};
+
+#[derive(Serialize)]
+struct Greeting<'a> {
+    server: &'static str,
+    version: &'static str,
+    wire: Level,
+    stream: Stream,
+    commands: &'static [&'static str],
+    events: &'static [&'static str],
+    limits: Limits,
+    diagnostics: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Limits {
+    line_bytes: usize,
+}
+
+/// The change applies from this very response on.
+pub(crate) fn hello(state: &State, out: &mut Out, hello: Hello) -> Handled {
+    let writer = out.writer();
+    let wire = hello.wire.unwrap_or(writer.level());
+    let stream = match (hello.stream, hello.wire) {
+        (Some(stream), _) => stream,
+        (None, Some(wire)) => wire.stream(),
+        (None, None) => writer.stream(),
+    };
+    writer.change(wire, stream);
+    data(&Greeting {
+        server: "tiller",
+        version: version(),
+        wire,
+        stream,
+        commands: COMMANDS,
+        events: EVENTS,
+        limits: Limits { line_bytes: LINE_MAX_BYTES },
+        diagnostics: &state.diagnostics,
+    })
+}

@@ -1,0 +1,78 @@
+//! `get_state`, `get_messages`, `get_last_assistant_text`: what there is.
+
+use serde::Serialize;
+use tiller_agent::message::{AssistantMessage, StopReason, text_of};
+use tiller_agent::model::Model;
+
+use super::data;
+use crate::rpc::dispatch::Handled;
+use crate::rpc::state::State;
+use crate::rpc::wire::{InterruptMode, Level, QueueMode, Shaped};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StateData<'a> {
+    model: Option<&'a Model>,
+    thinking_level: &'static str,
+    is_streaming: bool,
+    is_compacting: bool,
+    steering_mode: QueueMode,
+    follow_up_mode: QueueMode,
+    interrupt_mode: InterruptMode,
+    session_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_name: Option<&'a str>,
+    auto_compaction_enabled: bool,
+    message_count: usize,
+    /// The same number under the names of both dialects.
+    pending_message_count: usize,
+    queued_message_count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    todo_phases: Option<[(); 0]>,
+}
+
+pub(crate) fn get_state(state: &State, level: Level) -> Handled {
+    let waiting = state.queues.len();
+    data(&StateData {
+        model: state.model.as_deref(),
+        thinking_level: state.thinking().name(),
+        is_streaming: state.is_busy(),
+        is_compacting: false,
+        steering_mode: state.queues.steering_mode,
+        follow_up_mode: state.queues.follow_up_mode,
+        interrupt_mode: state.interrupt_mode,
+        session_id: state.conversation.id(),
+        session_name: state.conversation.name.as_deref(),
+        auto_compaction_enabled: true,
+        message_count: state.conversation.messages().len(),
+        pending_message_count: waiting,
+        queued_message_count: waiting,
+        todo_phases: (level == Level::Xcsh).then_some([]),
+    })
+}
+
+#[derive(Serialize)]
+struct Messages<'a> {
+    messages: Vec<Shaped<'a>>,
+}
+
+pub(crate) fn get_messages(state: &State, level: Level) -> Handled {
+    let messages = state.conversation.messages().iter();
+    data(&Messages { messages: messages.map(|message| Shaped { message, level }).collect() })
+}
+
+#[derive(Serialize)]
+struct LastText {
+    text: Option<String>,
+}
+
+/// The newest answer that says anything: one that was aborted before it began does not count.
+pub(crate) fn get_last_assistant_text(state: &State) -> Handled {
+    let began = |message: &&AssistantMessage| {
+        !(message.stop_reason == StopReason::Aborted && message.content.is_empty())
+    };
+    let messages = state.conversation.messages().iter().rev();
+    let last = messages.filter_map(|message| message.as_assistant()).find(began);
+    let text = last.map(|message| text_of(&message.content).trim().to_owned());
+    data(&LastText { text: text.filter(|text| !text.is_empty()) })
+}

@@ -1,0 +1,37 @@
+//! The queues: what waits in them, and how it is let go.
+
+use serde::Serialize;
+
+use super::{data, done};
+use crate::rpc::dispatch::Handled;
+use crate::rpc::state::State;
+use crate::rpc::wire::{InterruptMode, QueueMode};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Cleared {
+    steering: Vec<String>,
+    follow_up: Vec<String>,
+}
+
+pub(crate) fn clear_queue(state: &mut State) -> Handled {
+    let (steering, follow_up) = state.queues.clear();
+    let update = state.queues.update();
+    state.emit(update);
+    data(&Cleared { steering, follow_up })
+}
+
+pub(crate) fn set_steering_mode(state: &mut State, mode: QueueMode) -> Handled {
+    state.queues.steering_mode = mode;
+    done()
+}
+
+pub(crate) fn set_follow_up_mode(state: &mut State, mode: QueueMode) -> Handled {
+    state.queues.follow_up_mode = mode;
+    done()
+}
+
+pub(crate) fn set_interrupt_mode(state: &mut State, mode: InterruptMode) -> Handled {
+    state.interrupt_mode = mode;
+    done()
+}

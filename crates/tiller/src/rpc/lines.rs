@@ -1,0 +1,103 @@
+//! Bytes into lines. A line ends with LF and nothing else: U+2028 and U+2029 are ordinary
+//! characters of JSON strings, whatever some line readers think. A CR before the LF is dropped.
+
+/// A longer line is refused as a whole; nothing a client has to say needs more.
+pub const LINE_MAX_BYTES: usize = 64 << 20;
+
+/// One line from the client, without its end.
+#[derive(Debug, PartialEq)]
+pub enum Line {
+    Text(Vec<u8>),
+    /// More than [`LINE_MAX_BYTES`]. It was read to its end and thrown away.
+    TooLong,
+}
+
+/// Collects bytes until a line is whole. Each byte is looked at once, however it arrives.
+#[derive(Debug)]
+pub struct Lines {
+    partial: Vec<u8>,
+    too_long: bool,
+    max_bytes: usize,
+}
+
+impl Lines {
+    pub fn new(max_bytes: usize) -> Lines {
+        Lines { partial: Vec::new(), too_long: false, max_bytes }
+    }
+
+    /// Takes in `bytes` and hands every line they complete to `each`.
+    pub fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(Line)) {
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            self.extend(&bytes[..end]);
+            bytes = &bytes[end + 1..];
+            each(self.take());
+        }
+        self.extend(bytes);
+    }
+
+    /// What is left when the input ends without a last LF.
+    pub fn finish(mut self) -> Option<Line> {
+        (self.too_long || !self.partial.is_empty()).then(|| self.take())
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        if self.too_long {
+            return;
+        }
+        if self.partial.len() + bytes.len() > self.max_bytes {
+            self.too_long = true;
+            self.partial = Vec::new();
+            return;
+        }
+        self.partial.extend_from_slice(bytes);
+    }
+
+    fn take(&mut self) -> Line {
+        if std::mem::take(&mut self.too_long) {
+            return Line::TooLong;
+        }
+        let mut line = std::mem::take(&mut self.partial);
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        Line::Text(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(chunks: &[&[u8]], max_bytes: usize) -> Vec<Line> {
+        let mut lines = Lines::new(max_bytes);
+        let mut seen = Vec::new();
+        for chunk in chunks {
+            lines.push(chunk, |line| seen.push(line));
+        }
+        seen.extend(lines.finish());
+        seen
+    }
+
+    fn text(line: &str) -> Line {
+        Line::Text(line.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn only_lf_ends_a_line() {
+        let seen = lines(&["a\r\nb\u{2028}c\u{85}\x0bd\n\nlast".as_bytes()], 100);
+        assert_eq!(seen, [text("a"), text("b\u{2028}c\u{85}\x0bd"), text(""), text("last")]);
+    }
+
+    #[test]
+    fn lines_are_the_same_byte_by_byte() {
+        let input = "one\r\ntwo\u{2029}\nthree".as_bytes();
+        let bytes: Vec<&[u8]> = input.chunks(1).collect();
+        assert_eq!(lines(&bytes, 100), lines(&[input], 100));
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_skipped_to_its_end() {
+        let seen = lines(&[b"12345\n123", b"456\n12\n1234567"], 5);
+        assert_eq!(seen, [text("12345"), Line::TooLong, text("12"), Line::TooLong]);
+    }
+}

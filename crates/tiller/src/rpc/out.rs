@@ -1,0 +1,286 @@
+//! The one way out. Records go into a batch, batches to a writer that may be slow; the server
+//! never waits for it.
+//!
+//! Two things are bounded here. A client that reads slowly makes adjacent steps of one block melt
+//! into one, so what piles up is the messages themselves and not their steps. And where a step
+//! carries the whole message, long messages are written in larger steps, because otherwise n
+//! bytes of answer would become n² bytes of output.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tiller_agent::event::{Event, Update};
+use tiller_agent::message::ToolCall;
+use tiller_agent::tool::ToolOutput;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::wire::{Label, Level, RecordWriter, Refusal, Reply};
+
+/// With more than this waiting to be read, steps are merged.
+const CONGESTED_BYTES: usize = 8 << 20;
+/// With more than this waiting, no further line is read and no further turn begun.
+const FLOODED_BYTES: usize = 16 << 20;
+/// Records up to this length are written step by step.
+const SHORT_RECORD_BYTES: usize = 16 << 10;
+/// A longer record must be paid for by new text: this many bytes out for one byte of text.
+const OUTPUT_PER_TEXT_BYTE: usize = 64;
+/// But text that has come never waits longer than this for more.
+const HOLD: Duration = Duration::from_millis(50);
+
+pub(crate) struct Out {
+    writer: RecordWriter,
+    batch: Vec<u8>,
+    pipe: Pipe,
+    /// Said, but not written yet: steps that may still grow.
+    held: Vec<Held>,
+    due: Option<Instant>,
+}
+
+/// Something to be written that did not come from a run.
+pub(crate) enum Said {
+    Event(Event),
+    Reply(Label, Reply),
+}
+
+enum Held {
+    Step { update: Update, since: Instant },
+    Tool { call: Arc<ToolCall>, partial: ToolOutput },
+}
+
+impl Out {
+    pub(crate) fn new(level: Level, pipe: Pipe) -> Out {
+        let writer = RecordWriter::new(level);
+        Out { writer, batch: Vec::new(), pipe, held: Vec::new(), due: None }
+    }
+
+    pub(crate) fn writer(&mut self) -> &mut RecordWriter {
+        &mut self.writer
+    }
+
+    pub(crate) fn ready(&mut self, version: &str) {
+        self.writer.ready(version, &mut self.batch);
+    }
+
+    /// What the state has to say on its own account, in order.
+    pub(crate) fn say(&mut self, said: &mut Vec<Said>) {
+        for said in said.drain(..) {
+            match said {
+                Said::Event(event) => self.event(event),
+                Said::Reply(label, reply) => self.reply(&label, reply),
+            }
+        }
+    }
+
+    pub(crate) fn reply(&mut self, label: &Label, reply: Reply) {
+        self.release();
+        self.writer.reply(label, reply, &mut self.batch);
+    }
+
+    pub(crate) fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {
+        self.release();
+        self.writer.refuse(id, refusal, &mut self.batch);
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        match event {
+            Event::MessageUpdate(update) if is_delta(&update) => self.step(update),
+            // Seen only in later snapshots, so nothing needs to be written before it.
+            Event::MessageUpdate(
+                Update::Usage(_) | Update::ResponseId(_) | Update::ResponseModel(_),
+            ) => {
+                self.writer.event(&event, &mut self.batch);
+            }
+            Event::ToolUpdate { call, partial } if self.is_congested() => {
+                self.hold_tool(call, partial);
+            }
+            _ => {
+                self.release();
+                self.writer.event(&event, &mut self.batch);
+            }
+        }
+    }
+
+    /// Hands the batch to the writer.
+    pub(crate) fn flush(&mut self) {
+        if !self.held.is_empty() && self.may_write() {
+            self.release();
+        }
+        if !self.batch.is_empty() {
+            self.pipe.send(std::mem::take(&mut self.batch));
+        }
+    }
+
+    /// Everything, now: the process is about to end.
+    pub(crate) fn close(mut self) {
+        self.release();
+        self.flush();
+    }
+
+    /// When held text must be written at the latest.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The client does not keep up at all; asking for more would only fill memory.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.waiting_bytes() > FLOODED_BYTES
+    }
+
+    fn is_congested(&self) -> bool {
+        self.waiting_bytes() > CONGESTED_BYTES
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.pipe.unsent.load(Ordering::Acquire) + self.batch.len()
+    }
+
+    fn step(&mut self, update: Update) {
+        if let Some(Held::Step { update: held, .. }) = self.held.last_mut()
+            && same_block(held, &update)
+        {
+            append(held, update);
+        } else {
+            self.release();
+            self.held.push(Held::Step { update, since: Instant::now() });
+        }
+        if self.may_write() {
+            self.release();
+        }
+    }
+
+    /// Whether what is held should be written now. Sets the time when it must be.
+    fn may_write(&mut self) -> bool {
+        if self.is_congested() {
+            self.due = None;
+            return false;
+        }
+        let Some(Held::Step { update, since }) = self.held.last() else { return true };
+        let text_bytes = delta(update).map_or(0, str::len);
+        let record_bytes = self.writer.update_len() + 2 * text_bytes;
+        if record_bytes <= SHORT_RECORD_BYTES || text_bytes * OUTPUT_PER_TEXT_BYTE >= record_bytes {
+            return true;
+        }
+        let due = *since + HOLD;
+        self.due = Some(due);
+        Instant::now() >= due
+    }
+
+    fn hold_tool(&mut self, call: Arc<ToolCall>, partial: ToolOutput) {
+        let same = self.held.iter_mut().find_map(|held| match held {
+            Held::Tool { call: other, partial } if other.id == call.id => Some(partial),
+            _ => None,
+        });
+        match same {
+            Some(earlier) => *earlier = partial,
+            None => self.held.push(Held::Tool { call, partial }),
+        }
+    }
+
+    fn release(&mut self) {
+        self.due = None;
+        for held in self.held.drain(..) {
+            let event = match held {
+                Held::Step { update, .. } => Event::MessageUpdate(update),
+                Held::Tool { call, partial } => Event::ToolUpdate { call, partial },
+            };
+            self.writer.event(&event, &mut self.batch);
+        }
+    }
+}
+
+fn is_delta(update: &Update) -> bool {
+    delta(update).is_some()
+}
+
+fn delta(update: &Update) -> Option<&str> {
+    match update {
+        Update::TextDelta { delta, .. }
+        | Update::ThinkingDelta { delta, .. }
+        | Update::CallDelta { delta, .. } => Some(delta),
+        _ => None,
+    }
+}
+
+fn same_block(a: &Update, b: &Update) -> bool {
+    match (a, b) {
+        (Update::TextDelta { index: a, .. }, Update::TextDelta { index: b, .. })
+        | (Update::ThinkingDelta { index: a, .. }, Update::ThinkingDelta { index: b, .. })
+        | (Update::CallDelta { index: a, .. }, Update::CallDelta { index: b, .. }) => a == b,
+        _ => false,
+    }
+}
+
+fn append(held: &mut Update, more: Update) {
+    if let (
+        Update::TextDelta { delta, .. }
+        | Update::ThinkingDelta { delta, .. }
+        | Update::CallDelta { delta, .. },
+        Update::TextDelta { delta: more, .. }
+        | Update::ThinkingDelta { delta: more, .. }
+        | Update::CallDelta { delta: more, .. },
+    ) = (held, more)
+    {
+        delta.push_str(&more);
+    }
+}
+
+/// The server's end of the way to the writer.
+pub struct Pipe {
+    chunks: mpsc::UnboundedSender<Vec<u8>>,
+    unsent: Arc<AtomicUsize>,
+}
+
+/// The writer's end.
+pub struct Drain {
+    chunks: mpsc::UnboundedReceiver<Vec<u8>>,
+    unsent: Arc<AtomicUsize>,
+    caught_up: Arc<Notify>,
+}
+
+/// Makes the way from the server to its writer. The channel itself has no bound, because [`Out`]
+/// keeps one; the notification says that a writer who was behind has caught up.
+pub fn pipe() -> (Pipe, Drain, Arc<Notify>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let unsent = Arc::new(AtomicUsize::new(0));
+    let caught_up = Arc::new(Notify::new());
+    let pipe = Pipe { chunks: sender, unsent: unsent.clone() };
+    (pipe, Drain { chunks: receiver, unsent, caught_up: caught_up.clone() }, caught_up)
+}
+
+impl Pipe {
+    fn send(&self, chunk: Vec<u8>) {
+        self.unsent.fetch_add(chunk.len(), Ordering::AcqRel);
+        // A writer that is gone has told the server so itself.
+        self.chunks.send(chunk).ok();
+    }
+}
+
+impl Drain {
+    /// The next chunk; `None` when the server has said everything. Blocks: for a writer thread.
+    pub fn wait(&mut self) -> Option<Vec<u8>> {
+        self.chunks.blocking_recv()
+    }
+
+    /// The same for a reader in the server's own runtime.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
+        self.chunks.recv().await
+    }
+
+    /// The next chunk if there is one already.
+    pub fn try_next(&mut self) -> Option<Vec<u8>> {
+        self.chunks.try_recv().ok()
+    }
+
+    /// Tells the server that this many bytes have been read.
+    pub fn wrote(&self, bytes: usize) {
+        let before = self.unsent.fetch_sub(bytes, Ordering::AcqRel);
+        let after = before - bytes;
+        let passed = |mark: usize| before > mark && after <= mark;
+        if passed(CONGESTED_BYTES) || passed(FLOODED_BYTES) {
+            self.caught_up.notify_one();
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Messages that wait to be said.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tiller_agent::event::Event;
+use tiller_agent::host::{Queue, QueueTicket, Queued};
+use tiller_agent::message::{Message, UserMessage};
+
+use super::wire::QueueMode;
+
+/// The steering and the follow-up queue. A message stays in its queue until it is said, so that
+/// an abort between taking and saying loses nothing.
+pub(crate) struct Queues {
+    pub(crate) steering_mode: QueueMode,
+    pub(crate) follow_up_mode: QueueMode,
+    steering: VecDeque<Queued>,
+    follow_up: VecDeque<Queued>,
+    next_ticket: u64,
+}
+
+impl Queues {
+    pub(crate) fn new(steering_mode: QueueMode, follow_up_mode: QueueMode) -> Queues {
+        let (steering, follow_up) = (VecDeque::new(), VecDeque::new());
+        Queues { steering_mode, follow_up_mode, steering, follow_up, next_ticket: 0 }
+    }
+
+    pub(crate) fn push(&mut self, queue: Queue, message: Message) {
+        let ticket = QueueTicket(self.next_ticket);
+        self.next_ticket += 1;
+        let message = Arc::new(message);
+        self.queue_mut(queue).push_back(Queued { ticket, message });
+    }
+
+    /// What is to be said next, by the queue's mode.
+    pub(crate) fn next(&self, queue: Queue) -> Vec<Queued> {
+        let (messages, mode) = match queue {
+            Queue::Steering => (&self.steering, self.steering_mode),
+            Queue::FollowUp => (&self.follow_up, self.follow_up_mode),
+        };
+        let count = match mode {
+            QueueMode::All => messages.len(),
+            QueueMode::OneAtATime => 1,
+        };
+        messages.iter().take(count).cloned().collect()
+    }
+
+    /// The message is being said and no longer waits. By identity: equal texts are two messages.
+    pub(crate) fn said(&mut self, ticket: QueueTicket) {
+        self.steering.retain(|queued| queued.ticket != ticket);
+        self.follow_up.retain(|queued| queued.ticket != ticket);
+    }
+
+    /// Empties both queues and returns their texts.
+    pub(crate) fn clear(&mut self) -> (Vec<String>, Vec<String>) {
+        let texts = (texts(&self.steering), texts(&self.follow_up));
+        self.steering.clear();
+        self.follow_up.clear();
+        texts
+    }
+
+    pub(crate) fn has(&self, queue: Queue) -> bool {
+        match queue {
+            Queue::Steering => !self.steering.is_empty(),
+            Queue::FollowUp => !self.follow_up.is_empty(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.steering.len() + self.follow_up.len()
+    }
+
+    pub(crate) fn update(&self) -> Event {
+        let (steering, follow_up) = (texts(&self.steering), texts(&self.follow_up));
+        Event::QueueUpdate { steering, follow_up }
+    }
+
+    fn queue_mut(&mut self, queue: Queue) -> &mut VecDeque<Queued> {
+        match queue {
+            Queue::Steering => &mut self.steering,
+            Queue::FollowUp => &mut self.follow_up,
+        }
+    }
+}
+
+fn texts(queue: &VecDeque<Queued>) -> Vec<String> {
+    let text = |queued: &Queued| match &*queued.message {
+        Message::User(UserMessage { content, .. }) => content.text(),
+        // Only what a client says is queued today.
+        _ => String::new(),
+    };
+    queue.iter().map(text).collect()
+}

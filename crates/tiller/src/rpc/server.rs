@@ -1,0 +1,257 @@
+//! The owner of all state. It takes one [`Input`] at a time; everything else talks to it through
+//! channels, so there are no locks, and the order of things is the order of this loop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiller_agent::event::Event;
+use tiller_agent::host::End;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::dispatch::dispatch;
+use super::lines::Line;
+use super::link::Question;
+use super::out::{Out, Pipe};
+use super::state::State;
+use super::wire::Request;
+use crate::launch::Launch;
+
+/// Everything that can happen to the server.
+pub enum Input {
+    /// What the client said in one breath. Lines that arrive together are taken together, so
+    /// that an `abort` glued to its `prompt` meets the run before the run has begun.
+    Lines(Vec<Line>),
+    /// The client will say nothing more.
+    EndOfInput,
+    /// Nobody reads what we write.
+    OutputClosed,
+    /// The operating system wants us gone.
+    Signal(Signal),
+    /// A run tells what happened.
+    Event(Event),
+    /// A run waits for an answer.
+    Question(Question),
+    /// A run is over; `Err` says how it crashed.
+    RunEnded(Result<End, String>),
+}
+
+/// The signals that end tiller in an orderly way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Signal {
+    Interrupt,
+    Terminate,
+    HangUp,
+}
+
+impl Signal {
+    fn exit_code(self) -> u8 {
+        match self {
+            Signal::Interrupt => 130,
+            Signal::Terminate => 143,
+            Signal::HangUp => 129,
+        }
+    }
+}
+
+/// What becomes of accepted work when the client closes its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum OnEof {
+    /// The run is aborted and closed with its events.
+    #[default]
+    Abort,
+    /// The run and everything queued is finished first.
+    Finish,
+}
+
+/// The server's ends of its channels.
+pub struct Channels {
+    /// What the client says.
+    pub lines: mpsc::Receiver<Input>,
+    /// What must be heard even when the client's lines are not.
+    pub control: mpsc::Receiver<Input>,
+    pub pipe: Pipe,
+    /// Fires when a writer who was behind has caught up.
+    pub caught_up: Arc<Notify>,
+}
+
+/// How many inputs may wait for the server.
+pub const INPUTS_MAX: usize = 256;
+/// How many inputs are taken before their output is handed on.
+const BATCH: usize = 128;
+/// How long an orderly end may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Runs the server until its client, the system or its own end stops it. Returns the exit code.
+pub async fn serve(launch: Launch, channels: Channels) -> u8 {
+    let Channels { lines, control, pipe, caught_up } = channels;
+    let (work_sender, work) = mpsc::channel(INPUTS_MAX);
+    let out = Out::new(launch.level, pipe);
+    let on_eof = launch.on_eof;
+    let state = State::new(launch, work_sender);
+    let (unasked, leaving) = (Vec::new(), None);
+    let mut server =
+        Server { state, out, lines, control, work, caught_up, on_eof, unasked, leaving };
+    server.out.ready(version());
+    server.out.flush();
+    loop {
+        server.step().await;
+        if let Some(code) = server.exit_code() {
+            server.out.close();
+            return code;
+        }
+    }
+}
+
+struct Server {
+    state: State,
+    out: Out,
+    /// From the client.
+    lines: mpsc::Receiver<Input>,
+    /// From the operating system.
+    control: mpsc::Receiver<Input>,
+    /// From the run.
+    work: mpsc::Receiver<Input>,
+    caught_up: Arc<Notify>,
+    on_eof: OnEof,
+    /// Questions put off until the client has read what there is.
+    unasked: Vec<Question>,
+    leaving: Option<Leaving>,
+}
+
+/// The server is on its way out.
+struct Leaving {
+    code: u8,
+    /// Gone by then, whatever is still open.
+    deadline: Option<Instant>,
+}
+
+impl Server {
+    /// Waits for something to happen, takes it and whatever else is ready, writes what came of it.
+    async fn step(&mut self) {
+        let deadline = self.leaving.as_ref().and_then(|leaving| leaving.deadline);
+        tokio::select! {
+            biased;
+            Some(input) = self.control.recv() => self.take(input),
+            Some(input) = self.lines.recv(), if !self.out.is_flooded() => self.take(input),
+            Some(input) = self.work.recv() => self.take(input),
+            () = self.caught_up.notified() => {}
+            () = at(self.out.due()) => {}
+            () = at(deadline) => {}
+        }
+        // Whatever else is ready goes into the same write. Both sides get their share, so that
+        // neither a chatty client nor a fast model can silence the other.
+        for _ in 0..BATCH {
+            if self.out.is_flooded() {
+                break;
+            }
+            let Ok(input) = self.lines.try_recv() else { break };
+            self.take(input);
+        }
+        for _ in 0..BATCH {
+            let Ok(input) = self.work.try_recv() else { break };
+            self.take(input);
+        }
+        self.answer_put_off();
+        self.out.flush();
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Lines(lines) => {
+                for request in lines.into_iter().filter_map(Request::read) {
+                    dispatch(&mut self.state, &mut self.out, request);
+                }
+            }
+            Input::Event(event) => self.event(event),
+            Input::Question(question) => self.question(question),
+            Input::RunEnded(end) => self.run_ended(end),
+            Input::EndOfInput => self.end_of_input(),
+            Input::OutputClosed => {
+                // Nothing we could still say would be heard.
+                self.state.stop();
+                self.leave(1, Some(Duration::ZERO));
+            }
+            Input::Signal(signal) => {
+                self.state.stop();
+                self.leave(signal.exit_code(), Some(FAREWELL));
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.state.note(&event);
+        self.out.say(&mut self.state.said);
+        self.out.event(event);
+    }
+
+    /// A run may not go on to its next request while the client is hopelessly behind; that, and
+    /// not the model's stream, is where it waits.
+    fn question(&mut self, question: Question) {
+        if matches!(question, Question::Setup(_)) && self.out.is_flooded() {
+            self.unasked.push(question);
+        } else {
+            self.state.answer(question);
+        }
+    }
+
+    fn answer_put_off(&mut self) {
+        if !self.unasked.is_empty() && !self.out.is_flooded() {
+            for question in self.unasked.drain(..) {
+                self.state.answer(question);
+            }
+        }
+    }
+
+    fn run_ended(&mut self, end: Result<End, String>) {
+        self.state.run_ended(end);
+        self.out.say(&mut self.state.said);
+        while !self.state.is_changing()
+            && let Some(request) = self.state.parked.pop_front()
+        {
+            dispatch(&mut self.state, &mut self.out, request);
+        }
+    }
+
+    fn end_of_input(&mut self) {
+        match self.on_eof {
+            OnEof::Abort => {
+                self.state.stop();
+                self.leave(0, Some(FAREWELL));
+            }
+            OnEof::Finish => self.leave(0, None),
+        }
+    }
+
+    /// The first reason to leave gives the exit code; the earliest deadline counts.
+    fn leave(&mut self, code: u8, within: Option<Duration>) {
+        let deadline = within.map(|within| Instant::now() + within);
+        match &mut self.leaving {
+            None => self.leaving = Some(Leaving { code, deadline }),
+            Some(leaving) => {
+                leaving.deadline = match (leaving.deadline, deadline) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+        }
+    }
+
+    fn exit_code(&self) -> Option<u8> {
+        let leaving = self.leaving.as_ref()?;
+        let overdue = leaving.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        (self.state.is_idle() || overdue).then_some(leaving.code)
+    }
+}
+
+/// Our own version; what a wire level pretends to be is only said by `--version`.
+pub(crate) fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,94 @@
+//! The server at a real client: stdin, stdout and signals, each in its own thread or task.
+
+use std::io::{Read, Write};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::lines::{LINE_MAX_BYTES, Lines};
+use super::out::{Drain, pipe};
+use super::server::{Channels, INPUTS_MAX, Input, Signal, serve};
+use crate::launch::Launch;
+
+/// How long a reader that is slow to the last may take to read what is left.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Serves the client at stdin and stdout. Returns the exit code.
+pub async fn serve_stdio(launch: Launch) -> u8 {
+    let (lines_sender, lines) = mpsc::channel(INPUTS_MAX);
+    let (control_sender, control) = mpsc::channel(INPUTS_MAX);
+    let (pipe, drain, caught_up) = pipe();
+    let (done, wrote_everything) = channel();
+    listen_for_signals(control_sender.clone());
+    thread::spawn(move || read_stdin(&lines_sender));
+    thread::spawn(move || {
+        write_stdout(drain, &control_sender);
+        // The main thread may have stopped waiting.
+        done.send(()).ok();
+    });
+    let code = serve(launch, Channels { lines, control, pipe, caught_up }).await;
+    match wrote_everything.recv_timeout(LAST_WORDS) {
+        // Nobody reads, so nobody misses it.
+        Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => code,
+    }
+}
+
+fn read_stdin(inputs: &mpsc::Sender<Input>) {
+    let mut stdin = std::io::stdin().lock();
+    let mut lines = Lines::new(LINE_MAX_BYTES);
+    let mut chunk = vec![0; 64 << 10];
+    // The server may be gone already; then nobody listens, and this thread ends with the process.
+    let send = |input| inputs.blocking_send(input).ok();
+    loop {
+        match stdin.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => {
+                let mut said = Vec::new();
+                lines.push(&chunk[..count], |line| said.push(line));
+                if !said.is_empty() {
+                    send(Input::Lines(said));
+                }
+            }
+            Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    if let Some(line) = lines.finish() {
+        send(Input::Lines(vec![line]));
+    }
+    send(Input::EndOfInput);
+}
+
+fn write_stdout(mut drain: Drain, control: &mpsc::Sender<Input>) {
+    let mut stdout = std::io::stdout().lock();
+    while let Some(chunk) = drain.wait() {
+        if stdout.write_all(&chunk).and_then(|()| stdout.flush()).is_err() {
+            // A server that has ended needs no telling.
+            control.blocking_send(Input::OutputClosed).ok();
+            return;
+        }
+        drain.wrote(chunk.len());
+    }
+}
+
+pub(crate) fn listen_for_signals(control: mpsc::Sender<Input>) {
+    let kinds = [
+        (SignalKind::interrupt(), Signal::Interrupt),
+        (SignalKind::terminate(), Signal::Terminate),
+        (SignalKind::hangup(), Signal::HangUp),
+    ];
+    for (kind, name) in kinds {
+        // Without a handler the signal ends the process by itself, which is what was wanted.
+        let Ok(mut stream) = signal(kind) else { continue };
+        let control = control.clone();
+        tokio::spawn(async move {
+            while stream.recv().await.is_some() {
+                // A server that has ended needs no telling.
+                control.send(Input::Signal(name)).await.ok();
+            }
+        });
+    }
+}

@@ -1,0 +1,72 @@
+//! One line in, one line out. The prose version is docs/protocol.md.
+//!
+//! Three wire levels write one stream of events in three ways. Whatever they do differently is
+//! in this room: the rest of the program does not know which one is spoken.
+
+mod record;
+mod request;
+mod shape;
+mod snapshot;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use record::{EVENTS, Label, RecordWriter, Reply};
+pub(crate) use request::{COMMANDS, InterruptMode, QueueMode};
+pub(crate) use request::{Command, Hello, Refusal, RefusalKind, Request, WhenBusy};
+pub(crate) use shape::Shaped;
+
+/// Which dialect is written. All of them accept the same commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// The shapes of pi 0.80.2: every update carries the whole message so far.
+    #[default]
+    Pi,
+    /// The shapes of pi since 0.84: updates carry only what is new.
+    PiDelta,
+    /// The shapes of xcsh, with a `ready` record before everything else.
+    Xcsh,
+}
+
+impl Level {
+    /// What updates carry unless the client asks otherwise.
+    pub(crate) fn stream(self) -> Stream {
+        match self {
+            Level::Pi | Level::Xcsh => Stream::Snapshots,
+            Level::PiDelta => Stream::Deltas,
+        }
+    }
+
+    /// Whether a refusal carries the request's `id`. xcsh leaves it out where it could not tell
+    /// what was asked, and its clients were written for that.
+    fn labels(self, kind: RefusalKind) -> bool {
+        match kind {
+            RefusalKind::Parse | RefusalKind::Unknown => self != Level::Xcsh,
+            RefusalKind::Refused => true,
+        }
+    }
+
+    /// What a prompt is told that comes while another is at work.
+    pub(crate) fn busy(self) -> &'static str {
+        match self {
+            Level::Pi | Level::PiDelta => {
+                "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') \
+                 to queue the message."
+            }
+            Level::Xcsh => {
+                "Agent is already processing. Use steer() or followUp() to queue messages, or \
+                 wait for completion."
+            }
+        }
+    }
+}
+
+/// What a `message_update` carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Stream {
+    /// The step and, twice, the message after it.
+    Snapshots,
+    /// The step alone.
+    Deltas,
+}

@@ -1,0 +1,408 @@
+//! What tiller says: responses and events as lines of JSON.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tiller_agent::event::{Event, Update};
+use tiller_agent::message::{Arguments, Message, ToolCall};
+use tiller_agent::tool::ToolOutput;
+
+use super::request::Refusal;
+use super::shape::{Shaped, usage};
+use super::snapshot::{Snapshot, write_json};
+use super::{Level, Stream};
+
+/// The events a client can meet, as `hello` lists them.
+pub(crate) const EVENTS: &[&str] = &[
+    "agent_start",
+    "agent_end",
+    "agent_settled",
+    "turn_start",
+    "turn_end",
+    "message_start",
+    "message_update",
+    "message_end",
+    "tool_execution_start",
+    "tool_execution_update",
+    "tool_execution_end",
+    "queue_update",
+    "session_info_changed",
+    "thinking_level_changed",
+];
+
+/// Whom a response belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    pub(crate) id: Option<Box<RawValue>>,
+    pub(crate) command: &'static str,
+}
+
+/// What a command is answered with when all went well: nothing, or data as JSON text.
+#[derive(Debug)]
+pub(crate) struct Reply(Option<Vec<u8>>);
+
+impl Reply {
+    pub(crate) const DONE: Reply = Reply(None);
+
+    pub(crate) fn data(data: &impl Serialize) -> Reply {
+        Reply(Some(serde_json::to_vec(data).expect("our own shapes can be written")))
+    }
+}
+
+/// Writes records at one level.
+pub(crate) struct RecordWriter {
+    level: Level,
+    stream: Stream,
+    /// The message under way.
+    growing: Option<Snapshot>,
+}
+
+impl RecordWriter {
+    pub(crate) fn new(level: Level) -> RecordWriter {
+        RecordWriter { level, stream: level.stream(), growing: None }
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
+    pub(crate) fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// Speaks differently from now on, also in the middle of a message.
+    pub(crate) fn change(&mut self, level: Level, stream: Stream) {
+        self.level = level;
+        self.stream = stream;
+        if let Some(growing) = &mut self.growing {
+            growing.change_level(level);
+        }
+    }
+
+    /// How long a record about the growing message would be, roughly.
+    pub(crate) fn update_len(&self) -> usize {
+        match (&self.growing, self.stream) {
+            (Some(growing), Stream::Snapshots) => 2 * growing.len() + 128,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn ready(&self, version: &str, out: &mut Vec<u8>) {
+        if self.level == Level::Xcsh {
+            line(out, &Ready { kind: "ready", version });
+        }
+    }
+
+    pub(crate) fn reply(&self, label: &Label, reply: Reply, out: &mut Vec<u8>) {
+        write_id(label.id.as_deref(), out);
+        out.extend_from_slice(br#""type":"response","command":"#);
+        write_json(out, label.command);
+        out.extend_from_slice(br#","success":true"#);
+        if let Reply(Some(data)) = reply {
+            out.extend_from_slice(br#","data":"#);
+            out.extend_from_slice(&data);
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    pub(crate) fn refuse(&self, id: Option<&RawValue>, refusal: &Refusal, out: &mut Vec<u8>) {
+        write_id(id.filter(|_| self.level.labels(refusal.kind)), out);
+        out.extend_from_slice(br#""type":"response","command":"#);
+        write_json(out, &refusal.command);
+        out.extend_from_slice(br#","success":false,"error":"#);
+        write_json(out, &refusal.error);
+        out.extend_from_slice(b"}\n");
+    }
+
+    pub(crate) fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
+        match event {
+            Event::AgentStart => line(out, &Bare { kind: "agent_start" }),
+            Event::TurnStart => line(out, &Bare { kind: "turn_start" }),
+            Event::AgentSettled => line(out, &Bare { kind: "agent_settled" }),
+            Event::MessageStart { message, .. } => {
+                self.growing = message.as_assistant().map(|m| Snapshot::new(m, self.level));
+                line(out, &About { kind: "message_start", message: self.shaped(message) });
+            }
+            Event::MessageUpdate(update) => self.update(update, out),
+            Event::MessageEnd { message } => {
+                self.growing = None;
+                line(out, &About { kind: "message_end", message: self.shaped(message) });
+            }
+            Event::ToolStart { call } => {
+                let args = &call.arguments;
+                line(out, &ToolStart { tool: Tool::about("tool_execution_start", call), args });
+            }
+            Event::ToolUpdate { call, partial } => {
+                let tool = Tool::about("tool_execution_update", call);
+                line(out, &ToolUpdate { tool, args: &call.arguments, partial_result: partial });
+            }
+            Event::ToolEnd { call, result, is_error } => {
+                let tool = Tool::about("tool_execution_end", call);
+                line(out, &ToolEnd { tool, result, is_error: *is_error });
+            }
+            Event::TurnEnd { message, results } => {
+                let (message, tool_results) = (self.shaped(message), self.all_shaped(results));
+                line(out, &TurnEnd { kind: "turn_end", message, tool_results });
+            }
+            Event::AgentEnd { messages, will_retry } => {
+                let messages = self.all_shaped(messages);
+                line(out, &AgentEnd { kind: "agent_end", messages, will_retry: *will_retry });
+            }
+            Event::QueueUpdate { steering, follow_up } => {
+                line(out, &QueueUpdate { kind: "queue_update", steering, follow_up });
+            }
+            Event::SessionInfoChanged { name } => {
+                line(out, &SessionInfo { kind: "session_info_changed", name: name.as_deref() });
+            }
+            Event::ThinkingLevelChanged { level } => {
+                line(out, &ThinkingLevel { kind: "thinking_level_changed", level: level.name() });
+            }
+        }
+    }
+
+    /// Takes one step into the growing message and, unless it is a silent one, writes it.
+    fn update(&mut self, update: &Update, out: &mut Vec<u8>) {
+        let Some(growing) = &mut self.growing else { return };
+        growing.fold(update);
+        let Some(step) = Step::of(update, self.level) else { return };
+        match self.stream {
+            Stream::Deltas => {
+                let usage = usage(&growing.message().usage, self.level);
+                line(out, &Delta { kind: "message_update", usage, step });
+            }
+            Stream::Snapshots => {
+                out.extend_from_slice(br#"{"type":"message_update","assistantMessageEvent":"#);
+                serde_json::to_writer(&mut *out, &step).expect("a vector takes every byte");
+                out.pop();
+                out.extend_from_slice(br#","partial":"#);
+                growing.write(out);
+                out.extend_from_slice(br#"},"message":"#);
+                growing.write(out);
+                out.extend_from_slice(b"}\n");
+            }
+        }
+    }
+
+    fn shaped<'a>(&self, message: &'a Message) -> Shaped<'a> {
+        Shaped { message, level: self.level }
+    }
+
+    fn all_shaped<'a>(&self, messages: &'a [Arc<Message>]) -> Vec<Shaped<'a>> {
+        messages.iter().map(|message| self.shaped(message)).collect()
+    }
+}
+
+/// One record, one line.
+fn line(out: &mut Vec<u8>, record: &impl Serialize) {
+    serde_json::to_writer(&mut *out, record).expect("our own shapes can be written");
+    out.push(b'\n');
+}
+
+fn write_id(id: Option<&RawValue>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    if let Some(id) = id {
+        out.extend_from_slice(br#""id":"#);
+        out.extend_from_slice(id.get().as_bytes());
+        out.push(b',');
+    }
+}
+
+#[derive(Serialize)]
+struct Bare {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+#[derive(Serialize)]
+struct Ready<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    version: &'a str,
+}
+
+#[derive(Serialize)]
+struct About<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    message: Shaped<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TurnEnd<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    message: Shaped<'a>,
+    tool_results: Vec<Shaped<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AgentEnd<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    messages: Vec<Shaped<'a>>,
+    will_retry: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct QueueUpdate<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    steering: &'a [String],
+    follow_up: &'a [String],
+}
+
+#[derive(Serialize)]
+struct SessionInfo<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ThinkingLevel<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    level: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    tool_call_id: &'a str,
+    tool_name: &'a str,
+}
+
+impl<'a> Tool<'a> {
+    fn about(kind: &'static str, call: &'a ToolCall) -> Tool<'a> {
+        Tool { kind, tool_call_id: &call.id, tool_name: &call.name }
+    }
+}
+
+#[derive(Serialize)]
+struct ToolStart<'a> {
+    #[serde(flatten)]
+    tool: Tool<'a>,
+    args: &'a Arguments,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolUpdate<'a> {
+    #[serde(flatten)]
+    tool: Tool<'a>,
+    args: &'a Arguments,
+    partial_result: &'a ToolOutput,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolEnd<'a> {
+    #[serde(flatten)]
+    tool: Tool<'a>,
+    result: &'a ToolOutput,
+    is_error: bool,
+}
+
+#[derive(Serialize)]
+struct Delta<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    usage: super::shape::ShapedUsage<'a>,
+    #[serde(rename = "assistantMessageEvent")]
+    step: Step<'a>,
+}
+
+/// A step of a growing message as clients know it.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+enum Step<'a> {
+    TextStart {
+        content_index: usize,
+    },
+    TextDelta {
+        content_index: usize,
+        delta: &'a str,
+    },
+    TextEnd {
+        content_index: usize,
+        content: &'a str,
+    },
+    ThinkingStart {
+        content_index: usize,
+    },
+    ThinkingDelta {
+        content_index: usize,
+        delta: &'a str,
+    },
+    ThinkingEnd {
+        content_index: usize,
+        content: &'a str,
+    },
+    #[serde(rename = "toolcall_start")]
+    CallStart {
+        content_index: usize,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_name: Option<&'a str>,
+    },
+    #[serde(rename = "toolcall_delta")]
+    CallDelta {
+        content_index: usize,
+        delta: &'a str,
+    },
+    #[serde(rename = "toolcall_end")]
+    CallEnd {
+        content_index: usize,
+        tool_call: TypedCall<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct TypedCall<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(flatten)]
+    call: &'a ToolCall,
+}
+
+impl<'a> Step<'a> {
+    /// The step as the level names it; `None` for what only later snapshots show.
+    fn of(update: &'a Update, level: Level) -> Option<Step<'a>> {
+        Some(match update {
+            Update::TextStart { index } => Step::TextStart { content_index: *index },
+            Update::TextDelta { index, delta } => Step::TextDelta { content_index: *index, delta },
+            Update::TextEnd { index, content, .. } => {
+                Step::TextEnd { content_index: *index, content }
+            }
+            Update::ThinkingStart { index } => Step::ThinkingStart { content_index: *index },
+            Update::ThinkingDelta { index, delta } => {
+                Step::ThinkingDelta { content_index: *index, delta }
+            }
+            Update::ThinkingEnd { index, content, .. } => {
+                Step::ThinkingEnd { content_index: *index, content }
+            }
+            Update::CallStart { index, id, name } => {
+                let newer = level == Level::PiDelta;
+                Step::CallStart {
+                    content_index: *index,
+                    id: newer.then_some(id),
+                    tool_name: newer.then_some(name),
+                }
+            }
+            Update::CallDelta { index, delta } => Step::CallDelta { content_index: *index, delta },
+            Update::CallEnd { index, call } => {
+                let tool_call = TypedCall { kind: "toolCall", call };
+                Step::CallEnd { content_index: *index, tool_call }
+            }
+            Update::Usage(_) | Update::ResponseId(_) | Update::ResponseModel(_) => return None,
+        })
+    }
+}

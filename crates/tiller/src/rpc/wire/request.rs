@@ -1,0 +1,626 @@
+//! What a client may say.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tiller_agent::message::Block;
+use tiller_agent::model::ThinkingLevel;
+
+use super::{Level, Stream};
+use crate::rpc::lines::{LINE_MAX_BYTES, Line};
+
+/// One line from the client.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The client's own label, as it was spelled. We echo it and never look inside.
+    pub(crate) id: Option<Box<RawValue>>,
+    pub(crate) command: Result<Command, Refusal>,
+}
+
+/// A command we will not do, in words for the client.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refusal {
+    /// The name it is answered under.
+    pub(crate) command: String,
+    pub(crate) kind: RefusalKind,
+    pub(crate) error: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum RefusalKind {
+    /// The line was not a command at all.
+    Parse,
+    /// A command that does not exist.
+    Unknown,
+    /// A command that is wrong, or wrong now.
+    Refused,
+}
+
+impl Refusal {
+    pub(crate) fn parse(why: impl std::fmt::Display) -> Refusal {
+        Refusal {
+            command: "parse".into(),
+            kind: RefusalKind::Parse,
+            error: format!("Failed to parse command: {why}"),
+        }
+    }
+
+    fn unknown(command: &str) -> Refusal {
+        Refusal {
+            command: command.into(),
+            kind: RefusalKind::Unknown,
+            error: format!("Unknown command: {command}"),
+        }
+    }
+
+    fn invalid(command: &str, why: impl std::fmt::Display) -> Refusal {
+        Refusal {
+            command: command.into(),
+            kind: RefusalKind::Refused,
+            error: format!("Invalid command {command:?}: {why}"),
+        }
+    }
+}
+
+/// Everything that can be asked of tiller today.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Command {
+    /// Hand the agent a user message. Answered at once; the work follows as events.
+    Prompt {
+        message: String,
+        images: Vec<Block>,
+        when_busy: WhenBusy,
+    },
+    /// Say something as soon as the tools of the current turn are done.
+    Steer {
+        message: String,
+        images: Vec<Block>,
+    },
+    /// Say something when the run would otherwise end.
+    FollowUp {
+        message: String,
+        images: Vec<Block>,
+    },
+    /// Stop the run under way. Answered when it has closed; not an error when there is none.
+    Abort,
+    /// Stop the run under way and begin with this message instead.
+    AbortAndPrompt {
+        message: String,
+        images: Vec<Block>,
+    },
+    /// Forget what waits in the queues. Answered with what was there.
+    ClearQueue,
+    GetState,
+    /// The conversation as the model sees it.
+    GetMessages,
+    GetLastAssistantText,
+    SetSessionName {
+        name: String,
+    },
+    SetSteeringMode {
+        mode: QueueMode,
+    },
+    SetFollowUpMode {
+        mode: QueueMode,
+    },
+    SetInterruptMode {
+        mode: InterruptMode,
+    },
+    /// Another model from the next request on, also in the middle of a run.
+    SetModel {
+        provider: String,
+        model_id: String,
+    },
+    /// The next model of the list. Answered with `null` when there is no other.
+    CycleModel,
+    GetAvailableModels,
+    SetThinkingLevel {
+        level: ThinkingLevel,
+    },
+    CycleThinkingLevel,
+    GetAvailableThinkingLevels,
+    GetSessionStats,
+    /// Begin an empty conversation. A run under way is closed first.
+    NewSession {
+        parent_session: Option<String>,
+    },
+    /// Say who you are, choose what is written, learn what is understood.
+    Hello(Hello),
+    /// An answer to a question nobody asked. Never answered itself.
+    ExtensionUiResponse,
+}
+
+impl Command {
+    /// The name it is called and answered by.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Command::Prompt { .. } => "prompt",
+            Command::Steer { .. } => "steer",
+            Command::FollowUp { .. } => "follow_up",
+            Command::Abort => "abort",
+            Command::AbortAndPrompt { .. } => "abort_and_prompt",
+            Command::ClearQueue => "clear_queue",
+            Command::GetState => "get_state",
+            Command::GetMessages => "get_messages",
+            Command::GetLastAssistantText => "get_last_assistant_text",
+            Command::SetSessionName { .. } => "set_session_name",
+            Command::SetSteeringMode { .. } => "set_steering_mode",
+            Command::SetFollowUpMode { .. } => "set_follow_up_mode",
+            Command::SetInterruptMode { .. } => "set_interrupt_mode",
+            Command::SetModel { .. } => "set_model",
+            Command::CycleModel => "cycle_model",
+            Command::GetAvailableModels => "get_available_models",
+            Command::SetThinkingLevel { .. } => "set_thinking_level",
+            Command::CycleThinkingLevel => "cycle_thinking_level",
+            Command::GetAvailableThinkingLevels => "get_available_thinking_levels",
+            Command::GetSessionStats => "get_session_stats",
+            Command::NewSession { .. } => "new_session",
+            Command::Hello(_) => "hello",
+            Command::ExtensionUiResponse => "extension_ui_response",
+        }
+    }
+
+    /// Answered even while a session change waits for its run to close.
+    pub(crate) fn is_urgent(&self) -> bool {
+        matches!(self, Command::Abort | Command::GetState | Command::Hello(_))
+    }
+}
+
+/// The names a client can call, as `hello` lists them.
+pub(crate) const COMMANDS: &[&str] = &[
+    "prompt",
+    "steer",
+    "follow_up",
+    "abort",
+    "abort_and_prompt",
+    "clear_queue",
+    "get_state",
+    "get_messages",
+    "get_last_assistant_text",
+    "set_session_name",
+    "set_steering_mode",
+    "set_follow_up_mode",
+    "set_interrupt_mode",
+    "set_model",
+    "cycle_model",
+    "get_available_models",
+    "set_thinking_level",
+    "cycle_thinking_level",
+    "get_available_thinking_levels",
+    "get_session_stats",
+    "new_session",
+    "hello",
+];
+
+/// What a prompt wants when another is at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum WhenBusy {
+    #[default]
+    #[serde(skip)]
+    Refuse,
+    Steer,
+    FollowUp,
+}
+
+/// How much of a queue is said at once.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum QueueMode {
+    All,
+    OneAtATime,
+}
+
+/// Whether steering waits for the tools of a turn or ends them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum InterruptMode {
+    Immediate,
+    Wait,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Hello {
+    /// Who is speaking. For logs; nothing depends on it.
+    #[serde(default)]
+    pub(crate) client: Option<Value>,
+    #[serde(default)]
+    pub(crate) stream: Option<Stream>,
+    #[serde(default)]
+    pub(crate) wire: Option<Level>,
+}
+
+/// A picture sent with a message.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum ImageContent {
+    Image { data: String, mime_type: String },
+}
+
+impl Request {
+    /// Reads the label before the command, so that a line we refuse is still answered by name.
+    /// A blank line is nothing at all.
+    pub(crate) fn read(line: Line) -> Option<Request> {
+        let bytes = match line {
+            Line::Text(bytes) => bytes,
+            Line::TooLong => {
+                let why = format!("the line is longer than {} MiB", LINE_MAX_BYTES >> 20);
+                return Some(Request { id: None, command: Err(Refusal::parse(why)) });
+            }
+        };
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return None;
+        }
+        // Invalid UTF-8 inside a string costs the client that character, not the command.
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(err) => String::from_utf8_lossy(err.as_bytes()).into_owned(),
+        };
+        Some(Request::parse(&text).unwrap_or_else(|err| {
+            // JavaScript writes half of a surrogate pair as an escape where a text was cut.
+            match mend_surrogates(&text).map(|mended| Request::parse(&mended)) {
+                Some(Ok(request)) => request,
+                _ => Request { id: None, command: Err(Refusal::parse(plain(&err))) },
+            }
+        }))
+    }
+
+    fn parse(text: &str) -> Result<Request, serde_json::Error> {
+        let Envelope { id, kind } = match serde_json::from_str(text) {
+            Ok(envelope) => envelope,
+            // Strict about the shape, lenient about the rest: a repeated key, the last one counts.
+            Err(err) => match serde_json::from_str::<Value>(text)? {
+                Value::Object(object) => return Ok(Request::from_object(object)),
+                _ if err.is_data() => {
+                    let refusal = Refusal::parse("expected a JSON object");
+                    return Ok(Request { id: None, command: Err(refusal) });
+                }
+                _ => return Err(err),
+            },
+        };
+        Ok(Request { id, command: command(&kind, text) })
+    }
+
+    fn from_object(object: serde_json::Map<String, Value>) -> Request {
+        let id = object.get("id").map(raw);
+        let command = match object.get("type") {
+            Some(Value::String(kind)) => {
+                let kind = kind.clone();
+                command(&kind, &Value::Object(object).to_string())
+            }
+            Some(_) => Err(Refusal::parse("field `type`: expected a string")),
+            None => Err(Refusal::parse("missing field `type`")),
+        };
+        Request { id, command }
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Box<RawValue>>,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// An `id` that is `null` is an `id` and comes back as `null`.
+fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(d).map(Some)
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).expect("a JSON value can be written")
+}
+
+/// The route table from names to commands.
+fn command(kind: &str, text: &str) -> Result<Command, Refusal> {
+    Ok(match kind {
+        "prompt" => {
+            let Prompt { message, images, streaming_behavior } = body(kind, text)?;
+            let (message, images) = said(kind, message, images)?;
+            let when_busy = streaming_behavior.unwrap_or_default();
+            Command::Prompt { message, images, when_busy }
+        }
+        "steer" => {
+            let Said { message, images } = body(kind, text)?;
+            let (message, images) = said(kind, message, images)?;
+            Command::Steer { message, images }
+        }
+        "follow_up" => {
+            let Said { message, images } = body(kind, text)?;
+            let (message, images) = said(kind, message, images)?;
+            Command::FollowUp { message, images }
+        }
+        "abort_and_prompt" => {
+            let Said { message, images } = body(kind, text)?;
+            let (message, images) = said(kind, message, images)?;
+            Command::AbortAndPrompt { message, images }
+        }
+        "abort" => Command::Abort,
+        "clear_queue" => Command::ClearQueue,
+        "get_state" => Command::GetState,
+        "get_messages" => Command::GetMessages,
+        "get_last_assistant_text" => Command::GetLastAssistantText,
+        "set_session_name" => {
+            let Name { name } = body(kind, text)?;
+            Command::SetSessionName { name }
+        }
+        "set_steering_mode" => Command::SetSteeringMode { mode: body::<Mode<_>>(kind, text)?.mode },
+        "set_follow_up_mode" => {
+            Command::SetFollowUpMode { mode: body::<Mode<_>>(kind, text)?.mode }
+        }
+        "set_interrupt_mode" => {
+            Command::SetInterruptMode { mode: body::<Mode<_>>(kind, text)?.mode }
+        }
+        "set_model" => {
+            let SetModel { provider, model_id } = body(kind, text)?;
+            Command::SetModel { provider, model_id }
+        }
+        "cycle_model" => Command::CycleModel,
+        "get_available_models" => Command::GetAvailableModels,
+        "set_thinking_level" => {
+            let SetThinkingLevel { level } = body(kind, text)?;
+            Command::SetThinkingLevel { level }
+        }
+        "cycle_thinking_level" => Command::CycleThinkingLevel,
+        "get_available_thinking_levels" => Command::GetAvailableThinkingLevels,
+        "get_session_stats" => Command::GetSessionStats,
+        "new_session" => {
+            let NewSession { parent_session } = body(kind, text)?;
+            Command::NewSession { parent_session }
+        }
+        "hello" => Command::Hello(body(kind, text)?),
+        "extension_ui_response" => Command::ExtensionUiResponse,
+        _ => return Err(Refusal::unknown(kind)),
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Prompt {
+    message: String,
+    #[serde(default)]
+    images: Option<Vec<ImageContent>>,
+    #[serde(default)]
+    streaming_behavior: Option<WhenBusy>,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    message: String,
+    #[serde(default)]
+    images: Option<Vec<ImageContent>>,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Mode<T> {
+    mode: T,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SetModel {
+    provider: String,
+    model_id: String,
+}
+
+#[derive(Deserialize)]
+struct SetThinkingLevel {
+    level: ThinkingLevel,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewSession {
+    #[serde(default)]
+    parent_session: Option<String>,
+}
+
+fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Refusal> {
+    serde_json::from_str(text)
+        .or_else(|err| {
+            // Through a value, because there the last of repeated keys counts.
+            let lenient = serde_json::from_str::<Value>(text).and_then(T::deserialize);
+            lenient.map_err(|_| err)
+        })
+        .map_err(|err| {
+            // Only now is it worth finding out which field it was.
+            let mut json = serde_json::Deserializer::from_str(text);
+            match serde_path_to_error::deserialize::<_, T>(&mut json) {
+                Err(located) if located.path().iter().next().is_some() => {
+                    let why = plain(located.inner());
+                    Refusal::invalid(kind, format!("field `{}`: {why}", located.path()))
+                }
+                _ => Refusal::invalid(kind, plain(&err)),
+            }
+        })
+}
+
+/// Words and pictures must be there and must be what they claim to be.
+fn said(
+    kind: &str,
+    message: String,
+    images: Option<Vec<ImageContent>>,
+) -> Result<(String, Vec<Block>), Refusal> {
+    let images = images.unwrap_or_default();
+    if message.trim().is_empty() && images.is_empty() {
+        return Err(Refusal::invalid(kind, "field `message`: expected some text, or images"));
+    }
+    let mut blocks = Vec::with_capacity(images.len());
+    for (index, ImageContent::Image { data, mime_type }) in images.into_iter().enumerate() {
+        if !mime_type.starts_with("image/") {
+            let why = format!(
+                "field `images[{index}].mimeType`: expected an image type, such as image/png"
+            );
+            return Err(Refusal::invalid(kind, why));
+        }
+        if !is_base64(&data) {
+            let why = format!("field `images[{index}].data`: expected base64");
+            return Err(Refusal::invalid(kind, why));
+        }
+        blocks.push(Block::Image { data, mime_type });
+    }
+    Ok((message, blocks))
+}
+
+fn is_base64(data: &str) -> bool {
+    let body = data.trim_end_matches('=');
+    !body.is_empty()
+        && data.len() - body.len() <= 2
+        && data.len().is_multiple_of(4)
+        && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+}
+
+/// The parser's reason without its position, which on a one-line record helps nobody.
+fn plain(err: &serde_json::Error) -> String {
+    let text = err.to_string();
+    match text.rfind(" at line ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// Replaces escapes of lone surrogates by U+FFFD; `None` when there are none.
+fn mend_surrogates(text: &str) -> Option<String> {
+    let unit = |at: usize| {
+        let escape = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(escape, 16).ok()
+    };
+    let mut mended = String::with_capacity(text.len());
+    let (mut done, mut at) = (0, 0);
+    while let Some(found) = memchr::memchr(b'\\', &text.as_bytes()[at..]) {
+        at += found;
+        match unit(at) {
+            Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => at += 12,
+            Some(0xd800..=0xdfff) => {
+                mended.push_str(&text[done..at]);
+                mended.push_str("\\ufffd");
+                at += 6;
+                done = at;
+            }
+            Some(_) => at += 6,
+            // An escape of one character; what follows the backslash is not a new escape.
+            None => at = (at + 2).min(text.len()),
+        }
+    }
+    (done > 0).then(|| mended + &text[done..])
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(line: &str, expect: Expect) {
+        let printed = match Request::read(Line::Text(line.as_bytes().to_vec())) {
+            None => "nothing".to_owned(),
+            Some(Request { id, command }) => {
+                let id = id.map_or("-".to_owned(), |id| id.to_string());
+                match command {
+                    Ok(command) => format!("{id} {command:?}"),
+                    Err(Refusal { command, kind, error }) => {
+                        format!("{id} {kind:?} {command}: {error}")
+                    }
+                }
+            }
+        };
+        expect.assert_eq(&printed);
+    }
+
+    #[test]
+    fn labels_come_back_as_they_were() {
+        check(r#"{"id":"a","type":"abort"}"#, expect![[r#""a" Abort"#]]);
+        check(r#"{"type":"abort","id":1.50}"#, expect!["1.50 Abort"]);
+        check(r#"{"id":null,"type":"abort"}"#, expect!["null Abort"]);
+        check(r#"{"id":{"b": [1]},"type":"abort"}"#, expect![[r#"{"b": [1]} Abort"#]]);
+        check(r#"{"type":"abort"}"#, expect!["- Abort"]);
+    }
+
+    #[test]
+    fn what_is_not_a_command_is_a_parse_error() {
+        check("null", expect!["- Parse parse: Failed to parse command: expected a JSON object"]);
+        check("[1]", expect!["- Parse parse: Failed to parse command: expected a JSON object"]);
+        check(
+            r#"{"id":1}"#,
+            expect!["1 Parse parse: Failed to parse command: missing field `type`"],
+        );
+        check(
+            r#"{"id":1,"type":5}"#,
+            expect!["1 Parse parse: Failed to parse command: field `type`: expected a string"],
+        );
+        check("nope", expect!["- Parse parse: Failed to parse command: expected ident"]);
+        check(
+            r#"{"type":"abort"} {"type":"abort"}"#,
+            expect!["- Parse parse: Failed to parse command: trailing characters"],
+        );
+        check("  \t ", expect!["nothing"]);
+    }
+
+    #[test]
+    fn refusals_name_the_command_the_field_and_the_expectation() {
+        check(
+            r#"{"id":"1","type":"set_model","modelId":"m"}"#,
+            expect![[
+                r#""1" Refused set_model: Invalid command "set_model": missing field `provider`"#
+            ]],
+        );
+        check(
+            r#"{"type":"prompt","message":5}"#,
+            expect![[
+                r#"- Refused prompt: Invalid command "prompt": field `message`: invalid type: integer `5`, expected a string"#
+            ]],
+        );
+        check(
+            r#"{"type":"prompt","message":"x","streamingBehavior":"zzz"}"#,
+            expect![[
+                r#"- Refused prompt: Invalid command "prompt": field `streamingBehavior`: unknown variant `zzz`, expected `steer` or `followUp`"#
+            ]],
+        );
+        check(
+            r#"{"type":"set_steering_mode","mode":"some"}"#,
+            expect![[
+                r#"- Refused set_steering_mode: Invalid command "set_steering_mode": field `mode`: unknown variant `some`, expected `all` or `one-at-a-time`"#
+            ]],
+        );
+        check(
+            r#"{"type":"prompt","message":"x","images":[{"type":"image","data":"%%","mimeType":"image/png"}]}"#,
+            expect![[
+                r#"- Refused prompt: Invalid command "prompt": field `images[0].data`: expected base64"#
+            ]],
+        );
+        check(
+            r#"{"type":"steer","message":" "}"#,
+            expect![[
+                r#"- Refused steer: Invalid command "steer": field `message`: expected some text, or images"#
+            ]],
+        );
+        check(
+            r#"{"id":"9","type":"frob"}"#,
+            expect![[r#""9" Unknown frob: Unknown command: frob"#]],
+        );
+    }
+
+    #[test]
+    fn the_last_of_repeated_keys_counts() {
+        check(r#"{"type":"abort","id":1,"id":2,"type":"get_state"}"#, expect!["2 GetState"]);
+        check(
+            r#"{"type":"set_session_name","name":"a","name":"b"}"#,
+            expect![[r#"- SetSessionName { name: "b" }"#]],
+        );
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_costs_one_character() {
+        check(
+            r#"{"type":"steer","message":"a\ud83d \ud83d\ude00 \\ud83d"}"#,
+            expect![[r#"- Steer { message: "a� 😀 \\ud83d", images: [] }"#]],
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! The model's message while it grows, kept as JSON text.
+//!
+//! Clients of the older dialects want the whole message with every step of it. Writing it anew
+//! each time would cost a message of n steps n² in escaping and formatting. So each step is
+//! escaped once, appended to the text of its block, and a snapshot is a copy of texts that are
+//! ready; only the copying itself is left.
+
+use tiller_agent::event::Update;
+use tiller_agent::message::{AssistantMessage, Block};
+use tiller_agent::partial_json::PartialJson;
+
+use super::Level;
+use super::shape::{assistant, whole};
+
+pub(crate) struct Snapshot {
+    level: Level,
+    /// The message without its content.
+    message: AssistantMessage,
+    blocks: Vec<GrowingBlock>,
+    /// Everything after the content; rewritten when one of its fields changes.
+    tail: Vec<u8>,
+}
+
+struct GrowingBlock {
+    /// The block's JSON up to where it grows.
+    text: Vec<u8>,
+    /// Arguments being spelled out; they stand between `text` and `end`.
+    arguments: Option<PartialJson>,
+    /// What closes the block.
+    end: Vec<u8>,
+}
+
+const HEAD: &[u8] = br#"{"role":"assistant","content":["#;
+
+impl Snapshot {
+    pub(crate) fn new(message: &AssistantMessage, level: Level) -> Snapshot {
+        let blocks = message.content.iter().map(|block| GrowingBlock::closed(whole(block)));
+        let blocks = blocks.collect();
+        let message = AssistantMessage { content: Vec::new(), ..message.clone() };
+        let tail = tail(&message, level);
+        Snapshot { level, message, blocks, tail }
+    }
+
+    pub(crate) fn message(&self) -> &AssistantMessage {
+        &self.message
+    }
+
+    pub(crate) fn change_level(&mut self, level: Level) {
+        self.level = level;
+        self.tail = tail(&self.message, level);
+    }
+
+    /// Takes in one step.
+    pub(crate) fn fold(&mut self, update: &Update) {
+        match update {
+            Update::TextStart { .. } => {
+                self.blocks.push(GrowingBlock::open(br#"{"type":"text","text":""#, br#""}"#));
+            }
+            Update::ThinkingStart { .. } => {
+                let text = br#"{"type":"thinking","thinking":""#;
+                self.blocks.push(GrowingBlock::open(text, br#""}"#));
+            }
+            Update::CallStart { id, name, .. } => {
+                let mut text = br#"{"type":"toolCall","id":"#.to_vec();
+                write_json(&mut text, id);
+                text.extend_from_slice(br#","name":"#);
+                write_json(&mut text, name);
+                text.extend_from_slice(br#","arguments":"#);
+                let arguments = Some(PartialJson::default());
+                self.blocks.push(GrowingBlock { text, arguments, end: b"}".to_vec() });
+            }
+            Update::TextDelta { index, delta } | Update::ThinkingDelta { index, delta } => {
+                self.with_block(*index, |block| push_escaped(&mut block.text, delta));
+            }
+            Update::CallDelta { index, delta } => self.with_block(*index, |block| {
+                if let Some(arguments) = &mut block.arguments {
+                    arguments.push(delta);
+                }
+            }),
+            Update::TextEnd { index, signature, .. } => self.with_block(*index, |block| {
+                block.close_string(&[("textSignature", signature.as_deref())], false);
+            }),
+            Update::ThinkingEnd { index, signature, redacted, .. } => {
+                self.with_block(*index, |block| {
+                    block.close_string(&[("thinkingSignature", signature.as_deref())], *redacted);
+                });
+            }
+            Update::CallEnd { index, call } => self.with_block(*index, |block| {
+                *block = GrowingBlock::closed(whole(&Block::ToolCall(call.clone())));
+            }),
+            Update::Usage(usage) => self.change(|message| message.usage = usage.clone()),
+            Update::ResponseId(id) => self.change(|message| message.response_id = Some(id.clone())),
+            Update::ResponseModel(model) => {
+                self.change(|message| message.response_model = Some(model.clone()));
+            }
+        }
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(HEAD);
+        for (index, block) in self.blocks.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(&block.text);
+            if let Some(arguments) = &block.arguments {
+                let (read, closing) = arguments.completed();
+                out.extend_from_slice(read.as_bytes());
+                out.extend_from_slice(closing.as_bytes());
+            }
+            out.extend_from_slice(&block.end);
+        }
+        out.extend_from_slice(&self.tail);
+    }
+
+    /// About how many bytes [`write`](Snapshot::write) would append.
+    pub(crate) fn len(&self) -> usize {
+        let blocks = self.blocks.iter().map(|block| {
+            let arguments = block.arguments.as_ref().map_or(0, |json| json.completed().0.len());
+            block.text.len() + arguments + block.end.len()
+        });
+        HEAD.len() + blocks.sum::<usize>() + self.tail.len()
+    }
+
+    fn with_block(&mut self, index: usize, change: impl FnOnce(&mut GrowingBlock)) {
+        // The loop has checked the order of blocks, so there is one.
+        if let Some(block) = self.blocks.get_mut(index) {
+            change(block);
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut AssistantMessage)) {
+        change(&mut self.message);
+        self.tail = tail(&self.message, self.level);
+    }
+}
+
+impl GrowingBlock {
+    fn open(text: &[u8], end: &[u8]) -> GrowingBlock {
+        GrowingBlock { text: text.to_vec(), arguments: None, end: end.to_vec() }
+    }
+
+    fn closed(text: Vec<u8>) -> GrowingBlock {
+        GrowingBlock { text, arguments: None, end: Vec::new() }
+    }
+
+    fn close_string(&mut self, fields: &[(&str, Option<&str>)], redacted: bool) {
+        self.end = b"\"".to_vec();
+        for (name, value) in fields {
+            if let Some(value) = value {
+                self.end.push(b',');
+                write_json(&mut self.end, name);
+                self.end.push(b':');
+                write_json(&mut self.end, value);
+            }
+        }
+        if redacted {
+            self.end.extend_from_slice(br#","redacted":true"#);
+        }
+        self.end.push(b'}');
+    }
+}
+
+/// The message's JSON from the end of the content on.
+fn tail(message: &AssistantMessage, level: Level) -> Vec<u8> {
+    let empty: [(); 0] = [];
+    let whole = serde_json::to_vec(&assistant(message, level, empty));
+    whole.expect("a message can be written").split_off(HEAD.len())
+}
+
+pub(super) fn write_json(out: &mut Vec<u8>, value: &str) {
+    serde_json::to_writer(out, value).expect("a vector takes every byte");
+}
+
+/// Appends `text` as it stands inside a JSON string.
+fn push_escaped(out: &mut Vec<u8>, text: &str) {
+    let start = out.len();
+    write_json(out, text);
+    out.pop();
+    out.remove(start);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tiller_agent::message::{StopReason, ToolCall, Usage};
+
+    use super::*;
+
+    fn empty() -> AssistantMessage {
+        AssistantMessage {
+            content: Vec::new(),
+            api: "a".into(),
+            provider: "p".into(),
+            model: "m".into(),
+            usage: Usage::default(),
+            stop_reason: StopReason::Pending,
+            timestamp: 1,
+            response_id: None,
+            response_model: None,
+            raw_stop_reason: None,
+            error_message: None,
+        }
+    }
+
+    /// Folds the steps and compares each snapshot's content with what it should be.
+    fn check(steps: &[(Update, Value)]) {
+        let mut snapshot = Snapshot::new(&empty(), Level::Pi);
+        for (update, content) in steps {
+            snapshot.fold(update);
+            let mut text = Vec::new();
+            snapshot.write(&mut text);
+            assert_eq!(snapshot.len().max(text.len()) - text.len().min(snapshot.len()) < 64, true);
+            let value: Value = serde_json::from_slice(&text).unwrap();
+            assert_eq!(&value["content"], content, "after {update:?}");
+            assert_eq!(value["stopReason"], "stop");
+        }
+    }
+
+    #[test]
+    fn each_snapshot_is_the_message_after_its_step() {
+        let call = ToolCall {
+            id: "c".into(),
+            name: "ls".into(),
+            arguments: json!({"path": "a"}).as_object().unwrap().clone(),
+            thought_signature: None,
+        };
+        let thought = json!({"type": "thinking", "thinking": "h\"\u{1}", "thinkingSignature": "s"});
+        let text = json!({"type": "text", "text": "x\n😀"});
+        check(&[
+            (Update::ThinkingStart { index: 0 }, json!([{"type": "thinking", "thinking": ""}])),
+            (
+                Update::ThinkingDelta { index: 0, delta: "h\"\u{1}".into() },
+                json!([{"type": "thinking", "thinking": "h\"\u{1}"}]),
+            ),
+            (
+                Update::ThinkingEnd {
+                    index: 0,
+                    content: "h\"\u{1}".into(),
+                    signature: Some("s".into()),
+                    redacted: false,
+                },
+                json!([thought]),
+            ),
+            (Update::TextStart { index: 1 }, json!([thought, {"type": "text", "text": ""}])),
+            (Update::TextDelta { index: 1, delta: "x\n😀".into() }, json!([thought, text])),
+            (
+                Update::TextEnd { index: 1, content: "x\n😀".into(), signature: None },
+                json!([thought, text]),
+            ),
+            (
+                Update::CallStart { index: 2, id: "c".into(), name: "ls".into() },
+                json!([thought, text, {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}]),
+            ),
+            (
+                Update::CallDelta { index: 2, delta: "{\"path\": \"a".into() },
+                json!([thought, text,
+                    {"type": "toolCall", "id": "c", "name": "ls", "arguments": {"path": "a"}}]),
+            ),
+            (
+                Update::CallEnd { index: 2, call },
+                json!([thought, text,
+                    {"type": "toolCall", "id": "c", "name": "ls", "arguments": {"path": "a"}}]),
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,113 @@
+//! `settings.json`: what the user prefers.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tiller_agent::model::ThinkingLevel;
+
+use crate::jsonc;
+use crate::rpc::wire::{InterruptMode, QueueMode};
+
+/// The settings tiller honours, with their defaults filled in.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub default_provider: Option<String>,
+    pub default_model: Option<String>,
+    pub default_thinking_level: ThinkingLevel,
+    pub(crate) steering_mode: QueueMode,
+    pub(crate) follow_up_mode: QueueMode,
+    pub(crate) interrupt_mode: InterruptMode,
+    pub thinking_budgets: ThinkingBudgets,
+    /// Milliseconds a provider may stay silent; 0 waits for ever.
+    pub http_idle_timeout_ms: u64,
+    pub images: Images,
+}
+
+/// Tokens a model may think at each level.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct ThinkingBudgets {
+    pub minimal: Option<u64>,
+    pub low: Option<u64>,
+    pub medium: Option<u64>,
+    pub high: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Images {
+    /// No picture leaves the machine.
+    pub block_images: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            default_provider: None,
+            default_model: None,
+            default_thinking_level: ThinkingLevel::Medium,
+            steering_mode: QueueMode::OneAtATime,
+            follow_up_mode: QueueMode::OneAtATime,
+            interrupt_mode: InterruptMode::Wait,
+            thinking_budgets: ThinkingBudgets::default(),
+            http_idle_timeout_ms: 300_000,
+            images: Images::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the file if there is one. What cannot be understood is said in `diagnostics` and
+    /// keeps its default; the file itself is never touched.
+    pub fn load(path: &Path, diagnostics: &mut Vec<String>) -> Settings {
+        let mut settings = Settings::default();
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return settings,
+            Err(err) => {
+                diagnostics.push(format!("cannot read {}: {err}", path.display()));
+                return settings;
+            }
+        };
+        match jsonc::parse(&text) {
+            Ok(value) => settings.apply(&value, path, diagnostics),
+            Err(err) => {
+                diagnostics.push(format!("invalid settings file {}: {err}", path.display()))
+            }
+        }
+        settings
+    }
+
+    fn apply(&mut self, value: &Value, path: &Path, diagnostics: &mut Vec<String>) {
+        let mut file = File { value, path, diagnostics };
+        file.set("defaultProvider", |provider| self.default_provider = Some(provider));
+        file.set("defaultModel", |model| self.default_model = Some(model));
+        file.set("defaultThinkingLevel", |level| self.default_thinking_level = level);
+        file.set("steeringMode", |mode| self.steering_mode = mode);
+        file.set("followUpMode", |mode| self.follow_up_mode = mode);
+        file.set("interruptMode", |mode| self.interrupt_mode = mode);
+        file.set("thinkingBudgets", |budgets| self.thinking_budgets = budgets);
+        file.set("httpIdleTimeoutMs", |ms| self.http_idle_timeout_ms = ms);
+        file.set("images", |images| self.images = images);
+    }
+}
+
+struct File<'a> {
+    value: &'a Value,
+    path: &'a Path,
+    diagnostics: &'a mut Vec<String>,
+}
+
+impl File<'_> {
+    fn set<T: DeserializeOwned>(&mut self, key: &str, set: impl FnOnce(T)) {
+        let Some(value) = self.value.get(key).filter(|value| !value.is_null()) else { return };
+        match T::deserialize(value) {
+            Ok(value) => set(value),
+            Err(err) => {
+                let path = self.path.display();
+                self.diagnostics.push(format!("setting `{key}` in {path} is ignored: {err}"));
+            }
+        }
+    }
+}

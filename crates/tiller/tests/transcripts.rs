@@ -1,0 +1,25 @@
+//! Conversations with the whole server, as text. Each file under `transcripts/` opens with a few
+//! sentences, may bring files, and then plays: we write `client>` and `model>` lines, tiller's
+//! part is checked, and `UPDATE_EXPECT=1 cargo test` writes it.
+//!
+//! `TRANSCRIPT=name` plays only the files whose name contains the word.
+
+mod harness;
+
+use std::path::Path;
+
+#[test]
+fn transcripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let wanted = std::env::var("TRANSCRIPT").unwrap_or_default();
+    let update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_stem().unwrap().to_string_lossy().contains(&wanted))
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no transcript is called {wanted:?}");
+    let failures: Vec<_> = paths.iter().filter_map(|path| harness::check(path, update)).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
