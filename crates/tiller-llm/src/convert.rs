@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tiller_agent::message::{
-    Arguments, AssistantMessage, BashExecution, Block, Content, Message, ToolCall,
+    Arguments, AssistantMessage, BashExecution, Block, Content, Message, StopReason, ToolCall,
     ToolResultMessage,
 };
 use tiller_agent::model::Model;
@@ -110,10 +110,11 @@ pub(crate) fn conversation<'a>(
 }
 
 /// An answer that failed is as if it had never been; its results then belong to no call and are
-/// dropped with it.
+/// dropped with it. One that the user cut short was read by the user, so the model must know what
+/// it had said so far.
 fn heard(message: &&Message) -> bool {
     match message {
-        Message::Assistant(answer) => !answer.failed(),
+        Message::Assistant(answer) => answer.stop_reason != StopReason::Error,
         Message::BashExecution(bash) => !bash.exclude_from_context,
         _ => true,
     }
@@ -152,6 +153,9 @@ fn push_answer<'a>(
                 let (name, arguments) = (call.name.as_str(), &call.arguments);
                 spoken.push(Spoken::Call { id, name, arguments, signature });
             }
+            // Half a thought is signed by nobody, and without a signature no API takes it back.
+            Block::Thinking { thinking_signature: None, .. }
+                if answer.stop_reason == StopReason::Aborted => {}
             block => spoken.extend(spoken_block(block, same_model)),
         }
     }

@@ -95,12 +95,39 @@ fn failed_answers_are_gone_with_their_results() {
         vec![
             user("one"),
             failed(StopReason::Error, text("half")),
-            failed(StopReason::Aborted, vec![call("c1", "read", json!({}))]),
+            failed(StopReason::Error, vec![call("c1", "read", json!({}))]),
             result("c1", text("orphan")),
             user("two"),
         ],
         expect![[r#"
             user "one"
+            user "two"
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_said_before_an_abort_stays_said() {
+    let thought = Block::Thinking {
+        thinking: "half a thou".into(),
+        thinking_signature: None,
+        redacted: false,
+    };
+    check(
+        vec![
+            user("one"),
+            failed(
+                StopReason::Aborted,
+                vec![thought, Block::text("First I"), call("c1", "read", json!({}))],
+            ),
+            result("c1", text("Operation aborted")),
+            failed(StopReason::Aborted, Vec::new()),
+            user("two"),
+        ],
+        expect![[r#"
+            user "one"
+            assistant say "First I", call c1 read {}
+            results c1 read ok "Operation aborted"
             user "two"
         "#]],
     );

@@ -257,13 +257,14 @@ impl Request {
             Ok(text) => text,
             Err(err) => String::from_utf8_lossy(err.as_bytes()).into_owned(),
         };
-        Some(Request::parse(&text).unwrap_or_else(|err| {
-            // JavaScript writes half of a surrogate pair as an escape where a text was cut.
-            match mend_surrogates(&text).map(|mended| Request::parse(&mended)) {
-                Some(Ok(request)) => request,
-                _ => Request { id: None, command: Err(Refusal::parse(plain(&err))) },
-            }
-        }))
+        // JavaScript writes half of a surrogate pair as an escape where a text was cut.
+        let text = mend_surrogates(&text).unwrap_or(text);
+        Some(
+            Request::parse(&text).unwrap_or_else(|err| Request {
+                id: None,
+                command: Err(Refusal::parse(plain(&err))),
+            }),
+        )
     }
 
     fn parse(text: &str) -> Result<Request, serde_json::Error> {
