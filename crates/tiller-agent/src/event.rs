@@ -17,6 +17,8 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use crate::host::QueueTicket;
 use crate::message::{Message, ToolCall, Usage};
 use crate::model::ThinkingLevel;
@@ -66,6 +68,11 @@ pub enum Event {
     QueueUpdate {
         steering: Vec<String>,
         follow_up: Vec<String>,
+    },
+    /// More output of a command the client runs itself; `id` is the client's label for it.
+    BashUpdate {
+        id: Option<Box<RawValue>>,
+        delta: String,
     },
     SessionInfoChanged {
         name: Option<String>,

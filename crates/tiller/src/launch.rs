@@ -1,7 +1,7 @@
 //! From flags, files and environment to everything that is decided before the first line is read.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tiller_agent::model::{Model, ThinkingLevel};
@@ -9,6 +9,8 @@ use tiller_agent::tool::{Tool, ToolSet};
 use tiller_llm::CacheRetention;
 use tiller_llm::demo::Demo;
 use tiller_llm::script::{Script, ScriptProvider};
+use tiller_tools::Shell;
+use tiller_tools::image::Resize;
 
 use crate::args::Args;
 use crate::clock::Clock;
@@ -40,6 +42,10 @@ pub struct Workplace {
     pub cwd: Arc<PathBuf>,
     pub tools: Arc<ToolSet>,
     pub system: Arc<str>,
+    /// Told to every child.
+    pub env: Arc<[(String, String)]>,
+    pub shell: Shell,
+    pub resize: Resize,
 }
 
 /// The world as the process found it.
@@ -95,8 +101,13 @@ impl Launch {
         add_builtin(&mut models, args)?;
         let (model, asked_level) = choose_model(&mut models, args, &settings)?;
         let thinking = args.thinking.or(asked_level).unwrap_or(settings.default_thinking_level);
-        let workplace =
-            Workplace::new(surroundings.cwd.clone(), chosen_tools(args, &mut diagnostics));
+        let tools = chosen_tools(args, &settings, &mut diagnostics);
+        let workplace = Workplace {
+            shell: settings.shell(),
+            resize: settings.resize(),
+            env: child_env(&agent_dir, &surroundings),
+            ..Workplace::new(surroundings.cwd.clone(), tools)
+        };
         let (clock, name) = (Clock::System, args.session_name()?);
         let (level, on_eof) = (args.level(variables), args.on_eof);
         Ok(Launch {
@@ -155,8 +166,15 @@ fn choose_model(
     Ok(chosen)
 }
 
-fn chosen_tools(args: &Args, diagnostics: &mut Vec<String>) -> Vec<Tool> {
-    let all = tiller_tools::builtin();
+fn chosen_tools(args: &Args, settings: &Settings, diagnostics: &mut Vec<String>) -> Vec<Tool> {
+    let mut all = tiller_tools::builtin();
+    for tool in &mut all {
+        match tool.name() {
+            "bash" => *tool = tiller_tools::bash::with(settings.shell()),
+            "read" => *tool = tiller_tools::read::with(settings.resize()),
+            _ => {}
+        }
+    }
     for name in args.tools.iter().flatten().chain(&args.exclude_tools) {
         if !all.iter().any(|tool| tool.name() == name) {
             diagnostics.push(format!("there is no tool called `{name}`"));
@@ -172,27 +190,45 @@ fn chosen_tools(args: &Args, diagnostics: &mut Vec<String>) -> Vec<Tool> {
     chosen.collect()
 }
 
+/// What every child is told: that an agent started it, and where the agent keeps its programs.
+fn child_env(agent_dir: &Path, surroundings: &Surroundings) -> Arc<[(String, String)]> {
+    let bin = agent_dir.join("bin").to_string_lossy().into_owned();
+    let path = match surroundings.variable("PATH") {
+        Some(path) => format!("{bin}:{path}"),
+        None => bin,
+    };
+    let pairs = [("PATH", path.as_str()), ("PI_CODING_AGENT", "true"), ("AI_AGENT", "pi")];
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
 impl Workplace {
+    /// A workplace without preferences.
     pub fn new(cwd: PathBuf, tools: Vec<Tool>) -> Workplace {
         let system = crate::prompt::system(&tools, &cwd).into();
-        Workplace { cwd: Arc::new(cwd), tools: Arc::new(ToolSet::new(tools)), system }
+        Workplace {
+            cwd: Arc::new(cwd),
+            tools: Arc::new(ToolSet::new(tools)),
+            system,
+            env: Arc::new([]),
+            shell: Shell::default(),
+            resize: Resize::default(),
+        }
     }
 
-    /// What children are told about the agent that started them.
-    pub(crate) fn child_env(
+    /// What the children of a tool are told about the conversation besides.
+    pub(crate) fn tool_env(
         &self,
         session_id: &str,
         model: &Model,
         thinking: ThinkingLevel,
     ) -> Arc<[(String, String)]> {
         let pairs = [
-            ("PI_CODING_AGENT", "true"),
-            ("AI_AGENT", "pi"),
             ("PI_SESSION_ID", session_id),
             ("PI_PROVIDER", &model.provider),
             ("PI_MODEL", &model.id),
             ("PI_REASONING_LEVEL", thinking.name()),
         ];
-        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        self.env.iter().cloned().chain(pairs).collect()
     }
 }

@@ -11,6 +11,7 @@ use tiller::rpc::stdio::serve_stdio;
 fn main() -> ExitCode {
     match start() {
         Ok(code) => {
+            tiller_tools::process::end_all();
             // Threads may still sit in a blocking read of stdin; they end with the process.
             std::process::exit(code.into())
         }
@@ -31,6 +32,7 @@ fn start() -> Result<u8, String> {
     if args.version {
         return show(&format!("{}\n", version(&surroundings.variables)));
     }
+    tiller_tools::process::install();
     let launch = Launch::prepare(&args, surroundings)?;
     for problem in &launch.diagnostics {
         complain(&format!("Warning: {problem}"));

@@ -299,7 +299,9 @@ impl DescribedModel {
             let known = |(level, name): (&String, &Option<String>)| {
                 ThinkingLevel::read(level).map(|level| (level, name.clone()))
             };
-            map.iter().filter_map(known).collect()
+            // Both names mean the same level; where both stand, the seeds' own one counts.
+            let is_double = |level: &str| level == "max" && map.contains_key("xhigh");
+            map.iter().filter(|(level, _)| !is_double(level)).filter_map(known).collect()
         });
         Ok(Model {
             id: self.id.clone(),

@@ -10,6 +10,7 @@ mod dispatch;
 mod handlers;
 mod state;
 mod queues;
+mod commands;
 mod link;
 pub mod out;
 pub mod stdio;

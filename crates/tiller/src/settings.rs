@@ -1,11 +1,13 @@
 //! `settings.json`: what the user prefers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tiller_agent::model::ThinkingLevel;
+use tiller_tools::Shell;
+use tiller_tools::image::Resize;
 
 use crate::jsonc;
 use crate::rpc::wire::{InterruptMode, QueueMode};
@@ -23,6 +25,10 @@ pub struct Settings {
     /// Milliseconds a provider may stay silent; 0 waits for ever.
     pub http_idle_timeout_ms: u64,
     pub images: Images,
+    /// The program that runs commands; bash unless told otherwise.
+    pub shell_path: Option<PathBuf>,
+    /// Put on a line before every command.
+    pub shell_command_prefix: Option<String>,
 }
 
 /// Tokens a model may think at each level.
@@ -34,11 +40,19 @@ pub struct ThinkingBudgets {
     pub high: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Images {
+    /// Large pictures are scaled down before they are sent.
+    pub auto_resize: bool,
     /// No picture leaves the machine.
     pub block_images: bool,
+}
+
+impl Default for Images {
+    fn default() -> Images {
+        Images { auto_resize: true, block_images: false }
+    }
 }
 
 impl Default for Settings {
@@ -53,6 +67,8 @@ impl Default for Settings {
             thinking_budgets: ThinkingBudgets::default(),
             http_idle_timeout_ms: 300_000,
             images: Images::default(),
+            shell_path: None,
+            shell_command_prefix: None,
         }
     }
 }
@@ -79,6 +95,14 @@ impl Settings {
         settings
     }
 
+    pub(crate) fn shell(&self) -> Shell {
+        Shell { path: self.shell_path.clone(), prefix: self.shell_command_prefix.clone() }
+    }
+
+    pub(crate) fn resize(&self) -> Resize {
+        if self.images.auto_resize { Resize::ToFit } else { Resize::Never }
+    }
+
     fn apply(&mut self, value: &Value, path: &Path, diagnostics: &mut Vec<String>) {
         let mut file = File { value, path, diagnostics };
         file.set("defaultProvider", |provider| self.default_provider = Some(provider));
@@ -90,6 +114,8 @@ impl Settings {
         file.set("thinkingBudgets", |budgets| self.thinking_budgets = budgets);
         file.set("httpIdleTimeoutMs", |ms| self.http_idle_timeout_ms = ms);
         file.set("images", |images| self.images = images);
+        file.set("shellPath", |path| self.shell_path = Some(path));
+        file.set("shellCommandPrefix", |prefix| self.shell_command_prefix = Some(prefix));
     }
 }
 

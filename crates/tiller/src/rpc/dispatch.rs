@@ -3,13 +3,13 @@
 use super::handlers;
 use super::out::Out;
 use super::state::State;
-use super::wire::{Command, Label, Refusal, RefusalKind, Reply, Request};
+use super::wire::{Command, Label, Refusal, Reply, Request};
 
 /// What a handler says.
 pub(crate) enum Answer {
     Now(Reply),
-    /// The response comes when the run under way has closed.
-    AfterRun,
+    /// The response comes when the work is done.
+    Later,
     /// Nobody waits for a response.
     Never,
 }
@@ -31,12 +31,8 @@ pub(crate) fn dispatch(state: &mut State, out: &mut Out, request: Request) {
     out.say(&mut state.said);
     match handled {
         Ok(Answer::Now(reply)) => out.reply(&label, reply),
-        Ok(Answer::AfterRun | Answer::Never) => {}
-        Err(error) => {
-            let command = label.command.to_owned();
-            let refusal = Refusal { command, kind: RefusalKind::Refused, error };
-            out.refuse(label.id.as_deref(), &refusal);
-        }
+        Ok(Answer::Later | Answer::Never) => {}
+        Err(error) => out.refuse(label.id.as_deref(), &Refusal::of(&label, error)),
     }
 }
 
@@ -62,6 +58,10 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::GetMessages => handlers::look::get_messages(state, level),
         Command::GetLastAssistantText => handlers::look::get_last_assistant_text(state),
         Command::GetSessionStats => handlers::stats::get_session_stats(state),
+        Command::Bash { command, exclude_from_context } => {
+            handlers::bash::bash(state, label, command, exclude_from_context)
+        }
+        Command::AbortBash => handlers::bash::abort_bash(state),
         Command::SetModel { provider, model_id } => {
             handlers::model::set_model(state, &provider, &model_id)
         }

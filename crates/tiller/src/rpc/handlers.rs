@@ -2,6 +2,7 @@
 //! says what came of it; it does not parse, print or wait.
 
 pub(super) mod abort;
+pub(super) mod bash;
 pub(super) mod hello;
 pub(super) mod look;
 pub(super) mod model;

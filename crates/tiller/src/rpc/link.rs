@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tiller_agent::event::Event;
 use tiller_agent::host::{CallOutcome, End, Host, Queue, Queued, Setup, Verdict};
-use tiller_agent::message::{ToolCall, UnixMs};
+use tiller_agent::message::{Block, Content, Message, ToolCall, UnixMs, UserMessage, text_of};
+use tiller_tools::image::{Resize, normalise};
 use tokio::sync::{mpsc, oneshot};
 
 use super::server::Input;
@@ -14,6 +15,7 @@ use crate::clock::Clock;
 pub(crate) struct Link {
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) clock: Clock,
+    pub(crate) resize: Resize,
 }
 
 /// What a run needs to know from the server.
@@ -21,6 +23,15 @@ pub enum Question {
     Setup(oneshot::Sender<Setup>),
     Dequeue(Queue, oneshot::Sender<Vec<Queued>>),
     Interrupted(oneshot::Sender<bool>),
+    /// A command has said something and may say more when it has been passed on.
+    MayGoOn(oneshot::Sender<()>),
+}
+
+impl Question {
+    /// Put off while the client is hopelessly behind: what would follow the answer is more output.
+    pub(crate) fn can_wait(&self) -> bool {
+        matches!(self, Question::Setup(_) | Question::MayGoOn(_))
+    }
 }
 
 impl Link {
@@ -32,6 +43,31 @@ impl Link {
             // The server has dropped the question: it is gone, and this task goes with it.
             Err(_) => std::future::pending().await,
         }
+    }
+
+    /// Pictures as a model can take them: known formats, not too large. What had to be changed or
+    /// left out is said behind the words.
+    pub(crate) async fn presentable(&self, message: Arc<Message>) -> Arc<Message> {
+        let Message::User(UserMessage { content: Content::Blocks(blocks), timestamp }) = &*message
+        else {
+            return message;
+        };
+        if !blocks.iter().any(|block| matches!(block, Block::Image { .. })) {
+            return message;
+        }
+        let (mut text, mut images, mut notes) = (text_of(blocks), Vec::new(), Vec::new());
+        for block in blocks {
+            if let Block::Image { data, .. } = block {
+                let normalised = normalise(data.clone(), self.resize).await;
+                images.extend(normalised.image);
+                notes.extend(normalised.notes);
+            }
+        }
+        if !notes.is_empty() {
+            let gap = if text.is_empty() { "" } else { "\n\n" };
+            text = format!("{text}{gap}{}", notes.join("\n"));
+        }
+        Arc::new(Message::user(text, images, *timestamp))
     }
 
     async fn tell(&self, input: Input) {
@@ -50,7 +86,11 @@ impl Host for Link {
     }
 
     async fn dequeue(&self, queue: Queue) -> Vec<Queued> {
-        self.ask(|answer| Question::Dequeue(queue, answer)).await
+        let mut queued = self.ask(|answer| Question::Dequeue(queue, answer)).await;
+        for Queued { message, .. } in &mut queued {
+            *message = self.presentable(message.clone()).await;
+        }
+        queued
     }
 
     async fn interrupted(&self) -> bool {

@@ -9,12 +9,13 @@ use tiller_agent::host::End;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+use super::commands::BashEnded;
 use super::dispatch::dispatch;
 use super::lines::Line;
 use super::link::Question;
 use super::out::{Out, Pipe};
 use super::state::State;
-use super::wire::Request;
+use super::wire::{Refusal, Request};
 use crate::launch::Launch;
 
 /// Everything that can happen to the server.
@@ -34,6 +35,8 @@ pub enum Input {
     Question(Question),
     /// A run is over; `Err` says how it crashed.
     RunEnded(Result<End, String>),
+    /// A command of the client's is over.
+    BashEnded(BashEnded),
 }
 
 /// The signals that end tiller in an orderly way.
@@ -166,6 +169,7 @@ impl Server {
             Input::Event(event) => self.event(event),
             Input::Question(question) => self.question(question),
             Input::RunEnded(end) => self.run_ended(end),
+            Input::BashEnded(ended) => self.bash_ended(ended),
             Input::EndOfInput => self.end_of_input(),
             Input::OutputClosed => {
                 // Nothing we could still say would be heard.
@@ -188,7 +192,7 @@ impl Server {
     /// A run may not go on to its next request while the client is hopelessly behind; that, and
     /// not the model's stream, is where it waits.
     fn question(&mut self, question: Question) {
-        if matches!(question, Question::Setup(_)) && self.out.is_flooded() {
+        if question.can_wait() && self.out.is_flooded() {
             self.unasked.push(question);
         } else {
             self.state.answer(question);
@@ -210,6 +214,14 @@ impl Server {
             && let Some(request) = self.state.parked.pop_front()
         {
             dispatch(&mut self.state, &mut self.out, request);
+        }
+    }
+
+    fn bash_ended(&mut self, ended: BashEnded) {
+        let (label, result) = self.state.bash_ended(ended);
+        match result {
+            Ok(reply) => self.out.reply(&label, reply),
+            Err(error) => self.out.refuse(label.id.as_deref(), &Refusal::of(&label, error)),
         }
     }
 

@@ -8,9 +8,11 @@ use tiller_agent::host::{End, Queue, Setup};
 use tiller_agent::message::{AssistantMessage, Message, StopReason, Usage};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::run;
+use tiller_tools::command::BashCommand;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::commands::{BashEnded, Commands};
 use super::link::{Link, Question};
 use super::out::Said;
 use super::queues::Queues;
@@ -36,6 +38,7 @@ pub(crate) struct State {
     pub(crate) said: Vec<Said>,
     /// Requests that wait for a session change to finish.
     pub(crate) parked: VecDeque<Request>,
+    pub(crate) commands: Commands,
     run: Option<ActiveRun>,
     after_run: VecDeque<AfterRun>,
     /// The process is ending: no run may go on for long.
@@ -81,6 +84,7 @@ impl State {
             diagnostics,
             said: Vec::new(),
             parked: VecDeque::new(),
+            commands: Commands::default(),
             run: None,
             after_run: VecDeque::new(),
             stopping: false,
@@ -99,7 +103,10 @@ impl State {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.run.is_none() && self.after_run.is_empty() && self.parked.is_empty()
+        self.run.is_none()
+            && self.after_run.is_empty()
+            && self.parked.is_empty()
+            && self.commands.is_idle()
     }
 
     pub(crate) fn emit(&mut self, event: Event) {
@@ -131,11 +138,18 @@ impl State {
         if self.stopping {
             cancel.cancel();
         }
-        let link = Link { inputs: self.inputs.clone(), clock: self.clock };
+        self.tell_of_commands();
+        let resize = self.workplace.resize;
+        let link = Link { inputs: self.inputs.clone(), clock: self.clock, resize };
         let history = self.conversation.messages().to_vec();
-        let prompts = prompts.into_iter().map(Arc::new).collect();
         let token = cancel.clone();
-        let task = tokio::spawn(async move { run::run(&link, history, prompts, token).await });
+        let task = tokio::spawn(async move {
+            let mut presentable = Vec::with_capacity(prompts.len());
+            for message in prompts {
+                presentable.push(link.presentable(Arc::new(message)).await);
+            }
+            run::run(&link, history, presentable, token).await
+        });
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             let end = task.await.map_err(|err| err.to_string());
@@ -143,6 +157,35 @@ impl State {
             inputs.send(Input::RunEnded(end)).await.ok();
         });
         self.run = Some(ActiveRun { cancel });
+    }
+
+    /// Starts a command of the client's beside everything else.
+    pub(crate) fn start_bash(&mut self, label: Label, command: String, hidden: bool) {
+        let bash = BashCommand {
+            command,
+            cwd: self.workplace.cwd.clone(),
+            env: self.workplace.env.clone(),
+            shell: self.workplace.shell.clone(),
+        };
+        let session_id = self.conversation.id().to_owned();
+        self.commands.start(&self.inputs, label, bash, session_id, hidden);
+    }
+
+    /// Takes note of a command's end. While a run is under way the conversation waits for it:
+    /// nothing may stand between a call and its result.
+    pub(crate) fn bash_ended(&mut self, ended: BashEnded) -> (Label, Result<Reply, String>) {
+        let now = self.clock.now();
+        let (label, result) = self.commands.ended(ended, self.conversation.id(), now);
+        if !self.is_busy() {
+            self.tell_of_commands();
+        }
+        (label, result)
+    }
+
+    fn tell_of_commands(&mut self) {
+        for message in self.commands.take_untold() {
+            self.conversation.push(message);
+        }
     }
 
     /// Cancels the run under way, if there is one.
@@ -156,6 +199,7 @@ impl State {
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
         self.abort();
+        self.commands.abort_all();
     }
 
     /// Does something as soon as nothing runs: now, or after the run was aborted and has closed.
@@ -187,6 +231,7 @@ impl State {
             Question::Dequeue(queue, answer) => {
                 answer.send(self.queues.next(queue)).ok().unwrap_or(());
             }
+            Question::MayGoOn(answer) => answer.send(()).ok().unwrap_or(()),
             Question::Interrupted(answer) => {
                 let interrupted = self.interrupt_mode == InterruptMode::Immediate
                     && self.queues.has(Queue::Steering);
@@ -204,7 +249,7 @@ impl State {
             system: self.workplace.system.clone(),
             tools: self.workplace.tools.clone(),
             cwd: self.workplace.cwd.clone(),
-            env: self.workplace.child_env(&session_id, &model, self.thinking()),
+            env: self.workplace.tool_env(&session_id, &model, self.thinking()),
             session_id,
             model,
         }
@@ -221,6 +266,7 @@ impl State {
         if end != End::Aborted && self.queues.len() > 0 && self.after_run.is_empty() {
             return self.start_run(Vec::new());
         }
+        self.tell_of_commands();
         self.emit(Event::AgentSettled);
         self.do_after_run();
     }

@@ -1,14 +1,18 @@
 //! Plays a transcript: the whole server in this process, a scripted model, a scratch folder and a
 //! clock that moves only when everybody waits.
 
+mod launch;
+mod laws;
+mod message;
 mod printer;
 mod server;
 mod tools;
 mod transcript;
+mod wording;
 
 use std::path::Path;
 
-use transcript::{Line, Transcript};
+use transcript::Transcript;
 
 /// Plays the file and compares. Returns what went wrong, in words.
 pub fn check(path: &Path, update: bool) -> Option<String> {
@@ -18,10 +22,10 @@ pub fn check(path: &Path, update: bool) -> Option<String> {
         Ok(transcript) => transcript,
         Err(why) => return Some(format!("{name}: {why}")),
     };
-    let played = match play(&transcript) {
-        Ok(played) => played,
-        Err(why) => return Some(format!("{name}: {why}")),
-    };
+    let mut played = String::new();
+    if let Err(why) = play(&transcript, &mut played) {
+        return Some(format!("{name}: {why}\n{}", last_lines(&played, 12)));
+    }
     let actual = format!("{}{played}", transcript.head);
     if actual == text {
         return None;
@@ -33,7 +37,7 @@ pub fn check(path: &Path, update: bool) -> Option<String> {
     Some(format!("{name} differs:\n{}", difference(&text, &actual)))
 }
 
-fn play(transcript: &Transcript) -> Result<String, String> {
+fn play(transcript: &Transcript, played: &mut String) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -41,18 +45,16 @@ fn play(transcript: &Transcript) -> Result<String, String> {
         .unwrap();
     runtime.block_on(async {
         let mut server = server::TestServer::start(transcript)?;
-        let mut played = String::new();
-        server.settle(&mut played).await?;
+        server.settle(played).await?;
         for group in transcript.groups() {
             for line in group {
                 played.push_str(&line.text());
                 played.push('\n');
             }
             server.take(group)?;
-            server.settle(&mut played).await?;
+            server.settle(played).await?;
         }
-        server.finish(&mut played).await?;
-        Ok(played)
+        server.finish(played).await
     })
 }
 
@@ -67,4 +69,10 @@ fn difference(expected: &str, actual: &str) -> String {
     };
     let before: String = expected[from..same].iter().map(|line| format!("  {line}\n")).collect();
     format!("{before}{}{}", show(&expected, "-"), show(&actual, "+"))
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(count);
+    lines[from..].iter().map(|line| format!("  {line}\n")).collect()
 }

@@ -4,35 +4,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tiller::clock::Clock;
-use tiller::credentials::Credentials;
-use tiller::launch::{Launch, Workplace};
-use tiller::models::Models;
-use tiller::rpc::lines::Line as WireLine;
+use tiller::rpc::lines::{LINE_MAX_BYTES, Line as WireLine, Lines};
 use tiller::rpc::out::{Drain, pipe};
-use tiller::rpc::server::{Channels, INPUTS_MAX, Input, OnEof, Signal, serve};
-use tiller::rpc::wire::Level;
-use tiller::settings::Settings;
-use tiller_agent::model::{Model, ThinkingLevel};
-use tiller_llm::CacheRetention;
-use tiller_llm::script::{Script, ScriptFeeder, ScriptProvider};
+use tiller::rpc::server::{Channels, INPUTS_MAX, Input, Signal, serve};
+use tiller_llm::script::{ScriptFeeder, ScriptProvider};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::launch::launch;
 use super::printer::Printer;
-use super::tools;
-use super::transcript::{Line, Transcript};
+use super::transcript::{Line, Reader, Transcript, unescape};
+
+/// How long an end may take when nothing is left to do.
+const END_MAX: Duration = Duration::from_secs(10);
 
 pub struct TestServer {
     lines: mpsc::Sender<Input>,
     control: mpsc::Sender<Input>,
+    framing: Lines,
     drain: Drain,
+    reader: Reader,
     task: JoinHandle<u8>,
+    ended: bool,
     model: Arc<ScriptProvider>,
     feeder: ScriptFeeder,
     printer: Printer,
-    reads: bool,
     wait: Duration,
     _folder: TempDir,
 }
@@ -52,48 +49,52 @@ impl TestServer {
         let (pipe, drain, caught_up) = pipe();
         let channels =
             Channels { lines: lines_receiver, control: control_receiver, pipe, caught_up };
-        let printer = Printer::new(&transcript.options, folder.path());
-        let task = tokio::spawn(serve(launch, channels));
-        let wait = Duration::ZERO;
         Ok(TestServer {
             lines,
             control,
+            framing: Lines::new(LINE_MAX_BYTES),
             drain,
-            task,
+            reader: Reader::Reads,
+            task: tokio::spawn(serve(launch, channels)),
+            ended: false,
             model,
             feeder,
-            printer,
-            reads: true,
-            wait,
+            printer: Printer::new(&transcript.options, folder.path()),
+            wait: Duration::ZERO,
             _folder: folder,
         })
     }
 
     /// Lets something happen.
     pub fn take(&mut self, group: &[Line]) -> Result<(), String> {
-        let mut said = Vec::new();
+        let mut bytes = Vec::new();
         let mut closes = false;
         for line in group {
             match line {
                 Line::Client(text) => {
-                    self.printer.sent(text);
-                    said.push(WireLine::Text(text.clone().into_bytes()));
+                    bytes.extend_from_slice(text.as_bytes());
+                    bytes.push(b'\n');
                 }
+                Line::Bytes(text) => bytes.extend(unescape(text)?),
                 Line::Eof => closes = true,
                 Line::Model(text) => self.feeder.feed(text).map_err(|err| err.to_string())?,
                 Line::Clock(ms) => self.wait = Duration::from_millis(*ms),
-                Line::Reader { reads } => self.reads = *reads,
-                Line::Signal(name) => {
-                    let signal = match name.as_str() {
-                        "SIGINT" => Signal::Interrupt,
-                        "SIGTERM" => Signal::Terminate,
-                        "SIGHUP" => Signal::HangUp,
-                        _ => return Err(format!("{name} is no signal we know")),
-                    };
-                    self.control.try_send(Input::Signal(signal)).ok();
-                }
+                Line::Reader(reader) => self.reader = *reader,
+                Line::Signal(name) => self.signal(name)?,
             }
         }
+        let mut said = Vec::new();
+        self.framing.push(&bytes, |line| said.push(line));
+        if closes {
+            let framing = std::mem::replace(&mut self.framing, Lines::new(LINE_MAX_BYTES));
+            said.extend(framing.finish());
+        }
+        for line in &said {
+            if let WireLine::Text(text) = line {
+                self.printer.sent(&String::from_utf8_lossy(text));
+            }
+        }
+        // A server that has ended hears nothing more, and the transcript says so.
         if !said.is_empty() {
             self.lines.try_send(Input::Lines(said)).ok();
         }
@@ -103,53 +104,74 @@ impl TestServer {
         Ok(())
     }
 
+    fn signal(&self, name: &str) -> Result<(), String> {
+        let signal = match name {
+            "SIGINT" => Signal::Interrupt,
+            "SIGTERM" => Signal::Terminate,
+            "SIGHUP" => Signal::HangUp,
+            _ => return Err(format!("{name} is no signal we know")),
+        };
+        self.control.try_send(Input::Signal(signal)).ok();
+        Ok(())
+    }
+
     /// Waits until nobody moves any more, and prints what was said.
     pub async fn settle(&mut self, played: &mut String) -> Result<(), String> {
         // The clock stands still while anyone is at work, blocking threads included; a sleep
         // ends only when all others wait too.
         let wait = std::mem::take(&mut self.wait);
         tokio::time::sleep(wait.max(Duration::from_millis(1))).await;
-        if !self.reads {
-            return Ok(());
+        if self.reader != Reader::Stopped {
+            let printed = self.read().await;
+            self.printer.requests(&self.model.requests());
+            played.push_str(&self.printer.take());
+            printed?;
         }
-        loop {
-            let mut chunks = Vec::new();
-            while let Some(chunk) = self.drain.try_next() {
-                self.drain.wrote(chunk.len());
-                chunks.extend(chunk);
-            }
-            if chunks.is_empty() {
-                break;
-            }
-            self.printer.print(&chunks)?;
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        self.printer.requests(&self.model.requests());
-        played.push_str(&self.printer.take());
-        if self.task.is_finished() && !self.printer.said_exit {
-            self.printer.said_exit = true;
+        if self.task.is_finished() && !self.ended {
+            self.ended = true;
             let code = (&mut self.task).await.map_err(|err| err.to_string())?;
             played.push_str(&format!("tiller> exit {code}\n"));
         }
         Ok(())
     }
 
+    /// Reads until there is nothing more, as a client would; one that is gone reads nothing, and
+    /// whoever writes to it is told.
+    async fn read(&mut self) -> Result<(), String> {
+        loop {
+            let mut chunks = Vec::new();
+            while let Some(chunk) = self.drain.try_next() {
+                if self.reader == Reader::Gone {
+                    self.control.try_send(Input::OutputClosed).ok();
+                    continue;
+                }
+                self.drain.wrote(chunk.len());
+                chunks.extend(chunk);
+            }
+            self.printer.print(&chunks)?;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if chunks.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
     /// The client hangs up. By now nothing may be left to say, and no line of the model unheard.
     pub async fn finish(mut self, played: &mut String) -> Result<(), String> {
-        if !self.printer.said_exit {
+        if !self.ended {
             self.lines.try_send(Input::EndOfInput).ok();
-            let deadline = Instant::now() + Duration::from_secs(10);
+            let deadline = Instant::now() + END_MAX;
             while !self.task.is_finished() {
                 if Instant::now() > deadline {
                     return Err("the server does not end".into());
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
+            self.ended = true;
             let before = played.len();
-            self.printer.said_exit = true;
             self.settle(played).await?;
             if played.len() > before {
-                return Ok(());
+                return Err("there was more to say when the client hung up".into());
             }
         }
         match self.model.unused().as_slice() {
@@ -160,48 +182,9 @@ impl TestServer {
             [] => {}
             complaints => return Err(complaints.join("; ")),
         }
+        if self.reader == Reader::Gone {
+            return Ok(());
+        }
         self.printer.finish()
     }
-}
-
-fn launch(
-    transcript: &Transcript,
-    folder: &TempDir,
-    model: Arc<ScriptProvider>,
-) -> Result<Launch, String> {
-    let option = |name: &str| transcript.options.get(name).map(String::as_str);
-    let level = match option("wire") {
-        None | Some("pi") => Level::Pi,
-        Some("pi-delta") => Level::PiDelta,
-        Some("xcsh") => Level::Xcsh,
-        Some(other) => return Err(format!("{other} is no wire level")),
-    };
-    let on_eof = if option("on-eof") == Some("finish") { OnEof::Finish } else { OnEof::Abort };
-    let settings = Settings::default();
-    let mut models = Models::new(Credentials::default(), &settings, CacheRetention::Short);
-    let scripted = Script::model();
-    let plain = Model { id: "plain".into(), reasoning: false, ..scripted.clone() };
-    models.add_builtin(scripted, model.clone());
-    models.add_builtin(plain, model);
-    let chosen = match option("model") {
-        Some("none") => None,
-        Some(pattern) => Some(models.resolve(None, pattern)?.0),
-        None => Some(models.resolve(None, "tiller/script")?.0),
-    };
-    let known = tiller_tools::builtin().into_iter().chain(tools::all());
-    let names: Vec<&str> = option("tools").unwrap_or("read ls").split(' ').collect();
-    let tools = known.filter(|tool| names.contains(&tool.name())).collect();
-    Ok(Launch {
-        level,
-        on_eof,
-        settings,
-        models,
-        model: chosen,
-        thinking: ThinkingLevel::Medium,
-        workplace: Workplace::new(folder.path().to_owned(), tools),
-        session_id: "the-session".into(),
-        name: None,
-        clock: Clock::From { start: 1_700_000_000_000, since: Instant::now() },
-        diagnostics: Vec::new(),
-    })
 }

@@ -16,29 +16,46 @@ pub struct Transcript {
 pub enum Line {
     /// One line from the client. Lines that follow each other are one write.
     Client(String),
+    /// Bytes from the client, spelled with escapes and without a line end of their own.
+    Bytes(String),
     /// A line of script for the model.
     Model(String),
     /// Time passes.
     Clock(u64),
-    /// The client stops or goes on reading.
-    Reader { reads: bool },
+    Reader(Reader),
     /// The client closes its end.
     Eof,
     /// The system sends a signal.
     Signal(String),
 }
 
+/// What becomes of tiller's output.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reader {
+    Reads,
+    /// Nobody reads for now.
+    Stopped,
+    /// Nobody will ever read again, and the pipe is closed.
+    Gone,
+}
+
 impl Line {
     pub fn text(&self) -> String {
         match self {
             Line::Client(text) => format!("client> {text}").trim_end().to_owned(),
+            Line::Bytes(text) => format!("bytes>  {text}"),
             Line::Model(text) => format!("model>  {text}").trim_end().to_owned(),
             Line::Clock(ms) => format!("clock>  {ms}ms"),
-            Line::Reader { reads: true } => "reader> goes on".to_owned(),
-            Line::Reader { reads: false } => "reader> stops".to_owned(),
+            Line::Reader(Reader::Reads) => "reader> goes on".to_owned(),
+            Line::Reader(Reader::Stopped) => "reader> stops".to_owned(),
+            Line::Reader(Reader::Gone) => "reader> leaves".to_owned(),
             Line::Eof => "client> EOF".to_owned(),
             Line::Signal(name) => format!("system> {name}"),
         }
+    }
+
+    fn is_client(&self) -> bool {
+        matches!(self, Line::Client(_) | Line::Bytes(_))
     }
 }
 
@@ -91,8 +108,7 @@ impl Transcript {
 
     /// The lines in the portions in which they happen.
     pub fn groups(&self) -> impl Iterator<Item = &[Line]> {
-        let together =
-            |a: &Line, b: &Line| matches!((a, b), (Line::Client(_), Line::Client(_) | Line::Eof));
+        let together = |a: &Line, b: &Line| a.is_client() && (b.is_client() || *b == Line::Eof);
         self.lines.chunk_by(together)
     }
 }
@@ -110,9 +126,11 @@ fn conversation_line(line: &str, number: usize) -> Result<Option<Line>, String> 
         ("tiller", _) => return Ok(None),
         ("client", "EOF") => Line::Eof,
         ("client", _) => Line::Client(said.to_owned()),
+        ("bytes", _) => Line::Bytes(said.to_owned()),
         ("model", _) => Line::Model(said.to_owned()),
-        ("reader", "stops") => Line::Reader { reads: false },
-        ("reader", "goes on") => Line::Reader { reads: true },
+        ("reader", "goes on") => Line::Reader(Reader::Reads),
+        ("reader", "stops") => Line::Reader(Reader::Stopped),
+        ("reader", "leaves") => Line::Reader(Reader::Gone),
         ("system", name) => Line::Signal(name.to_owned()),
         ("clock", time) => {
             let ms = time.strip_suffix("ms").and_then(|ms| ms.parse().ok());
@@ -120,4 +138,44 @@ fn conversation_line(line: &str, number: usize) -> Result<Option<Line>, String> 
         }
         _ => return Err(format!("line {number}: {who:?} is nobody we know")),
     }))
+}
+
+/// The bytes that an escaped text stands for: `\n`, `\r`, `\t`, `\\`, `\xFF` and `\u{2028}`.
+pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        bytes.extend_from_slice(rest[..at].as_bytes());
+        let escape = &rest[at + 1..];
+        let wrong = || format!("an escape that nobody knows: \\{escape}");
+        let kind = escape.chars().next().ok_or_else(wrong)?;
+        let used = match kind {
+            'n' | 'r' | 't' | '\\' => {
+                bytes.push(match kind {
+                    'n' => b'\n',
+                    'r' => b'\r',
+                    't' => b'\t',
+                    _ => b'\\',
+                });
+                1
+            }
+            'x' => {
+                let digits = escape.get(1..3).ok_or_else(wrong)?;
+                bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
+                3
+            }
+            'u' => {
+                let end = escape.find('}').ok_or_else(wrong)?;
+                let digits = escape.get(2..end).ok_or_else(wrong)?;
+                let code = u32::from_str_radix(digits, 16).map_err(|_| wrong())?;
+                let character = char::from_u32(code).ok_or_else(wrong)?;
+                bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                end + 1
+            }
+            _ => return Err(wrong()),
+        };
+        rest = &escape[used..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    Ok(bytes)
 }

@@ -13,7 +13,7 @@ pub(crate) fn abort(state: &mut State, label: &Label) -> Handled {
         return done();
     }
     state.after_run(AfterRun::Answer(label.clone()));
-    Ok(Answer::AfterRun)
+    Ok(Answer::Later)
 }
 
 pub(crate) fn abort_and_prompt(
@@ -25,5 +25,5 @@ pub(crate) fn abort_and_prompt(
     can_start(state)?;
     let message = Message::user(text, images, state.clock.now());
     state.after_run(AfterRun::Prompt { label: label.clone(), message });
-    Ok(Answer::AfterRun)
+    Ok(Answer::Later)
 }

@@ -20,7 +20,7 @@ pub(crate) fn set_name(state: &mut State, name: &str) -> Handled {
 pub(crate) fn new_session(state: &mut State, label: &Label, parent: Option<String>) -> Handled {
     let parent = parent.filter(|path| !path.is_empty());
     state.after_run(AfterRun::NewSession { label: label.clone(), parent });
-    Ok(Answer::AfterRun)
+    Ok(Answer::Later)
 }
 
 /// Line ends become one space each, however many stand together: names are shown in lists.

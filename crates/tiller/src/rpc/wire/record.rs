@@ -27,6 +27,7 @@ pub(crate) const EVENTS: &[&str] = &[
     "tool_execution_update",
     "tool_execution_end",
     "queue_update",
+    "bash_execution_update",
     "session_info_changed",
     "thinking_level_changed",
 ];
@@ -152,6 +153,10 @@ impl RecordWriter {
             Event::QueueUpdate { steering, follow_up } => {
                 line(out, &QueueUpdate { kind: "queue_update", steering, follow_up });
             }
+            Event::BashUpdate { id, delta } => {
+                let kind = "bash_execution_update";
+                line(out, &BashUpdate { kind, id: id.as_deref(), delta });
+            }
             Event::SessionInfoChanged { name } => {
                 line(out, &SessionInfo { kind: "session_info_changed", name: name.as_deref() });
             }
@@ -253,6 +258,15 @@ struct QueueUpdate<'a> {
     kind: &'static str,
     steering: &'a [String],
     follow_up: &'a [String],
+}
+
+#[derive(Serialize)]
+struct BashUpdate<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a RawValue>,
+    delta: &'a str,
 }
 
 #[derive(Serialize)]

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tiller_agent::message::Block;
 use tiller_agent::model::ThinkingLevel;
 
-use super::{Level, Stream};
+use super::{Label, Level, Stream};
 use crate::rpc::lines::{LINE_MAX_BYTES, Line};
 
 /// One line from the client.
@@ -44,6 +44,11 @@ impl Refusal {
             kind: RefusalKind::Parse,
             error: format!("Failed to parse command: {why}"),
         }
+    }
+
+    /// A command that was understood and cannot be done.
+    pub(crate) fn of(label: &Label, error: String) -> Refusal {
+        Refusal { command: label.command.to_owned(), kind: RefusalKind::Refused, error }
     }
 
     fn unknown(command: &str) -> Refusal {
@@ -121,6 +126,14 @@ pub(crate) enum Command {
     CycleThinkingLevel,
     GetAvailableThinkingLevels,
     GetSessionStats,
+    /// Run a shell command. Its output is told as it comes, the response follows at its end, and
+    /// the model is shown both with the next prompt unless they are kept out of its context.
+    Bash {
+        command: String,
+        exclude_from_context: bool,
+    },
+    /// End all commands that `bash` has started.
+    AbortBash,
     /// Begin an empty conversation. A run under way is closed first.
     NewSession {
         parent_session: Option<String>,
@@ -155,6 +168,8 @@ impl Command {
             Command::CycleThinkingLevel => "cycle_thinking_level",
             Command::GetAvailableThinkingLevels => "get_available_thinking_levels",
             Command::GetSessionStats => "get_session_stats",
+            Command::Bash { .. } => "bash",
+            Command::AbortBash => "abort_bash",
             Command::NewSession { .. } => "new_session",
             Command::Hello(_) => "hello",
             Command::ExtensionUiResponse => "extension_ui_response",
@@ -163,7 +178,7 @@ impl Command {
 
     /// Answered even while a session change waits for its run to close.
     pub(crate) fn is_urgent(&self) -> bool {
-        matches!(self, Command::Abort | Command::GetState | Command::Hello(_))
+        matches!(self, Command::Abort | Command::AbortBash | Command::GetState | Command::Hello(_))
     }
 }
 
@@ -189,6 +204,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "cycle_thinking_level",
     "get_available_thinking_levels",
     "get_session_stats",
+    "bash",
+    "abort_bash",
     "new_session",
     "hello",
 ];
@@ -367,6 +384,11 @@ fn command(kind: &str, text: &str) -> Result<Command, Refusal> {
         "cycle_thinking_level" => Command::CycleThinkingLevel,
         "get_available_thinking_levels" => Command::GetAvailableThinkingLevels,
         "get_session_stats" => Command::GetSessionStats,
+        "bash" => {
+            let Bash { command, exclude_from_context } = body(kind, text)?;
+            Command::Bash { command, exclude_from_context }
+        }
+        "abort_bash" => Command::AbortBash,
         "new_session" => {
             let NewSession { parent_session } = body(kind, text)?;
             Command::NewSession { parent_session }
@@ -414,6 +436,14 @@ struct SetModel {
 #[derive(Deserialize)]
 struct SetThinkingLevel {
     level: ThinkingLevel,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bash {
+    command: String,
+    #[serde(default)]
+    exclude_from_context: bool,
 }
 
 #[derive(Deserialize)]

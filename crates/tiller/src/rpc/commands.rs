@@ -1,0 +1,119 @@
+//! Shell commands that the client runs itself, beside everything else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tiller_agent::event::Event;
+use tiller_agent::message::{BashExecution, Message, UnixMs};
+use tiller_agent::tool::Failure;
+use tiller_tools::command::{BashCommand, BashOutcome, execute};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::link::Question;
+use super::server::Input;
+use super::wire::{Label, Reply};
+
+#[derive(Default)]
+pub(crate) struct Commands {
+    running: BTreeMap<u64, CancellationToken>,
+    next: u64,
+    /// Ended, but not yet part of the conversation.
+    untold: Vec<Arc<Message>>,
+}
+
+/// A command that is over.
+pub struct BashEnded {
+    key: u64,
+    label: Label,
+    command: String,
+    /// The conversation it was run in.
+    session_id: String,
+    hidden: bool,
+    result: Result<BashOutcome, Failure>,
+}
+
+impl Commands {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    pub(crate) fn abort_all(&self) {
+        self.running.values().for_each(CancellationToken::cancel);
+    }
+
+    pub(crate) fn start(
+        &mut self,
+        inputs: &mpsc::Sender<Input>,
+        label: Label,
+        bash: BashCommand,
+        session_id: String,
+        hidden: bool,
+    ) {
+        let key = self.next;
+        self.next += 1;
+        let cancel = CancellationToken::new();
+        self.running.insert(key, cancel.clone());
+        let inputs = inputs.clone();
+        let tell = teller(inputs.clone(), &label);
+        tokio::spawn(async move {
+            let command = bash.command.clone();
+            // A task of its own: a panic in there is one failed command.
+            let result = tokio::spawn(execute(bash, tell, cancel)).await;
+            let result =
+                result.unwrap_or_else(|err| Err(Failure::new(format!("internal error: {err}"))));
+            let ended = BashEnded { key, label, command, session_id, hidden, result };
+            // A server that no longer listens has ended.
+            inputs.send(Input::BashEnded(ended)).await.ok();
+        });
+    }
+
+    /// What its client is answered. The conversation hears of it too, if it is still the one the
+    /// command was run in.
+    pub(crate) fn ended(
+        &mut self,
+        ended: BashEnded,
+        session_id: &str,
+        now: UnixMs,
+    ) -> (Label, Result<Reply, String>) {
+        let BashEnded { key, label, command, session_id: ran_in, hidden, result } = ended;
+        self.running.remove(&key);
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(failure) => return (label, Err(failure.message)),
+        };
+        let reply = Reply::data(&outcome);
+        if ran_in == session_id {
+            self.untold.push(Arc::new(Message::BashExecution(BashExecution {
+                command,
+                output: outcome.output,
+                exit_code: outcome.exit_code,
+                cancelled: outcome.cancelled,
+                truncated: outcome.truncated,
+                full_output_path: outcome.full_output_path,
+                timestamp: now,
+                exclude_from_context: hidden,
+            })));
+        }
+        (label, Ok(reply))
+    }
+
+    pub(crate) fn take_untold(&mut self) -> Vec<Arc<Message>> {
+        std::mem::take(&mut self.untold)
+    }
+}
+
+/// Tells the server of each piece of output, and holds the command back until it was passed on.
+fn teller(inputs: mpsc::Sender<Input>, label: &Label) -> impl FnMut(String) + Send + 'static {
+    let id = label.id.clone();
+    move |delta| {
+        let (passed_on, wait) = oneshot::channel();
+        let told = inputs.blocking_send(Input::Event(Event::BashUpdate { id: id.clone(), delta }));
+        let asked =
+            told.and_then(|()| inputs.blocking_send(Input::Question(Question::MayGoOn(passed_on))));
+        // A server that has ended passes nothing on; the command is about to be killed.
+        if asked.is_ok() {
+            wait.blocking_recv().ok();
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What the server under test starts with: the options of a transcript, decided.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tiller::clock::Clock;
+use tiller::conversation::Conversation;
+use tiller::credentials::Credentials;
+use tiller::launch::{Launch, Workplace};
+use tiller::models::Models;
+use tiller::rpc::server::OnEof;
+use tiller::rpc::wire::Level;
+use tiller::sessions::Shelf;
+use tiller::settings::Settings;
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_agent::provider::Provider;
+use tiller_llm::CacheRetention;
+use tiller_llm::script::Script;
+use tiller_session::{Durability, Owner, SessionId};
+use tokio::time::Instant;
+
+use super::tools;
+use super::transcript::Transcript;
+
+/// When every conversation begins.
+const START: u64 = 1_700_000_000_000;
+
+pub fn launch(
+    transcript: &Transcript,
+    folder: &TempDir,
+    model: Arc<dyn Provider>,
+) -> Result<Launch, String> {
+    let option = |name: &str| transcript.options.get(name).map(String::as_str);
+    let level = match option("wire") {
+        None | Some("pi") => Level::Pi,
+        Some("pi-delta") => Level::PiDelta,
+        Some("xcsh") => Level::Xcsh,
+        Some(other) => return Err(format!("{other} is no wire level")),
+    };
+    let on_eof = if option("on-eof") == Some("finish") { OnEof::Finish } else { OnEof::Abort };
+    let mut diagnostics: Vec<String> =
+        option("diagnostic").map(str::to_owned).into_iter().collect();
+    let settings = settings(option("settings"), &mut diagnostics);
+    let mut models = Models::new(Credentials::default(), &settings, CacheRetention::Short);
+    for described in scripted_models() {
+        models.add_builtin(described, model.clone());
+    }
+    let chosen = match option("model") {
+        Some("none") => None,
+        Some(pattern) => Some(models.resolve(None, pattern)?.0),
+        None => Some(models.resolve(None, "tiller/script")?.0),
+    };
+    let known = tiller_tools::builtin().into_iter().chain(tools::all());
+    let names: Vec<&str> = option("tools").unwrap_or("read ls").split(' ').collect();
+    let tools = known.filter(|tool| names.contains(&tool.name())).collect();
+    // Sessions are kept when a transcript says so, out of sight of the tools.
+    let shelf = Shelf {
+        keeps: option("sessions") == Some("kept"),
+        root: folder.path().join(".sessions"),
+        chosen: None,
+        owner: Owner {
+            program: "tiller".into(),
+            pid: 1,
+            host: "here".into(),
+            started: "2023-11-14T22:13:20.000Z".into(),
+        },
+    };
+    let id = SessionId::read("the-session").unwrap();
+    let session = shelf.begin(id, folder.path(), None, START);
+    Ok(Launch {
+        level,
+        on_eof,
+        thinking: settings.default_thinking_level,
+        settings,
+        models,
+        model: chosen,
+        workplace: Workplace::new(folder.path().to_owned(), tools),
+        conversation: Conversation::new(session, Durability::Os),
+        shelf,
+        clock: Clock::From { start: START, since: Instant::now() },
+        diagnostics,
+    })
+}
+
+/// Three models, all played by the transcript: one as most are, one that cannot think or see
+/// pictures, one that knows only some levels and the highest of all.
+fn scripted_models() -> [Model; 3] {
+    let script = Script::model();
+    let input = vec![tiller_agent::model::Modality::Text];
+    let plain = Model { id: "plain".into(), reasoning: false, input, ..script.clone() };
+    let levels = [
+        (ThinkingLevel::Minimal, None),
+        (ThinkingLevel::Low, None),
+        (ThinkingLevel::Xhigh, Some("extra".to_owned())),
+    ];
+    let thinking_level_map = Some(BTreeMap::from(levels));
+    let deep = Model { id: "deep".into(), thinking_level_map, ..script.clone() };
+    [script, plain, deep]
+}
+
+/// The user's preferences as their file would hold them.
+fn settings(text: Option<&str>, diagnostics: &mut Vec<String>) -> Settings {
+    let Some(text) = text else { return Settings::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.json");
+    std::fs::write(&path, text).unwrap();
+    Settings::load(&path, diagnostics)
+}

@@ -1,0 +1,265 @@
+//! Laws that hold in every conversation, whatever it is about. A transcript shows what is
+//! particular about one; what is true of all stands here and is checked with every record.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::message::{Growing, Stream};
+use super::wording::plain;
+
+pub struct Laws {
+    stream: Stream,
+    /// Labels that were sent and not answered.
+    open: Vec<String>,
+    run: Option<Run>,
+    /// A run has ended and nothing has settled yet.
+    unsettled: bool,
+    /// How many messages wait, by the last `queue_update`.
+    waiting: usize,
+    /// The events a `hello` has promised.
+    promised: Option<Vec<Value>>,
+}
+
+/// What was seen since `agent_start`.
+#[derive(Default)]
+struct Run {
+    ended: Vec<Value>,
+    turn: Option<Turn>,
+}
+
+/// What was seen since `turn_start`.
+#[derive(Default)]
+struct Turn {
+    growing: Option<Growing>,
+    /// A message of somebody else's that has started.
+    started: Option<Value>,
+    answer: Option<Value>,
+    /// Tools by the id of their call, with how they ended.
+    tools: BTreeMap<String, Option<Value>>,
+    results: Vec<Value>,
+}
+
+impl Laws {
+    pub fn new(wire: Option<&str>) -> Laws {
+        let stream = if wire == Some("pi-delta") { Stream::Deltas } else { Stream::Snapshots };
+        let (open, run, promised) = (Vec::new(), None, None);
+        Laws { stream, open, run, unsettled: false, waiting: 0, promised }
+    }
+
+    /// Takes note of a line the client sent, because it must be answered.
+    pub fn sent(&mut self, line: &str) {
+        if let Ok(Value::Object(request)) = serde_json::from_str(line)
+            && let Some(id) = request.get("id")
+            && request.get("type").is_none_or(|kind| kind != "extension_ui_response")
+        {
+            self.open.push(id.to_string());
+        }
+    }
+
+    pub fn watch(&mut self, record: &Value) -> Result<(), String> {
+        let kind = record["type"].as_str().ok_or("a record without type")?;
+        if kind != "response"
+            && let Some(promised) = &self.promised
+            && !promised.contains(&record["type"])
+        {
+            return Err(format!("hello did not promise the event {kind}"));
+        }
+        match kind {
+            "response" => self.response(record),
+            "agent_start" => match self.run.replace(Run::default()) {
+                None => Ok(()),
+                Some(_) => Err("a run starts inside another".into()),
+            },
+            "agent_end" => {
+                self.unsettled = true;
+                self.run.take().ok_or("a run ended that never started")?.end(record)
+            }
+            "agent_settled" if self.run.is_some() || !self.unsettled => {
+                Err("settled, though no run has just ended".into())
+            }
+            "agent_settled" => {
+                self.unsettled = false;
+                Ok(())
+            }
+            "queue_update" => {
+                let length = |queue: &str| record[queue].as_array().map_or(0, Vec::len);
+                self.waiting = length("steering") + length("followUp");
+                Ok(())
+            }
+            "turn_start"
+            | "turn_end"
+            | "message_start"
+            | "message_update"
+            | "message_end"
+            | "tool_execution_start"
+            | "tool_execution_update"
+            | "tool_execution_end" => {
+                let run = self.run.as_mut().ok_or_else(|| format!("{kind} outside of a run"))?;
+                run.watch(kind, record, self.stream)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Every request was answered, and nothing was begun that did not end.
+    pub fn finish(&self) -> Result<(), String> {
+        if !self.open.is_empty() {
+            return Err(format!("never answered: {}", self.open.join(", ")));
+        }
+        if self.run.is_some() || self.unsettled {
+            return Err("a run never ended, or never settled".into());
+        }
+        Ok(())
+    }
+
+    fn response(&mut self, record: &Value) -> Result<(), String> {
+        let mut keys: Vec<&str> = record.as_object().unwrap().keys().map(String::as_str).collect();
+        if keys.first() == Some(&"id") {
+            keys.remove(0);
+        }
+        let (success, last) = (&record["success"], keys.get(3).copied());
+        let fits = matches!((success, last), (Value::Bool(true), None | Some("data")))
+            || matches!((success, last), (Value::Bool(false), Some("error")));
+        if !fits || keys.len() > 4 || keys[..3] != ["type", "command", "success"] {
+            return Err(format!("not the shape of a response: {record}"));
+        }
+        match record.get("id").map(Value::to_string) {
+            Some(id) => match self.open.iter().position(|open| *open == id) {
+                Some(at) => drop(self.open.remove(at)),
+                None => return Err(format!("answered twice or never asked: {record}")),
+            },
+            // Some refusals carry no label; then it was the oldest line that had one.
+            None if success == false && !self.open.is_empty() => drop(self.open.remove(0)),
+            None => {}
+        }
+        let data = &record["data"];
+        match record["command"].as_str().filter(|_| success == true) {
+            Some("hello") => {
+                let deltas = data["stream"] == "deltas";
+                self.stream = if deltas { Stream::Deltas } else { Stream::Snapshots };
+                self.promised = data["events"].as_array().cloned();
+            }
+            Some("new_session") => self.waiting = 0,
+            Some("get_state") => {
+                for name in ["pendingMessageCount", "queuedMessageCount"] {
+                    if data[name] != self.waiting {
+                        return Err(format!("{name} is not {}: {record}", self.waiting));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    fn watch(&mut self, kind: &str, record: &Value, stream: Stream) -> Result<(), String> {
+        if kind == "turn_start" {
+            return match self.turn.replace(Turn::default()) {
+                None => Ok(()),
+                Some(_) => Err("a turn starts inside another".into()),
+            };
+        }
+        let turn = self.turn.as_mut().ok_or_else(|| format!("{kind} outside of a turn"))?;
+        match kind {
+            "turn_end" => self.turn.take().unwrap().end(record),
+            "message_start" => turn.message_start(&record["message"]),
+            "message_update" => {
+                let growing = turn.growing.as_mut().ok_or("an update outside of a message")?;
+                growing.step(record, stream)
+            }
+            "message_end" => {
+                self.ended.push(record["message"].clone());
+                turn.message_end(&record["message"])
+            }
+            _ => turn.tool(kind, record),
+        }
+    }
+
+    fn end(self, record: &Value) -> Result<(), String> {
+        if self.turn.is_some() {
+            return Err("the run ends inside a turn".into());
+        }
+        if record["messages"] != json!(self.ended) {
+            return Err(format!("agent_end lists other messages: {}", record["messages"]));
+        }
+        match record["willRetry"] {
+            Value::Bool(_) => Ok(()),
+            _ => Err("agent_end does not say whether a retry follows".into()),
+        }
+    }
+}
+
+impl Turn {
+    fn message_start(&mut self, message: &Value) -> Result<(), String> {
+        if self.growing.is_some() || self.started.is_some() {
+            return Err("a message starts inside another".into());
+        }
+        match (plain(&message["role"]).as_str(), &self.answer) {
+            ("assistant", None) => self.growing = Some(Growing::new(message)),
+            ("assistant", Some(_)) => return Err("two answers in one turn".into()),
+            ("user", Some(_)) => return Err("the user speaks behind the answer".into()),
+            ("toolResult", None) => return Err("a result before the answer".into()),
+            _ => self.started = Some(message.clone()),
+        }
+        Ok(())
+    }
+
+    fn message_end(&mut self, message: &Value) -> Result<(), String> {
+        if let Some(growing) = self.growing.take() {
+            self.answer = Some(message.clone());
+            return growing.end(message);
+        }
+        if self.started.take().as_ref() != Some(message) {
+            return Err(format!("a message ended differently from how it started: {message}"));
+        }
+        if message["role"] == "toolResult" {
+            let tool = self.tools.get(&plain(&message["toolCallId"])).cloned().flatten();
+            let tool = tool.ok_or("a result before its tool has ended")?;
+            let agree = tool["result"]["content"] == message["content"]
+                && tool["result"].get("details") == message.get("details")
+                && tool["isError"] == message["isError"];
+            if !agree {
+                return Err(format!("the result is not what the tool ended with: {message}"));
+            }
+            self.results.push(message.clone());
+        }
+        Ok(())
+    }
+
+    fn tool(&mut self, kind: &str, record: &Value) -> Result<(), String> {
+        let id = plain(&record["toolCallId"]);
+        let state = self.tools.get(&id).cloned();
+        match (kind, state) {
+            ("tool_execution_start", None) => drop(self.tools.insert(id, None)),
+            ("tool_execution_update", Some(None)) => {}
+            ("tool_execution_end", Some(None)) => {
+                self.tools.insert(id, Some(record.clone()));
+            }
+            _ => return Err(format!("{kind} of {id} out of place")),
+        }
+        Ok(())
+    }
+
+    /// Every call has been answered, in order.
+    fn end(self, record: &Value) -> Result<(), String> {
+        let answer = self.answer.as_ref().ok_or("a turn without an answer")?;
+        if answer != &record["message"] {
+            return Err(format!("turn_end shows another answer: {}", record["message"]));
+        }
+        if record["toolResults"] != json!(self.results) {
+            return Err(format!("turn_end lists other results: {}", record["toolResults"]));
+        }
+        let blocks = answer["content"].as_array().cloned().unwrap_or_default();
+        let calls = blocks.iter().filter(|block| block["type"] == "toolCall");
+        let calls: Vec<&Value> = calls.map(|call| &call["id"]).collect();
+        let answered: Vec<&Value> =
+            self.results.iter().map(|result| &result["toolCallId"]).collect();
+        if calls != answered {
+            return Err(format!("the calls {calls:?} were answered as {answered:?}"));
+        }
+        Ok(())
+    }
+}

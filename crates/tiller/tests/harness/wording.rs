@@ -1,0 +1,117 @@
+//! Values in few words.
+
+use serde_json::{Value, json};
+use tiller_agent::message::Message;
+
+/// Texts longer than this are shown by their ends.
+const LONG_CHARS: usize = 160;
+
+pub fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A text in quotes, or its two ends and its size.
+pub fn quoted(value: &Value) -> String {
+    let Some(text) = value.as_str() else { return value.to_string() };
+    let chars: Vec<char> = text.chars().collect();
+    if chars.len() <= LONG_CHARS {
+        return value.to_string();
+    }
+    let (head, tail) = (&chars[..40], &chars[chars.len() - 20..]);
+    let shown = format!("{} … {}", String::from_iter(head), String::from_iter(tail));
+    format!("{} ({} bytes)", json!(shown), text.len())
+}
+
+/// Content in one line.
+pub fn content(content: &Value) -> String {
+    let Value::Array(blocks) = content else { return quoted(content) };
+    let shown = blocks.iter().map(|block| match plain(&block["type"]).as_str() {
+        "text" => quoted(&block["text"]),
+        "thinking" => format!("(thinking {})", quoted(&block["thinking"])),
+        "image" => format!("(image {})", plain(&block["mimeType"])),
+        "toolCall" => format!("(call {} {})", plain(&block["name"]), block["arguments"]),
+        other => format!("({other})"),
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+/// What a result says to the client beside its words.
+pub fn details(value: &Value) -> String {
+    match value.get("details") {
+        None => String::new(),
+        Some(details) if details == &json!({}) => String::new(),
+        Some(details) => format!(" details {details}"),
+    }
+}
+
+/// A message as the model is shown it.
+pub fn brief(message: &Message) -> String {
+    brief_value(&serde_json::to_value(message).unwrap())
+}
+
+fn brief_value(message: &Value) -> String {
+    let role = plain(&message["role"]);
+    let reason = match message.get("stopReason") {
+        Some(reason) => format!("{role} {}", plain(reason)),
+        None => role,
+    };
+    format!("{reason} {}", content(&message["content"])).trim_end().to_owned()
+}
+
+/// The data of a response without what is always the same.
+pub fn data(command: &str, mut data: Value) -> String {
+    match command {
+        "get_messages" => {
+            let messages = data["messages"].as_array().cloned().unwrap_or_default();
+            let shown: Vec<String> = messages.iter().map(brief_value).collect();
+            return format!("[{}]", shown.join("; "));
+        }
+        "get_state" => leave_out_rest(&mut data),
+        // They grow with every release; that events come as promised is a law.
+        "hello" => ["commands", "events"].iter().for_each(|list| data[*list] = json!("…")),
+        _ => {}
+    }
+    name_models(&mut data);
+    if data == json!({}) { "{…}".to_owned() } else { data.to_string() }
+}
+
+/// Keeps only what differs from the state of a fresh server.
+fn leave_out_rest(state: &mut Value) {
+    let rest = json!({
+        "thinkingLevel": "medium",
+        "isStreaming": false,
+        "isCompacting": false,
+        "steeringMode": "one-at-a-time",
+        "followUpMode": "one-at-a-time",
+        "interruptMode": "wait",
+        "autoCompactionEnabled": true,
+        "messageCount": 0,
+        "pendingMessageCount": 0,
+        "queuedMessageCount": 0,
+        "todoPhases": [],
+    });
+    let Value::Object(state) = state else { return };
+    if state["model"]["id"] == "script" {
+        state.remove("model");
+    }
+    if state["sessionId"] == "the-session" {
+        state.remove("sessionId");
+    }
+    // The same number by another name; a law says so.
+    state.remove("queuedMessageCount");
+    state.retain(|key, value| rest.get(key) != Some(value));
+}
+
+fn name_models(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            if object.contains_key("contextWindow") && object.contains_key("provider") {
+                *value = json!(format!("{}/{}", plain(&object["provider"]), plain(&object["id"])));
+                return;
+            }
+            object.values_mut().for_each(name_models);
+        }
+        Value::Array(items) => items.iter_mut().for_each(name_models),
+        _ => {}
+    }
+}
