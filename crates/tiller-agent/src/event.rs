@@ -64,6 +64,23 @@ pub enum Event {
     },
     /// Nothing more will happen until somebody asks.
     AgentSettled,
+    /// The run failed in a way that may pass; it is tried again after a pause.
+    AutoRetryStart {
+        attempt: u32,
+        max_attempts: u32,
+        delay_ms: u64,
+        error_message: String,
+    },
+    /// The trying is over, one way or the other.
+    AutoRetryEnd {
+        success: bool,
+        attempt: u32,
+        final_error: Option<String>,
+    },
+    /// An entry that is no message was added to the session; its text as it stands there.
+    EntryAppended {
+        entry: Box<RawValue>,
+    },
     /// What is waiting to be said, as texts.
     QueueUpdate {
         steering: Vec<String>,
@@ -76,6 +93,10 @@ pub enum Event {
     },
     SessionInfoChanged {
         name: Option<String>,
+    },
+    /// The session could not be kept on disk as it should be.
+    SessionError {
+        error: String,
     },
     ThinkingLevelChanged {
         level: ThinkingLevel,

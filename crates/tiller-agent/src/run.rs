@@ -17,8 +17,9 @@ use crate::message::{AssistantMessage, Message, StopReason, ToolCall};
 use crate::provider::{ProviderError, Request};
 use crate::tool::Failure;
 
-/// Runs until there is nothing left to do. `prompts` may be empty: then whatever waits in the
-/// queues is said, and if nothing does, the model goes on from where the conversation stands.
+/// Runs until there is nothing left to do. `prompts` may be empty: then the model goes on from
+/// where the conversation stands, with the steering that waits for it; where it has nothing left
+/// to answer, the follow-ups are said.
 pub async fn run<H: Host>(
     host: &H,
     history: Vec<Arc<Message>>,
@@ -44,7 +45,9 @@ struct Run<'a, H> {
 
 impl<H: Host> Run<'_, H> {
     async fn turns(&mut self, prompts: Vec<Arc<Message>>) -> End {
-        let is_continuation = prompts.is_empty();
+        let last = self.context.last();
+        let is_answered = last.is_none_or(|message| message.as_assistant().is_some());
+        let is_continuation = prompts.is_empty() && is_answered;
         self.host.emit(Event::TurnStart).await;
         for message in prompts {
             self.say(message).await;

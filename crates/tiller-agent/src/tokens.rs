@@ -6,12 +6,18 @@ use crate::message::{AssistantMessage, Block, Content, Message};
 
 /// Tokens in the context: what the provider counted last, and an estimate of what came after.
 pub fn in_context(messages: &[Arc<Message>]) -> u64 {
-    let counted = messages.iter().enumerate().rev().find_map(|(index, message)| {
-        let usage = message.as_assistant().filter(|message| !message.failed())?.usage.total_tokens;
-        (usage > 0).then_some((index + 1, usage))
-    });
-    let (from, counted) = counted.unwrap_or((0, 0));
-    counted + messages[from..].iter().map(|message| estimate(message)).sum::<u64>()
+    let counted = messages.iter().rposition(|message| is_counted(message));
+    let usage = counted
+        .and_then(|index| messages[index].as_assistant())
+        .map_or(0, |answer| answer.usage.total_tokens);
+    let from = counted.map_or(0, |index| index + 1);
+    usage + messages[from..].iter().map(|message| estimate(message)).sum::<u64>()
+}
+
+/// Whether the provider has counted the context up to and with this message.
+pub fn is_counted(message: &Message) -> bool {
+    let answer = message.as_assistant().filter(|answer| !answer.failed());
+    answer.is_some_and(|answer| answer.usage.total_tokens > 0)
 }
 
 /// Roughly how many tokens a message is. It would rather be too high than too low.

@@ -65,6 +65,27 @@ pub struct Args {
     #[arg(long, help_heading = "Tools")]
     pub no_builtin_tools: bool,
 
+    /// Go on with this folder's newest session
+    #[arg(short, long, help_heading = "Session")]
+    pub r#continue: bool,
+    /// Go on with a session; without an id, choose from a list
+    #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
+    pub resume: Option<String>,
+    /// Go on with this session: a file, an id, or the beginning of one
+    #[arg(long, value_name = "SESSION", help_heading = "Session")]
+    pub session: Option<String>,
+    /// Go on with the session of this id, or begin one with it
+    #[arg(long, value_name = "ID", help_heading = "Session")]
+    pub session_id: Option<String>,
+    /// Begin with a copy of this session
+    #[arg(long, value_name = "SESSION", help_heading = "Session")]
+    pub fork: Option<String>,
+    /// Keep sessions in this folder
+    #[arg(long, value_name = "DIR", help_heading = "Session")]
+    pub session_dir: Option<PathBuf>,
+    /// Open the session to look at it, also while another process writes to it
+    #[arg(long, help_heading = "Session")]
+    pub read_only: bool,
     /// Keep nothing on disk
     #[arg(long, help_heading = "Session")]
     pub no_session: bool,
@@ -132,7 +153,7 @@ impl Args {
     pub(crate) fn session_name(&self) -> Result<Option<String>, String> {
         match self.name.as_deref().map(str::trim) {
             Some("") => Err("--name requires a non-empty value".to_owned()),
-            name => Ok(name.map(crate::rpc::one_line)),
+            name => Ok(name.map(str::to_owned)),
         }
     }
 }

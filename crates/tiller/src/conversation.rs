@@ -1,39 +1,174 @@
-//! The conversation that is open: who it is, and what was said in it.
+//! The conversation that is open: the session it is kept in, and what the model sees of it.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tiller_agent::message::Message;
-use uuid::Uuid;
+use serde_json::value::RawValue;
+use tiller_agent::message::{Block, Message, StopReason, ToolResultMessage, UnixMs};
+use tiller_agent::tokens;
+use tiller_session::{Body, Durability, Error, Session};
 
-/// A conversation in memory.
-pub(crate) struct Conversation {
-    id: String,
-    pub(crate) name: Option<String>,
-    /// Where it was branched from, as its creator said.
-    #[expect(dead_code, reason = "written to the header once sessions are kept on disk")]
-    parent: Option<String>,
-    messages: Vec<Arc<Message>>,
+pub struct Conversation {
+    session: Session,
+    /// What the model sees. A large session is opened without reading it: that waits for the
+    /// first request that needs it.
+    context: Option<Vec<Arc<Message>>>,
+    durability: Durability,
+    /// The disk refused a message of the run under way. What follows it belongs to it, so
+    /// nothing more is kept until the run has ended.
+    pub(crate) is_broken: bool,
 }
 
 impl Conversation {
-    pub(crate) fn new(id: String, parent: Option<String>) -> Conversation {
-        Conversation { id, name: None, parent, messages: Vec::new() }
+    pub fn new(session: Session, durability: Durability) -> Conversation {
+        let context = session.is_empty().then(Vec::new);
+        Conversation { session, context, durability, is_broken: false }
     }
 
-    /// An id that nobody has, and that sorts by time.
-    pub(crate) fn new_id() -> String {
-        Uuid::now_v7().to_string()
+    /// Goes on with a stored session. A call that a crash left without a result gets one, since
+    /// no provider takes a conversation with an open call.
+    pub fn resume(
+        session: Session,
+        durability: Durability,
+        now: UnixMs,
+    ) -> Result<Conversation, Error> {
+        let mut conversation = Conversation::new(session, durability);
+        if !conversation.session.is_read_only() {
+            for call in conversation.session.unanswered_calls()? {
+                let message = Message::ToolResult(ToolResultMessage {
+                    tool_call_id: call.id,
+                    tool_name: call.name,
+                    content: vec![Block::text(INTERRUPTED)],
+                    details: None,
+                    is_error: true,
+                    timestamp: now,
+                });
+                conversation.push(Arc::new(message), now)?;
+            }
+        }
+        Ok(conversation)
+    }
+
+    pub fn session(&self) -> &Session {
+        &self.session
     }
 
     pub(crate) fn id(&self) -> &str {
-        &self.id
+        self.session.id()
     }
 
-    pub(crate) fn messages(&self) -> &[Arc<Message>] {
-        &self.messages
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.session.name().filter(|name| !name.is_empty())
     }
 
-    pub(crate) fn push(&mut self, message: Arc<Message>) {
-        self.messages.push(message);
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.session.path()
+    }
+
+    pub(crate) fn cwd(&self) -> PathBuf {
+        self.session.cwd().to_owned()
+    }
+
+    pub(crate) fn message_count(&self) -> usize {
+        self.session.context_len()
+    }
+
+    /// What the model sees, read from disk when it was not yet.
+    pub(crate) fn messages(&mut self) -> Result<&[Arc<Message>], Error> {
+        if self.context.is_none() {
+            let context = self.session.context()?;
+            self.context = Some(context.messages.into_iter().map(|read| read.message).collect());
+        }
+        Ok(self.context.as_deref().unwrap_or_default())
+    }
+
+    /// The same, if it was read already.
+    pub(crate) fn loaded(&self) -> Option<&[Arc<Message>]> {
+        self.context.as_deref()
+    }
+
+    /// The newest messages, back to the one that is `enough`. Cheap however long the session is.
+    pub(crate) fn tail(
+        &self,
+        mut enough: impl FnMut(&Message) -> bool,
+    ) -> Result<Vec<Arc<Message>>, Error> {
+        let Some(context) = &self.context else { return self.session.context_tail(enough) };
+        let from = context.iter().rposition(|message| enough(message)).unwrap_or(0);
+        Ok(context[from..].to_vec())
+    }
+
+    /// Tokens in the model's window.
+    pub(crate) fn tokens(&self) -> Result<u64, Error> {
+        Ok(tokens::in_context(&self.tail(tokens::is_counted)?))
+    }
+
+    /// Adds a message. When this returns it is in the file, as safe as the user wants it.
+    pub(crate) fn push(&mut self, message: Arc<Message>, now: UnixMs) -> Result<(), Error> {
+        self.record(Body::Message(message.clone()), now)?;
+        if let Some(context) = &mut self.context {
+            context.push(message);
+        }
+        Ok(())
+    }
+
+    /// Adds an entry that is no message.
+    pub(crate) fn record(&mut self, body: Body, now: UnixMs) -> Result<String, Error> {
+        let syncs = self.durability.syncs_after(&body);
+        let id = self.session.append(body, now)?;
+        if syncs {
+            self.session.sync()?;
+        }
+        Ok(id)
+    }
+
+    pub(crate) fn set_name(&mut self, name: &str, now: UnixMs) -> Result<String, Error> {
+        self.session.set_name(name, now)
+    }
+
+    pub(crate) fn set_label(
+        &mut self,
+        target: &str,
+        label: Option<&str>,
+        now: UnixMs,
+    ) -> Result<(), Error> {
+        self.session.set_label(target, label, now).map(|_| ())
+    }
+
+    /// Hides the newest answer, which failed, and the results of its calls. Returns the entries
+    /// that say so.
+    pub(crate) fn hide_failed_answer(&mut self, now: UnixMs) -> Result<Vec<Box<RawValue>>, Error> {
+        let mut entries = Vec::new();
+        for target_id in self.session.last_failed_answer()? {
+            let id = self.record(Body::ContextEdit { target_id, replacement: None }, now)?;
+            let text = self.session.raw(&id)?;
+            entries.extend(text.and_then(|text| RawValue::from_string(text).ok()));
+        }
+        if let Some(context) = &mut self.context {
+            let failed = |message: &Message| {
+                message.as_assistant().is_some_and(|answer| answer.stop_reason == StopReason::Error)
+            };
+            let kept = context.iter().rposition(|message| failed(message));
+            context.truncate(kept.unwrap_or(context.len()));
+        }
+        Ok(entries)
+    }
+
+    /// Moves to another place in the tree.
+    pub(crate) fn navigate(&mut self, to: &str, now: UnixMs) -> Result<(), Error> {
+        self.session.navigate(Some(to), now)?;
+        self.context = None;
+        Ok(())
+    }
+
+    /// A run has ended: what it said is made safe.
+    pub(crate) fn run_ended(&mut self) -> Result<(), Error> {
+        self.is_broken = false;
+        if self.durability.syncs_after_run() {
+            self.session.sync()?;
+        }
+        Ok(())
     }
 }
+
+const INTERRUPTED: &str =
+    "No result: tiller was ended while the tool was at work. Check what it has done so far.";

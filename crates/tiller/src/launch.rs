@@ -9,6 +9,7 @@ use tiller_agent::tool::{Tool, ToolSet};
 use tiller_llm::CacheRetention;
 use tiller_llm::demo::Demo;
 use tiller_llm::script::{Script, ScriptProvider};
+use tiller_session::{Owner, Session, time};
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
 
@@ -17,8 +18,10 @@ use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
 use crate::models::Models;
+use crate::opening::Opening;
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
+use crate::sessions::Shelf;
 use crate::settings::Settings;
 
 /// What a server starts with.
@@ -30,8 +33,8 @@ pub struct Launch {
     pub model: Option<Arc<Model>>,
     pub thinking: ThinkingLevel,
     pub workplace: Workplace,
-    pub session_id: String,
-    pub name: Option<String>,
+    pub conversation: Conversation,
+    pub shelf: Shelf,
     pub clock: Clock,
     /// What was found wrong on the way here. Not fatal, but the user should know.
     pub diagnostics: Vec<String>,
@@ -83,6 +86,22 @@ impl Surroundings {
     }
 }
 
+impl Surroundings {
+    /// Where sessions are kept: in the folder that was chosen, else with all others.
+    pub(crate) fn shelf(&self, chosen: Option<PathBuf>, clock: Clock) -> Shelf {
+        let from_env = || self.variable("PI_CODING_AGENT_SESSION_DIR").map(PathBuf::from);
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let owner = Owner {
+            program: concat!("tiller ", env!("CARGO_PKG_VERSION")).to_owned(),
+            pid: std::process::id(),
+            host: host.trim().to_owned(),
+            started: time::iso(clock.now()),
+        };
+        let chosen = chosen.or_else(from_env).map(|dir| self.cwd.join(dir));
+        Shelf { keeps: true, root: self.agent_dir().join("sessions"), chosen, owner }
+    }
+}
+
 impl Launch {
     /// Decides everything. The error is a sentence for the person who typed the command.
     pub fn prepare(args: &Args, surroundings: Surroundings) -> Result<Launch, String> {
@@ -99,16 +118,26 @@ impl Launch {
         let mut models = Models::new(credentials, &settings, cache);
         models.load(&agent_dir.join("models.json"), variables, &mut diagnostics);
         add_builtin(&mut models, args)?;
-        let (model, asked_level) = choose_model(&mut models, args, &settings)?;
-        let thinking = args.thinking.or(asked_level).unwrap_or(settings.default_thinking_level);
+        let clock = Clock::System;
+        let chosen = args.session_dir.clone();
+        let mut shelf = surroundings.shelf(chosen, clock);
+        shelf.keeps = !args.no_session;
+        shelf.chosen = shelf.chosen.or_else(|| settings.session_dir.clone());
+        let opening = Opening { args, shelf: &shelf, cwd: &surroundings.cwd, now: clock.now() };
+        let session = opening.session(&mut diagnostics)?;
+        let (model, level) = choose_model(&mut models, args, &settings, &session)?;
+        let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
+        let thinking = args.thinking.or(level).or(stored_level);
+        let thinking = thinking.unwrap_or(settings.default_thinking_level);
+        let conversation = opening.conversation(session, &settings, model.as_deref(), thinking)?;
+        diagnostics.extend(conversation.session().problems().iter().map(ToString::to_string));
         let tools = chosen_tools(args, &settings, &mut diagnostics);
         let workplace = Workplace {
             shell: settings.shell(),
             resize: settings.resize(),
             env: child_env(&agent_dir, &surroundings),
-            ..Workplace::new(surroundings.cwd.clone(), tools)
+            ..Workplace::new(conversation.cwd(), tools)
         };
-        let (clock, name) = (Clock::System, args.session_name()?);
         let (level, on_eof) = (args.level(variables), args.on_eof);
         Ok(Launch {
             level,
@@ -118,8 +147,8 @@ impl Launch {
             model,
             thinking,
             workplace,
-            session_id: Conversation::new_id(),
-            name,
+            conversation,
+            shelf,
             clock,
             diagnostics,
         })
@@ -142,6 +171,7 @@ fn choose_model(
     models: &mut Models,
     args: &Args,
     settings: &Settings,
+    session: &Session,
 ) -> Result<(Option<Arc<Model>>, Option<ThinkingLevel>), String> {
     let chosen = match (&args.model, &args.script) {
         (Some(pattern), _) => {
@@ -150,7 +180,11 @@ fn choose_model(
         }
         // Whoever brings a script wants it played.
         (None, Some(_)) => (models.usable("tiller", "script"), None),
-        (None, None) => (models.default_model(settings), None),
+        (None, None) => {
+            let stored = session.model().map_err(|err| err.to_string())?;
+            let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
+            (stored.or_else(|| models.default_model(settings)), None)
+        }
     };
     match (&args.api_key, &chosen.0) {
         (Some(key), Some(model)) if args.model.is_some() => {
@@ -212,6 +246,15 @@ impl Workplace {
             env: Arc::new([]),
             shell: Shell::default(),
             resize: Resize::default(),
+        }
+    }
+
+    /// Works in another folder from now on.
+    pub(crate) fn move_to(&mut self, cwd: PathBuf) {
+        if *self.cwd != cwd {
+            let tools: Vec<Tool> = self.tools.iter().cloned().collect();
+            self.system = crate::prompt::system(&tools, &cwd).into();
+            self.cwd = Arc::new(cwd);
         }
     }
 

@@ -5,12 +5,15 @@
 
 pub mod args;
 pub mod launch;
+mod opening;
 pub mod settings;
 pub mod models;
 mod prompt;
 pub mod credentials;
 pub mod jsonc;
 pub mod clock;
-mod conversation;
+pub mod conversation;
+pub mod sessions;
+pub mod session_command;
 pub mod rpc;
 pub mod plain;

@@ -3,10 +3,12 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::Parser;
 use tiller::args::{Args, Instead, Mode, version};
 use tiller::launch::{Launch, Surroundings};
 use tiller::plain::{self, complain};
 use tiller::rpc::stdio::serve_stdio;
+use tiller::session_command::SessionCommand;
 
 fn main() -> ExitCode {
     match start() {
@@ -23,6 +25,9 @@ fn main() -> ExitCode {
 }
 
 fn start() -> Result<u8, String> {
+    if std::env::args_os().nth(1).is_some_and(|first| first == "session") {
+        return look_after_sessions();
+    }
     let args = match Args::read(std::env::args_os()) {
         Ok(args) => args,
         Err(Instead::Print(text)) => return show(&text),
@@ -46,6 +51,18 @@ fn start() -> Result<u8, String> {
         mode => runtime.block_on(plain::run(mode, launch, messages(args)?)),
     };
     Ok(code)
+}
+
+/// `tiller session …`
+fn look_after_sessions() -> Result<u8, String> {
+    match SessionCommand::try_parse_from(std::env::args_os().skip(1)) {
+        Ok(command) => command.run(&Surroundings::of_process()?),
+        Err(err) if err.use_stderr() => {
+            complain(err.render().to_string().trim_end());
+            Ok(1)
+        }
+        Err(err) => show(&err.render().to_string()),
+    }
 }
 
 /// What a plain mode is to say, piped or typed.

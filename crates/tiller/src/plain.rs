@@ -159,12 +159,13 @@ impl Client {
 }
 
 fn session_header(launch: &Launch) -> Vec<u8> {
+    let header = launch.conversation.session().header();
     let header = json!({
         "type": "session",
         "version": 3,
-        "id": launch.session_id,
-        "timestamp": tiller_session::time::iso(launch.clock.now()),
-        "cwd": launch.workplace.cwd.as_path(),
+        "id": header.id,
+        "timestamp": header.timestamp,
+        "cwd": header.cwd,
     });
     header.to_string().into_bytes()
 }

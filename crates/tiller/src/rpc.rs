@@ -11,8 +11,10 @@ mod handlers;
 mod state;
 mod queues;
 mod commands;
+mod change;
+mod retry;
 mod link;
 pub mod out;
 pub mod stdio;
 
-pub(crate) use handlers::one_line;
+pub(crate) use state::model_change;

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tiller_agent::model::ThinkingLevel;
+use tiller_session::Durability;
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
 
@@ -25,10 +26,51 @@ pub struct Settings {
     /// Milliseconds a provider may stay silent; 0 waits for ever.
     pub http_idle_timeout_ms: u64,
     pub images: Images,
+    pub retry: RetrySettings,
+    pub session: SessionSettings,
+    /// Where sessions are kept, if not with all others.
+    pub session_dir: Option<PathBuf>,
     /// The program that runs commands; bash unless told otherwise.
     pub shell_path: Option<PathBuf>,
     /// Put on a line before every command.
     pub shell_command_prefix: Option<String>,
+}
+
+/// How a run that failed in a way that may pass is tried again.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RetrySettings {
+    pub enabled: bool,
+    pub max_retries: u32,
+    /// The first pause; each further one is twice as long.
+    pub base_delay_ms: u64,
+    /// No pause is longer, whatever the provider asks for.
+    pub max_agent_delay_ms: u64,
+}
+
+impl Default for RetrySettings {
+    fn default() -> RetrySettings {
+        RetrySettings {
+            enabled: true,
+            max_retries: 3,
+            base_delay_ms: 2000,
+            max_agent_delay_ms: 60_000,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SessionSettings {
+    /// What a power failure may cost.
+    #[serde(deserialize_with = "durability")]
+    pub durability: Durability,
+}
+
+fn durability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Durability, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let unknown = || D::Error::custom(format!("`{name}` is none of run, entry, os"));
+    Durability::read(&name).ok_or_else(unknown)
 }
 
 /// Tokens a model may think at each level.
@@ -67,6 +109,9 @@ impl Default for Settings {
             thinking_budgets: ThinkingBudgets::default(),
             http_idle_timeout_ms: 300_000,
             images: Images::default(),
+            retry: RetrySettings::default(),
+            session: SessionSettings::default(),
+            session_dir: None,
             shell_path: None,
             shell_command_prefix: None,
         }
@@ -114,6 +159,9 @@ impl Settings {
         file.set("thinkingBudgets", |budgets| self.thinking_budgets = budgets);
         file.set("httpIdleTimeoutMs", |ms| self.http_idle_timeout_ms = ms);
         file.set("images", |images| self.images = images);
+        file.set("retry", |retry| self.retry = retry);
+        file.set("session", |session| self.session = session);
+        file.set("sessionDir", |dir| self.session_dir = Some(dir));
         file.set("shellPath", |path| self.shell_path = Some(path));
         file.set("shellCommandPrefix", |prefix| self.shell_command_prefix = Some(prefix));
     }

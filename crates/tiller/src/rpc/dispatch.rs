@@ -3,7 +3,7 @@
 use super::handlers;
 use super::out::Out;
 use super::state::State;
-use super::wire::{Command, Label, Refusal, Reply, Request};
+use super::wire::{Command, Label, Reply, Request};
 
 /// What a handler says.
 pub(crate) enum Answer {
@@ -30,9 +30,9 @@ pub(crate) fn dispatch(state: &mut State, out: &mut Out, request: Request) {
     let handled = handle(state, out, &label, command);
     out.say(&mut state.said);
     match handled {
-        Ok(Answer::Now(reply)) => out.reply(&label, reply),
+        Ok(Answer::Now(reply)) => out.answer(&label, Ok(reply)),
         Ok(Answer::Later | Answer::Never) => {}
-        Err(error) => out.refuse(label.id.as_deref(), &Refusal::of(&label, error)),
+        Err(error) => out.answer(&label, Err(error)),
     }
 }
 
@@ -62,6 +62,8 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
             handlers::bash::bash(state, label, command, exclude_from_context)
         }
         Command::AbortBash => handlers::bash::abort_bash(state),
+        Command::SetAutoRetry { enabled } => handlers::retry::set_auto_retry(state, enabled),
+        Command::AbortRetry => handlers::retry::abort_retry(state),
         Command::SetModel { provider, model_id } => {
             handlers::model::set_model(state, &provider, &model_id)
         }
@@ -74,6 +76,15 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::NewSession { parent_session } => {
             handlers::session::new_session(state, label, parent_session)
         }
+        Command::SwitchSession { path } => handlers::session::switch(state, label, path),
+        Command::Fork { entry_id, .. } => handlers::session::fork(state, label, entry_id),
+        Command::Clone => handlers::session::clone(state, label),
+        Command::NavigateTree { entry_id } => handlers::tree::navigate(state, label, entry_id),
+        Command::SetLabel { entry_id, label } => handlers::tree::set_label(state, &entry_id, label),
+        Command::GetForkMessages { .. } => handlers::tree::get_fork_messages(state),
+        Command::GetEntries { since } => handlers::tree::get_entries(state, since.as_deref()),
+        Command::GetTree => handlers::tree::get_tree(state),
+        Command::ListSessions(wanted) => handlers::session::list(state, label, wanted),
         Command::Hello(hello) => handlers::hello::hello(state, out, hello),
         Command::ExtensionUiResponse => Ok(Answer::Never),
     }

@@ -8,11 +8,11 @@ pub(super) mod look;
 pub(super) mod model;
 pub(super) mod prompt;
 pub(super) mod queue;
+pub(super) mod retry;
 pub(super) mod session;
 pub(super) mod stats;
 pub(super) mod thinking;
-
-pub(crate) use session::one_line;
+pub(super) mod tree;
 
 use super::dispatch::{Answer, Handled};
 use super::wire::Reply;

@@ -23,6 +23,8 @@ pub enum Question {
     Setup(oneshot::Sender<Setup>),
     Dequeue(Queue, oneshot::Sender<Vec<Queued>>),
     Interrupted(oneshot::Sender<bool>),
+    /// Whether a run that ended like this will be tried again.
+    WillRetry(End, oneshot::Sender<bool>),
     /// A command has said something and may say more when it has been passed on.
     MayGoOn(oneshot::Sender<()>),
 }
@@ -105,8 +107,9 @@ impl Host for Link {
         outcome
     }
 
-    async fn will_retry(&self, _end: &End) -> bool {
-        false
+    async fn will_retry(&self, end: &End) -> bool {
+        let end = end.clone();
+        self.ask(|answer| Question::WillRetry(end, answer)).await
     }
 
     fn now(&self) -> UnixMs {

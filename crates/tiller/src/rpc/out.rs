@@ -42,7 +42,7 @@ pub(crate) struct Out {
 /// Something to be written that did not come from a run.
 pub(crate) enum Said {
     Event(Event),
-    Reply(Label, Reply),
+    Answer(Label, Result<Reply, String>),
 }
 
 enum Held {
@@ -69,12 +69,20 @@ impl Out {
         for said in said.drain(..) {
             match said {
                 Said::Event(event) => self.event(event),
-                Said::Reply(label, reply) => self.reply(&label, reply),
+                Said::Answer(label, result) => self.answer(&label, result),
             }
         }
     }
 
-    pub(crate) fn reply(&mut self, label: &Label, reply: Reply) {
+    /// The one response to a command that was understood.
+    pub(crate) fn answer(&mut self, label: &Label, result: Result<Reply, String>) {
+        match result {
+            Ok(reply) => self.reply(label, reply),
+            Err(error) => self.refuse(label.id.as_deref(), &Refusal::of(label, error)),
+        }
+    }
+
+    fn reply(&mut self, label: &Label, reply: Reply) {
         self.release();
         self.writer.reply(label, reply, &mut self.batch);
     }

@@ -9,13 +9,14 @@ use tiller_agent::host::End;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+use super::change::Changed;
 use super::commands::BashEnded;
 use super::dispatch::dispatch;
 use super::lines::Line;
 use super::link::Question;
 use super::out::{Out, Pipe};
 use super::state::State;
-use super::wire::{Refusal, Request};
+use super::wire::{Label, Reply, Request};
 use crate::launch::Launch;
 
 /// Everything that can happen to the server.
@@ -23,8 +24,10 @@ pub enum Input {
     /// What the client said in one breath. Lines that arrive together are taken together, so
     /// that an `abort` glued to its `prompt` meets the run before the run has begun.
     Lines(Vec<Line>),
-    /// The client will say nothing more.
+    /// The client will say nothing more; this stands behind everything it has said.
     EndOfInput,
+    /// The same, ahead of what it has said: however much waits to be read, the rest is taken in.
+    LastLines,
     /// Nobody reads what we write.
     OutputClosed,
     /// The operating system wants us gone.
@@ -35,8 +38,16 @@ pub enum Input {
     Question(Question),
     /// A run is over; `Err` says how it crashed.
     RunEnded(Result<End, String>),
+    /// The pause before another try is over.
+    RetryDue,
+    /// There will be no other try.
+    GaveUp,
     /// A command of the client's is over.
     BashEnded(BashEnded),
+    /// The session that was asked for is there, or cannot be had.
+    Changed(Changed),
+    /// Something that took a while is answered.
+    Answered(Label, Result<Reply, String>),
 }
 
 /// The signals that end tiller in an orderly way.
@@ -92,9 +103,9 @@ pub async fn serve(launch: Launch, channels: Channels) -> u8 {
     let out = Out::new(launch.level, pipe);
     let on_eof = launch.on_eof;
     let state = State::new(launch, work_sender);
-    let (unasked, leaving) = (Vec::new(), None);
+    let (unasked, leaving, takes_all) = (Vec::new(), None, false);
     let mut server =
-        Server { state, out, lines, control, work, caught_up, on_eof, unasked, leaving };
+        Server { state, out, lines, control, work, caught_up, on_eof, unasked, leaving, takes_all };
     server.out.ready(version());
     server.out.flush();
     loop {
@@ -120,6 +131,8 @@ struct Server {
     /// Questions put off until the client has read what there is.
     unasked: Vec<Question>,
     leaving: Option<Leaving>,
+    /// What the client still has to say is limited, so it need not be held back any more.
+    takes_all: bool,
 }
 
 /// The server is on its way out.
@@ -136,7 +149,7 @@ impl Server {
         tokio::select! {
             biased;
             Some(input) = self.control.recv() => self.take(input),
-            Some(input) = self.lines.recv(), if !self.out.is_flooded() => self.take(input),
+            Some(input) = self.lines.recv(), if self.takes_lines() => self.take(input),
             Some(input) = self.work.recv() => self.take(input),
             () = self.caught_up.notified() => {}
             () = at(self.out.due()) => {}
@@ -145,7 +158,7 @@ impl Server {
         // Whatever else is ready goes into the same write. Both sides get their share, so that
         // neither a chatty client nor a fast model can silence the other.
         for _ in 0..BATCH {
-            if self.out.is_flooded() {
+            if !self.takes_lines() {
                 break;
             }
             let Ok(input) = self.lines.try_recv() else { break };
@@ -159,7 +172,16 @@ impl Server {
         self.out.flush();
     }
 
+    fn takes_lines(&self) -> bool {
+        self.takes_all || !self.out.is_flooded()
+    }
+
     fn take(&mut self, input: Input) {
+        self.happen(input);
+        self.out.say(&mut self.state.said);
+    }
+
+    fn happen(&mut self, input: Input) {
         match input {
             Input::Lines(lines) => {
                 for request in lines.into_iter().filter_map(Request::read) {
@@ -169,7 +191,18 @@ impl Server {
             Input::Event(event) => self.event(event),
             Input::Question(question) => self.question(question),
             Input::RunEnded(end) => self.run_ended(end),
-            Input::BashEnded(ended) => self.bash_ended(ended),
+            Input::RetryDue => self.state.retry_now(),
+            Input::GaveUp => self.run_settled(),
+            Input::BashEnded(ended) => {
+                let (label, result) = self.state.bash_ended(ended);
+                self.out.answer(&label, result);
+            }
+            Input::Changed(changed) => self.changed(changed),
+            Input::Answered(label, result) => {
+                self.state.slow_answers -= 1;
+                self.out.answer(&label, result);
+            }
+            Input::LastLines => self.takes_all = true,
             Input::EndOfInput => self.end_of_input(),
             Input::OutputClosed => {
                 // Nothing we could still say would be heard.
@@ -186,7 +219,12 @@ impl Server {
     fn event(&mut self, event: Event) {
         self.state.note(&event);
         self.out.say(&mut self.state.said);
+        let succeeded = self.state.is_success_after_retry(&event);
         self.out.event(event);
+        if succeeded {
+            self.state.end_retrying(true, None);
+            self.out.say(&mut self.state.said);
+        }
     }
 
     /// A run may not go on to its next request while the client is hopelessly behind; that, and
@@ -210,6 +248,17 @@ impl Server {
     fn run_ended(&mut self, end: Result<End, String>) {
         self.state.run_ended(end);
         self.out.say(&mut self.state.said);
+        self.unpark();
+    }
+
+    fn run_settled(&mut self) {
+        self.state.settle();
+        self.out.say(&mut self.state.said);
+        self.unpark();
+    }
+
+    /// Takes up what waited for a session change.
+    fn unpark(&mut self) {
         while !self.state.is_changing()
             && let Some(request) = self.state.parked.pop_front()
         {
@@ -217,12 +266,13 @@ impl Server {
         }
     }
 
-    fn bash_ended(&mut self, ended: BashEnded) {
-        let (label, result) = self.state.bash_ended(ended);
-        match result {
-            Ok(reply) => self.out.reply(&label, reply),
-            Err(error) => self.out.refuse(label.id.as_deref(), &Refusal::of(&label, error)),
-        }
+    fn changed(&mut self, changed: Changed) {
+        let (label, result) = self.state.changed(changed);
+        self.out.say(&mut self.state.said);
+        self.out.answer(&label, result);
+        self.state.do_after_run();
+        self.out.say(&mut self.state.said);
+        self.unpark();
     }
 
     fn end_of_input(&mut self) {

@@ -8,23 +8,29 @@ use tiller_agent::host::{End, Queue, Setup};
 use tiller_agent::message::{AssistantMessage, Message, StopReason, Usage};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::run;
+use tiller_session::{Body, Durability};
 use tiller_tools::command::BashCommand;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::change::Change;
 use super::commands::{BashEnded, Commands};
 use super::link::{Link, Question};
 use super::out::Said;
 use super::queues::Queues;
+use super::retry::Retries;
 use super::server::Input;
 use super::wire::{InterruptMode, Label, Reply, Request};
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::launch::{Launch, Workplace};
 use crate::models::Models;
+use crate::sessions::Shelf;
 
 pub(crate) struct State {
     pub(crate) conversation: Conversation,
+    pub(crate) shelf: Shelf,
+    pub(crate) durability: Durability,
     pub(crate) models: Models,
     pub(crate) model: Option<Arc<Model>>,
     /// What the client asked for; [`State::thinking`] is what the model can do of it.
@@ -39,11 +45,18 @@ pub(crate) struct State {
     /// Requests that wait for a session change to finish.
     pub(crate) parked: VecDeque<Request>,
     pub(crate) commands: Commands,
+    pub(crate) retries: Retries,
+    /// The pause before another try was cancelled, and the run is about to settle.
+    pub(super) giving_up: bool,
     run: Option<ActiveRun>,
     after_run: VecDeque<AfterRun>,
     /// The process is ending: no run may go on for long.
     stopping: bool,
-    inputs: mpsc::Sender<Input>,
+    /// Another session is being opened.
+    pub(super) opening: bool,
+    /// Answers that others are working on.
+    pub(super) slow_answers: usize,
+    pub(super) inputs: mpsc::Sender<Input>,
 }
 
 struct ActiveRun {
@@ -54,9 +67,9 @@ struct ActiveRun {
 pub(crate) enum AfterRun {
     /// `abort` is answered.
     Answer(Label),
-    NewSession {
+    Change {
         label: Label,
-        parent: Option<String>,
+        change: Change,
     },
     /// `abort_and_prompt` goes on.
     Prompt {
@@ -67,13 +80,12 @@ pub(crate) enum AfterRun {
 
 impl State {
     pub(crate) fn new(launch: Launch, inputs: mpsc::Sender<Input>) -> State {
-        let Launch {
-            settings, models, model, thinking, workplace, clock, diagnostics, name, ..
-        } = launch;
-        let mut conversation = Conversation::new(launch.session_id, None);
-        conversation.name = name;
+        let Launch { settings, models, model, thinking, workplace, clock, diagnostics, .. } =
+            launch;
         State {
-            conversation,
+            conversation: launch.conversation,
+            shelf: launch.shelf,
+            durability: settings.session.durability,
             models,
             model,
             wanted_thinking: thinking,
@@ -85,36 +97,85 @@ impl State {
             said: Vec::new(),
             parked: VecDeque::new(),
             commands: Commands::default(),
+            retries: Retries::new(settings.retry),
+            giving_up: false,
             run: None,
             after_run: VecDeque::new(),
             stopping: false,
+            opening: false,
+            slow_answers: 0,
             inputs,
         }
     }
 
     /// Busy from the acceptance of a prompt until `agent_settled`.
     pub(crate) fn is_busy(&self) -> bool {
-        self.run.is_some()
+        self.run.is_some() || self.retries.is_waiting() || self.giving_up
     }
 
     /// A session change, or a prompt that replaces another, waits for the run to close.
     pub(crate) fn is_changing(&self) -> bool {
-        self.after_run.iter().any(|after| !matches!(after, AfterRun::Answer(_)))
+        self.opening || self.after_run.iter().any(|after| !matches!(after, AfterRun::Answer(_)))
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.run.is_none()
+        !self.is_busy()
             && self.after_run.is_empty()
             && self.parked.is_empty()
             && self.commands.is_idle()
+            && !self.opening
+            && self.slow_answers == 0
     }
 
     pub(crate) fn emit(&mut self, event: Event) {
         self.said.push(Said::Event(event));
     }
 
-    fn reply(&mut self, label: Label, reply: Reply) {
-        self.said.push(Said::Reply(label, reply));
+    pub(super) fn settle_answer(&mut self, label: Label, result: Result<Reply, String>) {
+        self.said.push(Said::Answer(label, result));
+    }
+
+    /// Lets another thread find the answer.
+    pub(crate) fn answer_later(
+        &mut self,
+        label: Label,
+        work: impl FnOnce() -> Result<Reply, String> + Send + 'static,
+    ) {
+        self.slow_answers += 1;
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let result = tokio::task::spawn_blocking(work).await;
+            let result = result.unwrap_or_else(|err| Err(format!("internal error: {err}")));
+            // A server that no longer listens has ended.
+            inputs.send(Input::Answered(label, result)).await.ok();
+        });
+    }
+
+    /// Adds an entry that is no message to the session.
+    pub(crate) fn record(&mut self, body: Body) -> Result<(), String> {
+        let now = self.clock.now();
+        self.conversation.record(body, now).map(|_| ()).map_err(|err| err.to_string())
+    }
+
+    /// A new session begins by saying who answers in it.
+    pub(super) fn record_choices(&mut self) {
+        let level = self.thinking();
+        let model = self.model.as_deref().map(model_change);
+        for body in model.into_iter().chain([Body::ThinkingLevelChange { level }]) {
+            if let Err(error) = self.record(body) {
+                self.emit(Event::SessionError { error });
+            }
+        }
+    }
+
+    /// A stored session knows who answered in it, and goes on with that model if it can.
+    pub(super) fn restore_choices(&mut self) {
+        let session = self.conversation.session();
+        let model = session.model().ok().flatten();
+        let model = model.and_then(|name| self.models.usable(&name.provider, &name.id));
+        let level = session.thinking_level().ok().flatten();
+        self.model = model.or(self.model.take());
+        self.wanted_thinking = level.unwrap_or(self.wanted_thinking);
     }
 
     /// The level in force: what was asked for, as far as the model has it.
@@ -129,6 +190,9 @@ impl State {
         change(self);
         let level = self.thinking();
         if level != before {
+            if let Err(error) = self.record(Body::ThinkingLevelChange { level }) {
+                self.emit(Event::SessionError { error });
+            }
             self.emit(Event::ThinkingLevelChanged { level });
         }
     }
@@ -141,7 +205,8 @@ impl State {
         self.tell_of_commands();
         let resize = self.workplace.resize;
         let link = Link { inputs: self.inputs.clone(), clock: self.clock, resize };
-        let history = self.conversation.messages().to_vec();
+        // Read when the prompt was accepted.
+        let history = self.conversation.loaded().unwrap_or_default().to_vec();
         let token = cancel.clone();
         let task = tokio::spawn(async move {
             let mut presentable = Vec::with_capacity(prompts.len());
@@ -184,12 +249,27 @@ impl State {
 
     fn tell_of_commands(&mut self) {
         for message in self.commands.take_untold() {
-            self.conversation.push(message);
+            self.keep(message);
+        }
+    }
+
+    /// Puts a message into the conversation. If the disk does not take it, the client is told,
+    /// the run that said it is ended, and what is in memory is what is on disk.
+    fn keep(&mut self, message: Arc<Message>) {
+        if self.conversation.is_broken {
+            return;
+        }
+        let now = self.clock.now();
+        if let Err(err) = self.conversation.push(message, now) {
+            self.conversation.is_broken = self.is_busy();
+            self.emit(Event::SessionError { error: err.to_string() });
+            self.abort();
         }
     }
 
     /// Cancels the run under way, if there is one.
     pub(crate) fn abort(&mut self) {
+        self.give_up_retrying();
         if let Some(run) = &self.run {
             run.cancel.cancel();
         }
@@ -205,10 +285,7 @@ impl State {
     /// Does something as soon as nothing runs: now, or after the run was aborted and has closed.
     pub(crate) fn after_run(&mut self, after: AfterRun) {
         self.after_run.push_back(after);
-        match self.run {
-            Some(_) => self.abort(),
-            None => self.do_after_run(),
-        }
+        if self.is_busy() { self.abort() } else { self.do_after_run() }
     }
 
     /// Takes note of what a run says, before the client hears of it.
@@ -219,7 +296,7 @@ impl State {
                 let update = self.queues.update();
                 self.emit(update);
             }
-            Event::MessageEnd { message } => self.conversation.push(message.clone()),
+            Event::MessageEnd { message } => self.keep(message.clone()),
             _ => {}
         }
     }
@@ -230,6 +307,10 @@ impl State {
             Question::Setup(answer) => answer.send(self.setup()).ok().unwrap_or(()),
             Question::Dequeue(queue, answer) => {
                 answer.send(self.queues.next(queue)).ok().unwrap_or(());
+            }
+            Question::WillRetry(end, answer) => {
+                let will_retry = !self.stopping && self.retries.will_retry(&end);
+                answer.send(will_retry).ok().unwrap_or(());
             }
             Question::MayGoOn(answer) => answer.send(()).ok().unwrap_or(()),
             Question::Interrupted(answer) => {
@@ -261,27 +342,40 @@ impl State {
             self.close_crashed_run(&crash);
             End::Aborted
         });
+        if let End::Failed(error) = &end {
+            if !self.stopping && self.after_run.is_empty() && self.retries.will_retry(&end) {
+                return self.retry_later(error);
+            }
+            self.end_retrying(false, Some(error.to_string()));
+        }
         // A message that came too late for the run's last look at the queues, or behind an
         // error, is said now. After an abort it waits for the next prompt.
         if end != End::Aborted && self.queues.len() > 0 && self.after_run.is_empty() {
             return self.start_run(Vec::new());
+        }
+        self.settle();
+    }
+
+    /// Nothing more happens by itself.
+    pub(super) fn settle(&mut self) {
+        self.giving_up = false;
+        if let Err(err) = self.conversation.run_ended() {
+            self.emit(Event::SessionError { error: err.to_string() });
         }
         self.tell_of_commands();
         self.emit(Event::AgentSettled);
         self.do_after_run();
     }
 
-    fn do_after_run(&mut self) {
-        while let Some(after) = self.after_run.pop_front() {
+    pub(super) fn do_after_run(&mut self) {
+        while !self.opening
+            && let Some(after) = self.after_run.pop_front()
+        {
             match after {
-                AfterRun::Answer(label) => self.reply(label, Reply::DONE),
-                AfterRun::NewSession { label, parent } => {
-                    self.queues.clear();
-                    self.conversation = Conversation::new(Conversation::new_id(), parent);
-                    self.reply(label, Reply::data(&serde_json::json!({"cancelled": false})));
-                }
+                AfterRun::Answer(label) => self.settle_answer(label, Ok(Reply::DONE)),
+                AfterRun::Change { label, change } => self.change(label, change),
                 AfterRun::Prompt { label, message } => {
-                    self.reply(label, Reply::DONE);
+                    self.settle_answer(label, Ok(Reply::DONE));
                     self.start_run(vec![message]);
                     if !self.after_run.is_empty() {
                         // An `abort` that came after it means this run too.
@@ -309,10 +403,15 @@ impl State {
             raw_stop_reason: None,
             error_message: Some(format!("internal error, please report it: {crash}")),
         }));
-        self.conversation.push(message.clone());
+        self.keep(message.clone());
         self.emit(Event::MessageStart { message: message.clone(), ticket: None });
         self.emit(Event::MessageEnd { message: message.clone() });
         self.emit(Event::TurnEnd { message: message.clone(), results: Vec::new() });
         self.emit(Event::AgentEnd { messages: vec![message], will_retry: false });
     }
+}
+
+/// The entry that says which model answers from here on.
+pub(crate) fn model_change(model: &Model) -> Body {
+    Body::ModelChange { provider: model.provider.clone(), model_id: model.id.clone() }
 }

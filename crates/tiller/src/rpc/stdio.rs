@@ -23,7 +23,8 @@ pub async fn serve_stdio(launch: Launch) -> u8 {
     let (pipe, drain, caught_up) = pipe();
     let (done, wrote_everything) = channel();
     listen_for_signals(control_sender.clone());
-    thread::spawn(move || read_stdin(&lines_sender));
+    let last_lines = control_sender.clone();
+    thread::spawn(move || read_stdin(&lines_sender, &last_lines));
     thread::spawn(move || {
         write_stdout(drain, &control_sender);
         // The main thread may have stopped waiting.
@@ -36,7 +37,7 @@ pub async fn serve_stdio(launch: Launch) -> u8 {
     }
 }
 
-fn read_stdin(inputs: &mpsc::Sender<Input>) {
+fn read_stdin(inputs: &mpsc::Sender<Input>, control: &mpsc::Sender<Input>) {
     let mut stdin = std::io::stdin().lock();
     let mut lines = Lines::new(LINE_MAX_BYTES);
     let mut chunk = vec![0; 64 << 10];
@@ -56,6 +57,7 @@ fn read_stdin(inputs: &mpsc::Sender<Input>) {
             Err(_) => break,
         }
     }
+    control.blocking_send(Input::LastLines).ok();
     if let Some(line) = lines.finish() {
         send(Input::Lines(vec![line]));
     }
@@ -80,6 +82,12 @@ pub(crate) fn listen_for_signals(control: mpsc::Sender<Input>) {
         (SignalKind::terminate(), Signal::Terminate),
         (SignalKind::hangup(), Signal::HangUp),
     ];
+    // A file that may not grow any further is an error of that write, not the end of the process;
+    // and a handler, even one that does nothing, is what makes it so.
+    const SIGXFSZ: i32 = 25;
+    if let Ok(mut stream) = signal(SignalKind::from_raw(SIGXFSZ)) {
+        tokio::spawn(async move { while stream.recv().await.is_some() {} });
+    }
     for (kind, name) in kinds {
         // Without a handler the signal ends the process by itself, which is what was wanted.
         let Ok(mut stream) = signal(kind) else { continue };

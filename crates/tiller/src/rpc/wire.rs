@@ -10,9 +10,10 @@ mod snapshot;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use record::{EVENTS, Label, RecordWriter, Reply};
+pub(crate) use record::{EVENTS, RecordWriter};
+pub use record::{Label, Reply};
 pub(crate) use request::{COMMANDS, InterruptMode, QueueMode};
-pub(crate) use request::{Command, Hello, Refusal, RefusalKind, Request, WhenBusy};
+pub(crate) use request::{Command, Hello, ListSessions, Refusal, RefusalKind, Request, WhenBusy};
 pub(crate) use shape::Shaped;
 
 /// Which dialect is written. All of them accept the same commands.

@@ -1,13 +1,15 @@
 //! `get_state`, `get_messages`, `get_last_assistant_text`: what there is.
 
+use std::path::Path;
+
 use serde::Serialize;
-use tiller_agent::message::{AssistantMessage, StopReason, text_of};
+use tiller_agent::message::{AssistantMessage, Message, StopReason, text_of};
 use tiller_agent::model::Model;
 
 use super::data;
-use crate::rpc::dispatch::Handled;
+use crate::rpc::dispatch::{Answer, Handled};
 use crate::rpc::state::State;
-use crate::rpc::wire::{InterruptMode, Level, QueueMode, Shaped};
+use crate::rpc::wire::{InterruptMode, Level, QueueMode, Reply, Shaped};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -19,6 +21,8 @@ struct StateData<'a> {
     steering_mode: QueueMode,
     follow_up_mode: QueueMode,
     interrupt_mode: InterruptMode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_file: Option<&'a Path>,
     session_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_name: Option<&'a str>,
@@ -41,10 +45,11 @@ pub(crate) fn get_state(state: &State, level: Level) -> Handled {
         steering_mode: state.queues.steering_mode,
         follow_up_mode: state.queues.follow_up_mode,
         interrupt_mode: state.interrupt_mode,
+        session_file: state.conversation.file(),
         session_id: state.conversation.id(),
-        session_name: state.conversation.name.as_deref(),
+        session_name: state.conversation.name(),
         auto_compaction_enabled: true,
-        message_count: state.conversation.messages().len(),
+        message_count: state.conversation.message_count(),
         pending_message_count: waiting,
         queued_message_count: waiting,
         todo_phases: (level == Level::Xcsh).then_some([]),
@@ -56,9 +61,18 @@ struct Messages<'a> {
     messages: Vec<Shaped<'a>>,
 }
 
+/// From memory when the messages are there, else straight from the file: a large session is not
+/// taken into memory only to be shown.
 pub(crate) fn get_messages(state: &State, level: Level) -> Handled {
-    let messages = state.conversation.messages().iter();
-    data(&Messages { messages: messages.map(|message| Shaped { message, level }).collect() })
+    if let Some(messages) = state.conversation.loaded() {
+        let messages = messages.iter().map(|message| Shaped { message, level }).collect();
+        return data(&Messages { messages });
+    }
+    let mut text = br#"{"messages":"#.to_vec();
+    let session = state.conversation.session();
+    session.write_messages(&mut text).map_err(|err| err.to_string())?;
+    text.push(b'}');
+    Ok(Answer::Now(Reply::text(text)))
 }
 
 #[derive(Serialize)]
@@ -71,8 +85,10 @@ pub(crate) fn get_last_assistant_text(state: &State) -> Handled {
     let began = |message: &&AssistantMessage| {
         !(message.stop_reason == StopReason::Aborted && message.content.is_empty())
     };
-    let messages = state.conversation.messages().iter().rev();
-    let last = messages.filter_map(|message| message.as_assistant()).find(began);
+    let began = |message: &Message| message.as_assistant().is_some_and(|answer| began(&answer));
+    let tail = state.conversation.tail(began).map_err(|err| err.to_string())?;
+    let last = tail.first().filter(|message| began(message));
+    let last = last.and_then(|message| message.as_assistant());
     let text = last.map(|message| text_of(&message.content).trim().to_owned());
     data(&LastText { text: text.filter(|text| !text.is_empty()) })
 }

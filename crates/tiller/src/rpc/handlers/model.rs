@@ -7,13 +7,13 @@ use tiller_agent::model::Model;
 
 use super::data;
 use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::State;
+use crate::rpc::state::{State, model_change};
 use crate::rpc::wire::Reply;
 
 pub(crate) fn set_model(state: &mut State, provider: &str, id: &str) -> Handled {
     let model = state.models.usable(provider, id);
     let model = model.ok_or_else(|| format!("Model not found: {provider}/{id}"))?;
-    switch(state, model.clone());
+    switch(state, model.clone())?;
     data(&*model)
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn cycle_model(state: &mut State) -> Handled {
     };
     let current = models.iter().position(|model| is_current(&model)).unwrap_or(0);
     let next = models[(current + 1) % models.len()].clone();
-    switch(state, next.clone());
+    switch(state, next.clone())?;
     let thinking_level = state.thinking().name();
     data(&Cycled { model: &next, thinking_level, is_scoped: false })
 }
@@ -53,6 +53,8 @@ pub(crate) fn get_available_models(state: &State) -> Handled {
     data(&Available { models: models.iter().map(|model| &**model).collect() })
 }
 
-fn switch(state: &mut State, model: Arc<Model>) {
+fn switch(state: &mut State, model: Arc<Model>) -> Result<(), String> {
+    state.record(model_change(&model))?;
     state.change_thinking(|state| state.model = Some(model));
+    Ok(())
 }

@@ -41,11 +41,16 @@ pub(crate) fn follow_up(state: &mut State, text: String, images: Vec<Block>) -> 
 }
 
 /// Whether a run could begin, or why not.
-pub(super) fn can_start(state: &State) -> Result<(), String> {
+pub(super) fn can_start(state: &mut State) -> Result<(), String> {
     match &state.model {
-        None => Err(NO_MODEL.trim_end().to_owned()),
-        Some(model) => state.models.check_access(model),
+        None => return Err(NO_MODEL.trim_end().to_owned()),
+        Some(model) => state.models.check_access(model)?,
     }
+    if state.conversation.session().is_read_only() {
+        return Err("Session is open read-only".to_owned());
+    }
+    // Read now what the model has to see, so that a file that cannot be read is said in time.
+    state.conversation.messages().map(|_| ()).map_err(|err| err.to_string())
 }
 
 const NO_MODEL: &str = include_str!("../../../texts/no-model.md");

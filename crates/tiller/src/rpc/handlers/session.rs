@@ -1,29 +1,65 @@
-//! The session itself: its name, and a fresh one.
+//! The session itself: its name, and the ways to another one.
+
+use std::path::PathBuf;
 
 use tiller_agent::event::Event;
+use tiller_session::list::Cursor;
 
 use super::done;
+use crate::rpc::change::Change;
 use crate::rpc::dispatch::{Answer, Handled};
 use crate::rpc::state::{AfterRun, State};
-use crate::rpc::wire::Label;
+use crate::rpc::wire::{Label, ListSessions, Reply};
 
 pub(crate) fn set_name(state: &mut State, name: &str) -> Handled {
-    let name = one_line(name.trim());
-    if name.is_empty() {
-        return Err("Session name cannot be empty".to_owned());
-    }
-    state.conversation.name = Some(name.clone());
+    let now = state.clock.now();
+    let name = state.conversation.set_name(name, now).map_err(|err| err.to_string())?;
     state.emit(Event::SessionInfoChanged { name: Some(name) });
     done()
 }
 
 pub(crate) fn new_session(state: &mut State, label: &Label, parent: Option<String>) -> Handled {
     let parent = parent.filter(|path| !path.is_empty());
-    state.after_run(AfterRun::NewSession { label: label.clone(), parent });
+    change(state, label, Change::New { parent })
+}
+
+pub(crate) fn switch(state: &mut State, label: &Label, path: PathBuf) -> Handled {
+    let path = state.workplace.cwd.join(path);
+    change(state, label, Change::Switch { path })
+}
+
+pub(crate) fn fork(state: &mut State, label: &Label, entry_id: String) -> Handled {
+    change(state, label, Change::Fork { entry_id })
+}
+
+pub(crate) fn clone(state: &mut State, label: &Label) -> Handled {
+    change(state, label, Change::Clone)
+}
+
+pub(super) fn change(state: &mut State, label: &Label, change: Change) -> Handled {
+    state.after_run(AfterRun::Change { label: label.clone(), change });
     Ok(Answer::Later)
 }
 
-/// Line ends become one space each, however many stand together: names are shown in lists.
-pub(crate) fn one_line(name: &str) -> String {
-    name.split(['\r', '\n']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+/// How many sessions are listed unless the client says otherwise.
+const LIST_LIMIT: usize = 100;
+
+pub(crate) fn list(state: &mut State, label: &Label, wanted: ListSessions) -> Handled {
+    let before = match wanted.before.as_deref().map(Cursor::read) {
+        Some(None) => return Err("Invalid command \"list_sessions\": field `before`: expected the `next` of an earlier answer".to_owned()),
+        Some(cursor) => cursor,
+        None => None,
+    };
+    let cwd = match (wanted.cwd, wanted.all) {
+        (Some(cwd), _) => Some(cwd),
+        (None, true) => None,
+        (None, false) => Some(state.workplace.cwd.to_path_buf()),
+    };
+    let (shelf, limit) = (state.shelf.clone(), wanted.limit.unwrap_or(LIST_LIMIT));
+    state.answer_later(label.clone(), move || {
+        let listing = shelf.list(cwd.as_deref(), limit, before.as_ref());
+        let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
+        Ok(Reply::data(&listing))
+    });
+    Ok(Answer::Later)
 }

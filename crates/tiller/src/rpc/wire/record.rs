@@ -26,28 +26,37 @@ pub(crate) const EVENTS: &[&str] = &[
     "tool_execution_start",
     "tool_execution_update",
     "tool_execution_end",
+    "auto_retry_start",
+    "auto_retry_end",
+    "entry_appended",
     "queue_update",
     "bash_execution_update",
     "session_info_changed",
+    "session_error",
     "thinking_level_changed",
 ];
 
 /// Whom a response belongs to.
 #[derive(Clone, Debug)]
-pub(crate) struct Label {
+pub struct Label {
     pub(crate) id: Option<Box<RawValue>>,
     pub(crate) command: &'static str,
 }
 
 /// What a command is answered with when all went well: nothing, or data as JSON text.
 #[derive(Debug)]
-pub(crate) struct Reply(Option<Vec<u8>>);
+pub struct Reply(Option<Vec<u8>>);
 
 impl Reply {
     pub(crate) const DONE: Reply = Reply(None);
 
     pub(crate) fn data(data: &impl Serialize) -> Reply {
         Reply(Some(serde_json::to_vec(data).expect("our own shapes can be written")))
+    }
+
+    /// Data that is JSON text already.
+    pub(crate) fn text(data: Vec<u8>) -> Reply {
+        Reply(Some(data))
     }
 }
 
@@ -150,6 +159,20 @@ impl RecordWriter {
                 let messages = self.all_shaped(messages);
                 line(out, &AgentEnd { kind: "agent_end", messages, will_retry: *will_retry });
             }
+            Event::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } => {
+                let kind = "auto_retry_start";
+                let (max_attempts, delay_ms) = (*max_attempts, *delay_ms);
+                let attempt = *attempt;
+                line(out, &RetryStart { kind, attempt, max_attempts, delay_ms, error_message });
+            }
+            Event::AutoRetryEnd { success, attempt, final_error } => {
+                let (kind, success, attempt) = ("auto_retry_end", *success, *attempt);
+                let final_error = final_error.as_deref();
+                line(out, &RetryEnd { kind, success, attempt, final_error });
+            }
+            Event::EntryAppended { entry } => {
+                line(out, &EntryAppended { kind: "entry_appended", entry });
+            }
             Event::QueueUpdate { steering, follow_up } => {
                 line(out, &QueueUpdate { kind: "queue_update", steering, follow_up });
             }
@@ -159,6 +182,9 @@ impl RecordWriter {
             }
             Event::SessionInfoChanged { name } => {
                 line(out, &SessionInfo { kind: "session_info_changed", name: name.as_deref() });
+            }
+            Event::SessionError { error } => {
+                line(out, &SessionError { kind: "session_error", error });
             }
             Event::ThinkingLevelChanged { level } => {
                 line(out, &ThinkingLevel { kind: "thinking_level_changed", level: level.name() });
@@ -253,6 +279,35 @@ struct AgentEnd<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct RetryStart<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    attempt: u32,
+    max_attempts: u32,
+    delay_ms: u64,
+    error_message: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RetryEnd<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    success: bool,
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    final_error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct EntryAppended<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    entry: &'a RawValue,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct QueueUpdate<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
@@ -275,6 +330,13 @@ struct SessionInfo<'a> {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct SessionError<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    error: &'a str,
 }
 
 #[derive(Serialize)]

@@ -1,5 +1,7 @@
 //! What a client may say.
 
+use std::path::PathBuf;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -134,6 +136,43 @@ pub(crate) enum Command {
     },
     /// End all commands that `bash` has started.
     AbortBash,
+    /// Go on with a stored session. A run under way is closed first.
+    SwitchSession {
+        path: PathBuf,
+    },
+    /// A new session with everything up to a user message, which comes back as text.
+    Fork {
+        entry_id: String,
+        alias: Alias,
+    },
+    /// A new session with everything up to here.
+    Clone,
+    /// The user messages that can be forked from.
+    GetForkMessages {
+        alias: Alias,
+    },
+    /// The session's entries in the order they were written, or those after one of them.
+    GetEntries {
+        since: Option<String>,
+    },
+    GetTree,
+    /// The sessions there are, newest first.
+    ListSessions(ListSessions),
+    /// Go on from another place of this session.
+    NavigateTree {
+        entry_id: String,
+    },
+    /// Name an entry, or take its name away.
+    SetLabel {
+        entry_id: String,
+        label: Option<String>,
+    },
+    /// Whether a run that failed in a way that may pass is tried again. For this session only.
+    SetAutoRetry {
+        enabled: bool,
+    },
+    /// Stop waiting for the next try. Not an error when nobody waits.
+    AbortRetry,
     /// Begin an empty conversation. A run under way is closed first.
     NewSession {
         parent_session: Option<String>,
@@ -170,6 +209,19 @@ impl Command {
             Command::GetSessionStats => "get_session_stats",
             Command::Bash { .. } => "bash",
             Command::AbortBash => "abort_bash",
+            Command::SetAutoRetry { .. } => "set_auto_retry",
+            Command::AbortRetry => "abort_retry",
+            Command::SwitchSession { .. } => "switch_session",
+            Command::Fork { alias: Alias::Pi, .. } => "fork",
+            Command::Fork { alias: Alias::Xcsh, .. } => "branch",
+            Command::Clone => "clone",
+            Command::GetForkMessages { alias: Alias::Pi } => "get_fork_messages",
+            Command::GetForkMessages { alias: Alias::Xcsh } => "get_branch_messages",
+            Command::GetEntries { .. } => "get_entries",
+            Command::GetTree => "get_tree",
+            Command::ListSessions(_) => "list_sessions",
+            Command::NavigateTree { .. } => "navigate_tree",
+            Command::SetLabel { .. } => "set_label",
             Command::NewSession { .. } => "new_session",
             Command::Hello(_) => "hello",
             Command::ExtensionUiResponse => "extension_ui_response",
@@ -206,7 +258,20 @@ pub(crate) const COMMANDS: &[&str] = &[
     "get_session_stats",
     "bash",
     "abort_bash",
+    "set_auto_retry",
+    "abort_retry",
     "new_session",
+    "switch_session",
+    "fork",
+    "branch",
+    "clone",
+    "get_fork_messages",
+    "get_branch_messages",
+    "get_entries",
+    "get_tree",
+    "list_sessions",
+    "navigate_tree",
+    "set_label",
     "hello",
 ];
 
@@ -235,6 +300,34 @@ pub(crate) enum QueueMode {
 pub(crate) enum InterruptMode {
     Immediate,
     Wait,
+}
+
+/// Both dialects fork, under different names, and each wants to be answered under its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Alias {
+    Pi,
+    Xcsh,
+}
+
+impl Alias {
+    fn of(kind: &str) -> Alias {
+        if kind.contains("branch") { Alias::Xcsh } else { Alias::Pi }
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct ListSessions {
+    /// The sessions of this working directory; the current one if nothing is said.
+    #[serde(default)]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Those of all working directories.
+    #[serde(default)]
+    pub(crate) all: bool,
+    #[serde(default)]
+    pub(crate) limit: Option<usize>,
+    /// Where an earlier answer left off.
+    #[serde(default)]
+    pub(crate) before: Option<String>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -389,6 +482,37 @@ fn command(kind: &str, text: &str) -> Result<Command, Refusal> {
             Command::Bash { command, exclude_from_context }
         }
         "abort_bash" => Command::AbortBash,
+        "set_auto_retry" => {
+            let Enabled { enabled } = body(kind, text)?;
+            Command::SetAutoRetry { enabled }
+        }
+        "abort_retry" => Command::AbortRetry,
+        "switch_session" => {
+            let SwitchSession { session_path } = body(kind, text)?;
+            Command::SwitchSession { path: session_path }
+        }
+        "fork" | "branch" => {
+            let EntryId { entry_id } = body(kind, text)?;
+            Command::Fork { entry_id, alias: Alias::of(kind) }
+        }
+        "clone" => Command::Clone,
+        "get_fork_messages" | "get_branch_messages" => {
+            Command::GetForkMessages { alias: Alias::of(kind) }
+        }
+        "get_entries" => {
+            let Since { since } = body(kind, text)?;
+            Command::GetEntries { since }
+        }
+        "get_tree" => Command::GetTree,
+        "list_sessions" => Command::ListSessions(body(kind, text)?),
+        "navigate_tree" => {
+            let EntryId { entry_id } = body(kind, text)?;
+            Command::NavigateTree { entry_id }
+        }
+        "set_label" => {
+            let SetLabel { entry_id, label } = body(kind, text)?;
+            Command::SetLabel { entry_id, label }
+        }
         "new_session" => {
             let NewSession { parent_session } = body(kind, text)?;
             Command::NewSession { parent_session }
@@ -444,6 +568,37 @@ struct Bash {
     command: String,
     #[serde(default)]
     exclude_from_context: bool,
+}
+
+#[derive(Deserialize)]
+struct Enabled {
+    enabled: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SwitchSession {
+    session_path: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EntryId {
+    entry_id: String,
+}
+
+#[derive(Deserialize)]
+struct Since {
+    #[serde(default)]
+    since: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SetLabel {
+    entry_id: String,
+    #[serde(default)]
+    label: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -1,0 +1,243 @@
+//! What the model gets to see: the way from the root to the leaf, shortened by the last
+//! compaction, with the edits made since.
+//!
+//! The projection is made from the tree alone, without reading a line. Only those who want the
+//! messages pay for reading them, and only for the messages the context has.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tiller_agent::message::{AssistantMessage, Message, StopReason, ToolCall};
+use tiller_agent::model::ThinkingLevel;
+
+use crate::entry::{self, ContextEdit, ModelChange};
+use crate::error::Error;
+use crate::head::Kind;
+use crate::reading;
+use crate::session::Session;
+use crate::tree::{Index, Tree};
+
+/// The conversation so far, as the next request needs it.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    pub messages: Vec<ContextMessage>,
+    /// Entries that belong here but whose message could not be read, with the reason.
+    pub unreadable: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ContextMessage {
+    /// The entry it comes from.
+    pub entry_id: String,
+    pub message: Arc<Message>,
+}
+
+/// A model by its names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelName {
+    pub provider: String,
+    pub id: String,
+}
+
+/// One place in the context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub index: Index,
+    /// The entry that says what to show instead of its content.
+    pub edit: Option<Index>,
+}
+
+impl Session {
+    /// Reads the messages of the context. As slow as the context is long.
+    pub fn context(&self) -> Result<Context, Error> {
+        let mut context = Context::default();
+        let mut reader = self.log().reader();
+        for item in project(self.tree(), self.tree().leaf()) {
+            let entry_id = self.tree().id(item.index).to_owned();
+            let kind = self.tree().kind(item.index);
+            let line = reader.text(self.tree().at(item.index)).map_err(self.read_error())?;
+            let read = reading::message(kind, &line);
+            let edit = item.edit.map(|edit| self.line(edit)).transpose()?;
+            match read {
+                Ok(mut message) => {
+                    if let Some(content) = edit.and_then(|edit| ContextEdit::replacement(&edit)) {
+                        reading::replace_content(&mut message, content);
+                    }
+                    let message = Arc::new(message);
+                    context.messages.push(ContextMessage { entry_id, message });
+                }
+                Err(reason) => context.unreadable.push((entry_id, reason)),
+            }
+        }
+        Ok(context)
+    }
+
+    /// The newest messages of the context, back to the first one, seen from the end, that is
+    /// `enough`. As quick as that one is near.
+    pub fn context_tail(
+        &self,
+        mut enough: impl FnMut(&Message) -> bool,
+    ) -> Result<Vec<Arc<Message>>, Error> {
+        let mut tail = Vec::new();
+        for item in project(self.tree(), self.tree().leaf()).into_iter().rev() {
+            let line = self.line(item.index)?;
+            let Ok(mut message) = reading::message(self.tree().kind(item.index), &line) else {
+                continue;
+            };
+            let edit = item.edit.map(|edit| self.line(edit)).transpose()?;
+            if let Some(content) = edit.and_then(|edit| ContextEdit::replacement(&edit)) {
+                reading::replace_content(&mut message, content);
+            }
+            let is_enough = enough(&message);
+            tail.push(Arc::new(message));
+            if is_enough {
+                break;
+            }
+        }
+        tail.reverse();
+        Ok(tail)
+    }
+
+    /// The model in use at the leaf: the last one that was chosen, or that answered.
+    pub fn model(&self) -> Result<Option<ModelName>, Error> {
+        for index in self.tree().ancestors(self.tree().leaf()) {
+            let found = match self.tree().kind(index) {
+                Kind::ModelChange => chosen_model(&self.line(index)?),
+                Kind::Assistant => answering_model(&self.line(index)?),
+                _ => None,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The thinking level at the leaf, when one was ever set.
+    pub fn thinking_level(&self) -> Result<Option<ThinkingLevel>, Error> {
+        let mut ancestors = self.tree().ancestors(self.tree().leaf());
+        match ancestors.find(|&index| self.tree().kind(index) == Kind::ThinkingLevelChange) {
+            Some(index) => Ok(entry::thinking_level(&self.line(index)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The calls of the last answer that have no result, as a crash in the middle of a turn
+    /// leaves them. They want one before the next request.
+    pub fn unanswered_calls(&self) -> Result<Vec<ToolCall>, Error> {
+        let mut answered = HashSet::new();
+        for index in self.tree().ancestors(self.tree().leaf()) {
+            match self.tree().kind(index) {
+                Kind::ToolResult => {
+                    if let Ok(Message::ToolResult(result)) =
+                        reading::message(Kind::ToolResult, &self.line(index)?)
+                    {
+                        answered.insert(result.tool_call_id);
+                    }
+                }
+                Kind::Assistant => {
+                    let message = reading::message(Kind::Assistant, &self.line(index)?).ok();
+                    let Some(Message::Assistant(message)) = message else {
+                        return Ok(Vec::new());
+                    };
+                    let calls = message.tool_calls().filter(|call| !answered.contains(&call.id));
+                    return Ok(calls.cloned().collect());
+                }
+                kind if kind.is_in_context() || kind == Kind::Compaction => break,
+                _ => (),
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// The newest answer, if it failed, and the results of its calls: the entries to hide before
+    /// it is tried again.
+    pub fn last_failed_answer(&self) -> Result<Vec<String>, Error> {
+        let mut entries = Vec::new();
+        for index in self.tree().ancestors(self.tree().leaf()) {
+            match self.tree().kind(index) {
+                Kind::ToolResult => entries.push(self.tree().id(index).to_owned()),
+                Kind::Assistant => {
+                    let message = reading::message(Kind::Assistant, &self.line(index)?).ok();
+                    let failed = |answer: &AssistantMessage| answer.stop_reason == StopReason::Error;
+                    if !message.as_ref().and_then(Message::as_assistant).is_some_and(failed) {
+                        break;
+                    }
+                    entries.push(self.tree().id(index).to_owned());
+                    entries.reverse();
+                    return Ok(entries);
+                }
+                kind if kind.is_in_context() => break,
+                _ => (),
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// The user messages of all branches, in the order of the file: those that can be forked
+    /// from. Those without text are left out.
+    pub fn fork_messages(&self) -> Result<Vec<ForkMessage>, Error> {
+        let mut reader = self.log().reader();
+        let mut messages = Vec::new();
+        for index in self.tree().all().filter(|&index| self.tree().kind(index) == Kind::User) {
+            let line = reader.text(self.tree().at(index)).map_err(self.read_error())?;
+            let text = reading::user_text(&line).unwrap_or_default();
+            if !text.is_empty() {
+                messages.push(ForkMessage { entry_id: self.tree().id(index).to_owned(), text });
+            }
+        }
+        Ok(messages)
+    }
+}
+
+/// An item of `get_fork_messages`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkMessage {
+    pub entry_id: String,
+    pub text: String,
+}
+
+/// What stands in the context at this leaf, first to last.
+pub(crate) fn project(tree: &Tree, leaf: Option<Index>) -> Vec<Item> {
+    let path = tree.path(leaf);
+    let edits: HashMap<Index, Index> = path
+        .iter()
+        .filter(|&&index| tree.kind(index) == Kind::ContextEdit)
+        .filter_map(|&edit| Some((tree.refers(edit)?, edit)))
+        .collect();
+    let compaction = path.iter().rposition(|&index| tree.kind(index) == Kind::Compaction);
+    let (summary, kept, rest) = match compaction {
+        Some(at) => {
+            let first_kept = tree.refers(path[at]);
+            let kept = path[..at].iter().position(|&index| Some(index) == first_kept);
+            (&path[at..=at], &path[kept.unwrap_or(at)..at], &path[at + 1..])
+        }
+        None => (&path[..0], &path[..0], &path[..]),
+    };
+    let shown = kept.iter().chain(rest).filter(|&&index| tree.kind(index).is_in_context());
+    let items = summary.iter().chain(shown).filter_map(|&index| {
+        let edit = edits.get(&index).copied();
+        match edit {
+            Some(edit) if !tree.replaces(edit) => None,
+            _ => Some(Item { index, edit }),
+        }
+    });
+    items.collect()
+}
+
+fn chosen_model(line: &str) -> Option<ModelName> {
+    let ModelChange { provider, model_id, role } = ModelChange::read(line)?;
+    // xcsh also records models that stand in for a while.
+    let is_own = role.is_none_or(|role| role == "default");
+    is_own.then_some(ModelName { provider, id: model_id })
+}
+
+fn answering_model(line: &str) -> Option<ModelName> {
+    match reading::message(Kind::Assistant, line).ok()? {
+        Message::Assistant(message) => {
+            Some(ModelName { provider: message.provider, id: message.model })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,120 @@
+//! Why a session could not be opened or changed. The texts reach the client as they are; those
+//! that pi has too are spelled as pi spells them.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::lock::Owner;
+
+#[derive(Debug)]
+pub enum Error {
+    /// There is no such file. Nothing was created.
+    NotFound(PathBuf),
+    /// The file has no session header. It was not touched.
+    NotASession(PathBuf),
+    /// Somebody else writes to it. It can still be opened to be read, or copied.
+    InUse {
+        path: PathBuf,
+        owner: Option<Owner>,
+    },
+    /// This session was opened to be read.
+    ReadOnly,
+    /// No entry has this id.
+    EntryNotFound(String),
+    /// Only a user message can be forked from.
+    NotAUserMessage,
+    /// There is nothing to clone yet.
+    NoLeaf,
+    EmptyName,
+    InvalidSessionId,
+    /// A summary is stored as a `compaction` or `branch_summary` entry, not as a message.
+    DerivedMessage,
+    /// The disk did not take it. Nothing was recorded, in memory or on disk; the same call may
+    /// succeed later.
+    Write {
+        path: PathBuf,
+        source: io::Error,
+    },
+    Read {
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// Whoever we were writing an answer to did not take it.
+    Output(io::Error),
+    /// Another program put a different file in its place. What we have is in memory and in the
+    /// old file, which nobody can reach; fork to save it.
+    Replaced(PathBuf),
+}
+
+impl Error {
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Write { path, source }
+    }
+
+    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::NotFound => Error::NotFound(path),
+            io::ErrorKind::IsADirectory => Error::NotASession(path),
+            _ => Error::Read { path, source },
+        }
+    }
+}
+
+/// For those who pass errors of both kinds on.
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Error {
+        Error::Output(source)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotFound(path) => write!(f, "Session file not found: {}", path.display()),
+            Error::NotASession(path) => {
+                write!(f, "Session file is not a valid pi session: {}", path.display())
+            }
+            Error::InUse { path, owner: Some(owner) } => {
+                write!(f, "Session is in use by {owner}: {}", path.display())
+            }
+            Error::InUse { path, owner: None } => {
+                write!(f, "Session is in use by another process: {}", path.display())
+            }
+            Error::ReadOnly => write!(f, "Session is open read-only"),
+            Error::EntryNotFound(id) => write!(f, "Entry not found: {id}"),
+            Error::NotAUserMessage => write!(f, "Invalid entry ID for forking"),
+            Error::NoLeaf => write!(f, "Cannot clone session: no current entry selected"),
+            Error::EmptyName => write!(f, "Session name cannot be empty"),
+            Error::InvalidSessionId => write!(
+                f,
+                "Session id must be non-empty, contain only alphanumeric characters, '-', '_', \
+                 and '.', and start and end with an alphanumeric character"
+            ),
+            Error::DerivedMessage => write!(f, "a summary cannot be appended as a message"),
+            Error::Write { path, source } => {
+                write!(f, "cannot write session file {}: {source}", path.display())
+            }
+            Error::Read { path, source } => {
+                write!(f, "cannot read session file {}: {source}", path.display())
+            }
+            Error::Output(source) => write!(f, "cannot write the answer: {source}"),
+            Error::Replaced(path) => {
+                write!(f, "session file was replaced by another program: {}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Write { source, .. } | Error::Read { source, .. } | Error::Output(source) => {
+                Some(source)
+            }
+            _ => None,
+        }
+    }
+}

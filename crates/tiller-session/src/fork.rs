@@ -1,0 +1,267 @@
+//! New sessions out of old ones: a branch taken into a file of its own, or a copy of everything.
+//!
+//! Entries keep their ids and, where their parent stays the same, their very text.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::json;
+use tiller_agent::message::UnixMs;
+
+use crate::entry::{self, Body, Entry, Header, VERSION};
+use crate::error::Error;
+use crate::fields::Fields;
+use crate::file::{self, Draft};
+use crate::head::Kind;
+use crate::lock::Note;
+use crate::log::{Log, Reader};
+use crate::name::{self, SessionId};
+use crate::problem::Problems;
+use crate::reading;
+use crate::scan::Scan;
+use crate::session::{Home, LEAF_MARK, NewSession, Session, Storage};
+use crate::tree::{Index, Tree};
+
+/// The `customType` that a damaged line gets in a copy, where it must be an entry again.
+pub const DAMAGE_MARK: &str = "tiller.damaged";
+
+/// A session that goes on before a user message.
+pub struct Forked {
+    pub session: Session,
+    /// What that message said.
+    pub text: String,
+}
+
+impl Session {
+    /// A new session with everything up to, and without, a user message on any branch.
+    pub fn fork(
+        &self,
+        entry_id: &str,
+        id: SessionId,
+        storage: Storage,
+        now: UnixMs,
+    ) -> Result<Forked, Error> {
+        let entry = self.tree().find(entry_id);
+        let entry = entry.filter(|&entry| self.tree().kind(entry) == Kind::User);
+        let entry = entry.ok_or(Error::NotAUserMessage)?;
+        let text = reading::user_text(&self.line(entry)?).unwrap_or_default();
+        let session = self.branch_off(self.tree().parent(entry), id, storage, now)?;
+        Ok(Forked { session, text })
+    }
+
+    /// A new session with everything up to the leaf.
+    pub fn clone_at_leaf(
+        &self,
+        id: SessionId,
+        storage: Storage,
+        now: UnixMs,
+    ) -> Result<Session, Error> {
+        let leaf = self.tree().leaf().ok_or(Error::NoLeaf)?;
+        self.branch_off(Some(leaf), id, storage, now)
+    }
+
+    /// A new session with all entries of this one, all branches (`--fork`). Unless another is
+    /// named, this one is its parent.
+    pub fn copy_all(&self, mut new: NewSession, storage: Storage) -> Result<Session, Error> {
+        let entries: Vec<Index> = self.tree().all().collect();
+        let now = new.now;
+        new.parent_session = new.parent_session.or_else(|| self.saved_path());
+        let mut copy = Copy::begin(self, new, storage, &entries)?;
+        let mut reader = self.log().reader();
+        for index in entries {
+            let line = self.readable_line(&mut reader, index, now)?;
+            copy.add(&line)?;
+        }
+        copy.finish()
+    }
+
+    /// Writes all entries into a file that is not there yet, each on a line of its own and
+    /// without the lines that are no entries.
+    pub(crate) fn write_clean(&self, path: &Path, now: UnixMs) -> Result<(), Error> {
+        let mut draft = Draft::begin(file::dir_of(path)).map_err(Error::write(path))?;
+        let mut reader = self.log().reader();
+        let header = Header { version: VERSION, ..self.header().clone() };
+        draft.write((header.line() + "\n").as_bytes()).map_err(Error::write(path))?;
+        for index in self.tree().all() {
+            let line = self.readable_line(&mut reader, index, now)?;
+            draft.write((line + "\n").as_bytes()).map_err(Error::write(path))?;
+        }
+        draft.place_unlocked(path).map_err(Error::write(path))
+    }
+
+    fn branch_off(
+        &self,
+        at: Option<Index>,
+        id: SessionId,
+        storage: Storage,
+        now: UnixMs,
+    ) -> Result<Session, Error> {
+        let path = self.tree().path(at);
+        let new =
+            NewSession { id, cwd: self.cwd().to_owned(), parent_session: self.saved_path(), now };
+        let mut copy = Copy::begin(self, new, storage, &path)?;
+        let mut reader = self.log().reader();
+        // Who is named in the place of an entry that is left out: the next one that is not.
+        let mut stand_ins: HashMap<Index, Index> = HashMap::new();
+        let mut left_out = Vec::new();
+        for index in path {
+            let kind = self.tree().kind(index);
+            let line = self.readable_line(&mut reader, index, now)?;
+            // Labels are given anew below; where the leaf once was is of no use in a new file.
+            if kind == Kind::Label || kind == Kind::Custom && is_leaf_mark(&line) {
+                left_out.push(index);
+                continue;
+            }
+            stand_ins.extend(left_out.drain(..).chain([index]).map(|left_out| (left_out, index)));
+            let first_kept = self.tree().refers(index).filter(|_| kind == Kind::Compaction);
+            let first_kept = first_kept.and_then(|first| stand_ins.get(&first));
+            copy.add_below_last(&line, first_kept.map(|&first| self.tree().id(first)))?;
+        }
+        for (target, label) in self.tree().labels() {
+            if stand_ins.get(&target) == Some(&target) {
+                let given = reading::time(&self.line(label.entry)?);
+                copy.label(self.tree().id(target), &label.text, given)?;
+            }
+        }
+        copy.finish()
+    }
+
+    fn saved_path(&self) -> Option<String> {
+        let path = self.path().filter(|_| self.is_on_disk());
+        path.map(|path| path.to_string_lossy().into_owned())
+    }
+
+    /// The line of an entry; for a damaged one, an entry in its place that holds what is left.
+    fn readable_line(
+        &self,
+        reader: &mut Reader<'_>,
+        index: Index,
+        now: UnixMs,
+    ) -> Result<String, Error> {
+        let text = reader.text(self.tree().at(index)).map_err(self.read_error())?;
+        if self.tree().kind(index) != Kind::Damaged {
+            return Ok(text.into_owned());
+        }
+        let parent = self.tree().parent(index).map(|parent| self.tree().id(parent));
+        let body = Body::Custom {
+            custom_type: DAMAGE_MARK.to_owned(),
+            data: Some(json!({ "line": text })),
+        };
+        Ok(entry::line(&body, self.tree().id(index), parent, now))
+    }
+}
+
+fn is_leaf_mark(line: &str) -> bool {
+    matches!(
+        Entry::read(line),
+        Some(Entry { body: Some(Body::Custom { custom_type, .. }), .. }) if custom_type == LEAF_MARK
+    )
+}
+
+/// A new session being filled. It goes straight to disk when it is worth a file, so that a large
+/// one is never in memory.
+struct Copy {
+    home: Home,
+    to: Target,
+    scan: Scan,
+    at: u64,
+    last: Option<String>,
+}
+
+enum Target {
+    Memory(Vec<u8>),
+    File(Draft),
+}
+
+impl Copy {
+    fn begin(
+        source: &Session,
+        new: NewSession,
+        storage: Storage,
+        entries: &[Index],
+    ) -> Result<Copy, Error> {
+        let is_worth_a_file = entries.iter().any(|&index| source.tree().kind(index).begins_file());
+        let (home, header) = Session::new(new, storage).into_beginning();
+        let to = match &home {
+            Home::Planned { path, .. } if is_worth_a_file => {
+                Target::File(Draft::begin(file::dir_of(path)).map_err(Error::write(path))?)
+            }
+            _ => Target::Memory(Vec::new()),
+        };
+        let scan = Scan::resume(header.clone(), Tree::new(), Problems::default(), 0);
+        let mut copy = Copy { home, to, scan, at: 0, last: None };
+        copy.write(&header.line())?;
+        Ok(copy)
+    }
+
+    fn write(&mut self, line: &str) -> Result<(), Error> {
+        match (&mut self.to, &self.home) {
+            (Target::Memory(bytes), _) => {
+                bytes.extend_from_slice(line.as_bytes());
+                bytes.push(b'\n');
+            }
+            (Target::File(draft), Home::Planned { path, .. }) => draft
+                .write(line.as_bytes())
+                .and_then(|()| draft.write(b"\n"))
+                .map_err(Error::write(path))?,
+            (Target::File(_), _) => unreachable!("a draft is for a planned file"),
+        }
+        self.at += line.len() as u64 + 1;
+        Ok(())
+    }
+
+    /// Adds a line as it is.
+    fn add(&mut self, line: &str) -> Result<(), Error> {
+        let at = self.at;
+        self.write(line)?;
+        self.scan.line(line, at);
+        Ok(())
+    }
+
+    /// Adds an entry as a child of the one added before. A compaction also gets told which entry
+    /// is the first it keeps.
+    fn add_below_last(&mut self, line: &str, first_kept: Option<&str>) -> Result<(), Error> {
+        let Ok(mut fields) = Fields::read(line) else {
+            // Not JSON, so not an entry: it would not be in the tree.
+            return Ok(());
+        };
+        let id = fields.text("id");
+        let is_below_last = fields.text("parentId") == self.last;
+        let keeps_it =
+            first_kept.is_none() || fields.text("firstKeptEntryId").as_deref() == first_kept;
+        if is_below_last && keeps_it {
+            self.add(line)?;
+        } else {
+            fields.set("parentId", &self.last);
+            if let Some(first_kept) = first_kept {
+                fields.set("firstKeptEntryId", first_kept);
+            }
+            self.add(&fields.write())?;
+        }
+        self.last = id;
+        Ok(())
+    }
+
+    fn label(&mut self, target: &str, label: &str, given: UnixMs) -> Result<(), Error> {
+        let body = Body::Label { target_id: target.to_owned(), label: Some(label.to_owned()) };
+        let id = name::fresh_entry_id(|id| self.scan.tree.find(id).is_some());
+        let line = entry::line(&body, &id, self.last.as_deref(), given);
+        self.add(&line)?;
+        self.last = Some(id);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Session, Error> {
+        let Copy { home, to, scan, at, .. } = self;
+        let (home, log) = match (to, home) {
+            (Target::Memory(bytes), home) => (home, Log::in_memory(bytes)),
+            (Target::File(draft), Home::Planned { path, owner }) => {
+                let disk = draft.place(&path).map_err(Error::write(&path))?;
+                let note = Note::write(&path, &owner);
+                (Home::File { path, owner, note }, Log::on_disk(Box::new(disk), at))
+            }
+            (Target::File(_), _) => unreachable!("a draft is for a planned file"),
+        };
+        Ok(Session::of(home, log, scan))
+    }
+}

@@ -1,0 +1,441 @@
+//! The part of a line that the tree needs, read without building the rest.
+//!
+//! Opening a session reads every line once this way: the strings of a message are passed over,
+//! not copied, and what remains is a few words. It is the one place that decides what a line is,
+//! for old files as for the line we have just written.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::walk::{Step, Walk};
+
+/// What a line turned out to be.
+#[derive(Debug)]
+pub(crate) enum Line<'a> {
+    Entry(Head<'a>),
+    /// A header where none is expected.
+    Header,
+    /// Not readable to its end, but its place in the tree is.
+    Damaged {
+        id: Cow<'a, str>,
+        parent: Option<Cow<'a, str>>,
+    },
+    Malformed(String),
+}
+
+/// What the tree keeps of an entry.
+#[derive(Debug)]
+pub(crate) struct Head<'a> {
+    pub kind: Kind,
+    pub id: Cow<'a, str>,
+    pub parent: Option<Cow<'a, str>>,
+    /// The entry it speaks of: the first one a compaction keeps, the target of an edit or label.
+    pub refers: Option<Cow<'a, str>>,
+    /// The label, or the session's name.
+    pub text: Option<Cow<'a, str>>,
+    /// An edit that puts something in the place of its target, rather than hiding it.
+    pub replaces: bool,
+    /// How many tools the message calls.
+    pub calls: u64,
+    pub spent: Option<Spent>,
+}
+
+/// What an entry is, as far as the tree and the projection must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    User,
+    Assistant,
+    ToolResult,
+    BashExecution,
+    /// A message with the role `custom`, as migrated files have it.
+    CustomRole,
+    /// A message with a role that never reaches our context: `system`, or one we do not know.
+    OtherRole,
+    ModelChange,
+    ThinkingLevelChange,
+    Usage,
+    Compaction,
+    ContextEdit,
+    BranchSummary,
+    Custom,
+    CustomMessage,
+    Label,
+    SessionInfo,
+    /// An entry of somebody else's.
+    Other,
+    /// A line that ends in rubbish; see [`Line::Damaged`].
+    Damaged,
+}
+
+impl Kind {
+    fn read(kind: &[u8], role: &[u8]) -> Kind {
+        match kind {
+            b"message" => match role {
+                b"user" => Kind::User,
+                b"assistant" => Kind::Assistant,
+                b"toolResult" => Kind::ToolResult,
+                b"bashExecution" => Kind::BashExecution,
+                b"custom" => Kind::CustomRole,
+                _ => Kind::OtherRole,
+            },
+            b"model_change" => Kind::ModelChange,
+            b"thinking_level_change" => Kind::ThinkingLevelChange,
+            b"usage" => Kind::Usage,
+            b"compaction" => Kind::Compaction,
+            b"context_edit" => Kind::ContextEdit,
+            b"branch_summary" => Kind::BranchSummary,
+            b"custom" => Kind::Custom,
+            b"custom_message" => Kind::CustomMessage,
+            b"label" => Kind::Label,
+            b"session_info" => Kind::SessionInfo,
+            _ => Kind::Other,
+        }
+    }
+
+    /// A `message` entry, whatever its role.
+    pub(crate) fn is_message(self) -> bool {
+        matches!(
+            self,
+            Kind::User
+                | Kind::Assistant
+                | Kind::ToolResult
+                | Kind::BashExecution
+                | Kind::CustomRole
+                | Kind::OtherRole
+        )
+    }
+
+    /// Stands in the context with a message of its own. A compaction does too, but by other rules.
+    pub(crate) fn is_in_context(self) -> bool {
+        matches!(
+            self,
+            Kind::User
+                | Kind::Assistant
+                | Kind::ToolResult
+                | Kind::BashExecution
+                | Kind::CustomRole
+                | Kind::CustomMessage
+                | Kind::BranchSummary
+        )
+    }
+
+    /// A session is worth a file from here on.
+    pub(crate) fn begins_file(self) -> bool {
+        matches!(self, Kind::User | Kind::Assistant)
+    }
+}
+
+/// Tokens and money, as far as they are added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Spent {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    /// Dollars.
+    pub cost: f64,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn read(line: &'a [u8]) -> Line<'a> {
+        let mut seen = Seen::default();
+        let mut walk = Walk::new(line);
+        match walk.object(|walk, key| seen.field(walk, key, line)) {
+            Some(Step::On) if walk.is_done() => seen.finish(),
+            Some(Step::Enough) if looks_whole(line) => seen.finish(),
+            _ => Line::read_patiently(line, seen),
+        }
+    }
+
+    /// The line is broken, or a field is not what we expect. The second is somebody else's
+    /// right, so we look again without expectations.
+    fn read_patiently(line: &'a [u8], seen: Seen<'a>) -> Line<'a> {
+        let reason = match serde_json::from_str(&String::from_utf8_lossy(line)) {
+            Ok(Value::Object(fields)) => return Seen::from_fields(fields).finish(),
+            Ok(_) => "not an object".to_owned(),
+            Err(err) => err.to_string(),
+        };
+        match seen {
+            Seen { id: Some(id), parent: Some(parent), .. } => Line::Damaged { id, parent },
+            _ => Line::Malformed(reason),
+        }
+    }
+}
+
+/// The fields met so far. A line that breaks off still tells what it told.
+#[derive(Debug, Default)]
+struct Seen<'a> {
+    /// As they are written: the words we know have no escapes.
+    kind: Option<Cow<'a, [u8]>>,
+    role: Option<Cow<'a, [u8]>>,
+    id: Option<Cow<'a, str>>,
+    /// Met at all; then, what it was.
+    parent: Option<Option<Cow<'a, str>>>,
+    refers: Option<Cow<'a, str>>,
+    text: Option<Cow<'a, str>>,
+    replaces: bool,
+    has_content: bool,
+    calls: u64,
+    spent: Option<Spent>,
+}
+
+impl<'a> Seen<'a> {
+    fn field(&mut self, walk: &mut Walk<'a>, key: &'a [u8], line: &'a [u8]) -> Option<Step> {
+        match key {
+            b"type" => self.kind = Some(walk.raw_string()?.into()),
+            b"id" => self.id = Some(walk.plain_string()?.into()),
+            b"parentId" => self.parent = Some(string_or_null(walk)?),
+            b"firstKeptEntryId" | b"targetId" => self.refers = string_or_null(walk)?,
+            b"label" | b"name" => self.text = string_or_null(walk)?,
+            b"replacement" => match walk.null() {
+                Some(()) => self.replaces = false,
+                None => {
+                    walk.skip()?;
+                    self.replaces = true;
+                }
+            },
+            b"usage" => self.spent = Some(Spent::walk(walk)?),
+            b"message" => return walk.object(|walk, key| self.message_field(walk, key, line)),
+            _ => return walk.skip(),
+        }
+        Some(Step::On)
+    }
+
+    fn message_field(
+        &mut self,
+        walk: &mut Walk<'a>,
+        key: &'a [u8],
+        line: &'a [u8],
+    ) -> Option<Step> {
+        match key {
+            b"role" => {
+                let role = walk.raw_string()?;
+                self.role = Some(role.into());
+                // Only answers call tools, and only answers and some results cost something.
+                let is_free = match role {
+                    b"assistant" => false,
+                    b"toolResult" => memchr::memmem::find(line, b"\"usage\"").is_none(),
+                    _ => true,
+                };
+                return Some(self.enough_if(is_free));
+            }
+            b"content" if walk.peek()? == b'[' => {
+                self.calls = 0;
+                self.has_content = true;
+                walk.array(|walk| {
+                    walk.object(|walk, key| match key {
+                        b"type" => {
+                            self.calls += u64::from(walk.raw_string()? == b"toolCall");
+                            Some(Step::On)
+                        }
+                        _ => walk.skip(),
+                    })
+                })?;
+            }
+            b"usage" => {
+                self.spent = Some(Spent::walk(walk)?);
+                return Some(self.enough_if(self.has_content && self.role.is_some()));
+            }
+            _ => return walk.skip(),
+        }
+        Some(Step::On)
+    }
+
+    /// Nothing more is needed of a message when its place in the tree is known too.
+    fn enough_if(&self, message_is_known: bool) -> Step {
+        let place_is_known = self.kind.is_some() && self.id.is_some() && self.parent.is_some();
+        if message_is_known && place_is_known { Step::Enough } else { Step::On }
+    }
+
+    fn from_fields(mut fields: serde_json::Map<String, Value>) -> Seen<'a> {
+        let mut text = |key: &str| -> Option<Cow<'a, str>> {
+            match fields.get_mut(key).map(Value::take) {
+                Some(Value::String(text)) => Some(Cow::Owned(text)),
+                _ => None,
+            }
+        };
+        let kind = text("type").map(|kind| Cow::Owned(kind.into_owned().into_bytes()));
+        let (id, parent) = (text("id"), text("parentId"));
+        let refers = text("targetId").or_else(|| text("firstKeptEntryId"));
+        let label = text("label").or_else(|| text("name"));
+        let message = fields.get("message");
+        let of_message = |key: &str| message.and_then(|message| message.get(key));
+        let role = of_message("role").and_then(Value::as_str);
+        let blocks = of_message("content").and_then(Value::as_array);
+        let is_call = |block: &&Value| block.get("type").is_some_and(|kind| kind == "toolCall");
+        let usage = of_message("usage").or_else(|| fields.get("usage"));
+        Seen {
+            kind,
+            id,
+            parent: Some(parent),
+            refers,
+            text: label,
+            replaces: fields.get("replacement").is_some_and(|value| !value.is_null()),
+            role: role.map(|role| Cow::Owned(role.as_bytes().to_owned())),
+            has_content: blocks.is_some(),
+            calls: blocks.map_or(0, |blocks| blocks.iter().filter(is_call).count() as u64),
+            spent: usage.and_then(Spent::from_value),
+        }
+    }
+
+    fn finish(self) -> Line<'a> {
+        let Some(kind) = self.kind else {
+            return Line::Malformed("missing field `type`".to_owned());
+        };
+        if *kind == *b"session" {
+            return Line::Header;
+        }
+        let Some(id) = self.id else {
+            return Line::Malformed("missing field `id`".to_owned());
+        };
+        Line::Entry(Head {
+            kind: Kind::read(&kind, self.role.as_deref().unwrap_or_default()),
+            id,
+            parent: self.parent.flatten(),
+            refers: self.refers,
+            text: self.text,
+            replaces: self.replaces,
+            calls: self.calls,
+            spent: self.spent,
+        })
+    }
+}
+
+impl Spent {
+    fn walk(walk: &mut Walk<'_>) -> Option<Spent> {
+        let mut spent = Spent::default();
+        walk.object(|walk, key| {
+            match key {
+                b"input" => spent.input = walk.count()?,
+                b"output" => spent.output = walk.count()?,
+                b"cacheRead" => spent.cache_read = walk.count()?,
+                b"cacheWrite" => spent.cache_write = walk.count()?,
+                b"cost" => {
+                    walk.object(|walk, key| match key {
+                        b"total" => {
+                            spent.cost = walk.number()?;
+                            Some(Step::On)
+                        }
+                        _ => walk.skip(),
+                    })?;
+                }
+                _ => {
+                    walk.skip()?;
+                }
+            }
+            Some(Step::On)
+        })?;
+        Some(spent)
+    }
+
+    fn from_value(usage: &Value) -> Option<Spent> {
+        let usage = usage.as_object()?;
+        let tokens = |key: &str| {
+            // A cast from a float saturates; a count that is no number is none.
+            usage.get(key).and_then(Value::as_f64).map_or(0, |tokens| tokens as u64)
+        };
+        let total = usage.get("cost").and_then(|cost| cost.get("total")).and_then(Value::as_f64);
+        Some(Spent {
+            input: tokens("input"),
+            output: tokens("output"),
+            cache_read: tokens("cacheRead"),
+            cache_write: tokens("cacheWrite"),
+            cost: total.unwrap_or(0.0),
+        })
+    }
+}
+
+/// A `message` entry that was not walked to its end should at least have one, and nothing after
+/// it: inside of strings quotes are escaped, so this is not found in a whole line.
+fn looks_whole(line: &[u8]) -> bool {
+    line.ends_with(b"}}") && memchr::memmem::find(line, b"}{\"").is_none()
+}
+
+fn string_or_null<'a>(walk: &mut Walk<'a>) -> Option<Option<Cow<'a, str>>> {
+    match walk.null() {
+        Some(()) => Some(None),
+        None => Some(Some(walk.plain_string()?.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(line: &[u8], expected: Expect) {
+        let shown = match Line::read(line) {
+            Line::Entry(head) => {
+                let mut shown = format!("{:?} {}", head.kind, head.id);
+                for (word, value) in
+                    [("under", head.parent), ("about", head.refers), ("says", head.text)]
+                {
+                    shown += &value.map(|value| format!(" {word} {value}")).unwrap_or_default();
+                }
+                shown += if head.replaces { " replaces" } else { "" };
+                if head.calls > 0 {
+                    shown += &format!(" calls {}", head.calls);
+                }
+                if let Some(spent) = head.spent {
+                    shown += &format!(" in {} ${}", spent.input, spent.cost);
+                }
+                shown
+            }
+            other => format!("{other:?}"),
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn entries_are_known_by_their_heads() {
+        check(
+            br#"{"type":"message","id":"b","parentId":"a","timestamp":"t","message":{"role":"assistant","content":[{"type":"text","text":"\"toolCall\""},{"type":"toolCall","id":"1","name":"ls","arguments":{"type":"toolCall"}}],"usage":{"input":7,"cost":{"total":0.5}}}}"#,
+            expect!["Assistant b under a calls 1 in 7 $0.5"],
+        );
+        check(
+            br#"{"type":"context_edit","id":"c","parentId":"b","targetId":"b","replacement":null}"#,
+            expect!["ContextEdit c under b about b"],
+        );
+        check(
+            br#"{"type":"context_edit","id":"c","parentId":"b","targetId":"b","replacement":{"content":""}}"#,
+            expect!["ContextEdit c under b about b replaces"],
+        );
+        check(
+            br#"{"type":"custom","customType":"x","data":{"id":"no"},"id":"yes","parentId":null}"#,
+            expect!["Custom yes"],
+        );
+        check(br#"{"type":"ttsr_injection","id":"d","parentId":"c"}"#, expect!["Other d under c"]);
+        check(br#" {"type":"session","id":"s"} "#, expect!["Header"]);
+    }
+
+    #[test]
+    fn unexpected_types_of_fields_are_borne_with() {
+        check(
+            br#"{"type":"message","id":"b","parentId":5,"message":{"role":"assistant","content":[7,{"type":"toolCall"}],"usage":{"input":7.5}}}"#,
+            expect!["Assistant b calls 1 in 7 $0"],
+        );
+        check(br#"{"type":"label","id":"l","label":4,"usage":"u"}"#, expect!["Label l"]);
+        check(
+            b"{\"type\":\"message\",\"id\":\"\xff\",\"parentId\":null,\"message\":{\"role\":\"user\",\"content\":\"\xff\"}}",
+            expect!["User \u{fffd}"],
+        );
+    }
+
+    #[test]
+    fn a_line_that_breaks_off_keeps_its_place() {
+        check(
+            br#"{"type":"message","id":"b","parentId":"a","timestamp":"t","message":{"role":"us"#,
+            expect![[r#"Damaged { id: "b", parent: Some("a") }"#]],
+        );
+        check(
+            b"{\"type\":\"message\",\"id\":\"b\",\"par\0\0\0\0\0\0",
+            expect![[
+                r#"Malformed("control character (\\u0000-\\u001F) found while parsing a string at line 1 column 32")"#
+            ]],
+        );
+        check(b"[1]", expect![[r#"Malformed("not an object")"#]]);
+        check(br#"{"id":"x"}"#, expect![[r#"Malformed("missing field `type`")"#]]);
+        check(br#"{"type":"x"}"#, expect![[r#"Malformed("missing field `id`")"#]]);
+    }
+}

@@ -1,0 +1,49 @@
+//! Sessions on disk: a conversation is a tree of entries, kept in a file of JSON lines that pi
+//! can read and write, too.
+//!
+//! A [`Session`] is a tree with optional storage. It is opened or begun, appended to, and asked
+//! for its context; every call is synchronous and, unless it says otherwise, quick. The lines of
+//! a stored session stay in the file: memory holds where they are and how they hang together.
+//!
+//! This crate knows no home, no environment and no clock. Folders, owner and time are handed in.
+
+pub mod check;
+mod context;
+mod durability;
+pub mod entry;
+mod error;
+#[cfg(test)]
+mod faults;
+mod fields;
+mod file;
+mod fork;
+mod head;
+pub mod list;
+mod lock;
+mod log;
+mod migrate;
+mod name;
+mod open;
+pub mod place;
+mod problem;
+mod reading;
+mod lines;
+mod scan;
+mod session;
+mod stats;
+mod stream;
+pub mod time;
+mod tree;
+mod walk;
+
+pub use context::{Context, ContextMessage, ForkMessage, ModelName};
+pub use durability::Durability;
+pub use entry::{Body, Entry, Header};
+pub use error::Error;
+pub use file::Syncer;
+pub use fork::{DAMAGE_MARK, Forked};
+pub use lock::Owner;
+pub use name::SessionId;
+pub use problem::Problem;
+pub use session::{LEAF_MARK, NewSession, Session, Storage};
+pub use stats::{Stats, Tokens};

@@ -1,0 +1,312 @@
+//! Which sessions there are.
+//!
+//! A folder can hold ten thousand of them. Their order is known from the file system alone, and
+//! only the files that are shown are read; those are passed over quickly, line by line, looking
+//! at little more than how each begins.
+
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::Serialize;
+
+use crate::entry::{Body, Entry, Header};
+use crate::lines;
+use crate::place;
+use crate::reading;
+use crate::time;
+
+/// Where to look.
+#[derive(Clone, Copy, Debug)]
+pub enum Scope<'a> {
+    /// One folder; with `cwd`, only the sessions of that working directory.
+    Dir { dir: &'a Path, cwd: Option<&'a Path> },
+    /// Every project's folder below this one.
+    All { sessions: &'a Path },
+}
+
+/// One session in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInfo {
+    pub id: String,
+    pub path: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub cwd: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_session: Option<String>,
+    /// When it began, as ISO time.
+    pub created: String,
+    /// When the file was last written, as ISO time.
+    pub modified: String,
+    pub message_count: u64,
+    /// How the first user message begins.
+    pub first_message: String,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct Listing {
+    pub sessions: Vec<SessionInfo>,
+    /// Where the next page begins; none when this was the last.
+    pub next: Option<Cursor>,
+}
+
+/// A place in the list: after the session with this time and name. Clients hand it back as they
+/// got it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    modified_ns: u128,
+    name: String,
+}
+
+impl Cursor {
+    pub fn read(text: &str) -> Option<Cursor> {
+        let (modified_ns, name) = text.split_once('/')?;
+        Some(Cursor { modified_ns: modified_ns.parse().ok()?, name: name.to_owned() })
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.modified_ns, self.name)
+    }
+}
+
+impl Serialize for Cursor {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The newest sessions first, at most `limit` of them, after `before`. For a blocking thread.
+pub fn list(scope: Scope<'_>, limit: usize, before: Option<&Cursor>) -> io::Result<Listing> {
+    let files = candidates(scope)?;
+    let start = match before {
+        Some(cursor) => {
+            let place = (cursor.modified_ns, cursor.name.as_str());
+            files.partition_point(|file| file.place() >= place)
+        }
+        None => 0,
+    };
+    let mut sessions = Vec::new();
+    let mut last: Option<&Candidate> = None;
+    for file in &files[start..] {
+        if sessions.len() == limit {
+            let next = last.map(Candidate::cursor);
+            return Ok(Listing { sessions, next });
+        }
+        // A file that cannot be read, or is gone by now, is not a session to offer.
+        if let Ok(Some(info)) = summary(file, scope) {
+            sessions.push(info);
+            last = Some(file);
+        }
+    }
+    Ok(Listing { sessions, next: None })
+}
+
+/// The session that was written to last (`--continue`).
+pub fn newest(scope: Scope<'_>) -> io::Result<Option<PathBuf>> {
+    for file in candidates(scope)? {
+        if let Ok(Some(header)) = header(&file.path)
+            && scope.includes(&header)
+        {
+            return Ok(Some(file.path));
+        }
+    }
+    Ok(None)
+}
+
+/// The sessions with this id, or, when there is none, those whose id begins so. Newest first.
+pub fn find(scope: Scope<'_>, id: &str) -> io::Result<Vec<PathBuf>> {
+    let mut exact = Vec::new();
+    let mut begins = Vec::new();
+    for file in candidates(scope)? {
+        // A name tells the id without opening the file; only files that somebody named himself
+        // have to be asked.
+        let named = place::id_in_file_name(&file.name).map(str::to_owned);
+        if named.as_ref().is_some_and(|named| !named.starts_with(id)) {
+            continue;
+        }
+        let Ok(Some(header)) = header(&file.path) else {
+            continue;
+        };
+        if !scope.includes(&header) {
+            continue;
+        }
+        if header.id == id {
+            exact.push(file.path);
+        } else if header.id.starts_with(id) {
+            begins.push(file.path);
+        }
+    }
+    Ok(if exact.is_empty() { begins } else { exact })
+}
+
+impl Scope<'_> {
+    fn includes(&self, header: &Header) -> bool {
+        match self {
+            Scope::Dir { cwd: Some(cwd), .. } => Path::new(&header.cwd) == *cwd,
+            Scope::Dir { cwd: None, .. } | Scope::All { .. } => true,
+        }
+    }
+}
+
+struct Candidate {
+    modified_ns: u128,
+    name: String,
+    path: PathBuf,
+}
+
+impl Candidate {
+    fn place(&self) -> (u128, &str) {
+        (self.modified_ns, &self.name)
+    }
+
+    fn cursor(&self) -> Cursor {
+        Cursor { modified_ns: self.modified_ns, name: self.name.clone() }
+    }
+}
+
+/// All files that may be sessions, newest first.
+fn candidates(scope: Scope<'_>) -> io::Result<Vec<Candidate>> {
+    let mut files = Vec::new();
+    match scope {
+        Scope::Dir { dir, .. } => collect(dir, &mut files)?,
+        Scope::All { sessions } => {
+            for entry in entries_of(sessions)? {
+                let entry = entry?;
+                if entry.path().is_dir() {
+                    collect(&entry.path(), &mut files)?;
+                }
+            }
+            collect(sessions, &mut files)?;
+        }
+    }
+    files.sort_unstable_by(|a, b| b.place().cmp(&a.place()));
+    Ok(files)
+}
+
+fn collect(dir: &Path, files: &mut Vec<Candidate>) -> io::Result<()> {
+    for entry in entries_of(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.ends_with(".jsonl") {
+            continue;
+        }
+        let path = entry.path();
+        let metadata = match entry.metadata() {
+            // A link to a session counts as one.
+            Ok(metadata) if metadata.is_symlink() => fs::metadata(&path),
+            metadata => metadata,
+        };
+        if let Ok(metadata) = metadata
+            && metadata.is_file()
+        {
+            let modified = metadata.modified().ok();
+            let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            files.push(Candidate {
+                modified_ns: modified.unwrap_or_default().as_nanos(),
+                name,
+                path,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A folder that is not there has nothing in it.
+fn entries_of(dir: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirEntry>>> {
+    match fs::read_dir(dir) {
+        Ok(entries) => Ok(Some(entries).into_iter().flatten()),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None.into_iter().flatten()),
+        Err(err) => Err(err),
+    }
+}
+
+/// Reads no more of the file than its header.
+fn header(path: &Path) -> io::Result<Option<Header>> {
+    let file = fs::File::open(path)?;
+    let first = lines::lines(4096, file, |line| match kind_of(line) {
+        Some(_) => ControlFlow::Break(Header::read(&String::from_utf8_lossy(line))),
+        None => ControlFlow::Continue(()),
+    })?;
+    Ok(match first {
+        ControlFlow::Break(header) => header,
+        ControlFlow::Continue(tail) => Header::read(&String::from_utf8_lossy(&tail.bytes)),
+    })
+}
+
+fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>> {
+    /// How much of the first message is shown.
+    const FIRST_MESSAGE_CHARS: usize = 200;
+    let source = fs::File::open(&file.path)?;
+    let mut header: Option<Header> = None;
+    let mut name: Option<String> = None;
+    let mut first_message: Option<String> = None;
+    let mut message_count = 0;
+    let mut take = |line: &[u8]| {
+        let text = || String::from_utf8_lossy(line);
+        match (kind_of(line), &header) {
+            (None, _) => (),
+            (Some(_), None) => match Header::read(&text()).filter(|it| scope.includes(it)) {
+                Some(found) => {
+                    name = found.title.clone();
+                    header = Some(found);
+                }
+                None => return ControlFlow::Break(()),
+            },
+            (Some(kind), Some(_)) if kind == b"message" => {
+                message_count += 1;
+                if first_message.is_none() && memchr::memmem::find(line, b"\"user\"").is_some() {
+                    first_message = reading::user_text_of_any(&text());
+                }
+            }
+            (Some(kind), Some(_)) if kind == b"session_info" => {
+                if let Some(Body::SessionInfo { name: new }) =
+                    Entry::read(&text()).and_then(|entry| entry.body)
+                {
+                    name = Some(new);
+                }
+            }
+            (Some(_), Some(_)) => (),
+        }
+        ControlFlow::Continue(())
+    };
+    match lines::lines(64 * 1024, source, |line| take(line))? {
+        ControlFlow::Break(()) => return Ok(None),
+        // The last line counts if it is whole; a torn one looks like one only until it is read.
+        ControlFlow::Continue(tail) if tail.bytes.ends_with(b"}") => {
+            if take(&tail.bytes).is_break() {
+                return Ok(None);
+            }
+        }
+        ControlFlow::Continue(_) => (),
+    }
+    let modified_ms = u64::try_from(file.modified_ns / 1_000_000).unwrap_or(0);
+    Ok(header.map(|header| SessionInfo {
+        id: header.id,
+        path: file.path.clone(),
+        name: name.filter(|name| !name.is_empty()),
+        cwd: header.cwd,
+        parent_session: header.parent_session,
+        created: header.timestamp,
+        modified: time::iso(modified_ms),
+        message_count,
+        first_message: first_message
+            .map(|text| text.chars().take(FIRST_MESSAGE_CHARS).collect())
+            .unwrap_or_default(),
+    }))
+}
+
+/// The value of `type` in a line that begins with it, as every program writes it. None for a line
+/// that is something else.
+fn kind_of(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.trim_ascii_start().strip_prefix(b"{")?.trim_ascii_start();
+    let rest = rest.strip_prefix(b"\"type\"")?.trim_ascii_start();
+    let rest = rest.strip_prefix(b":")?.trim_ascii_start().strip_prefix(b"\"")?;
+    memchr::memchr(b'"', rest).map(|end| &rest[..end])
+}

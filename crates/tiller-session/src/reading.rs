@@ -1,0 +1,159 @@
+//! The message in an entry's line.
+//!
+//! The kind of the entry is known, so the message is read as what it is, without first finding
+//! out. Files of other programs may hold blocks and values that we do not know; then as much is
+//! read as can be.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tiller_agent::message::{
+    AssistantMessage, BashExecution, Block, BranchSummary, CompactionSummary, Content,
+    CustomMessage, Message, ToolResultMessage, UnixMs, UserMessage,
+};
+
+use crate::entry;
+use crate::head::Kind;
+use crate::time;
+
+/// The message an entry of this kind stands for in the context, or why there is none.
+pub(crate) fn message(kind: Kind, line: &str) -> Result<Message, String> {
+    let mut message = match kind {
+        Kind::User => Message::User(inner::<UserMessage>(line)?),
+        Kind::Assistant => Message::Assistant(inner::<AssistantMessage>(line)?),
+        Kind::ToolResult => Message::ToolResult(inner::<ToolResultMessage>(line)?),
+        Kind::BashExecution => Message::BashExecution(inner::<BashExecution>(line)?),
+        Kind::CustomRole => Message::Custom(inner::<CustomMessage>(line)?),
+        Kind::CustomMessage => {
+            let custom = entry::custom_message(line, &timestamp(line));
+            Message::Custom(custom.ok_or("not a custom message")?)
+        }
+        Kind::Compaction => {
+            let compaction: entry::Compaction = read(line)?;
+            Message::CompactionSummary(CompactionSummary {
+                summary: compaction.summary,
+                tokens_before: compaction.tokens_before,
+                timestamp: time(line),
+            })
+        }
+        Kind::BranchSummary => {
+            let branch: entry::BranchSummary = read(line)?;
+            Message::BranchSummary(BranchSummary {
+                summary: branch.summary,
+                from_id: branch.from_id,
+                timestamp: time(line),
+            })
+        }
+        _ => return Err("not a message".to_owned()),
+    };
+    blocks_of(&mut message).iter_mut().for_each(unlink);
+    Ok(message)
+}
+
+/// The text of a user message.
+pub(crate) fn user_text(line: &str) -> Option<String> {
+    inner::<UserMessage>(line).ok().map(|user| user.content.text())
+}
+
+/// The text of a `message` entry if it is the user's.
+pub(crate) fn user_text_of_any(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Role {
+        role: String,
+    }
+    let Role { role } = serde_json::from_str(raw_inner(line).ok()?.get()).ok()?;
+    if role == "user" { user_text(line) } else { None }
+}
+
+/// Puts other content into a message, as an edit of the context asks.
+pub(crate) fn replace_content(message: &mut Message, content: Content) {
+    let blocks = |content| match content {
+        Content::Text(text) => vec![Block::text(text)],
+        Content::Blocks(blocks) => blocks,
+    };
+    match message {
+        Message::User(user) => user.content = content,
+        Message::Custom(custom) => custom.content = content,
+        Message::Assistant(assistant) => assistant.content = blocks(content),
+        Message::ToolResult(result) => result.content = blocks(content),
+        Message::BashExecution(bash) => bash.output = content.text(),
+        Message::BranchSummary(branch) => branch.summary = content.text(),
+        Message::CompactionSummary(compaction) => compaction.summary = content.text(),
+    }
+}
+
+/// The text of the message inside a `message` entry, as it stands there.
+pub(crate) fn raw_inner(line: &str) -> Result<&RawValue, String> {
+    #[derive(Deserialize)]
+    struct Of<'a> {
+        #[serde(borrow)]
+        message: &'a RawValue,
+    }
+    serde_json::from_str::<Of<'_>>(line).map(|of| of.message).map_err(|err| err.to_string())
+}
+
+fn inner<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Of<T> {
+        message: T,
+    }
+    match serde_json::from_str::<Of<T>>(line) {
+        Ok(of) => Ok(of.message),
+        Err(err) => as_far_as_known(line).ok_or_else(|| err.to_string()),
+    }
+}
+
+/// Newer programs have more kinds of blocks, and older ones counted tokens in fractions. The rest
+/// of a message is worth reading all the same.
+fn as_far_as_known<T: DeserializeOwned>(line: &str) -> Option<T> {
+    let mut message: Value = serde_json::from_str(raw_inner(line).ok()?.get()).ok()?;
+    if let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) {
+        blocks.retain(|block| Block::deserialize(block).is_ok());
+    }
+    if let Some(usage) = message.get_mut("usage").and_then(Value::as_object_mut) {
+        for count in usage.values_mut().filter(|count| count.is_f64()) {
+            *count = Value::from(count.as_f64().unwrap_or(0.0) as u64);
+        }
+    }
+    serde_json::from_value(message).ok()
+}
+
+fn blocks_of(message: &mut Message) -> &mut [Block] {
+    match message {
+        Message::User(UserMessage { content: Content::Blocks(blocks), .. })
+        | Message::Custom(CustomMessage { content: Content::Blocks(blocks), .. }) => blocks,
+        Message::Assistant(assistant) => &mut assistant.content,
+        Message::ToolResult(result) => &mut result.content,
+        _ => &mut [],
+    }
+}
+
+/// xcsh moves large images into a store of its own and leaves their address. We do not have the
+/// store, and an address in the place of an image would make every further request fail.
+fn unlink(block: &mut Block) {
+    if let Block::Image { data, .. } = block
+        && data.starts_with("blob:sha256:")
+    {
+        *block = Block::text("(image is not stored in this session file)");
+    }
+}
+
+/// The time of an entry in milliseconds, or 0 when it does not say.
+pub(crate) fn time(line: &str) -> UnixMs {
+    time::read_iso(&timestamp(line)).unwrap_or(0)
+}
+
+/// The time of an entry as it stands there.
+pub(crate) fn timestamp(line: &str) -> String {
+    #[derive(Deserialize)]
+    struct Of {
+        #[serde(default)]
+        timestamp: String,
+    }
+    read::<Of>(line).map(|of| of.timestamp).unwrap_or_default()
+}
+
+fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    serde_json::from_str(line).map_err(|err| err.to_string())
+}

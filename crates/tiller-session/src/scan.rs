@@ -1,0 +1,273 @@
+//! Reads the lines of a file into a tree, and says what was odd about them.
+
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::panic;
+use std::thread;
+
+use serde::de::IgnoredAny;
+
+use crate::entry::{Header, VERSION};
+use crate::head::{Head, Kind, Line};
+use crate::lines;
+use crate::problem::{Problem, Problems};
+use crate::tree::Tree;
+
+/// How much is read at a time.
+const BLOCK: u64 = 2 * 1024 * 1024;
+/// Less than this is read before a thread has started.
+const THREAD_BLOCK: usize = 512 * 1024;
+const THREADS_MAX: usize = 4;
+const TYPICAL_LINE: u64 = 600;
+
+/// A reading under way.
+pub(crate) struct Scan {
+    pub header: Option<Header>,
+    pub tree: Tree,
+    pub problems: Problems,
+    line: u64,
+}
+
+/// How a file ends.
+pub(crate) enum Ending {
+    Clean,
+    /// The last line has no line end, but is whole, or blank.
+    Open {
+        is_blank: bool,
+    },
+    /// The last line broke off here.
+    Torn {
+        at: u64,
+        bytes: Vec<u8>,
+    },
+}
+
+/// Why a reading ended early.
+pub(crate) enum Stop {
+    /// The first readable line is not a header.
+    NotASession,
+    /// The file is of an older version, which the tree does not know.
+    OldVersion(u64),
+}
+
+impl Scan {
+    /// For a file of about this many bytes.
+    pub(crate) fn new(bytes: u64) -> Scan {
+        let tree = Tree::with_room_for(bytes / TYPICAL_LINE);
+        Scan { header: None, tree, problems: Problems::default(), line: 0 }
+    }
+
+    /// Goes on where an earlier reading ended.
+    pub(crate) fn resume(header: Header, tree: Tree, problems: Problems, line: u64) -> Scan {
+        Scan { header: Some(header), tree, problems, line }
+    }
+
+    /// How many lines were read.
+    pub(crate) fn lines_read(&self) -> u64 {
+        self.line
+    }
+
+    /// Reads so many bytes, the last line too when only its line end is missing.
+    pub(crate) fn read_all(
+        &mut self,
+        source: impl Read,
+        at: u64,
+        len: u64,
+    ) -> io::Result<Result<Ending, Stop>> {
+        let buffer_len = len.clamp(4096, BLOCK) as usize;
+        let tail = match lines::blocks(buffer_len, source.take(len), at, |b, at| self.block(b, at))?
+        {
+            ControlFlow::Continue(tail) => tail,
+            ControlFlow::Break(stop) => return Ok(Err(stop)),
+        };
+        let is_blank = tail.bytes.trim_ascii().is_empty();
+        if tail.bytes.is_empty() {
+            return Ok(Ok(Ending::Clean));
+        }
+        if !is_blank && serde_json::from_slice::<IgnoredAny>(&tail.bytes).is_err() {
+            return Ok(Ok(Ending::Torn { at: tail.at, bytes: tail.bytes }));
+        }
+        let last = [&tail.bytes, &b"\n"[..]].concat();
+        match self.block(&last, tail.at) {
+            ControlFlow::Continue(()) => Ok(Ok(Ending::Open { is_blank })),
+            ControlFlow::Break(stop) => Ok(Err(stop)),
+        }
+    }
+
+    /// Takes a block of whole lines. Reading a line needs nothing of the others, so a large block
+    /// is read by several threads; the tree then takes the lines in their order.
+    fn block(&mut self, block: &[u8], at: u64) -> ControlFlow<Stop> {
+        let threads = (block.len() / THREAD_BLOCK).min(threads_there_are());
+        if threads <= 1 {
+            return lines::split(block, at)
+                .try_for_each(|(line, at)| self.take(line, at, Line::read(line)));
+        }
+        let mut part_at = at;
+        thread::scope(|scope| {
+            let readers = lines::parts(block, threads).into_iter().map(|part| {
+                let at = part_at;
+                part_at += part.len() as u64;
+                scope.spawn(move || {
+                    let read =
+                        lines::split(part, at).map(|(line, at)| (line, at, Line::read(line)));
+                    read.collect::<Vec<_>>()
+                })
+            });
+            for reader in readers.collect::<Vec<_>>() {
+                let read = reader.join().unwrap_or_else(|bug| panic::resume_unwind(bug));
+                read.into_iter().try_for_each(|(line, at, read)| self.take(line, at, read))?;
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Takes one line of a copy we are making, without its line end.
+    pub(crate) fn line(&mut self, line: &str, at: u64) {
+        // It is an entry, after a header that we wrote: there is nothing to stop for.
+        let _goes_on = self.take(line.as_bytes(), at, Line::read(line.as_bytes()));
+    }
+
+    fn take(&mut self, line: &[u8], at: u64, read: Line<'_>) -> ControlFlow<Stop> {
+        self.line += 1;
+        if line.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        match read {
+            Line::Entry(_) if self.header.is_none() => {
+                return ControlFlow::Break(Stop::NotASession);
+            }
+            Line::Entry(head) => self.entry(&head, at, line.len()),
+            Line::Header if self.header.is_none() => return self.read_header(line),
+            Line::Header => self.malformed("a second header".to_owned()),
+            Line::Damaged { .. } | Line::Malformed(_) if self.glued(line, at) => (),
+            Line::Damaged { id, parent } => {
+                self.problems.push(Problem::DamagedLine { line: self.line, id: id.to_string() });
+                let head = Head {
+                    kind: Kind::Damaged,
+                    id,
+                    parent,
+                    refers: None,
+                    text: None,
+                    replaces: false,
+                    calls: 0,
+                    spent: None,
+                };
+                self.entry(&head, at, line.len());
+            }
+            Line::Malformed(reason) => self.malformed(reason),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn read_header(&mut self, line: &[u8]) -> ControlFlow<Stop> {
+        let Some(header) = Header::read(&String::from_utf8_lossy(line)) else {
+            return ControlFlow::Break(Stop::NotASession);
+        };
+        if header.version < VERSION {
+            return ControlFlow::Break(Stop::OldVersion(header.version));
+        }
+        if header.version > VERSION {
+            self.problems.push(Problem::NewerVersion { version: header.version });
+        }
+        self.tree.set_name(header.title.clone().filter(|title| !title.is_empty()));
+        self.header = Some(header);
+        ControlFlow::Continue(())
+    }
+
+    fn entry(&mut self, head: &Head<'_>, at: u64, len: usize) {
+        if self.tree.is_full(&head.id, len as u64) {
+            return self.malformed("the entry is too large".to_owned());
+        }
+        let pushed = self.tree.push(head, at..at + len as u64);
+        if pushed.duplicate {
+            let id = head.id.to_string();
+            self.problems.push(Problem::DuplicateId { line: self.line, id });
+        }
+        if pushed.orphan {
+            let parent = head.parent.as_deref().unwrap_or_default().to_owned();
+            let id = head.id.to_string();
+            self.problems.push(Problem::MissingParent { line: self.line, id, parent });
+        }
+    }
+
+    fn malformed(&mut self, reason: String) {
+        self.problems.push(Problem::MalformedLine { line: self.line, reason });
+    }
+
+    /// Takes a line that holds whole entries one after the other, as a program leaves it that
+    /// writes on after a missing line end. Rubbish may follow them.
+    fn glued(&mut self, line: &[u8], at: u64) -> bool {
+        let mut values = serde_json::Deserializer::from_slice(line).into_iter::<IgnoredAny>();
+        let mut start = 0;
+        let mut found = false;
+        while let Some(Ok(_)) = values.next() {
+            let end = values.byte_offset();
+            let value = &line[start..end];
+            let blanks = value.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let value = value.trim_ascii();
+            if let Line::Entry(head) = Line::read(value)
+                && self.header.is_some()
+            {
+                self.entry(&head, at + (start + blanks) as u64, value.len());
+                found = true;
+            }
+            start = end;
+        }
+        if found {
+            self.problems.push(Problem::GluedLine { line: self.line });
+        }
+        found
+    }
+}
+
+fn threads_there_are() -> usize {
+    thread::available_parallelism().map_or(1, |count| count.get().min(THREADS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads or not, the same is read, with the same line numbers.
+    #[test]
+    fn a_large_file_is_read_as_a_small_one_is() {
+        let mut text =
+            r#"{"type":"session","version":3,"id":"s","timestamp":"t","cwd":"/"}"#.to_owned();
+        let filler = "x".repeat(700);
+        for number in 0..6000 {
+            text += "\n";
+            text += &match number % 1000 {
+                7 => "rubbish".to_owned(),
+                8 => String::new(),
+                9 => {
+                    format!(r#"{{"type":"message","id":"{number}","parentId":"{}","m"#, number - 1)
+                }
+                _ => format!(
+                    r#"{{"type":"message","id":"{number}","parentId":"{}","timestamp":"t","message":{{"role":"assistant","content":[{{"type":"text","text":"{filler}"}}],"usage":{{"input":1,"output":2,"cost":{{"total":0.1}}}}}}}}"#,
+                    number - 1
+                ),
+            };
+        }
+        text += "\n";
+        let mut slowly = Scan::new(0);
+        let read = lines::blocks(1000, text.as_bytes(), 0, |b, at| slowly.block(b, at));
+        assert!(read.unwrap().is_continue());
+        let mut at_once = Scan::new(text.len() as u64);
+        let read = at_once.read_all(text.as_bytes(), 0, text.len() as u64);
+        assert!(matches!(read, Ok(Ok(Ending::Clean))));
+        assert!(text.len() > 4 * THREAD_BLOCK);
+
+        let show = |scan: &Scan| {
+            let tree = &scan.tree;
+            let node = |index| (tree.id(index).to_owned(), tree.at(index), tree.parent(index));
+            tree.all().map(node).collect::<Vec<_>>()
+        };
+        assert_eq!(show(&slowly), show(&at_once));
+        assert_eq!(slowly.tree.stats(), at_once.tree.stats());
+        assert_eq!(slowly.problems.list(), at_once.problems.list());
+        // Six times: rubbish, an entry without its parent for that, and a damaged one; the line
+        // after a blank one is missing its parent as well.
+        assert_eq!(slowly.problems.list().len(), 6 * 3 + 1);
+        assert_eq!((slowly.lines_read(), slowly.tree.len()), (6001, 5988));
+    }
+}

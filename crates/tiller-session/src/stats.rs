@@ -1,0 +1,64 @@
+//! What a session has come to, counted over every entry of the file: branches that were left and
+//! history that was compacted are part of it, so that the figures never shrink.
+
+use serde::{Serialize, Serializer};
+
+use crate::head::{Head, Kind};
+
+/// The counting part of `get_session_stats`, in the order it is written there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stats {
+    pub user_messages: u64,
+    pub assistant_messages: u64,
+    pub tool_calls: u64,
+    pub tool_results: u64,
+    /// Every `message` entry, whatever its role.
+    pub total_messages: u64,
+    pub tokens: Tokens,
+    /// Dollars.
+    #[serde(serialize_with = "plain_number")]
+    pub cost: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tokens {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub total: u64,
+}
+
+impl Stats {
+    pub(crate) fn count(&mut self, head: &Head<'_>) {
+        self.user_messages += u64::from(head.kind == Kind::User);
+        self.assistant_messages += u64::from(head.kind == Kind::Assistant);
+        self.tool_results += u64::from(head.kind == Kind::ToolResult);
+        self.total_messages += u64::from(head.kind.is_message());
+        if head.kind == Kind::Assistant {
+            self.tool_calls += head.calls;
+        }
+        if let Some(spent) = head.spent {
+            let tokens = &mut self.tokens;
+            let sum = [spent.input, spent.output, spent.cache_read, spent.cache_write];
+            tokens.input = tokens.input.saturating_add(spent.input);
+            tokens.output = tokens.output.saturating_add(spent.output);
+            tokens.cache_read = tokens.cache_read.saturating_add(spent.cache_read);
+            tokens.cache_write = tokens.cache_write.saturating_add(spent.cache_write);
+            tokens.total = sum.into_iter().fold(tokens.total, u64::saturating_add);
+            self.cost += spent.cost;
+        }
+    }
+}
+
+/// Writes `3`, not `3.0`, for a whole number, as JavaScript does.
+fn plain_number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    const EXACT: f64 = (1u64 << 53) as f64;
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        serializer.serialize_i64(*value as i64)
+    } else {
+        serializer.serialize_f64(*value)
+    }
+}

@@ -1,0 +1,183 @@
+//! Crashes: whatever was announced is there afterwards, and the file always opens.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{NOW, answer, begin, owner, reopen, say, snapshot, user};
+use tiller_session::{Problem, Session};
+
+/// A file cut anywhere in its last three lines loses the line it was cut in, nothing before it,
+/// and can be written to again.
+#[test]
+fn a_file_cut_anywhere_is_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = begin(dir.path());
+    let path = session.path().unwrap().to_owned();
+    for text in ["first", "sec\u{f6}nd", "third \u{1f980}", "fourth"] {
+        say(&mut session, text);
+        session.append(answer(text), NOW).unwrap();
+    }
+    let whole_session = snapshot(&session);
+    drop(session);
+    let whole = fs::read(&path).unwrap();
+    let ends: Vec<usize> =
+        whole.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at + 1).collect();
+    let torn = path.with_extension("jsonl.torn");
+    for cut in ends[ends.len() - 4]..whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        drop(fs::remove_file(&torn));
+        let mut session = reopen(&path);
+        // The header is no entry. A line is whole as soon as only its line end is missing.
+        let whole_lines = ends.iter().filter(|&&end| end <= cut + 1).count();
+        assert_eq!(session.len(), whole_lines - 1, "cut at {cut}");
+        let last_end = *ends.iter().rfind(|&&end| end <= cut).unwrap();
+        let problems = session.problems();
+        if cut == last_end {
+            assert_eq!(problems, []);
+        } else if ends.contains(&(cut + 1)) {
+            assert_eq!(problems, [Problem::MissingNewline]);
+        } else {
+            let bytes = (cut - last_end) as u64;
+            assert_eq!(problems, [Problem::TornTail { bytes, saved_to: torn.clone() }]);
+            let saved = [&whole[last_end..cut], b"\n"].concat();
+            assert_eq!(fs::read(&torn).unwrap(), saved, "cut at {cut}");
+        }
+        let kept = fs::read(&path).unwrap();
+        assert!(whole.starts_with(&kept) && kept.ends_with(b"\n"));
+        let id = say(&mut session, "after the crash");
+        let after = snapshot(&session);
+        drop(session);
+        let again = reopen(&path);
+        assert_eq!(again.problems(), []);
+        assert_eq!(snapshot(&again), after);
+        assert_eq!(again.leaf(), Some(id.as_str()));
+    }
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(snapshot(&reopen(&path)), whole_session);
+}
+
+/// A look at a torn file changes nothing: whoever writes to it may not be done.
+#[test]
+fn a_torn_file_can_be_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = begin(dir.path());
+    let path = session.path().unwrap().to_owned();
+    say(&mut session, "first");
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(br#"{"type":"message","id":"#).unwrap();
+    let before = fs::read(&path).unwrap();
+    let looked_at = Session::open_read_only(&path).unwrap();
+    assert_eq!(looked_at.problems(), [Problem::TornTailLeft { bytes: 23 }]);
+    assert_eq!(looked_at.len(), 1);
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+const CHILD: &str = "TILLER_SESSION_TEST_CHILD";
+
+/// Not a test by itself: the process that the tests below start and kill.
+#[test]
+fn child() {
+    let Ok(path) = std::env::var(CHILD) else { return };
+    let mut session = Session::open(Path::new(&path), owner()).unwrap();
+    let mut out = std::io::stdout();
+    let big = "x".repeat(20_000);
+    for number in 0.. {
+        let body = match number % 3 {
+            0 => user("small"),
+            1 => answer("small"),
+            _ => user(&big),
+        };
+        // What is printed is announced. When the disk is full, nothing is.
+        match session.append(body, NOW) {
+            Ok(id) => out.write_all(format!("\nid {id}\n").as_bytes()).unwrap(),
+            Err(err) => {
+                out.write_all(format!("\nfull {} {err}\n", session.len()).as_bytes()).unwrap();
+                break;
+            }
+        }
+        out.flush().unwrap();
+    }
+}
+
+fn start_child(path: &Path, shell: &str) -> Child {
+    Command::new("sh")
+        .args(["-c", shell, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .env(CHILD, path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn session_with_one_message(dir: &Path) -> std::path::PathBuf {
+    let mut session = begin(dir);
+    say(&mut session, "first");
+    session.path().unwrap().to_owned()
+}
+
+#[test]
+fn a_process_killed_while_it_writes_loses_nothing_it_announced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = session_with_one_message(dir.path());
+    let mut announced_in_all = Vec::new();
+    for round in 0..25 {
+        let mut child = start_child(&path, "exec \"$@\"");
+        let mut announced = Vec::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut take = |line: String| {
+            if let Some(id) = line.strip_prefix("id ").filter(|id| id.len() == 8) {
+                announced.push(id.to_owned());
+            }
+            announced.len()
+        };
+        while take(lines.next().expect("the child goes on until it is killed")) < 1 + round * 7 {}
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What was in the pipe was announced, too.
+        for line in lines {
+            take(line);
+        }
+        announced_in_all.extend(announced);
+        let session = reopen(&path);
+        for id in &announced_in_all {
+            assert!(session.contains(id), "round {round}: {id} was announced and is lost");
+        }
+        for problem in session.problems() {
+            assert!(matches!(problem, Problem::TornTail { .. }), "round {round}: {problem}");
+        }
+        assert_eq!(session.path_to(session.leaf().unwrap()).unwrap().len(), session.len());
+    }
+    assert!(announced_in_all.len() > 25 * 7);
+}
+
+/// A real full disk, as far as a process can have one to itself: a limit on the size of files.
+/// The kernel takes part of the last line and refuses the rest.
+#[test]
+fn a_file_that_may_not_grow_keeps_whole_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = session_with_one_message(dir.path());
+    // In blocks of 512 or 1024 bytes, depending on the shell; either is more than one line.
+    let child = start_child(&path, "trap '' XFSZ; ulimit -f 100; exec \"$@\"");
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let announced: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("id ")).collect();
+    let full = text.lines().find_map(|line| line.strip_prefix("full ")).expect("it filled up");
+    assert!(announced.len() >= 4, "{text}");
+    // The session in memory had what was announced and the message before, no more.
+    assert!(
+        full.starts_with(&format!("{} cannot write session file", announced.len() + 1)),
+        "{full}"
+    );
+    let bytes = fs::read(&path).unwrap();
+    assert!(bytes.ends_with(b"\n"), "nothing torn is left");
+    let session = reopen(&path);
+    assert_eq!(session.problems(), []);
+    assert_eq!(session.len(), announced.len() + 1);
+}

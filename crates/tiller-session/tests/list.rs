@@ -1,0 +1,146 @@
+//! Which sessions are offered, and in which order.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use common::{NOW, answer, in_dir, new_session, say};
+use expect_test::expect;
+use tiller_session::list::{self, Cursor, Scope};
+use tiller_session::place::project_dir;
+use tiller_session::{NewSession, Session, SessionId};
+
+/// Makes a session with an id and some words, last written to at this second.
+fn make(dir: &Path, id: &str, cwd: &str, texts: &[&str], second: u64) -> PathBuf {
+    let new = NewSession { id: SessionId::read(id).unwrap(), cwd: cwd.into(), ..new_session() };
+    let mut session = Session::new(new, in_dir(dir));
+    for text in texts {
+        say(&mut session, text);
+        session.append(answer("yes"), NOW).unwrap();
+    }
+    if texts.len() > 1 {
+        session.set_name("named", NOW).unwrap();
+    }
+    let path = session.path().unwrap().to_owned();
+    drop(session);
+    touch(&path, second);
+    path
+}
+
+fn touch(path: &Path, second: u64) {
+    let file = File::options().append(true).open(path).unwrap();
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(second)).unwrap();
+}
+
+#[test]
+fn sessions_are_listed_newest_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = project_dir(dir.path(), Path::new("/a"));
+    let b = project_dir(dir.path(), Path::new("/b"));
+    make(&a, "old", "/a", &["the first words\nof an old one"], 100);
+    make(&a, "new", "/a", &["one", "two"], 300);
+    make(&b, "other", "/b", &[&"long ".repeat(100)], 200);
+    // What lies about without being a session.
+    fs::write(a.join("notes.txt"), "x").unwrap();
+    fs::write(a.join("empty.jsonl"), "").unwrap();
+    fs::write(a.join("text.jsonl"), "hello\n").unwrap();
+    fs::create_dir(a.join("folder.jsonl")).unwrap();
+
+    let show = |scope: Scope<'_>| {
+        let listing = list::list(scope, 10, None).unwrap();
+        let lines = listing.sessions.into_iter().map(|session| {
+            let text = serde_json::to_string(&session).unwrap();
+            text.replace(dir.path().to_str().unwrap(), "DIR") + "\n"
+        });
+        lines.collect::<String>()
+    };
+    expect![[r#"
+        {"id":"new","path":"DIR/--a--/2026-11-15T20-39-16-762Z_new.jsonl","name":"named","cwd":"/a","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:05:00.000Z","messageCount":4,"firstMessage":"one"}
+        {"id":"old","path":"DIR/--a--/2026-11-15T20-39-16-762Z_old.jsonl","cwd":"/a","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:01:40.000Z","messageCount":2,"firstMessage":"the first words\nof an old one"}
+    "#]].assert_eq(&show(Scope::Dir { dir: &a, cwd: None }));
+    expect![[r#"
+        {"id":"new","path":"DIR/--a--/2026-11-15T20-39-16-762Z_new.jsonl","name":"named","cwd":"/a","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:05:00.000Z","messageCount":4,"firstMessage":"one"}
+        {"id":"other","path":"DIR/--b--/2026-11-15T20-39-16-762Z_other.jsonl","cwd":"/b","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:03:20.000Z","messageCount":2,"firstMessage":"long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long "}
+        {"id":"old","path":"DIR/--a--/2026-11-15T20-39-16-762Z_old.jsonl","cwd":"/a","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:01:40.000Z","messageCount":2,"firstMessage":"the first words\nof an old one"}
+    "#]].assert_eq(&show(Scope::All { sessions: dir.path() }));
+    assert_eq!(show(Scope::Dir { dir: &dir.path().join("none"), cwd: None }), "");
+    assert_eq!(show(Scope::All { sessions: &dir.path().join("none") }), "");
+}
+
+#[test]
+fn pages_follow_each_other_without_gaps() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..23u64 {
+        // Some were written to in the same moment.
+        make(dir.path(), &format!("s{number}"), "/a", &["x"], 100 + number / 4);
+    }
+    let scope = Scope::Dir { dir: dir.path(), cwd: None };
+    let all = list::list(scope, usize::MAX, None).unwrap();
+    assert_eq!((all.sessions.len(), all.next), (23, None));
+    for limit in [1, 2, 5, 22, 23, 24] {
+        let mut paged = Vec::new();
+        let mut before: Option<Cursor> = None;
+        loop {
+            let page = list::list(scope, limit, before.as_ref()).unwrap();
+            assert!(page.sessions.len() <= limit);
+            paged.extend(page.sessions);
+            // As a client hands it back.
+            let Some(next) = page.next else { break };
+            before = Some(Cursor::read(&next.to_string()).unwrap());
+        }
+        assert_eq!(paged, all.sessions, "limit {limit}");
+    }
+    assert_eq!(list::list(scope, 0, None).unwrap().sessions, []);
+    assert_eq!(Cursor::read("rubbish"), None);
+}
+
+#[test]
+fn a_shared_folder_is_sorted_by_working_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let mine = make(dir.path(), "mine", "/a", &["x"], 100);
+    let theirs = make(dir.path(), "theirs", "/b", &["x"], 200);
+    let all = Scope::Dir { dir: dir.path(), cwd: None };
+    let only_a = Scope::Dir { dir: dir.path(), cwd: Some(Path::new("/a")) };
+    assert_eq!(list::newest(all).unwrap(), Some(theirs));
+    assert_eq!(list::newest(only_a).unwrap(), Some(mine));
+    assert_eq!(list::list(only_a, 10, None).unwrap().sessions.len(), 1);
+    assert_eq!(list::find(only_a, "theirs").unwrap(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_session_is_found_by_its_id_or_how_it_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = project_dir(dir.path(), Path::new("/a"));
+    let b = project_dir(dir.path(), Path::new("/b"));
+    let ab = make(&a, "ab", "/a", &["x"], 100);
+    let abc = make(&a, "abc", "/a", &["x"], 200);
+    let abd = make(&b, "abd", "/b", &["x"], 300);
+    let renamed = a.join("my favourite.jsonl");
+    fs::rename(make(&a, "zz-top", "/a", &["x"], 400), &renamed).unwrap();
+    let one = Scope::Dir { dir: &a, cwd: None };
+    let all = Scope::All { sessions: dir.path() };
+    assert_eq!(list::find(one, "ab").unwrap(), std::slice::from_ref(&ab));
+    assert_eq!(list::find(one, "a").unwrap(), [abc.clone(), ab.clone()]);
+    assert_eq!(list::find(all, "a").unwrap(), [abd.clone(), abc, ab]);
+    assert_eq!(list::find(all, "abd").unwrap(), [abd]);
+    assert_eq!(list::find(one, "abd").unwrap(), [] as [PathBuf; 0]);
+    assert_eq!(list::find(all, "zz").unwrap(), [renamed]);
+}
+
+#[test]
+fn the_newest_is_the_last_written_to_that_is_a_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let scope = Scope::Dir { dir: dir.path(), cwd: None };
+    assert_eq!(list::newest(scope).unwrap(), None);
+    let old = make(dir.path(), "old", "/a", &["x"], 100);
+    let new = make(dir.path(), "new", "/a", &["x"], 200);
+    let broken = dir.path().join("broken.jsonl");
+    fs::write(&broken, "{\"type\":\"sess").unwrap();
+    touch(&broken, 300);
+    assert_eq!(list::newest(scope).unwrap(), Some(new));
+    touch(&old, 400);
+    assert_eq!(list::newest(scope).unwrap(), Some(old));
+}

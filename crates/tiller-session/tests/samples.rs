@@ -1,0 +1,298 @@
+//! Files as other programs write them, read and shown.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{NOW, reopen, say, show_context, show_problems, snapshot};
+use expect_test::{Expect, expect};
+use tiller_session::{Session, check};
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name)
+}
+
+/// Shows a file as it is opened, and checks that opening it changed nothing.
+fn check(name: &str, expected: Expect) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    let before = fs::read(sample(name)).unwrap();
+    fs::write(&path, &before).unwrap();
+    let session = reopen(&path);
+    expected.assert_eq(&show(&session));
+    let read_only = Session::open_read_only(&path).unwrap();
+    assert_eq!(snapshot(&read_only), snapshot(&session));
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+fn show(session: &Session) -> String {
+    let model = session.model().unwrap();
+    let model = model.map_or("none".into(), |model| format!("{} {}", model.provider, model.id));
+    let thinking = session.thinking_level().unwrap().map_or("none", |level| level.name());
+    let mut out = format!("id {}\n", session.id());
+    out += &format!("name {}\n", session.name().unwrap_or("none"));
+    out += &format!("model {model}, thinking {thinking}\n");
+    out += &show_context(session);
+    out += &serde_json::to_string(session.stats()).unwrap();
+    out += "\n";
+    for fork in session.fork_messages().unwrap() {
+        out += &format!("fork {} {:?}\n", fork.entry_id, fork.text);
+    }
+    out += &show_problems(&session.problems());
+    out
+}
+
+#[test]
+fn pi_0_80_2() {
+    check(
+        "pi-0.80.2.jsonl",
+        expect![[r###"
+        id 01a1e0ef-880c-75b1-bb49-2574b66bab7c
+        name lighthouse
+        model openai gpt, thinking medium
+        summary "## Goal\nKnow the notes." of 4510 tokens
+        user "Another way: read the notes"
+        custom reminder "Mind the tests"
+        assistant "Read." [stop]
+        user "And now?"
+        {"userMessages":4,"assistantMessages":4,"toolCalls":1,"toolResults":1,"totalMessages":10,"tokens":{"input":450,"output":31,"cacheRead":5,"cacheWrite":7,"total":493},"cost":0.00141675}
+        fork 10000004 "What is here?"
+        fork 10000009 "A question of an older version, as a plain string"
+        fork 1000000b "Another way: read the notes"
+        fork 10000011 "And now?"
+    "###]],
+    );
+}
+
+#[test]
+fn pi_0_87_1() {
+    check(
+        "pi-0.87.1.jsonl",
+        expect![[r#"
+        id 01a1e0ef-880c-75b1-bb49-000000000087
+        name none
+        model mock mock-1, thinking xhigh
+        summary "counted" of 120 tokens
+        assistant task({"what":"count"}) [tooluse]
+        result task ok "(shortened)"
+        assistant "One." [stop]
+        user "and now?"
+        branch "tried something else"
+        {"userMessages":2,"assistantMessages":3,"toolCalls":1,"toolResults":1,"totalMessages":7,"tokens":{"input":1018,"output":81,"cacheRead":1000,"cacheWrite":0,"total":2099},"cost":0.0045509999999999995}
+        fork 20000004 "try hard"
+        fork 2000000d "and now?"
+    "#]],
+    );
+}
+
+#[test]
+fn xcsh() {
+    check(
+        "xcsh.jsonl",
+        expect![[r#"
+        id 15cf8825e2c6f988
+        name Fix the lamp
+        model openrouter meta/llama, thinking none
+        summary "before" of 7 tokens
+        user "alpha" "(image is not stored in this session file)"
+        {"userMessages":1,"assistantMessages":0,"toolCalls":0,"toolResults":0,"totalMessages":3,"tokens":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0},"cost":0}
+        fork 3000000000000006 "alpha"
+    "#]],
+    );
+}
+
+/// The tree is that of the file, with its labels; an unknown entry is in its place.
+#[test]
+fn the_tree_is_written_whole() {
+    fn outline(nodes: &serde_json::Value, depth: usize, out: &mut String) {
+        for node in nodes.as_array().unwrap() {
+            let entry = &node["entry"];
+            let label = node.get("label").map(|label| format!(" {label}")).unwrap_or_default();
+            *out += &format!(
+                "{}{} {}{label}\n",
+                "  ".repeat(depth),
+                entry["id"].as_str().unwrap(),
+                entry["type"].as_str().unwrap()
+            );
+            let children = node["children"].as_array().unwrap();
+            let depth = if children.len() > 1 { depth + 1 } else { depth };
+            outline(&node["children"], depth, out);
+        }
+    }
+    let session = Session::open_read_only(&sample("pi-0.80.2.jsonl")).unwrap();
+    let mut text = Vec::new();
+    session.write_tree(&mut text).unwrap();
+    let tree: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let mut out = String::new();
+    outline(&tree, 0, &mut out);
+    expect![[r#"
+        10000001 session_info
+        10000002 model_change
+        10000003 thinking_level_change
+        10000004 message
+        10000005 message
+        10000006 message
+        10000007 message
+          10000008 message
+          10000009 message
+          1000000a message
+          1000000b message "the other way"
+          1000000c custom
+          1000000d custom_message
+          1000000e message
+          1000000f label
+          10000010 compaction
+          10000011 message
+    "#]]
+    .assert_eq(&out);
+}
+
+/// Every line of a file comes back as it was, whoever wrote it.
+#[test]
+fn entries_are_given_as_they_stand() {
+    for name in ["pi-0.80.2.jsonl", "pi-0.87.1.jsonl", "xcsh.jsonl"] {
+        let text = fs::read_to_string(sample(name)).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        let session = Session::open_read_only(&sample(name)).unwrap();
+        let mut out = Vec::new();
+        session.write_entries(None, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), format!("[{}]", lines.join(",")));
+        let ids: Vec<&str> = session.path_to(session.leaf().unwrap()).unwrap();
+        for id in ids {
+            assert!(lines.contains(&session.raw(id).unwrap().unwrap().as_str()));
+        }
+        let since = session.path_to(session.leaf().unwrap()).unwrap()[2].to_owned();
+        let at =
+            lines.iter().position(|line| line.contains(&format!("\"id\":\"{since}\""))).unwrap();
+        let mut out = Vec::new();
+        session.write_entries(Some(&since), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), format!("[{}]", lines[at + 1..].join(",")));
+        let unknown = session.write_entries(Some("zzz"), &mut Vec::new());
+        assert_eq!(unknown.unwrap_err().to_string(), "Entry not found: zzz");
+    }
+}
+
+/// Shows an old file after it was opened, with new ids by number.
+fn check_migration(name: &str, expected: Expect) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    fs::copy(sample(name), &path).unwrap();
+    let looked_at = Session::open_read_only(&path).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), fs::read(sample(name)).unwrap());
+    let mut session = reopen(&path);
+    assert_eq!(show_context(&looked_at), show_context(&session));
+    let mut text = fs::read_to_string(&path).unwrap();
+    for (number, id) in session.path_to(session.leaf().unwrap()).unwrap().iter().enumerate() {
+        text = text.replace(&format!("\"{id}\""), &format!("\"#{number}\""));
+    }
+    let shown = format!("{text}{}{}", show_context(&session), show_problems(&session.problems()));
+    expected.assert_eq(&shown);
+    // It is an ordinary session now: it can be added to and opened again.
+    say(&mut session, "more");
+    let before = snapshot(&session);
+    drop(session);
+    assert_eq!(snapshot(&reopen(&path)), before);
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, [name]);
+}
+
+#[test]
+fn version_1_gets_ids() {
+    check_migration(
+        "v1.jsonl",
+        expect![[r##"
+        {"type":"session","id":"old-session","timestamp":"2025-06-01T10:00:00.000Z","cwd":"/home/me/old","provider":"anthropic","modelId":"sonnet","thinkingLevel":"off","version":3}
+        {"type":"message","timestamp":"2025-06-01T10:00:01.000Z","message":{"role":"user","content":"first words","timestamp":1748772001000},"id":"#0","parentId":null}
+        {"type":"message","timestamp":"2025-06-01T10:00:02.000Z","message":{"role":"assistant","content":[{"type":"text","text":"an answer"}],"api":"anthropic-messages","provider":"anthropic","model":"sonnet","usage":{"input":1.0,"output":2,"cacheRead":0,"cacheWrite":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0.25}},"stopReason":"stop","timestamp":1748772002000},"id":"#1","parentId":"#0"}
+        this line was torn by a crash {"type":
+        {"type":"message","timestamp":"2025-06-01T10:00:03.000Z","message":{"role":"custom","customType":"old-hook","content":"from a hook","display":true,"timestamp":1748772003000},"id":"#2","parentId":"#1"}
+        {"type":"message","timestamp":"2025-06-01T10:00:04.000Z","message":{"role":"user","content":"kept words","timestamp":1748772004000},"id":"#3","parentId":"#2"}
+        {"type":"compaction","timestamp":"2025-06-01T10:00:05.000Z","summary":"what was","tokensBefore":1200,"id":"#4","parentId":"#3","firstKeptEntryId":"#2"}
+        {"type":"message","timestamp":"2025-06-01T10:00:06.000Z","message":{"role":"user","content":"last words","timestamp":1748772006000},"strange":123456789012345678901234567890,"id":"#5","parentId":"#4"}
+        summary "what was" of 1200 tokens
+        custom old-hook "from a hook"
+        user "kept words"
+        user "last words"
+        line 4 is not an entry and is passed over: expected ident at line 1 column 2
+        migrated from version 1 to version 3
+    "##]],
+    );
+}
+
+#[test]
+fn version_2_loses_hook_messages() {
+    check_migration(
+        "v2.jsonl",
+        expect![[r##"
+        {"type":"session","version":3,"id":"second","timestamp":"2025-09-01T10:00:00.000Z","cwd":"/home/me/old"}
+        {"type":"message","id":"#0","parentId":null,"timestamp":"2025-09-01T10:00:01.000Z","message":{"role":"user","content":"first words","timestamp":1756720801000}}
+        {"type":"message","id":"#1","parentId":"#0","timestamp":"2025-09-01T10:00:02.000Z","message":{"role":"custom","customType":"old-hook","content":[{"type":"text","text":"from a hook"}],"display":true,"timestamp":1756720802000}}
+        {"type":"message","id":"#2","parentId":"#1","timestamp":"2025-09-01T10:00:03.000Z","message":{"role":"user","content":"the word \"hookMessage\" is no role here","timestamp":1756720803000}}
+        user "first words"
+        custom old-hook "from a hook"
+        user "the word \"hookMessage\" is no role here"
+        migrated from version 2 to version 3
+    "##]],
+    );
+}
+
+#[test]
+fn damage_is_reported_and_survived() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("damaged.jsonl");
+    let user = |id: &str, parent: &str, text: &str| {
+        format!(
+            r#"{{"type":"message","id":"{id}","parentId":"{parent}","timestamp":"t","message":{{"role":"user","content":"{text}","timestamp":1}}}}"#
+        )
+    };
+    let lines = [
+        "not json".to_owned(),
+        r#"{"type":"session","version":3,"id":"s","timestamp":"t","cwd":"/"}"#.to_owned(),
+        user("a", "", "one").replace("\"\",\"timestamp\"", "null,\"timestamp\""),
+        String::new(),
+        // Cut short, and then closed by a program that repairs line ends.
+        user("b", "a", "two")[..90].to_owned(),
+        user("c", "b", "three"),
+        // Two lines made one, by a program that does not.
+        user("d", "c", "four") + &user("e", "d", "five"),
+        r#"{"type":"message","message":{}}"#.to_owned(),
+        "[]".to_owned(),
+        r#"{"type":"session","version":3,"id":"t"}"#.to_owned(),
+        user("f", "e", "six") + "\r",
+        user("c", "f", "seven"),
+        user("g", "nobody", "eight"),
+        user("h", "g", "nine").replace("nine", "\u{0}"),
+    ];
+    fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let session = reopen(&path);
+    expect![[r#"
+        user "eight"
+        unreadable h: control character (\u0000-\u001F) found while parsing a string at line 1 column 95
+        line 1 is not an entry and is passed over: expected ident at line 1 column 2
+        line 5 (entry b) is damaged and has no content
+        line 7 holds several entries
+        line 8 is not an entry and is passed over: missing field `id`
+        line 9 is not an entry and is passed over: not an object
+        line 10 is not an entry and is passed over: a second header
+        line 12: entry id c was used before
+        line 13: parent nobody of entry g is missing
+    "#]].assert_eq(&(show_context(&session) + &show_problems(&session.problems())));
+    assert_eq!(session.path_to("f").unwrap(), ["a", "b", "c", "d", "e", "f"]);
+
+    // The sound copy has what is left, and nothing to report but what the tree itself lacks.
+    let copy = dir.path().join("copy.jsonl");
+    check::repair(&path, &copy, NOW).unwrap();
+    let report = check::check(&copy).unwrap();
+    expect![[r#"
+        line 8: entry id c was used before
+        line 9: parent nobody of entry g is missing
+    "#]]
+    .assert_eq(&show_problems(&report.problems));
+    assert_eq!((report.entries, report.ends), (9, 2));
+    let copied = reopen(&copy);
+    assert_eq!(copied.path_to("f").unwrap(), ["a", "b", "c", "d", "e", "f"]);
+    assert_eq!(copied.leaf(), session.leaf());
+    assert!(check::repair(&path, &copy, NOW).is_err(), "never over another file");
+}

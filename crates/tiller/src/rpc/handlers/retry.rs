@@ -1,0 +1,16 @@
+//! Whether and when a failed run is tried again.
+
+use super::done;
+use crate::rpc::dispatch::Handled;
+use crate::rpc::state::State;
+
+pub(crate) fn set_auto_retry(state: &mut State, enabled: bool) -> Handled {
+    state.retries.settings.enabled = enabled;
+    done()
+}
+
+/// Answered before the run settles, as clients know it.
+pub(crate) fn abort_retry(state: &mut State) -> Handled {
+    state.give_up_retrying();
+    done()
+}

@@ -1,0 +1,57 @@
+//! The tree of the session: what is in it, and where in it we are.
+
+use serde::Serialize;
+use tiller_session::{Error, ForkMessage, Session};
+
+use super::session::change;
+use super::{data, done};
+use crate::rpc::change::Change;
+use crate::rpc::dispatch::{Answer, Handled};
+use crate::rpc::state::State;
+use crate::rpc::wire::{Label, Reply};
+
+pub(crate) fn navigate(state: &mut State, label: &Label, entry_id: String) -> Handled {
+    change(state, label, Change::Navigate { entry_id })
+}
+
+pub(crate) fn set_label(state: &mut State, entry_id: &str, label: Option<String>) -> Handled {
+    let now = state.clock.now();
+    let labelled = state.conversation.set_label(entry_id, label.as_deref(), now);
+    labelled.map_err(|err| err.to_string())?;
+    done()
+}
+
+#[derive(Serialize)]
+struct ForkMessages {
+    messages: Vec<ForkMessage>,
+}
+
+pub(crate) fn get_fork_messages(state: &State) -> Handled {
+    let messages = state.conversation.session().fork_messages();
+    data(&ForkMessages { messages: messages.map_err(|err| err.to_string())? })
+}
+
+pub(crate) fn get_entries(state: &State, since: Option<&str>) -> Handled {
+    let session = state.conversation.session();
+    with_leaf(session, "entries", |out| session.write_entries(since, out))
+}
+
+pub(crate) fn get_tree(state: &State) -> Handled {
+    let session = state.conversation.session();
+    with_leaf(session, "tree", |out| session.write_tree(out))
+}
+
+/// A list straight from the session, and where in it we are. The text is built once.
+fn with_leaf(
+    session: &Session,
+    name: &str,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+) -> Handled {
+    let mut text = format!("{{\"{name}\":").into_bytes();
+    write(&mut text).map_err(|err| err.to_string())?;
+    text.extend_from_slice(br#","leafId":"#);
+    let leaf = serde_json::to_writer(&mut text, &session.leaf());
+    leaf.expect("a vector takes every byte");
+    text.push(b'}');
+    Ok(Answer::Now(Reply::text(text)))
+}

@@ -1,0 +1,123 @@
+//! Trying again. A run that failed because a provider was overloaded, or a connection broke, is
+//! repeated after a pause; the failed answer stays in the file and is hidden from the model.
+
+use std::time::Duration;
+
+use tiller_agent::event::Event;
+use tiller_agent::host::End;
+use tiller_agent::message::Message;
+use tiller_agent::provider::ProviderError;
+use tokio_util::sync::CancellationToken;
+
+use super::server::Input;
+use super::state::State;
+use crate::settings::RetrySettings;
+
+pub(crate) struct Retries {
+    pub(crate) settings: RetrySettings,
+    /// Tries since the last answer that went well.
+    attempt: u32,
+    /// The pause before the next one.
+    pause: Option<CancellationToken>,
+}
+
+impl Retries {
+    pub(crate) fn new(settings: RetrySettings) -> Retries {
+        Retries { settings, attempt: 0, pause: None }
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.pause.is_some()
+    }
+
+    /// Whether a run that ended like this is tried again.
+    pub(crate) fn will_retry(&self, end: &End) -> bool {
+        let may_pass = matches!(end, End::Failed(ProviderError::Retry { .. }));
+        may_pass && self.settings.enabled && self.attempt < self.settings.max_retries
+    }
+
+    /// How long to wait before the next try: twice as long each time, but as long as the
+    /// provider asked for, within the limit.
+    fn delay(&self, after: Option<Duration>) -> Duration {
+        let RetrySettings { base_delay_ms, max_agent_delay_ms, .. } = self.settings;
+        let doubled = base_delay_ms.saturating_mul(1 << (self.attempt - 1).min(32));
+        let asked = after.map_or(0, |after| after.as_millis() as u64);
+        Duration::from_millis(doubled.max(asked).min(max_agent_delay_ms))
+    }
+}
+
+impl State {
+    /// Begins the pause before the next try.
+    pub(super) fn retry_later(&mut self, error: &ProviderError) {
+        self.retries.attempt += 1;
+        let after = match error {
+            ProviderError::Retry { after, .. } => *after,
+            _ => None,
+        };
+        let delay = self.retries.delay(after);
+        self.emit(Event::AutoRetryStart {
+            attempt: self.retries.attempt,
+            max_attempts: self.retries.settings.max_retries,
+            delay_ms: delay.as_millis() as u64,
+            error_message: error.to_string(),
+        });
+        self.hide_failed_answer();
+        let pause = CancellationToken::new();
+        self.retries.pause = Some(pause.clone());
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = pause.cancelled() => {}
+                // A server that no longer listens has ended.
+                () = tokio::time::sleep(delay) => inputs.send(Input::RetryDue).await.unwrap_or(()),
+            }
+        });
+    }
+
+    /// The pause is over.
+    pub(super) fn retry_now(&mut self) {
+        // It may have been cancelled while its end was on the way.
+        if self.retries.pause.take().is_some() {
+            self.start_run(Vec::new());
+        }
+    }
+
+    /// No further try. The run settles where it stands.
+    pub(crate) fn give_up_retrying(&mut self) {
+        let Some(pause) = self.retries.pause.take() else { return };
+        pause.cancel();
+        self.end_retrying(false, Some("Retry cancelled".to_owned()));
+        let inputs = self.inputs.clone();
+        // Settled a moment later, so that whoever gave up is answered first.
+        tokio::spawn(async move { inputs.send(Input::GaveUp).await.unwrap_or(()) });
+        self.giving_up = true;
+    }
+
+    /// What an answer that went well, or a failure for good, means for the trying.
+    pub(super) fn end_retrying(&mut self, success: bool, final_error: Option<String>) {
+        let attempt = std::mem::take(&mut self.retries.attempt);
+        if attempt > 0 {
+            self.emit(Event::AutoRetryEnd { success, attempt, final_error });
+        }
+    }
+
+    /// Whether the event is the answer that all the trying was for.
+    pub(super) fn is_success_after_retry(&self, event: &Event) -> bool {
+        let Event::MessageEnd { message } = event else { return false };
+        let went_well = matches!(&**message, Message::Assistant(answer) if !answer.failed());
+        went_well && self.retries.attempt > 0
+    }
+
+    /// Hides the answer that failed, and what was said about its calls, from the model for good.
+    fn hide_failed_answer(&mut self) {
+        let now = self.clock.now();
+        match self.conversation.hide_failed_answer(now) {
+            Ok(entries) => {
+                for entry in entries {
+                    self.emit(Event::EntryAppended { entry });
+                }
+            }
+            Err(err) => self.emit(Event::SessionError { error: err.to_string() }),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `tiller session list` and `tiller session check FILE`: looking after sessions by hand.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use tiller_session::check::{Report, check, repair};
+
+use crate::clock::Clock;
+use crate::launch::Surroundings;
+use crate::opening::one_line;
+
+/// Look after stored sessions.
+#[derive(Debug, Parser)]
+#[command(name = "tiller session", disable_version_flag = true)]
+pub enum SessionCommand {
+    /// List the sessions of this folder, newest first
+    List {
+        /// Those of all folders
+        #[arg(long)]
+        all: bool,
+        /// At most this many
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+        /// Look in this folder
+        #[arg(long, value_name = "DIR")]
+        session_dir: Option<PathBuf>,
+    },
+    /// Report what is wrong with a session file; the file itself is not touched
+    Check {
+        file: PathBuf,
+        /// Write what can be saved into a new file
+        #[arg(long, value_name = "NEW")]
+        repair: Option<PathBuf>,
+    },
+}
+
+impl SessionCommand {
+    /// Does it. Returns the exit code: 1 when damage was found.
+    pub fn run(self, surroundings: &Surroundings) -> Result<u8, String> {
+        match self {
+            SessionCommand::List { all, limit, session_dir } => {
+                list(surroundings, all, limit, session_dir)
+            }
+            SessionCommand::Check { file, repair } => look_at(&file, repair.as_deref()),
+        }
+    }
+}
+
+fn list(
+    surroundings: &Surroundings,
+    all: bool,
+    limit: usize,
+    session_dir: Option<PathBuf>,
+) -> Result<u8, String> {
+    let shelf = surroundings.shelf(session_dir, Clock::System);
+    let cwd = (!all).then_some(surroundings.cwd.as_path());
+    let listing = shelf.list(cwd, limit, None);
+    let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
+    let lines = listing.sessions.iter().map(one_line);
+    print(lines.chain(listing.next.map(|_| "… and more; --limit shows them".to_owned())))?;
+    Ok(0)
+}
+
+fn look_at(file: &Path, into: Option<&Path>) -> Result<u8, String> {
+    let report = match into {
+        Some(into) => repair(file, into, Clock::System.now()),
+        None => check(file),
+    };
+    let Report { entries, problems, unreadable, .. } = report.map_err(|err| err.to_string())?;
+    let is_sound = problems.is_empty() && unreadable.is_empty();
+    let verdict = if is_sound { "sound" } else { "damaged" };
+    let head = format!("{}: {verdict}, {entries} entries", file.display());
+    let unreadable = unreadable.iter().map(|(id, why)| format!("  entry {id}: {why}"));
+    let problems = problems.iter().map(|problem| format!("  {problem}"));
+    let saved = into.map(|into| format!("  what can be saved is in {}", into.display()));
+    print([head].into_iter().chain(problems).chain(unreadable).chain(saved))?;
+    Ok(u8::from(!is_sound))
+}
+
+fn print(lines: impl Iterator<Item = String>) -> Result<(), String> {
+    let mut stdout = std::io::stdout().lock();
+    for line in lines {
+        writeln!(stdout, "{line}").map_err(|err| format!("cannot write: {err}"))?;
+    }
+    Ok(())
+}
