@@ -1,0 +1,43 @@
+//! The answer of a tool that lists things: as much as fits, what is missing in one bracket below
+//! it, and the same in the details.
+
+use serde_json::{Map, Value};
+use tiller_agent::tool::ToolOutput;
+
+use crate::truncate::{self, Limits, Size, size_text};
+
+pub(crate) struct Listing {
+    text: String,
+    notes: Vec<String>,
+    details: Map<String, Value>,
+}
+
+impl Listing {
+    pub(crate) fn new(text: String) -> Listing {
+        Listing { text, notes: Vec::new(), details: Map::new() }
+    }
+
+    /// Something is missing: `key` says so to the client and `note` to the model.
+    pub(crate) fn note(&mut self, key: &str, value: impl Into<Value>, note: impl Into<String>) {
+        self.details.insert(key.to_owned(), value.into());
+        self.notes.push(note.into());
+    }
+
+    /// Cuts the text at the byte limit; how many lines it may have was the tool's decision.
+    pub(crate) fn cut_to_fit(&mut self) {
+        let truncation = truncate::head(&self.text, Size::of(&self.text), Limits::LIST);
+        if truncation.truncated {
+            self.text.clone_from(&truncation.content);
+            let note = format!("{} limit reached", size_text(truncation.max_bytes));
+            self.note("truncation", serde_json::json!(truncation), note);
+        }
+    }
+
+    pub(crate) fn finish(self) -> ToolOutput {
+        if self.notes.is_empty() {
+            return ToolOutput::text(self.text);
+        }
+        ToolOutput::text(format!("{}\n\n[{}]", self.text, self.notes.join(". ")))
+            .details(self.details.into())
+    }
+}

@@ -1,0 +1,137 @@
+//! One at a time: calls that change the same file wait for each other, whatever name each of them
+//! has for it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tiller_agent::tool::Failure;
+use tokio::sync::OwnedMutexGuard;
+use tokio_util::sync::CancellationToken;
+
+use crate::{blocking, os_error};
+
+/// The right to change a file, until it is dropped.
+pub(crate) struct Locked {
+    /// The file itself, behind all links.
+    pub path: PathBuf,
+    // Dropped before the place, which then sees whether anybody else is waiting.
+    _turn: OwnedMutexGuard<()>,
+    _place: Place,
+}
+
+/// Waits for the turn to change a file, which need not exist.
+pub(crate) async fn lock(path: PathBuf, cancel: &CancellationToken) -> Result<Locked, Failure> {
+    let path =
+        blocking::finish(move || real(&path).map_err(|err| os_error::failure(&err, "open", &path)))
+            .await??;
+    let place = Place::of(path.clone());
+    let turn = tokio::select! {
+        biased;
+        () = cancel.cancelled() => return Err(Failure::aborted()),
+        turn = place.mutex.clone().lock_owned() => turn,
+    };
+    Ok(Locked { path, _turn: turn, _place: place })
+}
+
+type Mutexes = BTreeMap<PathBuf, Arc<tokio::sync::Mutex<()>>>;
+
+/// Files that are being changed or waited for, and no others.
+static PLACES: Mutex<Mutexes> = Mutex::new(Mutexes::new());
+
+fn places() -> MutexGuard<'static, Mutexes> {
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Place {
+    path: PathBuf,
+    mutex: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Place {
+    fn of(path: PathBuf) -> Place {
+        let mutex = places().entry(path.clone()).or_default().clone();
+        Place { path, mutex }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = places();
+        // The table's and ours.
+        if Arc::strong_count(&self.mutex) == 2 {
+            places.remove(&self.path);
+        }
+    }
+}
+
+/// The path without links. Parts that do not exist are taken as they are.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    // As many as Linux follows.
+    let mut links_left = 40;
+    let mut path = path.to_owned();
+    loop {
+        match fs::canonicalize(&path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => (),
+            done => return done,
+        }
+        // A link to a file that is still to be made leads to where that will be.
+        match fs::read_link(&path) {
+            Ok(target) if links_left > 0 => {
+                links_left -= 1;
+                path = path.parent().unwrap_or(Path::new("/")).join(target);
+            }
+            Ok(_) => return Err(io::Error::from_raw_os_error(nix::libc::ELOOP)),
+            Err(_) => break,
+        }
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => Ok(real(parent)?.join(name)),
+        _ => Ok(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_at_a_time_and_nothing_left_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = real(dir.path()).unwrap().join("new");
+        let cancel = CancellationToken::new();
+        let first = lock(file.clone(), &cancel).await.unwrap();
+        let mut second = Box::pin(lock(dir.path().join("new"), &cancel));
+        tokio::select! {
+            biased;
+            _ = &mut second => panic!("both have the lock"),
+            () = async {
+                // Until the second one stands in line.
+                while Arc::strong_count(&places()[&file]) < 4 {
+                    tokio::task::yield_now().await;
+                }
+            } => (),
+        }
+        // Other files are not held up.
+        drop(lock(dir.path().join("other"), &cancel).await.unwrap());
+        drop(first);
+        drop(second.await.unwrap());
+        assert!(!places().contains_key(&file));
+        assert!(!places().contains_key(&file.with_file_name("other")));
+    }
+
+    #[tokio::test]
+    async fn waiting_can_be_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let cancel = CancellationToken::new();
+        let held = lock(dir.path().join("f"), &cancel).await.unwrap();
+        cancel.cancel();
+        let given_up = lock(dir.path().join("f"), &cancel).await;
+        assert!(given_up.is_err_and(|failure| failure == Failure::aborted()));
+        let file = held.path.clone();
+        drop(held);
+        assert!(!places().contains_key(&file));
+    }
+}

@@ -1,0 +1,306 @@
+//! What a command has said: its end in memory, and all of it in a file once it is more than the
+//! model is shown. However much that is, the memory stays the same.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::truncate::{self, Cut, Limits, MAX_BYTES, MAX_LINES, Size, Truncation, size_text};
+
+/// A little more than is ever shown, so that cuts fall in the right place.
+const TAIL_BYTES: usize = MAX_BYTES + 64;
+
+#[derive(Default)]
+pub(crate) struct Output {
+    /// The end of it. The whole, as long as there is no file.
+    tail: Vec<u8>,
+    newlines: usize,
+    bytes: usize,
+    /// The length of the last line, without its newline.
+    last_line_bytes: usize,
+    /// Whether the newline of that line has been said.
+    last_line_ended: bool,
+    full: Full,
+}
+
+/// Where the whole output is.
+#[derive(Default)]
+enum Full {
+    #[default]
+    InTail,
+    InFile(Spill),
+    /// The disk would not take it.
+    Lost(io::Error),
+}
+
+/// An output that is complete.
+pub(crate) struct Finished {
+    pub truncation: Truncation,
+    pub last_line_bytes: usize,
+    /// Where all of it is, if something was left out: a file that is complete and closed.
+    pub full: Option<io::Result<PathBuf>>,
+}
+
+impl Output {
+    pub(crate) fn push(&mut self, said: &[u8]) {
+        if said.is_empty() {
+            return;
+        }
+        self.count(said);
+        let size = self.size();
+        if size.bytes > MAX_BYTES || size.lines > MAX_LINES {
+            self.save(said);
+        }
+        if said.len() >= TAIL_BYTES {
+            self.tail.clear();
+        } else if self.tail.len() + said.len() > 2 * TAIL_BYTES {
+            self.tail.drain(..self.tail.len() + said.len() - TAIL_BYTES);
+        }
+        self.tail.extend_from_slice(&said[said.len().saturating_sub(TAIL_BYTES)..]);
+    }
+
+    /// What would be shown if this were all.
+    pub(crate) fn so_far(&self) -> Truncation {
+        truncate::tail(&self.tail_text(), self.size(), Limits::TEXT)
+    }
+
+    pub(crate) fn finish(mut self) -> Finished {
+        let truncation = self.so_far();
+        // Bytes that are not UTF-8 take more room once they are shown.
+        if truncation.truncated && matches!(self.full, Full::InTail) {
+            self.save(&[]);
+        }
+        let full = match self.full {
+            // Dropping the file removes it.
+            _ if !truncation.truncated => None,
+            Full::InTail => None,
+            Full::InFile(spill) => Some(spill.close()),
+            Full::Lost(err) => Some(Err(err)),
+        };
+        Finished { truncation, last_line_bytes: self.last_line_bytes, full }
+    }
+
+    fn count(&mut self, said: &[u8]) {
+        self.bytes += said.len();
+        self.newlines += memchr::memchr_iter(b'\n', said).count();
+        // The last line is what follows the last newline, unless nothing does.
+        let (said, ended) = match said.split_last() {
+            Some((b'\n', before)) => (before, true),
+            _ => (said, false),
+        };
+        match memchr::memrchr(b'\n', said) {
+            Some(newline) => self.last_line_bytes = said.len() - newline - 1,
+            // A lone newline after a newline is an empty line.
+            None if self.last_line_ended => self.last_line_bytes = said.len(),
+            None => self.last_line_bytes += said.len(),
+        }
+        self.last_line_ended = ended;
+    }
+
+    fn size(&self) -> Size {
+        let unfinished = self.bytes > 0 && !self.last_line_ended;
+        Size { lines: self.newlines + usize::from(unfinished), bytes: self.bytes }
+    }
+
+    fn tail_text(&self) -> String {
+        // The beginning may be the rest of a character.
+        let cut = if self.tail.len() < self.bytes {
+            self.tail.iter().take_while(|&&byte| byte & 0xc0 == 0x80).count()
+        } else {
+            0
+        };
+        String::from_utf8_lossy(&self.tail[cut..]).into_owned()
+    }
+
+    fn save(&mut self, said: &[u8]) {
+        if matches!(self.full, Full::InTail) {
+            // So far the tail is all there is.
+            self.full = match Spill::create()
+                .and_then(|mut spill| spill.write(&self.tail).map(|()| spill))
+            {
+                Ok(spill) => Full::InFile(spill),
+                Err(err) => Full::Lost(err),
+            };
+        }
+        if let Full::InFile(spill) = &mut self.full
+            && let Err(err) = spill.write(said)
+        {
+            self.full = Full::Lost(err);
+        }
+    }
+}
+
+impl Finished {
+    /// The line below a text that is not whole.
+    pub(crate) fn note(&self) -> Option<String> {
+        let shown = &self.truncation;
+        let last = shown.total_lines;
+        let what = match shown.truncated_by? {
+            _ if shown.last_line_partial => format!(
+                "Showing last {} of line {last} (line is {})",
+                size_text(shown.output_bytes),
+                size_text(self.last_line_bytes)
+            ),
+            cut => {
+                let first = last - shown.output_lines + 1;
+                let why = match cut {
+                    Cut::Lines => String::new(),
+                    Cut::Bytes => format!(" ({} limit)", size_text(MAX_BYTES)),
+                };
+                format!("Showing lines {first}-{last} of {last}{why}")
+            }
+        };
+        let full = match &self.full {
+            Some(Ok(path)) => format!(". Full output: {}", path.display()),
+            Some(Err(err)) => format!(". Full output could not be saved: {err}"),
+            None => String::new(),
+        };
+        Some(format!("[{what}{full}]"))
+    }
+
+    pub(crate) fn full_path(&self) -> Option<&Path> {
+        self.full.as_ref()?.as_ref().ok().map(PathBuf::as_path)
+    }
+}
+
+/// A file that is removed unless somebody will be told about it.
+struct Spill {
+    file: Option<BufWriter<File>>,
+    path: PathBuf,
+}
+
+impl Spill {
+    fn create() -> io::Result<Spill> {
+        loop {
+            // The standard library's source of randomness, meant for hash tables; the name only
+            // has to be new.
+            let name = format!("pi-bash-{:016x}.log", RandomState::new().hash_one(0));
+            let path = std::env::temp_dir().join(name);
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => {
+                    let file = Some(BufWriter::with_capacity(64 * 1024, file));
+                    return Ok(Spill { file, path });
+                }
+                Err(err) if err.kind() == io::ErrorKind::AlreadyExists => (),
+                Err(err) => return Err(err),
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    /// Completes the file and keeps it.
+    fn close(mut self) -> io::Result<PathBuf> {
+        if let Some(file) = &mut self.file {
+            file.flush()?;
+        }
+        self.file = None;
+        Ok(std::mem::take(&mut self.path))
+    }
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            // Whatever is still in the buffer goes with the file.
+            drop(file.into_parts());
+            fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::cases;
+
+    fn finish(pieces: &[&[u8]]) -> (Finished, Option<Vec<u8>>) {
+        let mut output = Output::default();
+        for piece in pieces {
+            output.push(piece);
+            assert!(output.tail.capacity() <= 8 * TAIL_BYTES, "memory grows with the output");
+        }
+        let finished = output.finish();
+        let full = finished.full_path().map(|path| {
+            let full = fs::read(path).unwrap();
+            fs::remove_file(path).unwrap();
+            full
+        });
+        (finished, full)
+    }
+
+    #[test]
+    fn the_file_holds_everything() {
+        let piece = "0123456789abcdef é\n".repeat(5000);
+        let pieces = [piece.as_bytes(); 20];
+        let (finished, full) = finish(&pieces);
+        assert_eq!(full.unwrap(), piece.repeat(20).as_bytes());
+        assert_eq!(finished.truncation.total_lines, 100_000);
+        assert_eq!(finished.truncation.total_bytes, piece.len() * 20);
+    }
+
+    #[test]
+    fn no_file_for_what_is_shown_whole() {
+        let line = "x".repeat(MAX_BYTES);
+        for text in [line.as_str(), &(line.clone() + "\n"), ""] {
+            let (finished, full) = finish(&[text.as_bytes()]);
+            assert_eq!((finished.truncation.content.as_str(), full), (text, None));
+        }
+    }
+
+    #[test]
+    fn broken_bytes_can_be_too_long_once_shown() {
+        let bytes = vec![0xff; MAX_BYTES / 2];
+        let (finished, full) = finish(&[&bytes]);
+        assert!(finished.truncation.last_line_partial);
+        assert_eq!(finished.truncation.content, "\u{fffd}".repeat(MAX_BYTES / 3));
+        assert_eq!(full.unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_file_nobody_is_told_about_is_removed() {
+        let mut output = Output::default();
+        output.push(&[b'\n'; MAX_LINES + 1]);
+        let Full::InFile(spill) = &output.full else { panic!("no file") };
+        let path = spill.path.clone();
+        assert!(path.exists());
+        drop(output);
+        assert!(!path.exists());
+    }
+
+    proptest! {
+        #![proptest_config(cases(64))]
+
+        /// Against the same question asked of the whole text.
+        #[test]
+        fn pieces_do_not_matter(
+            lines in prop::collection::vec("[a-é]{0,40}", 0..60),
+            times in 1usize..90,
+            newline in any::<bool>(),
+            cuts in prop::collection::vec(1usize..150_000, 0..6),
+        ) {
+            let mut text = lines.join("\n").repeat(times);
+            if newline { text.push('\n') }
+            let whole = truncate::tail(&text, Size::of(&text), Limits::TEXT);
+            let mut pieces = Vec::new();
+            let mut rest = text.as_bytes();
+            for cut in cuts {
+                let (piece, after) = rest.split_at(cut.min(rest.len()));
+                pieces.push(piece);
+                rest = after;
+            }
+            pieces.push(rest);
+            let (finished, full) = finish(&pieces);
+            prop_assert_eq!(&finished.truncation, &whole);
+            prop_assert_eq!(full, whole.truncated.then(|| text.clone().into_bytes()));
+            let last = text.strip_suffix('\n').unwrap_or(&text).rsplit('\n').next().unwrap();
+            prop_assert_eq!(finished.last_line_bytes, last.len());
+        }
+    }
+}

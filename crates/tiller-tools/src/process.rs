@@ -1,0 +1,372 @@
+//! Children, and the law that none of them outlives us.
+//!
+//! Every shell we start stands under a guardian, a process that does nothing but wait:
+//!
+//! ```text
+//! tiller ── guardian ── shell ── whatever the command starts
+//! ```
+//!
+//! The guardian is a subreaper: when a process below it ends, the children of that process become
+//! the guardian's, whether they called `setsid`, forked twice or were started with `nohup`. So
+//! the command's tree is always below its guardian, and ending it means ending the guardian's
+//! children until there are none left. It does that when we ask for it, and when the socket that
+//! joins it to us closes: however tiller ends, even by SIGKILL, the kernel closes that socket.
+//!
+//! A guardian whose shell has ended stays as long as there are background children, and no longer.
+//! Should somebody kill a guardian, its tree becomes ours: tiller is a subreaper too.
+//!
+//! The guardian needs Linux. Elsewhere a shell still has a session of its own and is ended with its
+//! process group, which misses children that left the group.
+
+#[cfg(target_os = "linux")]
+mod guardian;
+#[cfg(target_os = "linux")]
+mod kin;
+
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::AsFd;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::wait::WaitPidFlag;
+#[cfg(target_os = "linux")]
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+/// What we say to a guardian: end your tree.
+const END: u8 = b'e';
+/// What we say to a guardian: nobody reads the output any more, so keep the pipe from filling up.
+const DRAIN: u8 = b'd';
+/// How long killed processes may take to disappear before we stop waiting for them. A process that
+/// waits for a broken disk cannot be killed at all.
+const END_MAX: Duration = Duration::from_secs(1);
+
+/// Makes orphaned descendants ours instead of init's. To be called once when the program starts;
+/// the first child does it too.
+pub fn install() {
+    // Refused or not: only what happens after a guardian is killed depends on it.
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_child_subreaper(true).ok();
+}
+
+/// Ends every descendant and starts no more. Returns when none is left, or after about a second.
+/// To be called before the program exits; when it cannot be, the guardians see to it.
+pub fn end_all() {
+    let mut registry = registry();
+    registry.closed = true;
+    for link in &registry.links {
+        link.end();
+    }
+    let deadline = Instant::now() + END_MAX;
+    // The guardians know their trees; what is left after that is killed from here.
+    registry.reap_until(Instant::now() + END_MAX / 4);
+    #[cfg(target_os = "linux")]
+    kin::end_children(|step| {
+        if let kin::Step::Pause = step {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Instant::now() < deadline
+    });
+    registry.reap_until(deadline);
+}
+
+/// A shell and everything it started.
+pub(crate) struct Tree {
+    link: Arc<Link>,
+    output: Option<PipeReader>,
+    exit: Option<Exit>,
+}
+
+/// What there is to know about a shell that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Exit {
+    /// As shells tell it: 128 and the signal's number for a violent end.
+    code: i32,
+    leaves_children: bool,
+}
+
+/// What [`Tree::next`] has to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Happening {
+    /// So many bytes were read.
+    Output(usize),
+    /// Nobody can write output any more.
+    OutputClosed,
+    /// The shell ended; there may be more output.
+    Ended(i32),
+    /// Nothing in the time given.
+    Quiet,
+}
+
+impl Tree {
+    /// Starts a shell without input. Its output and its errors come through one pipe, so they keep
+    /// their order. Blocks until the shell runs.
+    pub(crate) fn spawn(mut command: Command) -> io::Result<Tree> {
+        install();
+        let (output, input) = io::pipe()?;
+        #[cfg(target_os = "linux")]
+        enlarge(&input);
+        command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+        // Held while we fork, so that a guardian is known by the time anybody can see it.
+        let mut registry = registry();
+        if registry.closed {
+            return Err(io::Error::other("tiller is about to exit"));
+        }
+        registry.reap();
+        let link = Arc::new(start(command, &output)?);
+        registry.links.push(link.clone());
+        Ok(Tree { link, output: Some(output), exit: None })
+    }
+
+    /// Waits for the next thing to happen. Output comes before the end of the shell that wrote it.
+    pub(crate) fn next(
+        &mut self,
+        buffer: &mut [u8],
+        wait: Option<Duration>,
+    ) -> io::Result<Happening> {
+        let mut fds = Vec::with_capacity(2);
+        fds.extend(self.output.iter().map(|output| PollFd::new(output.as_fd(), PollFlags::POLLIN)));
+        if self.exit.is_none() {
+            fds.push(PollFd::new(self.link.socket.as_fd(), PollFlags::POLLIN));
+        }
+        let ready = match poll(&mut fds, poll_timeout(wait)) {
+            // The caller looks at its clock and comes back.
+            Ok(0) | Err(Errno::EINTR) => return Ok(Happening::Quiet),
+            Ok(_) => fds.first().and_then(PollFd::any).unwrap_or(false),
+            Err(err) => return Err(err.into()),
+        };
+        match &mut self.output {
+            Some(output) if ready => match output.read(buffer)? {
+                0 => {
+                    self.output = None;
+                    Ok(Happening::OutputClosed)
+                }
+                n => Ok(Happening::Output(n)),
+            },
+            _ => {
+                let exit = self.link.exit();
+                self.exit = Some(exit);
+                Ok(Happening::Ended(exit.code))
+            }
+        }
+    }
+
+    /// A handle to end the tree by, from wherever the decision is made.
+    pub(crate) fn ender(&self) -> Ender {
+        Ender(self.link.clone())
+    }
+}
+
+impl Drop for Tree {
+    /// A shell that has not ended is ended. Background children stay, with nobody to listen.
+    fn drop(&mut self) {
+        match self.exit {
+            None => self.link.end(),
+            Some(Exit { leaves_children: true, .. }) => self.link.say(DRAIN),
+            // The guardian is ending this very moment.
+            Some(_) => registry().forget(&self.link),
+        }
+    }
+}
+
+/// Ends a tree.
+#[derive(Clone)]
+pub(crate) struct Ender(Arc<Link>);
+
+impl Ender {
+    /// Everything the shell started is killed. Says nothing when it is gone already.
+    pub(crate) fn end(&self) {
+        self.0.end();
+    }
+}
+
+/// Our end of what joins us to a guardian.
+struct Link {
+    /// The guardian; without one, the shell itself.
+    pid: Pid,
+    socket: UnixStream,
+}
+
+impl Link {
+    fn end(&self) {
+        self.say(END);
+        #[cfg(not(target_os = "linux"))]
+        {
+            // There is nobody to tell. The shell leads its group; an empty group is no error.
+            _ = nix::sys::signal::killpg(self.pid, nix::sys::signal::Signal::SIGKILL);
+        }
+    }
+
+    fn say(&self, word: u8) {
+        // Whoever does not hear it has ended, and that is what most words ask for.
+        _ = (&self.socket).write_all(&[word]).ok();
+    }
+
+    /// Reads what the guardian says when the shell has ended.
+    fn exit(&self) -> Exit {
+        let mut words = [0; 5];
+        match (&self.socket).read_exact(&mut words) {
+            Ok(()) => {
+                let [a, b, c, d, leaves_children] = words;
+                Exit {
+                    code: i32::from_ne_bytes([a, b, c, d]),
+                    leaves_children: leaves_children != 0,
+                }
+            }
+            Err(_) => {
+                // Somebody killed the guardian, which took the shell with it.
+                #[cfg(target_os = "linux")]
+                registry().end_strays();
+                Exit { code: 128 + nix::libc::SIGKILL, leaves_children: false }
+            }
+        }
+    }
+
+    /// Whether the process has ended. If it has, the kernel forgets it.
+    #[cfg(target_os = "linux")]
+    fn ended(&self, flags: Option<WaitPidFlag>) -> bool {
+        !matches!(waitpid(self.pid, flags), Ok(WaitStatus::StillAlive) | Err(Errno::EINTR))
+    }
+
+    /// Whether the process has ended. The thread that waits for it makes the kernel forget it.
+    #[cfg(not(target_os = "linux"))]
+    fn ended(&self, _flags: Option<WaitPidFlag>) -> bool {
+        nix::sys::signal::kill(self.pid, None).is_err()
+    }
+}
+
+/// All links to guardians, so that they can be ended together and nobody stays a zombie.
+struct Registry {
+    links: Vec<Arc<Link>>,
+    /// No more children are started.
+    closed: bool,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { links: Vec::new(), closed: false });
+
+fn registry() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Registry {
+    /// Waits for a process that is about to end.
+    fn forget(&mut self, link: &Arc<Link>) {
+        while !link.ended(None) {}
+        self.links.retain(|other| !Arc::ptr_eq(other, link));
+    }
+
+    /// Lets go of those that have ended: guardians, and orphans whose guardian was killed.
+    fn reap(&mut self) {
+        self.links.retain(|link| !link.ended(Some(WaitPidFlag::WNOHANG)));
+        #[cfg(target_os = "linux")]
+        if kin::has_zombie() {
+            let links = &self.links;
+            kin::each_child(|child| {
+                if child.zombie && is_stray(links, &child) {
+                    // The status of a process nobody waits for tells nobody anything.
+                    waitpid(Pid::from_raw(child.pid), Some(WaitPidFlag::WNOHANG)).ok();
+                }
+            });
+        }
+    }
+
+    fn reap_until(&mut self, deadline: Instant) {
+        loop {
+            self.reap();
+            if self.links.is_empty() || Instant::now() >= deadline {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Ends what a guardian that was killed left behind.
+    #[cfg(target_os = "linux")]
+    fn end_strays(&mut self) {
+        let deadline = Instant::now() + END_MAX;
+        loop {
+            self.reap();
+            let mut left = false;
+            kin::each_child(|child| {
+                if is_stray(&self.links, &child) {
+                    left = true;
+                    kin::end(child.pid);
+                }
+            });
+            if !left || Instant::now() >= deadline {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A child we did not start came to us because its parent died. What other parts of the program
+/// start is in our own session; what a shell starts never is.
+#[cfg(target_os = "linux")]
+fn is_stray(links: &[Arc<Link>], child: &kin::Kin) -> bool {
+    let ours = nix::unistd::getsid(None).map_or(0, Pid::as_raw);
+    child.session != ours && !links.iter().any(|link| link.pid.as_raw() == child.pid)
+}
+
+/// Starts the shell under a guardian.
+#[cfg(target_os = "linux")]
+fn start(mut command: Command, output: &PipeReader) -> io::Result<Link> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let (link, output) = (theirs.as_raw_fd(), output.as_raw_fd());
+    // SAFETY: after the fork only this thread exists and any lock may be held for ever. `split`
+    // makes system calls and touches its own stack; it neither allocates, locks nor panics.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(move || guardian::split(link, output));
+    }
+    let child = command.spawn()?;
+    Ok(Link { pid: Pid::from_raw(child.id() as i32), socket: ours })
+}
+
+/// Starts the shell by itself. A thread takes the guardian's part in the conversation.
+#[cfg(not(target_os = "linux"))]
+fn start(mut command: Command, _output: &PipeReader) -> io::Result<Link> {
+    use std::os::unix::process::ExitStatusExt;
+    let (ours, mut theirs) = UnixStream::pair()?;
+    // SAFETY: `setsid` is a system call and nothing else.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(io::Error::from));
+    }
+    let mut child = command.spawn()?;
+    let pid = Pid::from_raw(child.id() as i32);
+    std::thread::spawn(move || {
+        let Ok(status) = child.wait() else { return };
+        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+        let [a, b, c, d] = code.to_ne_bytes();
+        // When nobody listens any more, nobody wants to know.
+        theirs.write_all(&[a, b, c, d, 0]).ok();
+    });
+    Ok(Link { pid, socket: ours })
+}
+
+/// A larger pipe lets a busy command run on while we write what it said to disk. That the kernel
+/// may refuse is no harm.
+#[cfg(target_os = "linux")]
+fn enlarge(pipe: &io::PipeWriter) {
+    use nix::fcntl::{FcntlArg, fcntl};
+    fcntl(pipe, FcntlArg::F_SETPIPE_SZ(1024 * 1024)).ok();
+}
+
+fn poll_timeout(wait: Option<Duration>) -> PollTimeout {
+    match wait {
+        None => PollTimeout::NONE,
+        // Rounded up: a wait of less than a millisecond must not become none at all.
+        Some(wait) => {
+            PollTimeout::try_from(wait + Duration::from_micros(999)).unwrap_or(PollTimeout::MAX)
+        }
+    }
+}

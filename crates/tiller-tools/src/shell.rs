@@ -1,0 +1,223 @@
+//! One command in a shell, from its start until nobody cares any more. The `bash` tool and the
+//! client's own `bash` command both run here; they differ in what they do with the output.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tiller_agent::tool::Failure;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+use crate::process::{Ender, Happening, Tree};
+use crate::{blocking, os_error};
+
+/// The user's choice of shell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shell {
+    /// The program; bash where there is one, unless told otherwise.
+    pub path: Option<PathBuf>,
+    /// Put on a line before every command.
+    pub prefix: Option<String>,
+}
+
+/// A command and where it runs.
+pub(crate) struct Invocation {
+    pub command: String,
+    pub cwd: Arc<PathBuf>,
+    /// Added to our own environment.
+    pub env: Arc<[(String, String)]>,
+    pub shell: Shell,
+    pub timeout: Option<Duration>,
+}
+
+/// What becomes of the output. Lives on a blocking thread and may take its time there; a command
+/// that writes faster than it is heard has to wait.
+pub(crate) trait Listener: Send + 'static {
+    fn hear(&mut self, output: &[u8]);
+
+    /// When it next wants to be called, though nothing may have been said.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    fn tick(&mut self) {}
+}
+
+/// Why it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// 128 and the signal's number for a shell that was killed.
+    Exited(i32),
+    TimedOut,
+    Cancelled,
+}
+
+/// Runs the command and gives the listener back when it has heard everything. When the future is
+/// dropped, or `cancel` fires, the command ends with all it has started.
+pub(crate) async fn run<L: Listener>(
+    invocation: Invocation,
+    mut listener: L,
+    cancel: &CancellationToken,
+) -> Result<(End, L), Failure> {
+    if cancel.is_cancelled() {
+        return Ok((End::Cancelled, listener));
+    }
+    let reins = Arc::new(Reins::default());
+    let on_drop = EndOnDrop(reins.clone());
+    let mut work = spawn_blocking(move || {
+        let timeout = invocation.timeout;
+        let tree = start(invocation)?;
+        reins.take(tree.ender());
+        let end = pump(tree, &mut listener, timeout)
+            .map_err(|err| Failure::new(format!("Cannot follow the command: {err}")))?;
+        Ok((end, listener))
+    });
+    let (done, cancelled) = tokio::select! {
+        biased;
+        done = &mut work => (done, false),
+        () = cancel.cancelled() => {
+            on_drop.0.pull();
+            (work.await, true)
+        }
+    };
+    on_drop.0.let_go();
+    match done {
+        Ok(Ok((_, listener))) if cancelled => Ok((End::Cancelled, listener)),
+        Ok(result) => result,
+        Err(err) => Err(blocking::lost(err)),
+    }
+}
+
+fn start(invocation: Invocation) -> Result<Tree, Failure> {
+    let cwd = invocation.cwd.as_path();
+    if !cwd.is_dir() {
+        return Err(Failure::new(format!(
+            "Working directory does not exist: {}\nCannot execute bash commands.",
+            cwd.display()
+        )));
+    }
+    let shell = invocation.shell.path.unwrap_or_else(default_shell);
+    let line = match invocation.shell.prefix {
+        Some(prefix) => format!("{prefix}\n{}", invocation.command),
+        None => invocation.command,
+    };
+    let mut command = Command::new(&shell);
+    command.arg("-c").arg(line).current_dir(cwd);
+    command.envs(invocation.env.iter().map(|(name, value)| (name, value)));
+    Tree::spawn(command).map_err(|err| {
+        let why = os_error::describe(&err);
+        Failure::new(format!("Cannot start {}: {why}", shell.display()))
+    })
+}
+
+fn default_shell() -> PathBuf {
+    let usual = Path::new("/bin/bash");
+    if usual.exists() {
+        return usual.to_owned();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut elsewhere = std::env::split_paths(&path).map(|dir| dir.join("bash"));
+    elsewhere.find(|bash| bash.is_file()).unwrap_or_else(|| PathBuf::from("sh"))
+}
+
+/// Background children may hold the pipe open for ever. Once the shell has ended we listen until
+/// there has been silence for this long,
+const SILENCE: Duration = Duration::from_millis(100);
+/// or until this much time has passed, for those that never fall silent.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
+
+fn pump(
+    mut tree: Tree,
+    listener: &mut impl Listener,
+    timeout: Option<Duration>,
+) -> io::Result<End> {
+    let mut buffer = vec![0; 256 * 1024];
+    let ender = tree.ender();
+    let mut deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut end = None;
+    let (mut timed_out, mut closed) = (false, false);
+    // Set when the shell has ended: when we stop listening at the latest.
+    let (mut silence, mut last_call) = (None, None);
+    loop {
+        let next = [deadline, listener.due(), silence, last_call].into_iter().flatten().min();
+        let wait = next.map(|at| at.saturating_duration_since(Instant::now()));
+        let happening = tree.next(&mut buffer, wait)?;
+        let now = Instant::now();
+        match happening {
+            Happening::Output(n) => {
+                listener.hear(&buffer[..n]);
+                silence = end.map(|_| now + SILENCE);
+            }
+            Happening::OutputClosed => closed = true,
+            Happening::Ended(code) => {
+                end = Some(if timed_out { End::TimedOut } else { End::Exited(code) });
+                deadline = None;
+                (silence, last_call) = (Some(now + SILENCE), Some(now + LAST_WORDS_MAX));
+            }
+            Happening::Quiet => (),
+        }
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            (deadline, timed_out) = (None, true);
+            ender.end();
+        }
+        if listener.due().is_some_and(|due| now >= due) {
+            listener.tick();
+        }
+        let over = [silence, last_call].into_iter().flatten().any(|at| now >= at);
+        match end {
+            Some(end) if closed || over => return Ok(end),
+            _ => (),
+        }
+    }
+}
+
+/// By which a command is held, before it runs and while it does.
+#[derive(Default)]
+struct Reins(Mutex<Hold>);
+
+#[derive(Default)]
+enum Hold {
+    #[default]
+    NotStarted,
+    Running(Ender),
+    /// Ended by us, or no longer our concern.
+    Released {
+        ended: bool,
+    },
+}
+
+impl Reins {
+    fn take(&self, ender: Ender) {
+        let mut hold = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *hold {
+            Hold::Released { ended: true } => ender.end(),
+            _ => *hold = Hold::Running(ender),
+        }
+    }
+
+    fn pull(&self) {
+        let mut hold = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Hold::Running(ender) = &*hold {
+            ender.end();
+        }
+        if !matches!(*hold, Hold::Released { .. }) {
+            *hold = Hold::Released { ended: true };
+        }
+    }
+
+    /// The command is over. What it left in the background stays.
+    fn let_go(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Hold::Released { ended: false };
+    }
+}
+
+struct EndOnDrop(Arc<Reins>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.pull();
+    }
+}

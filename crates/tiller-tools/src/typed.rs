@@ -1,0 +1,150 @@
+//! A tool with a typed input. The input's doc comments become the schema the model reads, so they
+//! are written for the model.
+
+use std::future::Future;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tiller_agent::message::Arguments;
+use tiller_agent::provider::ToolSpec;
+use tiller_agent::tool::{Failure, Tool, ToolContext, ToolResult};
+
+/// Makes a tool of a function over its own input type.
+pub(crate) fn tool<I, F, Fut>(name: &str, description: &str, run: F) -> Tool
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    F: Fn(I, ToolContext) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ToolResult> + Send + 'static,
+{
+    let spec = ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: schema_of::<I>(),
+    };
+    Tool::new(spec, move |arguments: Arguments, cx| {
+        let run = run.clone();
+        async move {
+            let input = serde_json::from_value(Value::Object(arguments))
+                .map_err(|err| Failure::new(format!("Invalid arguments: {err}")))?;
+            run(input, cx).await
+        }
+    })
+}
+
+/// How many of something the model asked for. Models that feel obliged to fill every field write
+/// 0 for "no matter", so anything below 1 counts as not given. JSON knows one kind of number and
+/// some models write `2.0`, which is why inputs hold an `f64`.
+pub(crate) fn count(asked: Option<f64>) -> Option<usize> {
+    // The cast saturates, and turns NaN into 0.
+    asked.map(|n| n as usize).filter(|&n| n > 0)
+}
+
+/// A plain object schema: type, properties with descriptions, required. No references, titles or
+/// formats: some providers refuse them and no model needs them.
+fn schema_of<I: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft07().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<I>();
+    // The comment on the input type itself is for us; the tool has its own description.
+    without(&mut schema, &["description"]);
+    RecursiveTransform(plain).transform(&mut schema);
+    schema.to_value()
+}
+
+fn plain(schema: &mut Schema) {
+    without(schema, &["title", "format", "default", "minimum", "maximum"]);
+    // An optional field is one that may be absent; the loop drops a null before we see it.
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+}
+
+/// Removes keys and leaves the others in their order.
+fn without(schema: &mut Schema, keys: &[&str]) {
+    if let Some(object) = schema.as_object_mut() {
+        object.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde::Deserialize;
+
+    use super::*;
+
+    /// Not shown.
+    #[derive(Deserialize, JsonSchema)]
+    #[allow(dead_code)]
+    struct Input {
+        /// Where.
+        path: String,
+        /// How often.
+        #[serde(default)]
+        times: Option<f64>,
+        /// What.
+        parts: Vec<Part>,
+    }
+
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(rename_all = "camelCase")]
+    #[allow(dead_code)]
+    struct Part {
+        /// Before.
+        old_text: String,
+    }
+
+    #[test]
+    fn the_model_sees_a_plain_schema() {
+        expect![[r#"
+            {
+              "type": "object",
+              "properties": {
+                "path": {
+                  "type": "string",
+                  "description": "Where."
+                },
+                "times": {
+                  "type": "number",
+                  "description": "How often."
+                },
+                "parts": {
+                  "type": "array",
+                  "items": {
+                    "type": "object",
+                    "properties": {
+                      "oldText": {
+                        "description": "Before.",
+                        "type": "string"
+                      }
+                    },
+                    "required": [
+                      "oldText"
+                    ]
+                  },
+                  "description": "What."
+                }
+              },
+              "required": [
+                "path",
+                "parts"
+              ]
+            }"#]]
+        .assert_eq(&serde_json::to_string_pretty(&schema_of::<Input>()).unwrap());
+    }
+
+    #[test]
+    fn a_count_below_one_is_no_count() {
+        let counts = [None, Some(2.0), Some(2.9), Some(0.0), Some(-3.0), Some(f64::NAN)];
+        assert_eq!(counts.map(count), [None, Some(2), Some(2), None, None, None]);
+    }
+}

@@ -1,0 +1,271 @@
+//! No descendant outlives us, however it hides and however we end.
+//!
+//! Each test starts this very test program again in the part of tiller, lets it run commands whose
+//! children hide in every way we know, ends it in some way, and waits until nobody is left. Those
+//! who count carry a number in their arguments that occurs nowhere else.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use tiller_tools::command::{BashCommand, execute};
+use tiller_tools::{Shell, process};
+use tokio_util::sync::CancellationToken;
+
+/// Every way to hide; `SLEEP` is the one to find. The last of a line holds the shell.
+const HIDING: [&str; 8] = [
+    "SLEEP",
+    "SLEEP & SLEEP",
+    "nohup SLEEP > /dev/null 2>&1 & disown; SLEEP",
+    "setsid SLEEP & SLEEP",
+    "(setsid setsid SLEEP > /dev/null 2>&1 < /dev/null &) & SLEEP",
+    "(trap '' HUP INT TERM QUIT; (SLEEP & SLEEP) & SLEEP) & SLEEP",
+    "setsid bash -c 'setsid bash -c \"SLEEP & SLEEP\" & SLEEP' & SLEEP",
+    // A parent that starts its child anew whenever it dies.
+    "setsid bash -c 'while :; do SLEEP; done' & SLEEP",
+];
+
+/// Long, and recognised: nobody else sleeps for just as long.
+fn sleep(mark: &str) -> String {
+    format!("sleep 86400.{mark}")
+}
+
+fn sleepers(script: &str) -> usize {
+    script.matches("SLEEP").count()
+}
+
+/// The part of tiller. Not a test: it does nothing unless one of the tests below starts it.
+#[test]
+fn actor() {
+    let Ok(mark) = std::env::var("HYGIENE_MARK") else { return };
+    process::install();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cancel = CancellationToken::new();
+    for script in HIDING {
+        let command = BashCommand {
+            command: script.replace("SLEEP", &sleep(&mark)),
+            cwd: Arc::new(PathBuf::from("/")),
+            env: Arc::from([]),
+            shell: Shell::default(),
+        };
+        runtime.spawn(execute(command, drop, cancel.clone()));
+    }
+    // One that is over, but left somebody behind.
+    let command = BashCommand {
+        command: format!("{} & setsid {} &", sleep(&mark), sleep(&mark)),
+        cwd: Arc::new(PathBuf::from("/")),
+        env: Arc::from([]),
+        shell: Shell::default(),
+    };
+    let over = runtime.block_on(execute(command, drop, CancellationToken::new())).unwrap();
+    assert_eq!(over.exit_code, Some(0));
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    thread::spawn(move || {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+        stop.send(line).unwrap();
+    });
+    let how = runtime.block_on(stopped).unwrap();
+    match how.trim() {
+        "end_all" => {
+            process::end_all();
+            println!("left: {}", found(&mark).len());
+            std::process::exit(0);
+        }
+        "exit" => std::process::exit(0),
+        "abort" => std::process::abort(),
+        "cancel" => {
+            cancel.cancel();
+            let begun = Instant::now();
+            // Only the command that is over keeps its children.
+            while found(&mark).len() > 2 && begun.elapsed() < PATIENCE {
+                runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
+            }
+            println!("left: {}", found(&mark).len());
+            runtime.block_on(std::future::pending::<()>());
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// How long something may take that is certain to happen. A generous bound, not a pause.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Actor {
+    child: Child,
+    mark: String,
+}
+
+impl Actor {
+    /// Starts tiller and waits until everybody has hidden.
+    fn start() -> Actor {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let mark = format!("{}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["actor", "--exact", "--nocapture"])
+            .env("HYGIENE_MARK", &mark)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let actor = Actor { child, mark };
+        let expected = HIDING.iter().map(|script| sleepers(script)).sum::<usize>() + 2;
+        actor.wait_until("everybody has hidden", |left| left.len() >= expected);
+        actor
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    fn say(&mut self, how: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{how}").unwrap();
+    }
+
+    /// What it says about who is left.
+    fn hear(&mut self) -> String {
+        let lines = BufReader::new(self.child.stdout.take().unwrap()).lines();
+        let line = lines.map(Result::unwrap).find(|line| line.contains("left: ")).unwrap();
+        line[line.find("left").unwrap()..].to_owned()
+    }
+
+    fn wait_until(&self, what: &str, done: impl Fn(&[(i32, String)]) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let left = found(&self.mark);
+            if done(&left) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "waiting until {what}: {left:#?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn wait_for_nobody(mut self) {
+        self.child.wait().unwrap();
+        self.wait_until("nobody is left", <[_]>::is_empty);
+    }
+}
+
+impl Drop for Actor {
+    /// A test that fails leaves nothing behind either.
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        for (pid, _) in found(&self.mark) {
+            kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
+        }
+    }
+}
+
+/// The sleepers that carry the mark.
+fn found(mark: &str) -> Vec<(i32, String)> {
+    let sleep = sleep(mark);
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let arguments = String::from_utf8_lossy(&arguments).replace('\0', " ");
+        (arguments.trim_end() == sleep).then_some((pid, arguments))
+    });
+    processes.collect()
+}
+
+/// The guardians below a process, by their name.
+fn guardians(of: Pid) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let parent = format!(" {of} ");
+        (stat.contains("(shell-guard)") && stat.contains(&parent)).then(|| Pid::from_raw(pid))
+    });
+    processes.collect()
+}
+
+#[test]
+fn killed() {
+    let actor = Actor::start();
+    kill(actor.pid(), Signal::SIGKILL).unwrap();
+    actor.wait_for_nobody();
+}
+
+#[test]
+fn terminated() {
+    let actor = Actor::start();
+    kill(actor.pid(), Signal::SIGTERM).unwrap();
+    actor.wait_for_nobody();
+}
+
+#[test]
+fn ended_in_order() {
+    let mut actor = Actor::start();
+    actor.say("end_all");
+    // Nobody is left when it returns, not only some time later.
+    assert_eq!(actor.hear(), "left: 0");
+    actor.wait_for_nobody();
+}
+
+#[test]
+fn exited_without_a_word() {
+    let mut actor = Actor::start();
+    actor.say("exit");
+    actor.wait_for_nobody();
+}
+
+#[test]
+fn aborted_by_a_bug() {
+    let mut actor = Actor::start();
+    actor.say("abort");
+    actor.wait_for_nobody();
+}
+
+#[test]
+fn cancelled_commands_leave_nobody() {
+    let mut actor = Actor::start();
+    actor.say("cancel");
+    assert_eq!(actor.hear(), "left: 2");
+    kill(actor.pid(), Signal::SIGKILL).unwrap();
+    actor.wait_for_nobody();
+}
+
+#[test]
+fn a_guardian_that_is_killed_is_replaced_by_tiller() {
+    let mut actor = Actor::start();
+    let guardians = guardians(actor.pid());
+    assert_eq!(guardians.len(), HIDING.len() + 1);
+    for guardian in guardians {
+        kill(guardian, Signal::SIGKILL).unwrap();
+    }
+    // Of the command that was over nobody was listening any more; its end is tiller's end.
+    actor.wait_until("only the background is left", |left| left.len() <= 2);
+    actor.say("end_all");
+    assert_eq!(actor.hear(), "left: 0");
+    actor.wait_for_nobody();
+}
+
+#[test]
+fn a_guardian_does_not_answer_to_our_name() {
+    let actor = Actor::start();
+    let ours = fs::read(format!("/proc/{}/cmdline", actor.pid())).unwrap();
+    for guardian in guardians(actor.pid()) {
+        let theirs = fs::read(format!("/proc/{guardian}/cmdline")).unwrap();
+        let theirs = theirs.split(|&byte| byte == 0).next().unwrap();
+        assert_eq!(theirs, b"shell-guard");
+        assert!(!ours.starts_with(theirs));
+        // What is sent to our group, or gently to all, does not reach them.
+        kill(guardian, Signal::SIGTERM).unwrap();
+    }
+    killpg(actor.pid(), Signal::SIGKILL).unwrap();
+    actor.wait_for_nobody();
+}
