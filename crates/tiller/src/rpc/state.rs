@@ -10,7 +10,7 @@ use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::run;
 use tiller_session::{Body, Durability};
 use tiller_tools::command::BashCommand;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::change::Change;
@@ -302,21 +302,16 @@ impl State {
     }
 
     pub(crate) fn answer(&mut self, question: Question) {
-        // A run that was dropped meanwhile no longer wants its answer.
         match question {
-            Question::Setup(answer) => answer.send(self.setup()).ok().unwrap_or(()),
-            Question::Dequeue(queue, answer) => {
-                answer.send(self.queues.next(queue)).ok().unwrap_or(());
+            Question::Setup(asker) => tell(asker, self.setup()),
+            Question::Dequeue(queue, asker) => tell(asker, self.queues.next(queue)),
+            Question::WillRetry(end, asker) => {
+                tell(asker, !self.stopping && self.retries.will_retry(&end));
             }
-            Question::WillRetry(end, answer) => {
-                let will_retry = !self.stopping && self.retries.will_retry(&end);
-                answer.send(will_retry).ok().unwrap_or(());
-            }
-            Question::MayGoOn(answer) => answer.send(()).ok().unwrap_or(()),
-            Question::Interrupted(answer) => {
-                let interrupted = self.interrupt_mode == InterruptMode::Immediate
-                    && self.queues.has(Queue::Steering);
-                answer.send(interrupted).ok().unwrap_or(());
+            Question::MayGoOn(asker) => tell(asker, ()),
+            Question::Interrupted(asker) => {
+                let immediate = self.interrupt_mode == InterruptMode::Immediate;
+                tell(asker, immediate && self.queues.has(Queue::Steering));
             }
         }
     }
@@ -347,6 +342,9 @@ impl State {
                 return self.retry_later(error);
             }
             self.end_retrying(false, Some(error.to_string()));
+        }
+        if end == End::Aborted {
+            self.end_retrying(false, Some("Retry cancelled".to_owned()));
         }
         // A message that came too late for the run's last look at the queues, or behind an
         // error, is said now. After an abort it waits for the next prompt.
@@ -409,6 +407,11 @@ impl State {
         self.emit(Event::TurnEnd { message: message.clone(), results: Vec::new() });
         self.emit(Event::AgentEnd { messages: vec![message], will_retry: false });
     }
+}
+
+fn tell<T>(asker: oneshot::Sender<T>, answer: T) {
+    // A run that is gone no longer wants its answer.
+    asker.send(answer).ok();
 }
 
 /// The entry that says which model answers from here on.

@@ -3,17 +3,20 @@
 //! Three wire levels write one stream of events in three ways. Whatever they do differently is
 //! in this room: the rest of the program does not know which one is spoken.
 
-mod record;
 mod request;
+mod command;
+mod record;
 mod shape;
 mod snapshot;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use command::{
+    COMMANDS, Command, Hello, InterruptMode, ListSessions, QueueMode, WhenBusy,
+};
 pub(crate) use record::{EVENTS, RecordWriter};
 pub use record::{Label, Reply};
-pub(crate) use request::{COMMANDS, InterruptMode, QueueMode};
-pub(crate) use request::{Command, Hello, ListSessions, Refusal, RefusalKind, Request, WhenBusy};
+pub(crate) use request::{Refusal, RefusalKind, Request};
 pub(crate) use shape::Shaped;
 
 /// Which dialect is written. All of them accept the same commands.

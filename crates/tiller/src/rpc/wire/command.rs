@@ -1,0 +1,529 @@
+//! Everything a client can ask for, and how each of it is spelled.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tiller_agent::message::Block;
+use tiller_agent::model::ThinkingLevel;
+
+use super::request::{Refusal, plain};
+use super::{Level, Stream};
+
+/// Everything that can be asked of tiller today.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Command {
+    /// Hand the agent a user message. Answered at once; the work follows as events.
+    Prompt {
+        message: String,
+        images: Vec<Block>,
+        when_busy: WhenBusy,
+    },
+    /// Say something as soon as the tools of the current turn are done.
+    Steer {
+        message: String,
+        images: Vec<Block>,
+    },
+    /// Say something when the run would otherwise end.
+    FollowUp {
+        message: String,
+        images: Vec<Block>,
+    },
+    /// Stop the run under way. Answered when it has closed; not an error when there is none.
+    Abort,
+    /// Stop the run under way and begin with this message instead.
+    AbortAndPrompt {
+        message: String,
+        images: Vec<Block>,
+    },
+    /// Forget what waits in the queues. Answered with what was there.
+    ClearQueue,
+    GetState,
+    /// The conversation as the model sees it.
+    GetMessages,
+    GetLastAssistantText,
+    SetSessionName {
+        name: String,
+    },
+    SetSteeringMode {
+        mode: QueueMode,
+    },
+    SetFollowUpMode {
+        mode: QueueMode,
+    },
+    SetInterruptMode {
+        mode: InterruptMode,
+    },
+    /// Another model from the next request on, also in the middle of a run.
+    SetModel {
+        provider: String,
+        model_id: String,
+    },
+    /// The next model of the list. Answered with `null` when there is no other.
+    CycleModel,
+    GetAvailableModels,
+    SetThinkingLevel {
+        level: ThinkingLevel,
+    },
+    CycleThinkingLevel,
+    GetAvailableThinkingLevels,
+    GetSessionStats,
+    /// Run a shell command. Its output is told as it comes, the response follows at its end, and
+    /// the model is shown both with the next prompt unless they are kept out of its context.
+    Bash {
+        command: String,
+        exclude_from_context: bool,
+    },
+    /// End all commands that `bash` has started.
+    AbortBash,
+    /// Go on with a stored session. A run under way is closed first.
+    SwitchSession {
+        path: PathBuf,
+    },
+    /// A new session with everything up to a user message, which comes back as text.
+    Fork {
+        entry_id: String,
+        alias: Alias,
+    },
+    /// A new session with everything up to here.
+    Clone,
+    /// The user messages that can be forked from.
+    GetForkMessages {
+        alias: Alias,
+    },
+    /// The session's entries in the order they were written, or those after one of them.
+    GetEntries {
+        since: Option<String>,
+    },
+    GetTree,
+    /// The sessions there are, newest first.
+    ListSessions(ListSessions),
+    /// Go on from another place of this session.
+    NavigateTree {
+        entry_id: String,
+    },
+    /// Name an entry, or take its name away.
+    SetLabel {
+        entry_id: String,
+        label: Option<String>,
+    },
+    /// Whether a run that failed in a way that may pass is tried again. For this session only.
+    SetAutoRetry {
+        enabled: bool,
+    },
+    /// Stop waiting for the next try. Not an error when nobody waits.
+    AbortRetry,
+    /// Begin an empty conversation. A run under way is closed first.
+    NewSession {
+        parent_session: Option<String>,
+    },
+    /// Say who you are, choose what is written, learn what is understood.
+    Hello(Hello),
+    /// An answer to a question nobody asked. Never answered itself.
+    ExtensionUiResponse,
+}
+
+impl Command {
+    /// The name it is called and answered by.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Command::Prompt { .. } => "prompt",
+            Command::Steer { .. } => "steer",
+            Command::FollowUp { .. } => "follow_up",
+            Command::Abort => "abort",
+            Command::AbortAndPrompt { .. } => "abort_and_prompt",
+            Command::ClearQueue => "clear_queue",
+            Command::GetState => "get_state",
+            Command::GetMessages => "get_messages",
+            Command::GetLastAssistantText => "get_last_assistant_text",
+            Command::SetSessionName { .. } => "set_session_name",
+            Command::SetSteeringMode { .. } => "set_steering_mode",
+            Command::SetFollowUpMode { .. } => "set_follow_up_mode",
+            Command::SetInterruptMode { .. } => "set_interrupt_mode",
+            Command::SetModel { .. } => "set_model",
+            Command::CycleModel => "cycle_model",
+            Command::GetAvailableModels => "get_available_models",
+            Command::SetThinkingLevel { .. } => "set_thinking_level",
+            Command::CycleThinkingLevel => "cycle_thinking_level",
+            Command::GetAvailableThinkingLevels => "get_available_thinking_levels",
+            Command::GetSessionStats => "get_session_stats",
+            Command::Bash { .. } => "bash",
+            Command::AbortBash => "abort_bash",
+            Command::SetAutoRetry { .. } => "set_auto_retry",
+            Command::AbortRetry => "abort_retry",
+            Command::SwitchSession { .. } => "switch_session",
+            Command::Fork { alias: Alias::Pi, .. } => "fork",
+            Command::Fork { alias: Alias::Xcsh, .. } => "branch",
+            Command::Clone => "clone",
+            Command::GetForkMessages { alias: Alias::Pi } => "get_fork_messages",
+            Command::GetForkMessages { alias: Alias::Xcsh } => "get_branch_messages",
+            Command::GetEntries { .. } => "get_entries",
+            Command::GetTree => "get_tree",
+            Command::ListSessions(_) => "list_sessions",
+            Command::NavigateTree { .. } => "navigate_tree",
+            Command::SetLabel { .. } => "set_label",
+            Command::NewSession { .. } => "new_session",
+            Command::Hello(_) => "hello",
+            Command::ExtensionUiResponse => "extension_ui_response",
+        }
+    }
+
+    /// Answered even while a session change waits for its run to close.
+    pub(crate) fn is_urgent(&self) -> bool {
+        matches!(self, Command::Abort | Command::AbortBash | Command::GetState | Command::Hello(_))
+    }
+}
+
+/// The names a client can call, as `hello` lists them.
+pub(crate) const COMMANDS: &[&str] = &[
+    "prompt",
+    "steer",
+    "follow_up",
+    "abort",
+    "abort_and_prompt",
+    "clear_queue",
+    "get_state",
+    "get_messages",
+    "get_last_assistant_text",
+    "set_session_name",
+    "set_steering_mode",
+    "set_follow_up_mode",
+    "set_interrupt_mode",
+    "set_model",
+    "cycle_model",
+    "get_available_models",
+    "set_thinking_level",
+    "cycle_thinking_level",
+    "get_available_thinking_levels",
+    "get_session_stats",
+    "bash",
+    "abort_bash",
+    "set_auto_retry",
+    "abort_retry",
+    "new_session",
+    "switch_session",
+    "fork",
+    "branch",
+    "clone",
+    "get_fork_messages",
+    "get_branch_messages",
+    "get_entries",
+    "get_tree",
+    "list_sessions",
+    "navigate_tree",
+    "set_label",
+    "hello",
+];
+
+/// What a prompt wants when another is at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum WhenBusy {
+    #[default]
+    #[serde(skip)]
+    Refuse,
+    Steer,
+    FollowUp,
+}
+
+/// How much of a queue is said at once.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum QueueMode {
+    All,
+    OneAtATime,
+}
+
+/// Whether steering waits for the tools of a turn or ends them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum InterruptMode {
+    Immediate,
+    Wait,
+}
+
+/// Both dialects fork, under different names, and each wants to be answered under its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Alias {
+    Pi,
+    Xcsh,
+}
+
+impl Alias {
+    fn of(kind: &str) -> Alias {
+        if kind.contains("branch") { Alias::Xcsh } else { Alias::Pi }
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct ListSessions {
+    /// The sessions of this working directory; the current one if nothing is said.
+    #[serde(default)]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Those of all working directories.
+    #[serde(default)]
+    pub(crate) all: bool,
+    #[serde(default)]
+    pub(crate) limit: Option<usize>,
+    /// Where an earlier answer left off.
+    #[serde(default)]
+    pub(crate) before: Option<String>,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Hello {
+    /// Who is speaking. For logs; nothing depends on it.
+    #[serde(default)]
+    pub(crate) client: Option<Value>,
+    #[serde(default)]
+    pub(crate) stream: Option<Stream>,
+    #[serde(default)]
+    pub(crate) wire: Option<Level>,
+}
+
+/// A picture sent with a message.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum ImageContent {
+    Image { data: String, mime_type: String },
+}
+
+/// The route table from names to commands.
+pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
+    Ok(match kind {
+        "prompt" => {
+            let Prompt { message, images, streaming_behavior } = body(kind, text)?;
+            let (message, images) = said(kind, message, images)?;
+            let when_busy = streaming_behavior.unwrap_or_default();
+            Command::Prompt { message, images, when_busy }
+        }
+        "steer" => {
+            let Said { message, images } = body(kind, text)?;
+            let (message, images) = said(kind, message, images)?;
+            Command::Steer { message, images }
+        }
+        "follow_up" => {
+            let Said { message, images } = body(kind, text)?;
+            let (message, images) = said(kind, message, images)?;
+            Command::FollowUp { message, images }
+        }
+        "abort_and_prompt" => {
+            let Said { message, images } = body(kind, text)?;
+            let (message, images) = said(kind, message, images)?;
+            Command::AbortAndPrompt { message, images }
+        }
+        "abort" => Command::Abort,
+        "clear_queue" => Command::ClearQueue,
+        "get_state" => Command::GetState,
+        "get_messages" => Command::GetMessages,
+        "get_last_assistant_text" => Command::GetLastAssistantText,
+        "set_session_name" => {
+            let Name { name } = body(kind, text)?;
+            Command::SetSessionName { name }
+        }
+        "set_steering_mode" => Command::SetSteeringMode { mode: body::<Mode<_>>(kind, text)?.mode },
+        "set_follow_up_mode" => {
+            Command::SetFollowUpMode { mode: body::<Mode<_>>(kind, text)?.mode }
+        }
+        "set_interrupt_mode" => {
+            Command::SetInterruptMode { mode: body::<Mode<_>>(kind, text)?.mode }
+        }
+        "set_model" => {
+            let SetModel { provider, model_id } = body(kind, text)?;
+            Command::SetModel { provider, model_id }
+        }
+        "cycle_model" => Command::CycleModel,
+        "get_available_models" => Command::GetAvailableModels,
+        "set_thinking_level" => {
+            let SetThinkingLevel { level } = body(kind, text)?;
+            Command::SetThinkingLevel { level }
+        }
+        "cycle_thinking_level" => Command::CycleThinkingLevel,
+        "get_available_thinking_levels" => Command::GetAvailableThinkingLevels,
+        "get_session_stats" => Command::GetSessionStats,
+        "bash" => {
+            let Bash { command, exclude_from_context } = body(kind, text)?;
+            Command::Bash { command, exclude_from_context }
+        }
+        "abort_bash" => Command::AbortBash,
+        "set_auto_retry" => {
+            let Enabled { enabled } = body(kind, text)?;
+            Command::SetAutoRetry { enabled }
+        }
+        "abort_retry" => Command::AbortRetry,
+        "switch_session" => {
+            let SwitchSession { session_path } = body(kind, text)?;
+            Command::SwitchSession { path: session_path }
+        }
+        "fork" | "branch" => {
+            let EntryId { entry_id } = body(kind, text)?;
+            Command::Fork { entry_id, alias: Alias::of(kind) }
+        }
+        "clone" => Command::Clone,
+        "get_fork_messages" | "get_branch_messages" => {
+            Command::GetForkMessages { alias: Alias::of(kind) }
+        }
+        "get_entries" => {
+            let Since { since } = body(kind, text)?;
+            Command::GetEntries { since }
+        }
+        "get_tree" => Command::GetTree,
+        "list_sessions" => Command::ListSessions(body(kind, text)?),
+        "navigate_tree" => {
+            let EntryId { entry_id } = body(kind, text)?;
+            Command::NavigateTree { entry_id }
+        }
+        "set_label" => {
+            let SetLabel { entry_id, label } = body(kind, text)?;
+            Command::SetLabel { entry_id, label }
+        }
+        "new_session" => {
+            let NewSession { parent_session } = body(kind, text)?;
+            Command::NewSession { parent_session }
+        }
+        "hello" => Command::Hello(body(kind, text)?),
+        "extension_ui_response" => Command::ExtensionUiResponse,
+        _ => return Err(Refusal::unknown(kind)),
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Prompt {
+    message: String,
+    #[serde(default)]
+    images: Option<Vec<ImageContent>>,
+    #[serde(default)]
+    streaming_behavior: Option<WhenBusy>,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    message: String,
+    #[serde(default)]
+    images: Option<Vec<ImageContent>>,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Mode<T> {
+    mode: T,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SetModel {
+    provider: String,
+    model_id: String,
+}
+
+#[derive(Deserialize)]
+struct SetThinkingLevel {
+    level: ThinkingLevel,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bash {
+    command: String,
+    #[serde(default)]
+    exclude_from_context: bool,
+}
+
+#[derive(Deserialize)]
+struct Enabled {
+    enabled: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SwitchSession {
+    session_path: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EntryId {
+    entry_id: String,
+}
+
+#[derive(Deserialize)]
+struct Since {
+    #[serde(default)]
+    since: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SetLabel {
+    entry_id: String,
+    #[serde(default)]
+    label: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewSession {
+    #[serde(default)]
+    parent_session: Option<String>,
+}
+
+fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Refusal> {
+    serde_json::from_str(text)
+        .or_else(|err| {
+            // Through a value, because there the last of repeated keys counts.
+            let lenient = serde_json::from_str::<Value>(text).and_then(T::deserialize);
+            lenient.map_err(|_| err)
+        })
+        .map_err(|err| {
+            // Only now is it worth finding out which field it was.
+            let mut json = serde_json::Deserializer::from_str(text);
+            match serde_path_to_error::deserialize::<_, T>(&mut json) {
+                Err(located) if located.path().iter().next().is_some() => {
+                    let why = plain(located.inner());
+                    Refusal::invalid(kind, format!("field `{}`: {why}", located.path()))
+                }
+                _ => Refusal::invalid(kind, plain(&err)),
+            }
+        })
+}
+
+/// Words and pictures must be there and must be what they claim to be.
+fn said(
+    kind: &str,
+    message: String,
+    images: Option<Vec<ImageContent>>,
+) -> Result<(String, Vec<Block>), Refusal> {
+    let images = images.unwrap_or_default();
+    if message.trim().is_empty() && images.is_empty() {
+        return Err(Refusal::invalid(kind, "field `message`: expected some text, or images"));
+    }
+    let mut blocks = Vec::with_capacity(images.len());
+    for (index, ImageContent::Image { data, mime_type }) in images.into_iter().enumerate() {
+        if !mime_type.starts_with("image/") {
+            let why = format!(
+                "field `images[{index}].mimeType`: expected an image type, such as image/png"
+            );
+            return Err(Refusal::invalid(kind, why));
+        }
+        if !is_base64(&data) {
+            let why = format!("field `images[{index}].data`: expected base64");
+            return Err(Refusal::invalid(kind, why));
+        }
+        blocks.push(Block::Image { data, mime_type });
+    }
+    Ok((message, blocks))
+}
+
+fn is_base64(data: &str) -> bool {
+    let body = data.trim_end_matches('=');
+    !body.is_empty()
+        && data.len() - body.len() <= 2
+        && data.len().is_multiple_of(4)
+        && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+}
