@@ -4,6 +4,7 @@
 //! The full disk is a limit on the size of files, which only the process under test has.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -2,15 +2,19 @@
 //! sentences, may bring files, and then plays: we write `client>` and `model>` lines, tiller's
 //! part is checked, and `UPDATE_EXPECT=1 cargo test` writes it.
 //!
-//! `TRANSCRIPT=name` plays only the files whose name contains the word.
+//! `TRANSCRIPT=name` plays only the files whose name contains the word, `TRANSCRIPTS=folder` those
+//! of another folder.
+
+#![allow(clippy::unwrap_used)]
 
 mod harness;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn transcripts() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let folder = std::env::var_os("TRANSCRIPTS").map_or_else(ours, PathBuf::from);
     let wanted = std::env::var("TRANSCRIPT").unwrap_or_default();
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
     let mut paths: Vec<_> = std::fs::read_dir(folder)

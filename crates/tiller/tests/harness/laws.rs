@@ -15,6 +15,10 @@ pub struct Laws {
     run: Option<Run>,
     /// A run has ended and nothing has settled yet.
     unsettled: bool,
+    /// A run has ended that will be tried again, and no retry has started yet.
+    will_retry: bool,
+    /// Retries have started and not ended.
+    retries: bool,
     /// How many messages wait, by the last `queue_update`.
     waiting: usize,
     /// The events a `hello` has promised.
@@ -44,7 +48,8 @@ impl Laws {
     pub fn new(wire: Option<&str>) -> Laws {
         let stream = if wire == Some("pi-delta") { Stream::Deltas } else { Stream::Snapshots };
         let (open, run, promised) = (Vec::new(), None, None);
-        Laws { stream, open, run, unsettled: false, waiting: 0, promised }
+        let (unsettled, will_retry, retries) = (false, false, false);
+        Laws { stream, open, run, unsettled, will_retry, retries, waiting: 0, promised }
     }
 
     /// Takes note of a line the client sent, because it must be answered.
@@ -73,11 +78,26 @@ impl Laws {
             },
             "agent_end" => {
                 self.unsettled = true;
+                self.will_retry = record["willRetry"] == true;
                 self.run.take().ok_or("a run ended that never started")?.end(record)
             }
             "agent_settled" if self.run.is_some() || !self.unsettled => {
                 Err("settled, though no run has just ended".into())
             }
+            "agent_settled" if self.will_retry || self.retries => {
+                Err("settled, though a retry was promised or has not ended".into())
+            }
+            "auto_retry_start" => {
+                self.retries = true;
+                match std::mem::take(&mut self.will_retry) {
+                    true => Ok(()),
+                    false => Err("a retry that was not promised".into()),
+                }
+            }
+            "auto_retry_end" => match std::mem::take(&mut self.retries) {
+                true => Ok(()),
+                false => Err("a retry ended that never started".into()),
+            },
             "agent_settled" => {
                 self.unsettled = false;
                 Ok(())

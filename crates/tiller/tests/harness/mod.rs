@@ -4,7 +4,9 @@
 mod launch;
 mod laws;
 mod message;
+mod names;
 mod printer;
+mod reader;
 mod server;
 mod tools;
 mod transcript;
@@ -46,7 +48,7 @@ fn play(transcript: &Transcript, played: &mut String) -> Result<(), String> {
     runtime.block_on(async {
         let mut server = server::TestServer::start(transcript)?;
         server.settle(played).await?;
-        for group in transcript.groups() {
+        for group in &transcript.groups {
             for line in group {
                 played.push_str(&line.text());
                 played.push('\n');

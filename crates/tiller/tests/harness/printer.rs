@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tiller_agent::provider::Request;
 
 use super::laws::Laws;
+use super::names::Names;
 use super::wording::{brief, content, data, details, plain, quoted};
 
 pub struct Printer {
@@ -24,12 +25,33 @@ pub struct Printer {
     shows_requests: bool,
     /// A record that is not whole yet.
     partial: Vec<u8>,
-    /// Sessions in the order we heard of them.
-    sessions: Vec<String>,
-    /// Updates of the open block, and their bytes.
-    steps: (usize, usize),
+    names: Names,
+    /// Blocks the model is at, by their place.
+    open: BTreeMap<u64, OpenBlock>,
     seen_requests: usize,
 }
+
+/// A block that has not ended.
+#[derive(Default)]
+struct OpenBlock {
+    kind: String,
+    text: String,
+    /// There is more of it than was printed.
+    is_fresh: bool,
+    short: Deltas,
+    long: Deltas,
+}
+
+/// Deltas in records of one kind: how many, their text, and what they took on the wire.
+#[derive(Default)]
+struct Deltas {
+    count: usize,
+    text_bytes: usize,
+    bytes: usize,
+}
+
+/// A record longer than this is a long one.
+const SHORT_RECORD_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Updates {
@@ -53,8 +75,8 @@ impl Printer {
             shows_records: option("show") == Some("records"),
             shows_requests: option("show") == Some("requests"),
             partial: Vec::new(),
-            sessions: vec!["the-session".into()],
-            steps: (0, 0),
+            names: Names::new(),
+            open: BTreeMap::new(),
             seen_requests: 0,
         }
     }
@@ -72,8 +94,9 @@ impl Printer {
             let text = std::str::from_utf8(line).map_err(|err| err.to_string())?;
             let record: Value =
                 serde_json::from_str(text).map_err(|err| format!("not JSON: {text}: {err}"))?;
+            self.names.meet(&record);
             if self.shows_records {
-                self.line(text);
+                self.line(&timeless(text));
             } else {
                 self.record(&record, text.len());
             }
@@ -83,6 +106,7 @@ impl Printer {
     }
 
     pub fn take(&mut self) -> String {
+        self.print_unended();
         std::mem::take(&mut self.out)
     }
 
@@ -105,16 +129,32 @@ impl Printer {
         self.seen_requests = requests.len();
     }
 
+    /// As much as there is of a block that goes on.
+    fn print_unended(&mut self) {
+        let mut unended = Vec::new();
+        for block in self.open.values_mut().filter(|block| block.is_fresh) {
+            block.is_fresh = false;
+            unended.push(format!("… {} {} …", block.kind, quoted(&json!(block.text))));
+        }
+        unended.iter().for_each(|line| self.line(line));
+    }
+
     fn record(&mut self, record: &Value, bytes: usize) {
         let kind = plain(&record["type"]);
+        if kind != "message_update" {
+            self.print_unended();
+        }
         let line = match kind.as_str() {
-            "response" => self.response(record),
+            "response" => response(record),
             "message_start" => return,
             "message_update" => match self.update(&record["assistantMessageEvent"], bytes) {
                 Some(line) => line,
                 None => return,
             },
-            "message_end" => message(&record["message"]),
+            "message_end" => {
+                self.open.clear();
+                message(&record["message"])
+            }
             "turn_end" => kind,
             "agent_end" if record["willRetry"] == true => "agent_end will retry".to_owned(),
             "agent_end" => kind,
@@ -132,39 +172,14 @@ impl Printer {
             }
             _ => {
                 let mut rest = record.clone();
-                rest.as_object_mut().unwrap().remove("type");
+                rest.as_object_mut().unwrap().shift_remove("type");
+                if let Some(entry) = rest.get_mut("entry").and_then(Value::as_object_mut) {
+                    entry.shift_remove("timestamp");
+                }
                 if rest == json!({}) { kind } else { format!("{kind} {rest}") }
             }
         };
         self.line(&line);
-    }
-
-    fn response(&mut self, record: &Value) -> String {
-        let mut line = "response".to_owned();
-        if let Some(id) = record.get("id") {
-            write!(line, " {}", plain(id)).unwrap();
-        }
-        let command = plain(&record["command"]);
-        write!(line, " {command}").unwrap();
-        if record["success"] == false {
-            write!(line, " refused: {}", plain(&record["error"]).replace('\n', "\\n")).unwrap();
-            return line;
-        }
-        line.push_str(" ok");
-        if let Some(given) = record.get("data") {
-            self.meet_session(&given["sessionId"]);
-            write!(line, " {}", data(&command, given.clone())).unwrap();
-        }
-        line
-    }
-
-    /// Ids of sessions are random, so they are numbered as they are met.
-    fn meet_session(&mut self, id: &Value) {
-        if let Some(id) = id.as_str()
-            && !self.sessions.iter().any(|known| known == id)
-        {
-            self.sessions.push(id.to_owned());
-        }
     }
 
     fn update(&mut self, event: &Value, bytes: usize) -> Option<String> {
@@ -180,11 +195,23 @@ impl Printer {
             };
             return Some(format!("{kind} {at} {more}").trim_end().to_owned());
         }
-        if step == "delta" {
-            self.steps = (self.steps.0 + 1, self.steps.1 + bytes);
-        }
-        if step != "end" {
-            return None;
+        let block = self.open.entry(event["contentIndex"].as_u64().unwrap_or(0)).or_default();
+        match step {
+            "delta" => {
+                block.text.push_str(&plain(&event["delta"]));
+                block.is_fresh = true;
+                let is_short = bytes <= SHORT_RECORD_BYTES;
+                let deltas = if is_short { &mut block.short } else { &mut block.long };
+                deltas.count += 1;
+                deltas.text_bytes += plain(&event["delta"]).len();
+                deltas.bytes += bytes;
+                return None;
+            }
+            "end" => {}
+            _ => {
+                block.kind = family.to_owned();
+                return None;
+            }
         }
         let whole = match family {
             "toolcall" => {
@@ -193,24 +220,43 @@ impl Printer {
             }
             _ => quoted(&event["content"]),
         };
-        let (count, cost) = std::mem::take(&mut self.steps);
+        let block = self.open.remove(&event["contentIndex"].as_u64().unwrap_or(0))?;
         Some(match self.updates {
+            Updates::Count if block.long.count == 0 => {
+                format!("… {family} {whole} in {} deltas", block.short.count)
+            }
             Updates::Count => {
-                let size = plain(&event["content"]).len().max(1);
-                let times = cost / size;
-                format!("… {family} {whole} in {count} deltas, {times} times its size")
+                let (short, long) = (block.short.count, block.long.count);
+                let times = block.long.bytes / block.long.text_bytes.max(1);
+                let how = format!("{short} short and {long} long deltas");
+                format!("… {family} {whole} in {how}, the long at {times} times their text")
             }
             _ => format!("… {family} {whole}"),
         })
     }
 
     fn line(&mut self, text: &str) {
-        let mut text = text.replace(&self.folder, "FOLDER");
-        for (index, id) in self.sessions.iter().enumerate().skip(1) {
-            text = text.replace(id, &format!("session-{}", index + 1));
-        }
-        writeln!(self.out, "tiller> {text}").unwrap();
+        let text = self.names.replace_in(text).replace(&self.folder, "FOLDER");
+        writeln!(self.out, "tiller> {}", visible(&text)).unwrap();
     }
+}
+
+fn response(record: &Value) -> String {
+    let mut line = "response".to_owned();
+    if let Some(id) = record.get("id") {
+        write!(line, " {}", plain(id)).unwrap();
+    }
+    let command = plain(&record["command"]);
+    write!(line, " {command}").unwrap();
+    if record["success"] == false {
+        write!(line, " refused: {}", plain(&record["error"]).replace('\n', "\\n")).unwrap();
+        return line;
+    }
+    line.push_str(" ok");
+    if let Some(given) = record.get("data") {
+        write!(line, " {}", data(&command, given.clone())).unwrap();
+    }
+    line
 }
 
 /// A whole message.
@@ -230,6 +276,30 @@ fn message(message: &Value) -> String {
         }
         role => format!("{role} {shown}"),
     }
+}
+
+/// A record without the time of day.
+fn timeless(record: &str) -> String {
+    let mut parts = record.split("\"timestamp\":");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        write!(text, "\"timestamp\":0{rest}").unwrap();
+    }
+    text
+}
+
+/// Characters that an editor would hide or break a line at, spelled out.
+fn visible(text: &str) -> String {
+    let hidden = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}');
+    text.chars().fold(String::new(), |mut shown, c| {
+        if hidden(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+        shown
+    })
 }
 
 fn verdict(record: &Value) -> &'static str {

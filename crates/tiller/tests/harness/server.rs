@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tiller::rpc::lines::{LINE_MAX_BYTES, Line as WireLine, Lines};
-use tiller::rpc::out::{Drain, pipe};
+use tiller::rpc::out::pipe;
 use tiller::rpc::server::{Channels, INPUTS_MAX, Input, Signal, serve};
 use tiller_llm::script::{ScriptFeeder, ScriptProvider};
 use tokio::sync::mpsc;
@@ -14,7 +14,8 @@ use tokio::time::Instant;
 
 use super::launch::launch;
 use super::printer::Printer;
-use super::transcript::{Line, Reader, Transcript, unescape};
+use super::reader::ReadingEnd;
+use super::transcript::{Line, Transcript, unescape};
 
 /// How long an end may take when nothing is left to do.
 const END_MAX: Duration = Duration::from_secs(10);
@@ -23,8 +24,7 @@ pub struct TestServer {
     lines: mpsc::Sender<Input>,
     control: mpsc::Sender<Input>,
     framing: Lines,
-    drain: Drain,
-    reader: Reader,
+    reader: ReadingEnd,
     task: JoinHandle<u8>,
     ended: bool,
     model: Arc<ScriptProvider>,
@@ -49,12 +49,12 @@ impl TestServer {
         let (pipe, drain, caught_up) = pipe();
         let channels =
             Channels { lines: lines_receiver, control: control_receiver, pipe, caught_up };
+        let reader = ReadingEnd::new(drain, control.clone());
         Ok(TestServer {
             lines,
             control,
             framing: Lines::new(LINE_MAX_BYTES),
-            drain,
-            reader: Reader::Reads,
+            reader,
             task: tokio::spawn(serve(launch, channels)),
             ended: false,
             model,
@@ -79,7 +79,7 @@ impl TestServer {
                 Line::Eof => closes = true,
                 Line::Model(text) => self.feeder.feed(text).map_err(|err| err.to_string())?,
                 Line::Clock(ms) => self.wait = Duration::from_millis(*ms),
-                Line::Reader(reader) => self.reader = *reader,
+                Line::Reader(mood) => self.reader.change(*mood),
                 Line::Signal(name) => self.signal(name)?,
             }
         }
@@ -121,39 +121,24 @@ impl TestServer {
         // ends only when all others wait too.
         let wait = std::mem::take(&mut self.wait);
         tokio::time::sleep(wait.max(Duration::from_millis(1))).await;
-        if self.reader != Reader::Stopped {
-            let printed = self.read().await;
-            self.printer.requests(&self.model.requests());
-            played.push_str(&self.printer.take());
-            printed?;
+        let mut printed = Ok(());
+        while printed.is_ok() {
+            let read = self.reader.take();
+            if read.is_empty() {
+                break;
+            }
+            printed = self.printer.print(&read);
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        self.printer.requests(&self.model.requests());
+        played.push_str(&self.printer.take());
+        printed?;
         if self.task.is_finished() && !self.ended {
             self.ended = true;
             let code = (&mut self.task).await.map_err(|err| err.to_string())?;
             played.push_str(&format!("tiller> exit {code}\n"));
         }
         Ok(())
-    }
-
-    /// Reads until there is nothing more, as a client would; one that is gone reads nothing, and
-    /// whoever writes to it is told.
-    async fn read(&mut self) -> Result<(), String> {
-        loop {
-            let mut chunks = Vec::new();
-            while let Some(chunk) = self.drain.try_next() {
-                if self.reader == Reader::Gone {
-                    self.control.try_send(Input::OutputClosed).ok();
-                    continue;
-                }
-                self.drain.wrote(chunk.len());
-                chunks.extend(chunk);
-            }
-            self.printer.print(&chunks)?;
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            if chunks.is_empty() {
-                return Ok(());
-            }
-        }
     }
 
     /// The client hangs up. By now nothing may be left to say, and no line of the model unheard.
@@ -182,7 +167,7 @@ impl TestServer {
             [] => {}
             complaints => return Err(complaints.join("; ")),
         }
-        if self.reader == Reader::Gone {
+        if self.reader.is_gone() {
             return Ok(());
         }
         self.printer.finish()

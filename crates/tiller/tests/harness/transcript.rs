@@ -1,4 +1,20 @@
-//! The parts of a transcript file.
+//! The parts of a transcript file: some sentences, `-- options --`, files for the scratch folder
+//! (`-- notes.md --`), and the `-- conversation --`, where each line says who acts.
+//!
+//! ```text
+//! client> {"type":"abort"}   the client says a line; lines directly below each other are one write
+//! bytes>  {"type":\n         the client writes these bytes and no more
+//! client> EOF                the client closes its end
+//! model>  say Hello.         the model answers; see docs/script-format.md, "Line by line"
+//! clock>  50ms               time passes
+//! reader> stops              nobody reads for now; `goes on`, and `leaves` for good
+//! system> SIGTERM            a signal comes
+//! tiller> …                  what came of it, written by `UPDATE_EXPECT=1`; an empty one keeps
+//!                            two writes apart until then
+//! ```
+//!
+//! Options: `wire LEVEL`, `model NAME` or `none`, `tools NAMES`, `settings JSON`, `diagnostic TEXT`,
+//! `sessions kept`, `on-eof finish`, `updates all` or `count`, `show requests` or `records`.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +24,18 @@ pub struct Transcript {
     pub options: BTreeMap<String, String>,
     /// Files for the scratch folder.
     pub files: Vec<(String, String)>,
-    lines: Vec<Line>,
+    /// What happens, in portions: the lines of one are one write.
+    pub groups: Vec<Vec<Line>>,
 }
+
+/// The options there are.
+const OPTIONS: [&str; 9] =
+    ["wire", "model", "tools", "settings", "diagnostic", "sessions", "on-eof", "updates", "show"];
 
 /// Something that happens to the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
-    /// One line from the client. Lines that follow each other are one write.
+    /// One line from the client. Lines that directly follow each other are one write.
     Client(String),
     /// Bytes from the client, spelled with escapes and without a line end of their own.
     Bytes(String),
@@ -57,6 +78,11 @@ impl Line {
     fn is_client(&self) -> bool {
         matches!(self, Line::Client(_) | Line::Bytes(_))
     }
+
+    /// Whether it can be part of the write before it.
+    fn may_follow(&self) -> bool {
+        self.is_client() || *self == Line::Eof
+    }
 }
 
 impl Transcript {
@@ -65,13 +91,21 @@ impl Transcript {
             head: String::new(),
             options: BTreeMap::new(),
             files: Vec::new(),
-            lines: Vec::new(),
+            groups: Vec::new(),
         };
+        let mut goes_on = false;
         let mut section: Option<String> = None;
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
             if section.as_deref() == Some("conversation") {
-                transcript.lines.extend(conversation_line(line, number)?);
+                let line = conversation_line(line, number)?;
+                let is_client = line.as_ref().is_some_and(Line::is_client);
+                match (line, transcript.groups.last_mut()) {
+                    (None, _) => {}
+                    (Some(line), Some(group)) if goes_on && line.may_follow() => group.push(line),
+                    (Some(line), _) => transcript.groups.push(vec![line]),
+                }
+                goes_on = is_client;
                 continue;
             }
             transcript.head.push_str(line);
@@ -86,6 +120,9 @@ impl Transcript {
                 }
                 (None, Some(name)) if name == "options" => {
                     let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+                    if !key.is_empty() && !OPTIONS.contains(&key) {
+                        return Err(format!("line {number}: {key:?} is no option"));
+                    }
                     transcript.options.insert(key.to_owned(), value.trim().to_owned());
                 }
                 (None, Some(_)) => {
@@ -104,12 +141,6 @@ impl Transcript {
             }
         }
         Ok(transcript)
-    }
-
-    /// The lines in the portions in which they happen.
-    pub fn groups(&self) -> impl Iterator<Item = &[Line]> {
-        let together = |a: &Line, b: &Line| a.is_client() && (b.is_client() || *b == Line::Eof);
-        self.lines.chunk_by(together)
     }
 }
 
@@ -145,7 +176,7 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
-        bytes.extend_from_slice(rest[..at].as_bytes());
+        bytes.extend_from_slice(&rest.as_bytes()[..at]);
         let escape = &rest[at + 1..];
         let wrong = || format!("an escape that nobody knows: \\{escape}");
         let kind = escape.chars().next().ok_or_else(wrong)?;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tiller_agent::message::Message;
 
 /// Texts longer than this are shown by their ends.
-const LONG_CHARS: usize = 160;
+const LONG_CHARS: usize = 300;
 
 pub fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
@@ -84,22 +84,19 @@ fn leave_out_rest(state: &mut Value) {
         "steeringMode": "one-at-a-time",
         "followUpMode": "one-at-a-time",
         "interruptMode": "wait",
+        "sessionId": "the-session",
         "autoCompactionEnabled": true,
         "messageCount": 0,
         "pendingMessageCount": 0,
-        "queuedMessageCount": 0,
         "todoPhases": [],
     });
     let Value::Object(state) = state else { return };
-    if state["model"]["id"] == "script" {
-        state.remove("model");
-    }
-    if state["sessionId"] == "the-session" {
-        state.remove("sessionId");
-    }
-    // The same number by another name; a law says so.
-    state.remove("queuedMessageCount");
-    state.retain(|key, value| rest.get(key) != Some(value));
+    state.retain(|key, value| match key.as_str() {
+        "model" => value["id"] != "script",
+        // The same number by another name; a law says so.
+        "queuedMessageCount" => false,
+        _ => rest.get(key) != Some(value),
+    });
 }
 
 fn name_models(value: &mut Value) {

@@ -1,0 +1,55 @@
+//! Names for ids that are different every time, in the order they are met.
+
+use serde_json::{Map, Value};
+
+pub struct Names {
+    known: Vec<(String, String)>,
+    sessions: usize,
+    entries: usize,
+}
+
+impl Names {
+    pub fn new() -> Names {
+        // The session a transcript begins with has a name already.
+        Names { known: Vec::new(), sessions: 1, entries: 0 }
+    }
+
+    /// Looks for ids in a record and names those that are new.
+    pub fn meet(&mut self, value: &Value) {
+        match value {
+            Value::Object(object) => {
+                for (key, value) in object {
+                    self.meet_field(object, key, value);
+                    self.meet(value);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.meet(item)),
+            _ => {}
+        }
+    }
+
+    pub fn replace_in(&self, text: &str) -> String {
+        let replace = |text: String, (id, name): &(String, String)| text.replace(id, name);
+        self.known.iter().fold(text.to_owned(), replace)
+    }
+
+    fn meet_field(&mut self, object: &Map<String, Value>, key: &str, value: &Value) {
+        let Some(id) = value.as_str().filter(|id| self.is_new(id)) else { return };
+        match key {
+            "sessionId" => {
+                self.sessions += 1;
+                self.known.push((id.to_owned(), format!("session-{}", self.sessions)));
+            }
+            "id" if !object.contains_key("parentId") => {}
+            "id" | "parentId" | "targetId" | "entryId" | "leafId" => {
+                self.entries += 1;
+                self.known.push((id.to_owned(), format!("entry-{}", self.entries)));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_new(&self, id: &str) -> bool {
+        id != "the-session" && !self.known.iter().any(|(known, _)| known == id)
+    }
+}

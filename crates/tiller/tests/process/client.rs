@@ -1,0 +1,220 @@
+//! A program that drives tiller. It waits for what must come, and gives up loudly when it does not.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Nothing here takes long; whoever waits for this waits for something that will not come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder to work in that is also the only home the program knows.
+pub struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn with(self, name: &str, content: &str) -> Place {
+        std::fs::write(self.path().join(name), content).unwrap();
+        self
+    }
+
+    /// The program with nothing of the surroundings of this test.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_tiller")), arguments)
+    }
+
+    pub fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .env("HOME", self.path())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end with this on stdin.
+    pub fn output(&self, arguments: &[&str], stdin: &str) -> Output {
+        finish(self.command(arguments), stdin)
+    }
+
+    /// Starts it as a host would, with a script for a model.
+    pub fn rpc(self, script: &str, arguments: &[&str]) -> Client {
+        let place = self.with("talk.script", script);
+        let mut all = vec!["--mode", "rpc", "--no-session", "--script", "talk.script"];
+        all.extend(arguments);
+        let command = place.command(&all);
+        Client::start(command, place)
+    }
+}
+
+pub fn finish(mut command: Command, stdin: &str) -> Output {
+    let mut child = command.spawn().unwrap();
+    // A program that does not want its input may have closed it.
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).ok();
+    within_patience(move || child.wait_with_output().unwrap())
+}
+
+pub struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    /// Set while nobody reads.
+    unread: Option<ChildStdout>,
+    lines: Option<Receiver<String>>,
+    _place: Place,
+}
+
+impl Client {
+    pub fn start(mut command: Command, place: Place) -> Client {
+        let mut child = command.spawn().unwrap();
+        let (stdin, unread) = (child.stdin.take(), child.stdout.take());
+        // What is said on stderr matters to nobody here, but the pipe must not fill.
+        let mut stderr = child.stderr.take().unwrap();
+        thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        Client { child, stdin, unread, lines: None, _place: place }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn write(&mut self, text: &str) {
+        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    pub fn say(&mut self, record: &Value) {
+        self.write(&format!("{record}\n"));
+    }
+
+    /// Writes from another thread, for what is more than a pipe holds.
+    pub fn write_beside(&mut self, bytes: Vec<u8>) -> thread::JoinHandle<ChildStdin> {
+        let mut stdin = self.stdin.take().unwrap();
+        thread::spawn(move || {
+            stdin.write_all(&bytes).unwrap();
+            stdin
+        })
+    }
+
+    pub fn take_back(&mut self, writing: thread::JoinHandle<ChildStdin>) {
+        self.stdin = Some(writing.join().unwrap());
+    }
+
+    pub fn close_stdin(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Nobody will read what it writes.
+    pub fn close_stdout(&mut self) {
+        self.unread = None;
+        self.lines = None;
+    }
+
+    /// The next line. Reading begins with the first one.
+    pub fn line(&mut self) -> Option<String> {
+        if let Some(stdout) = self.unread.take() {
+            let (sender, lines) = channel();
+            thread::spawn(move || {
+                // The test that wanted the lines may be over.
+                BufReader::new(stdout)
+                    .lines()
+                    .map_while(Result::ok)
+                    .try_for_each(|line| sender.send(line))
+                    .ok();
+            });
+            self.lines = Some(lines);
+        }
+        match self.lines.as_ref().unwrap().recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("tiller says nothing"),
+        }
+    }
+
+    pub fn record(&mut self) -> Option<Value> {
+        self.line().map(|line| serde_json::from_str(&line).unwrap())
+    }
+
+    /// Reads on until this comes, and returns everything up to it.
+    pub fn until(&mut self, last: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut records = Vec::new();
+        loop {
+            let record = self.record().expect("tiller ended too early");
+            records.push(record);
+            if last(&records[records.len() - 1]) {
+                return records;
+            }
+        }
+    }
+
+    pub fn until_type(&mut self, kind: &str) -> Vec<Value> {
+        self.until(|record| record["type"] == kind)
+    }
+
+    pub fn response(&mut self, id: &str) -> Value {
+        self.until(|record| record["id"] == id).pop().unwrap()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
+    /// Reads what is left and waits for the exit code.
+    pub fn end(mut self) -> (Vec<Value>, Option<i32>) {
+        let mut records = Vec::new();
+        while let Some(record) = self.record() {
+            records.push(record);
+        }
+        let code = self.exit_code();
+        (records, code)
+    }
+
+    pub fn exit_code(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "tiller does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // It has usually ended already.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The types of the records, without how a message or a tool's output grew.
+pub fn types(records: &[Value]) -> Vec<&str> {
+    let types = records.iter().map(|record| record["type"].as_str().unwrap());
+    types.filter(|kind| !matches!(*kind, "message_update" | "tool_execution_update")).collect()
+}
+
+fn within_patience<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, done) = channel();
+    thread::spawn(move || sender.send(work()).ok());
+    done.recv_timeout(PATIENCE).expect("tiller does not end")
+}

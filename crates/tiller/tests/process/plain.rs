@@ -1,0 +1,131 @@
+//! `-p` and `--mode json`: one run without a host.
+
+use expect_test::{Expect, expect};
+use serde_json::Value;
+
+use super::client::{Place, types};
+
+/// Runs a script in a plain mode and compares what came of it.
+fn check(script: &str, arguments: &[&str], stdin: &str, expected: Expect) {
+    let place = Place::new().with("talk.script", script);
+    let mut all = vec!["--no-session", "--script", "talk.script"];
+    all.extend(arguments);
+    let output = place.output(&all, stdin);
+    let printed = format!(
+        "{}--\n{}exit {}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+        output.status.code().unwrap()
+    );
+    expected.assert_eq(&printed);
+}
+
+#[test]
+fn the_demo_answers_about_real_files() {
+    let place = Place::new().with("notes.md", "# Shopping\n\nBuy milk.\n");
+    let arguments = ["-p", "--no-session", "--model", "tiller/demo", "What does notes.md say?"];
+    let output = place.output(&arguments, "");
+    let answer = String::from_utf8(output.stdout).unwrap();
+    assert!(answer.contains("Shopping") && answer.contains("Buy milk."), "{answer}");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn only_the_last_answer_is_printed() {
+    check(
+        "say Let me see.\ncall ls {}\n\nsay One script.",
+        &["-p", "-t", "ls", "What is here?"],
+        "",
+        expect![[r#"
+            One script.
+            --
+            exit 0"#]],
+    );
+}
+
+#[test]
+fn a_failure_is_said_on_stderr_and_in_the_exit_code() {
+    check(
+        "say I was about\nerror fatal 400 bad request",
+        &["-p", "Hello"],
+        "",
+        expect![[r#"
+            --
+            400 bad request
+            exit 1"#]],
+    );
+}
+
+#[test]
+fn what_is_piped_comes_first_and_a_blank_line_between() {
+    check(
+        "expect user \"piped\\n\\ntyped\"\nsay Both.",
+        &["-p", "typed"],
+        "piped\n",
+        expect![[r#"
+            Both.
+            --
+            exit 0"#]],
+    );
+    check(
+        "expect user \"piped\"\nsay Only that.",
+        &["-p"],
+        "piped\n",
+        expect![[r#"
+            Only that.
+            --
+            exit 0"#]],
+    );
+}
+
+#[test]
+fn several_messages_are_said_one_after_the_other() {
+    check(
+        "expect user one\nsay First.\n\nexpect roles user assistant user\nsay Second.",
+        &["-p", "one", "two"],
+        "",
+        expect![[r#"
+            Second.
+            --
+            exit 0"#]],
+    );
+}
+
+/// The records that `--mode json` prints, and the exit code.
+fn events(script: &str) -> (Vec<Value>, Option<i32>) {
+    let place = Place::new().with("talk.script", script);
+    let arguments = ["--mode", "json", "--no-session", "--script", "talk.script", "Hello"];
+    let output = place.output(&arguments, "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (records, output.status.code())
+}
+
+const RUN: [&str; 10] = [
+    "session",
+    "agent_start",
+    "turn_start",
+    "message_start",
+    "message_end",
+    "message_start",
+    "message_end",
+    "turn_end",
+    "agent_end",
+    "agent_settled",
+];
+
+#[test]
+fn json_mode_prints_a_header_and_the_events() {
+    let (records, code) = events("say Hi.");
+    assert_eq!(types(&records), RUN);
+    assert_eq!((&records[0]["version"], code), (&Value::from(3), Some(0)));
+    assert!(records[0]["id"].is_string() && records[0]["timestamp"].is_string());
+    assert!(records.iter().any(|record| record["assistantMessageEvent"]["delta"] == "Hi."));
+}
+
+#[test]
+fn json_mode_tells_of_a_failure_in_the_exit_code() {
+    let (records, code) = events("error fatal 400 bad request");
+    assert_eq!(types(&records), RUN);
+    assert_eq!(code, Some(1));
+}
