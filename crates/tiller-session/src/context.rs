@@ -159,7 +159,8 @@ impl Session {
                 Kind::ToolResult => entries.push(self.tree().id(index).to_owned()),
                 Kind::Assistant => {
                     let message = reading::message(Kind::Assistant, &self.line(index)?).ok();
-                    let failed = |answer: &AssistantMessage| answer.stop_reason == StopReason::Error;
+                    let failed =
+                        |answer: &AssistantMessage| answer.stop_reason == StopReason::Error;
                     if !message.as_ref().and_then(Message::as_assistant).is_some_and(failed) {
                         break;
                     }

@@ -37,6 +37,9 @@ pub struct Header {
     /// xcsh keeps the session's name here.
     #[serde(default)]
     pub title: Option<String>,
+    /// The line it was read from, with fields we do not know.
+    #[serde(skip)]
+    read_from: Option<String>,
 }
 
 impl Header {
@@ -51,8 +54,9 @@ impl Header {
         if tag.kind != "session" {
             return None;
         }
+        let read_from = Some(line.to_owned());
         if let Ok(header) = serde_json::from_str(line) {
-            return Some(header);
+            return Some(Header { read_from, ..header });
         }
         // An odd field is no reason to refuse a file: only the id has to be there.
         let fields: serde_json::Map<String, Value> = serde_json::from_str(line).ok()?;
@@ -64,11 +68,26 @@ impl Header {
             cwd: text("cwd").unwrap_or_default(),
             parent_session: text("parentSession"),
             title: text("title"),
+            read_from,
         })
     }
 
-    /// The line for a new file, without its line end.
+    /// For a new session.
+    pub(crate) fn new(
+        id: String,
+        timestamp: String,
+        cwd: String,
+        parent_session: Option<String>,
+    ) -> Header {
+        let (title, read_from) = (None, None);
+        Header { version: VERSION, id, timestamp, cwd, parent_session, title, read_from }
+    }
+
+    /// Its line, without the line end.
     pub(crate) fn line(&self) -> String {
+        if let Some(line) = &self.read_from {
+            return line.clone();
+        }
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Line<'a> {

@@ -63,13 +63,6 @@ impl Error {
     }
 }
 
-/// For those who pass errors of both kinds on.
-impl From<io::Error> for Error {
-    fn from(source: io::Error) -> Error {
-        Error::Output(source)
-    }
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,6 +1,7 @@
 //! New sessions out of old ones: a branch taken into a file of its own, or a copy of everything.
 //!
-//! Entries keep their ids and, where their parent stays the same, their very text.
+//! Entries keep their ids and, where their parent stays the same, their very text. Making them
+//! takes as long as what is copied is long: a server lets a blocking thread do it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::path::Path;
 use serde_json::json;
 use tiller_agent::message::UnixMs;
 
-use crate::entry::{self, Body, Entry, Header, VERSION};
+use crate::entry::{self, Body, Entry};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::file::{self, Draft};
@@ -80,8 +81,7 @@ impl Session {
     pub(crate) fn write_clean(&self, path: &Path, now: UnixMs) -> Result<(), Error> {
         let mut draft = Draft::begin(file::dir_of(path)).map_err(Error::write(path))?;
         let mut reader = self.log().reader();
-        let header = Header { version: VERSION, ..self.header().clone() };
-        draft.write((header.line() + "\n").as_bytes()).map_err(Error::write(path))?;
+        draft.write((self.header().line() + "\n").as_bytes()).map_err(Error::write(path))?;
         for index in self.tree().all() {
             let line = self.readable_line(&mut reader, index, now)?;
             draft.write((line + "\n").as_bytes()).map_err(Error::write(path))?;

@@ -5,10 +5,16 @@
 //! for old files as for the line we have just written.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 use crate::walk::{Step, Walk};
+
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
+static CALL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"toolCall\""));
+static GLUE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"}{\""));
 
 /// What a line turned out to be.
 #[derive(Debug)]
@@ -175,7 +181,6 @@ struct Seen<'a> {
     refers: Option<Cow<'a, str>>,
     text: Option<Cow<'a, str>>,
     replaces: bool,
-    has_content: bool,
     calls: u64,
     spent: Option<Spent>,
 }
@@ -208,21 +213,19 @@ impl<'a> Seen<'a> {
         key: &'a [u8],
         line: &'a [u8],
     ) -> Option<Step> {
-        match key {
+        // Only answers call tools, and only answers and some results cost something.
+        let is_known = match key {
             b"role" => {
                 let role = walk.raw_string()?;
                 self.role = Some(role.into());
-                // Only answers call tools, and only answers and some results cost something.
-                let is_free = match role {
-                    b"assistant" => false,
-                    b"toolResult" => memchr::memmem::find(line, b"\"usage\"").is_none(),
+                match role {
+                    b"assistant" => CALL.find(line).is_none() && self.look_ahead(walk),
+                    b"toolResult" => USAGE.find(line).is_none(),
                     _ => true,
-                };
-                return Some(self.enough_if(is_free));
+                }
             }
             b"content" if walk.peek()? == b'[' => {
                 self.calls = 0;
-                self.has_content = true;
                 walk.array(|walk| {
                     walk.object(|walk, key| match key {
                         b"type" => {
@@ -232,20 +235,31 @@ impl<'a> Seen<'a> {
                         _ => walk.skip(),
                     })
                 })?;
+                self.role.as_deref() == Some(b"assistant") && self.look_ahead(walk)
             }
             b"usage" => {
                 self.spent = Some(Spent::walk(walk)?);
-                return Some(self.enough_if(self.has_content && self.role.is_some()));
+                false
             }
             _ => return walk.skip(),
-        }
-        Some(Step::On)
+        };
+        // Nothing more is needed when the place in the tree is known, too.
+        let place_is_known = self.kind.is_some() && self.id.is_some() && self.parent.is_some();
+        Some(if is_known && place_is_known { Step::Enough } else { Step::On })
     }
 
-    /// Nothing more is needed of a message when its place in the tree is known too.
-    fn enough_if(&self, message_is_known: bool) -> Step {
-        let place_is_known = self.kind.is_some() && self.id.is_some() && self.parent.is_some();
-        if message_is_known && place_is_known { Step::Enough } else { Step::On }
+    /// Finds what an answer cost without walking there, when what a tool was called with, which
+    /// can be anything, does not lie between. The field is the right one if the one follows it
+    /// that follows it in every program's messages; if not, the walk will come by it.
+    fn look_ahead(&mut self, walk: &Walk<'a>) -> bool {
+        let ahead = USAGE.find(walk.rest()).and_then(|at| {
+            let mut walk = Walk::new(&walk.rest()[at..]);
+            walk.field()?;
+            let spent = Spent::walk(&mut walk)?;
+            (walk.next_field()? == b"stopReason").then_some(spent)
+        });
+        self.spent = ahead.or(self.spent);
+        ahead.is_some()
     }
 
     fn from_fields(mut fields: serde_json::Map<String, Value>) -> Seen<'a> {
@@ -273,7 +287,6 @@ impl<'a> Seen<'a> {
             text: label,
             replaces: fields.get("replacement").is_some_and(|value| !value.is_null()),
             role: role.map(|role| Cow::Owned(role.as_bytes().to_owned())),
-            has_content: blocks.is_some(),
             calls: blocks.map_or(0, |blocks| blocks.iter().filter(is_call).count() as u64),
             spent: usage.and_then(Spent::from_value),
         }
@@ -349,7 +362,7 @@ impl Spent {
 /// A `message` entry that was not walked to its end should at least have one, and nothing after
 /// it: inside of strings quotes are escaped, so this is not found in a whole line.
 fn looks_whole(line: &[u8]) -> bool {
-    line.ends_with(b"}}") && memchr::memmem::find(line, b"}{\"").is_none()
+    line.ends_with(b"}}") && GLUE.find(line).is_none()
 }
 
 fn string_or_null<'a>(walk: &mut Walk<'a>) -> Option<Option<Cow<'a, str>>> {
@@ -407,6 +420,27 @@ mod tests {
         );
         check(br#"{"type":"ttsr_injection","id":"d","parentId":"c"}"#, expect!["Other d under c"]);
         check(br#" {"type":"session","id":"s"} "#, expect!["Header"]);
+    }
+
+    /// The shortcuts taken must not be fooled by what a tool was called with, or answered.
+    #[test]
+    fn what_things_cost_is_not_guessed() {
+        check(
+            br#"{"type":"message","id":"b","parentId":"a","message":{"role":"assistant","content":[{"type":"toolCall","arguments":{"usage":{"input":1},"stopReason":"no"}}],"usage":{"input":7},"stopReason":"stop"}}"#,
+            expect!["Assistant b under a calls 1 in 7 $0"],
+        );
+        check(
+            br#"{"type":"message","id":"b","parentId":"a","message":{"role":"assistant","content":[{"type":"text","text":"\"usage\""}],"model":"usage","usage":{"input":7},"timestamp":1}}"#,
+            expect!["Assistant b under a in 7 $0"],
+        );
+        check(
+            br#"{"type":"message","id":"b","parentId":"a","message":{"role":"toolResult","details":{"usage":{"input":1}},"isError":false}}"#,
+            expect!["ToolResult b under a"],
+        );
+        check(
+            br#"{"message":{"usage":{"input":7},"stopReason":"stop","role":"assistant","content":[{"arguments":{},"type":"toolCall"}]},"parentId":"a","id":"b","type":"message"}"#,
+            expect!["Assistant b under a calls 1 in 7 $0"],
+        );
     }
 
     #[test]

@@ -7,34 +7,35 @@
 //!
 //! This crate knows no home, no environment and no clock. Folders, owner and time are handed in.
 
-pub mod check;
-mod context;
-mod durability;
+mod tree;
 pub mod entry;
-mod error;
-#[cfg(test)]
-mod faults;
-mod fields;
-mod file;
-mod fork;
 mod head;
-pub mod list;
-mod lock;
-mod log;
-mod migrate;
-mod name;
-mod open;
-pub mod place;
-mod problem;
-mod reading;
-mod lines;
-mod scan;
+mod walk;
 mod session;
+mod file;
+mod log;
+mod lock;
+mod durability;
+mod open;
+mod scan;
+mod lines;
+mod migrate;
+mod fields;
+mod context;
+mod reading;
 mod stats;
 mod stream;
+mod fork;
+pub mod list;
+pub mod check;
+pub mod place;
+mod name;
 pub mod time;
-mod tree;
-mod walk;
+mod problem;
+mod error;
+
+#[cfg(test)]
+mod faults;
 
 pub use context::{Context, ContextMessage, ForkMessage, ModelName};
 pub use durability::Durability;

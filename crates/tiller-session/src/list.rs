@@ -230,7 +230,7 @@ fn entries_of(dir: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirE
 /// Reads no more of the file than its header.
 fn header(path: &Path) -> io::Result<Option<Header>> {
     let file = fs::File::open(path)?;
-    let first = lines::lines(4096, file, |line| match kind_of(line) {
+    let first = lines::lines(4096, file, 0, |line, _| match kind_of(line) {
         Some(_) => ControlFlow::Break(Header::read(&String::from_utf8_lossy(line))),
         None => ControlFlow::Continue(()),
     })?;
@@ -276,7 +276,7 @@ fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>
         }
         ControlFlow::Continue(())
     };
-    match lines::lines(64 * 1024, source, |line| take(line))? {
+    match lines::lines(64 * 1024, source, 0, |line, _| take(line))? {
         ControlFlow::Break(()) => return Ok(None),
         // The last line counts if it is whole; a torn one looks like one only until it is read.
         ControlFlow::Continue(tail) if tail.bytes.ends_with(b"}") => {

@@ -2,8 +2,6 @@
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
-use std::panic;
-use std::thread;
 
 use serde::de::IgnoredAny;
 
@@ -13,11 +11,8 @@ use crate::lines;
 use crate::problem::{Problem, Problems};
 use crate::tree::Tree;
 
-/// How much is read at a time.
-const BLOCK: u64 = 2 * 1024 * 1024;
-/// Less than this is read before a thread has started.
-const THREAD_BLOCK: usize = 512 * 1024;
-const THREADS_MAX: usize = 4;
+/// How much is read at a time: little enough to stay near the processor until it is looked at.
+const BLOCK: u64 = 256 * 1024;
 const TYPICAL_LINE: u64 = 600;
 
 /// A reading under way.
@@ -75,11 +70,11 @@ impl Scan {
         len: u64,
     ) -> io::Result<Result<Ending, Stop>> {
         let buffer_len = len.clamp(4096, BLOCK) as usize;
-        let tail = match lines::blocks(buffer_len, source.take(len), at, |b, at| self.block(b, at))?
-        {
-            ControlFlow::Continue(tail) => tail,
-            ControlFlow::Break(stop) => return Ok(Err(stop)),
-        };
+        let tail =
+            match lines::lines(buffer_len, source.take(len), at, |line, at| self.take(line, at))? {
+                ControlFlow::Continue(tail) => tail,
+                ControlFlow::Break(stop) => return Ok(Err(stop)),
+            };
         let is_blank = tail.bytes.trim_ascii().is_empty();
         if tail.bytes.is_empty() {
             return Ok(Ok(Ending::Clean));
@@ -87,52 +82,26 @@ impl Scan {
         if !is_blank && serde_json::from_slice::<IgnoredAny>(&tail.bytes).is_err() {
             return Ok(Ok(Ending::Torn { at: tail.at, bytes: tail.bytes }));
         }
-        let last = [&tail.bytes, &b"\n"[..]].concat();
-        match self.block(&last, tail.at) {
+        let blanks = tail.bytes.len() - tail.bytes.trim_ascii_start().len();
+        match self.take(tail.bytes.trim_ascii(), tail.at + blanks as u64) {
             ControlFlow::Continue(()) => Ok(Ok(Ending::Open { is_blank })),
             ControlFlow::Break(stop) => Ok(Err(stop)),
         }
     }
 
-    /// Takes a block of whole lines. Reading a line needs nothing of the others, so a large block
-    /// is read by several threads; the tree then takes the lines in their order.
-    fn block(&mut self, block: &[u8], at: u64) -> ControlFlow<Stop> {
-        let threads = (block.len() / THREAD_BLOCK).min(threads_there_are());
-        if threads <= 1 {
-            return lines::split(block, at)
-                .try_for_each(|(line, at)| self.take(line, at, Line::read(line)));
-        }
-        let mut part_at = at;
-        thread::scope(|scope| {
-            let readers = lines::parts(block, threads).into_iter().map(|part| {
-                let at = part_at;
-                part_at += part.len() as u64;
-                scope.spawn(move || {
-                    let read =
-                        lines::split(part, at).map(|(line, at)| (line, at, Line::read(line)));
-                    read.collect::<Vec<_>>()
-                })
-            });
-            for reader in readers.collect::<Vec<_>>() {
-                let read = reader.join().unwrap_or_else(|bug| panic::resume_unwind(bug));
-                read.into_iter().try_for_each(|(line, at, read)| self.take(line, at, read))?;
-            }
-            ControlFlow::Continue(())
-        })
-    }
-
     /// Takes one line of a copy we are making, without its line end.
     pub(crate) fn line(&mut self, line: &str, at: u64) {
         // It is an entry, after a header that we wrote: there is nothing to stop for.
-        let _goes_on = self.take(line.as_bytes(), at, Line::read(line.as_bytes()));
+        let _goes_on = self.take(line.as_bytes(), at);
     }
 
-    fn take(&mut self, line: &[u8], at: u64, read: Line<'_>) -> ControlFlow<Stop> {
+    /// Takes a line without blanks around it.
+    fn take(&mut self, line: &[u8], at: u64) -> ControlFlow<Stop> {
         self.line += 1;
         if line.is_empty() {
             return ControlFlow::Continue(());
         }
-        match read {
+        match Line::read(line) {
             Line::Entry(_) if self.header.is_none() => {
                 return ControlFlow::Break(Stop::NotASession);
             }
@@ -217,57 +186,5 @@ impl Scan {
             self.problems.push(Problem::GluedLine { line: self.line });
         }
         found
-    }
-}
-
-fn threads_there_are() -> usize {
-    thread::available_parallelism().map_or(1, |count| count.get().min(THREADS_MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Threads or not, the same is read, with the same line numbers.
-    #[test]
-    fn a_large_file_is_read_as_a_small_one_is() {
-        let mut text =
-            r#"{"type":"session","version":3,"id":"s","timestamp":"t","cwd":"/"}"#.to_owned();
-        let filler = "x".repeat(700);
-        for number in 0..6000 {
-            text += "\n";
-            text += &match number % 1000 {
-                7 => "rubbish".to_owned(),
-                8 => String::new(),
-                9 => {
-                    format!(r#"{{"type":"message","id":"{number}","parentId":"{}","m"#, number - 1)
-                }
-                _ => format!(
-                    r#"{{"type":"message","id":"{number}","parentId":"{}","timestamp":"t","message":{{"role":"assistant","content":[{{"type":"text","text":"{filler}"}}],"usage":{{"input":1,"output":2,"cost":{{"total":0.1}}}}}}}}"#,
-                    number - 1
-                ),
-            };
-        }
-        text += "\n";
-        let mut slowly = Scan::new(0);
-        let read = lines::blocks(1000, text.as_bytes(), 0, |b, at| slowly.block(b, at));
-        assert!(read.unwrap().is_continue());
-        let mut at_once = Scan::new(text.len() as u64);
-        let read = at_once.read_all(text.as_bytes(), 0, text.len() as u64);
-        assert!(matches!(read, Ok(Ok(Ending::Clean))));
-        assert!(text.len() > 4 * THREAD_BLOCK);
-
-        let show = |scan: &Scan| {
-            let tree = &scan.tree;
-            let node = |index| (tree.id(index).to_owned(), tree.at(index), tree.parent(index));
-            tree.all().map(node).collect::<Vec<_>>()
-        };
-        assert_eq!(show(&slowly), show(&at_once));
-        assert_eq!(slowly.tree.stats(), at_once.tree.stats());
-        assert_eq!(slowly.problems.list(), at_once.problems.list());
-        // Six times: rubbish, an entry without its parent for that, and a damaged one; the line
-        // after a blank one is missing its parent as well.
-        assert_eq!(slowly.problems.list().len(), 6 * 3 + 1);
-        assert_eq!((slowly.lines_read(), slowly.tree.len()), (6001, 5988));
     }
 }

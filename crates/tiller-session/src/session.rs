@@ -3,14 +3,16 @@
 //! Nothing here waits: reading and appending single entries are calls of microseconds, fit for a
 //! server's only thread. What takes longer says so.
 
+use std::fs;
 use std::io;
 use std::mem;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tiller_agent::message::{Message, UnixMs};
 
 use crate::context;
-use crate::entry::{self, Body, Entry, Header, VERSION};
+use crate::entry::{self, Body, Entry, Header};
 use crate::error::Error;
 use crate::file::{self, Draft, Syncer};
 use crate::head::{Kind, Line};
@@ -83,14 +85,9 @@ impl Session {
     /// Begins a session. Nothing is on disk yet: the file is made with the first user message.
     pub fn new(new: NewSession, storage: Storage) -> Session {
         let home = Home::of(storage, &new.id, new.now);
-        let header = Header {
-            version: VERSION,
-            id: new.id.to_string(),
-            timestamp: time::iso(new.now),
-            cwd: new.cwd.to_string_lossy().into_owned(),
-            parent_session: new.parent_session,
-            title: None,
-        };
+        let cwd = new.cwd.to_string_lossy().into_owned();
+        let timestamp = time::iso(new.now);
+        let header = Header::new(new.id.to_string(), timestamp, cwd, new.parent_session);
         let log = Log::in_memory((header.line() + "\n").into_bytes());
         Session::of(home, log, Scan::resume(header, Tree::new(), Problems::default(), 1))
     }
@@ -128,6 +125,16 @@ impl Session {
     /// Whether the file is there.
     pub fn is_on_disk(&self) -> bool {
         matches!(self.home, Home::File { .. } | Home::ReadOnly { .. })
+    }
+
+    /// Whether this path leads to the file of this session, so that opening it would find the
+    /// lock taken by ourselves.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        match self.path().filter(|_| self.is_on_disk()) {
+            Some(ours) => ours == path || id(ours).is_some_and(|ours| id(path) == Some(ours)),
+            None => self.path() == Some(path),
+        }
     }
 
     pub fn is_read_only(&self) -> bool {
@@ -320,6 +327,10 @@ impl Session {
         let Line::Entry(head) = Line::read(line.as_bytes()) else {
             unreachable!("we wrote something that is no entry: {line}");
         };
+        if self.tree.is_full(&head.id, line.len() as u64) {
+            let path = self.path().map(Path::to_owned).unwrap_or_default();
+            return Err(Error::Write { path, source: io::ErrorKind::FileTooLarge.into() });
+        }
         let at = match &self.home {
             Home::ReadOnly { .. } => return Err(Error::ReadOnly),
             Home::Planned { .. } if head.kind.begins_file() => {

@@ -1,7 +1,7 @@
 //! What a session has come to, counted over every entry of the file: branches that were left and
 //! history that was compacted are part of it, so that the figures never shrink.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::head::{Head, Kind};
 
@@ -17,7 +17,7 @@ pub struct Stats {
     pub total_messages: u64,
     pub tokens: Tokens,
     /// Dollars.
-    #[serde(serialize_with = "plain_number")]
+    #[serde(serialize_with = "tiller_agent::message::plain_number")]
     pub cost: f64,
 }
 
@@ -50,15 +50,5 @@ impl Stats {
             tokens.total = sum.into_iter().fold(tokens.total, u64::saturating_add);
             self.cost += spent.cost;
         }
-    }
-}
-
-/// Writes `3`, not `3.0`, for a whole number, as JavaScript does.
-fn plain_number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    const EXACT: f64 = (1u64 << 53) as f64;
-    if value.fract() == 0.0 && value.abs() < EXACT {
-        serializer.serialize_i64(*value as i64)
-    } else {
-        serializer.serialize_f64(*value)
     }
 }

@@ -25,9 +25,14 @@ impl<'a> Walk<'a> {
         Walk { text, at: 0 }
     }
 
+    /// What has not been walked yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.text[self.at..]
+    }
+
     /// Whether nothing but blanks is left.
     pub(crate) fn is_done(&self) -> bool {
-        self.text[self.at..].trim_ascii_start().is_empty()
+        self.rest().trim_ascii_start().is_empty()
     }
 
     /// Through an object. `each` gets the key as it is written and must go over its value.
@@ -40,8 +45,7 @@ impl<'a> Walk<'a> {
             return Some(Step::On);
         }
         loop {
-            let key = self.raw_string()?;
-            self.eat(b':')?;
+            let key = self.field()?;
             if each(self, key)? == Step::Enough {
                 return Some(Step::Enough);
             }
@@ -50,6 +54,19 @@ impl<'a> Walk<'a> {
                 return Some(Step::On);
             }
         }
+    }
+
+    /// Past a key, to its value.
+    pub(crate) fn field(&mut self) -> Option<&'a [u8]> {
+        let key = self.raw_string()?;
+        self.eat(b':')?;
+        Some(key)
+    }
+
+    /// Past the key of another field.
+    pub(crate) fn next_field(&mut self) -> Option<&'a [u8]> {
+        self.eat(b',')?;
+        self.field()
     }
 
     /// Through an array. `each` must go over one item.
@@ -94,12 +111,13 @@ impl<'a> Walk<'a> {
     /// Past `null`, if that is what comes.
     pub(crate) fn null(&mut self) -> Option<()> {
         self.blank();
-        let rest = self.text[self.at..].strip_prefix(b"null")?;
+        let rest = self.rest().strip_prefix(b"null")?;
         self.at = self.text.len() - rest.len();
         Some(())
     }
 
     /// What the next value begins with.
+    #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         self.blank();
         self.text.get(self.at).copied()
@@ -132,12 +150,14 @@ impl<'a> Walk<'a> {
         }
     }
 
+    #[inline]
     fn blank(&mut self) {
-        while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.text.get(self.at) {
             self.at += 1;
         }
     }
 
+    #[inline]
     fn eat(&mut self, byte: u8) -> Option<()> {
         if self.peek()? != byte {
             return None;
@@ -163,7 +183,7 @@ impl<'a> Walk<'a> {
     /// A number or a word.
     fn scalar(&mut self) -> Option<&'a str> {
         self.blank();
-        let rest = &self.text[self.at..];
+        let rest = self.rest();
         let ends = |byte: &u8| matches!(byte, b',' | b':' | b'"' | b'{' | b'}' | b'[' | b']');
         let len = rest.iter().take_while(|byte| !ends(byte) && !byte.is_ascii_whitespace()).count();
         if len == 0 {

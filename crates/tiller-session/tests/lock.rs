@@ -82,8 +82,12 @@ fn a_session_is_locked_from_its_first_message_on() {
     let path = session.path().unwrap().to_owned();
     session.set_name("early", NOW).unwrap();
     assert!(!path.exists() && fs::read_dir(dir.path()).unwrap().count() == 0);
+    assert!(session.is_at(&path));
     say(&mut session, "hello");
     assert!(matches!(Session::open(&path, owner()), Err(Error::InUse { owner: Some(_), .. })));
+    let link = dir.path().join("link.jsonl");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert!(session.is_at(&path) && session.is_at(&link) && !session.is_at(dir.path()));
     let fork = session.clone_at_leaf(SessionId::fresh(), in_dir(dir.path()), NOW).unwrap();
     let forked_path = fork.path().unwrap().to_owned();
     assert!(matches!(Session::open(&forked_path, owner()), Err(Error::InUse { .. })));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use common::{NOW, reopen, say, show_context, show_problems, snapshot};
 use expect_test::{Expect, expect};
+use tiller_agent::message::Message;
 use tiller_session::{Session, check};
 
 fn sample(name: &str) -> PathBuf {
@@ -147,6 +148,19 @@ fn the_tree_is_written_whole() {
           10000011 message
     "#]]
     .assert_eq(&out);
+}
+
+/// What a client gets to see as messages is what the model gets to see.
+#[test]
+fn messages_are_written_as_they_are_read() {
+    let session = Session::open_read_only(&sample("pi-0.80.2.jsonl")).unwrap();
+    let mut text = Vec::new();
+    session.write_messages(&mut text).unwrap();
+    let written: Vec<Message> = serde_json::from_slice(&text).unwrap();
+    let read = session.context().unwrap().messages;
+    assert_eq!(written, read.iter().map(|item| (*item.message).clone()).collect::<Vec<_>>());
+    let ids: Vec<&str> = read.iter().map(|item| item.entry_id.as_str()).collect();
+    assert_eq!(ids, ["10000010", "1000000b", "1000000d", "1000000e", "10000011"]);
 }
 
 /// Every line of a file comes back as it was, whoever wrote it.
@@ -295,4 +309,9 @@ fn damage_is_reported_and_survived() {
     assert_eq!(copied.path_to("f").unwrap(), ["a", "b", "c", "d", "e", "f"]);
     assert_eq!(copied.leaf(), session.leaf());
     assert!(check::repair(&path, &copy, NOW).is_err(), "never over another file");
+
+    // A sound file is copied as it is, its header too.
+    let copy = dir.path().join("xcsh.jsonl");
+    check::repair(&sample("xcsh.jsonl"), &copy, NOW).unwrap();
+    assert_eq!(fs::read(&copy).unwrap(), fs::read(sample("xcsh.jsonl")).unwrap());
 }

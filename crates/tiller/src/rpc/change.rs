@@ -58,7 +58,7 @@ impl State {
                 let reply = Reply::data(&ChangeData { text: None, cancelled: false });
                 self.settle_answer(label, moved.map(|()| reply).map_err(|err| err.to_string()));
             }
-            Change::Switch { path } if self.is_open(&path) => {
+            Change::Switch { path } if self.conversation.session().is_at(&path) => {
                 self.queues.clear();
                 let reply = Reply::data(&ChangeData { text: None, cancelled: false });
                 self.settle_answer(label, Ok(reply));
@@ -157,12 +157,6 @@ impl State {
             self.restore_choices()
         }
         Ok(())
-    }
-
-    fn is_open(&self, path: &Path) -> bool {
-        let open = self.conversation.file().filter(|_| self.conversation.session().is_on_disk());
-        let real = |path: &Path| path.canonicalize().ok();
-        open.is_some_and(|open| real(open).is_some() && real(open) == real(path))
     }
 }
 
