@@ -22,6 +22,8 @@ pub(crate) struct Assembly {
 pub(crate) enum Step {
     Started,
     Grew(Update),
+    /// Nothing that shows before the end.
+    Noted,
     Complete,
 }
 
@@ -55,6 +57,10 @@ impl Assembly {
                 self.message.stop_reason = reason;
                 self.message.raw_stop_reason = raw;
                 return Ok(Step::Complete);
+            }
+            StreamEvent::RawStop(raw) => {
+                self.message.raw_stop_reason = Some(raw);
+                return Ok(Step::Noted);
             }
             StreamEvent::ResponseId(id) => {
                 self.message.response_id = Some(id.clone());

@@ -90,6 +90,8 @@ pub enum StreamEvent {
         index: usize,
         thought_signature: Option<String>,
     },
+    /// The provider's own word for why it stopped, ahead of an error that it is the reason for.
+    RawStop(String),
     /// All tokens of this answer so far. The cost is filled in by the loop.
     Usage(Usage),
     /// The answer is complete. Always last; a stream that ends without it was cut off.

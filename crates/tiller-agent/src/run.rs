@@ -134,6 +134,7 @@ impl<H: Host> Run<'_, H> {
                     self.emit_start(assembly.skeleton()).await;
                 }
                 Step::Grew(update) => self.host.emit(Event::MessageUpdate(update)).await,
+                Step::Noted => {}
                 Step::Complete => return Ok(()),
             }
         }

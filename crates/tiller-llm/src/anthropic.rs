@@ -214,26 +214,31 @@ impl Decoder {
             out_end(block, out);
         }
         let raw = self.stop_reason.take();
-        let reason = match raw.as_deref() {
-            Some("end_turn" | "pause_turn" | "stop_sequence") => StopReason::Stop,
-            Some("max_tokens") => StopReason::Length,
-            Some("tool_use") => StopReason::ToolUse,
-            Some("refusal" | "sensitive") => {
-                return Err(ProviderError::fatal("The model refused to complete the request"));
-            }
-            Some(reason @ "model_context_window_exceeded") => {
-                let message = format!("the answer filled the model's window ({reason})");
-                return Err(ProviderError::Overflow { message });
-            }
-            Some(other) => {
-                return Err(ProviderError::fatal(format!("Unhandled stop reason: {other}")));
-            }
-            None if self.calls => StopReason::ToolUse,
-            None => StopReason::Stop,
-        };
+        let reason = stop_reason(raw.as_deref(), self.calls);
+        let reason = reason.inspect_err(|_| out.extend(raw.clone().map(StreamEvent::RawStop)))?;
         out.push(StreamEvent::Done { reason, raw });
         Ok(())
     }
+}
+
+fn stop_reason(raw: Option<&str>, calls: bool) -> Result<StopReason, ProviderError> {
+    Ok(match raw {
+        Some("end_turn" | "pause_turn" | "stop_sequence") => StopReason::Stop,
+        Some("max_tokens") => StopReason::Length,
+        Some("tool_use") => StopReason::ToolUse,
+        Some("refusal" | "sensitive") => {
+            return Err(ProviderError::fatal("The model refused to complete the request"));
+        }
+        Some(reason @ "model_context_window_exceeded") => {
+            let message = format!("the answer filled the model's window ({reason})");
+            return Err(ProviderError::Overflow { message });
+        }
+        Some(other) => {
+            return Err(ProviderError::fatal(format!("Unhandled stop reason: {other}")));
+        }
+        None if calls => StopReason::ToolUse,
+        None => StopReason::Stop,
+    })
 }
 
 fn out_end(block: OpenBlock, out: &mut Vec<StreamEvent>) {

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use tiller_agent::message::{
     Arguments, AssistantMessage, BashExecution, Block, Content, Message, StopReason, ToolCall,
     ToolResultMessage,
@@ -47,6 +48,8 @@ pub(crate) enum Spoken<'a> {
     },
     Call {
         id: String,
+        /// The id as it was stored, if this model gave it.
+        own_id: Option<&'a str>,
         name: &'a str,
         arguments: &'a Arguments,
         signature: Option<&'a str>,
@@ -150,8 +153,9 @@ fn push_answer<'a>(
                     None => unanswered(id.clone(), call),
                 });
                 let signature = call.thought_signature.as_deref().filter(|_| same_model);
+                let own_id = same_model.then_some(&*call.id);
                 let (name, arguments) = (call.name.as_str(), &call.arguments);
-                spoken.push(Spoken::Call { id, name, arguments, signature });
+                spoken.push(Spoken::Call { id, own_id, name, arguments, signature });
             }
             // Half a thought is signed by nobody, and without a signature no API takes it back.
             Block::Thinking { thinking_signature: None, .. }
@@ -295,6 +299,19 @@ fn parts<'a>(blocks: &'a [Block], pictures: Pictures, unseen: &'static str) -> V
 /// Vendors refuse texts of nothing but white space.
 fn blank(text: &str) -> bool {
     text.trim().is_empty()
+}
+
+/// All APIs want every schema to say that it is an object's.
+pub(crate) fn object_schema(schema: &Value) -> Cow<'_, Value> {
+    match schema {
+        Value::Object(fields) if fields.contains_key("type") => Cow::Borrowed(schema),
+        Value::Object(fields) => {
+            let mut fields = fields.clone();
+            fields.insert("type".into(), "object".into());
+            Cow::Owned(Value::Object(fields))
+        }
+        _ => Cow::Owned(json!({"type": "object", "properties": {}})),
+    }
 }
 
 /// Hands out ids for calls. APIs want them unique in the whole conversation, but some servers

@@ -216,6 +216,21 @@ const PASSING: &[&str] = &[
     "resourceexhausted",
 ];
 
+/// An event that is no JSON, or not such as we know it. Something on the way has garbled the
+/// stream; asking again is likely to help.
+pub(crate) fn unreadable(data: &str, err: &serde_json::Error) -> ProviderError {
+    let reason = err.to_string();
+    if reason.starts_with("EOF while parsing a string") {
+        // Known to clients in JavaScript's words.
+        let at = data.encode_utf16().count();
+        return ProviderError::retry(format!(
+            "Unterminated string in JSON at position {at} (line 1 column {})",
+            at + 1
+        ));
+    }
+    ProviderError::retry(format!("cannot read what the server sent: {reason}"))
+}
+
 fn mentions_any(text: &str, patterns: &[&str]) -> bool {
     patterns.iter().any(|pattern| mentions(text, pattern))
 }

@@ -16,10 +16,14 @@ mod access;
 
 // Values in, values out.
 mod anthropic;
+mod azure;
+mod google;
+mod openai_responses;
 mod compat;
 mod convert;
 mod errors;
 mod json;
+mod openai_completions;
 mod room;
 mod sse;
 
@@ -59,6 +63,10 @@ type Connect = fn(Access) -> Arc<dyn Provider>;
 fn connect(api: &str) -> Option<Connect> {
     match api {
         "anthropic-messages" => Some(stream::connect::<anthropic::Messages>),
+        "openai-completions" => Some(stream::connect::<openai_completions::Completions>),
+        "openai-responses" => Some(stream::connect::<openai_responses::Responses>),
+        "azure-openai-responses" => Some(stream::connect::<azure::Responses>),
+        "google-generative-ai" => Some(stream::connect::<google::GenerateContent>),
         _ => None,
     }
 }

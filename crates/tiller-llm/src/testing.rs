@@ -1,5 +1,7 @@
 //! What the tests of several files talk about.
 
+pub(crate) mod recordings;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

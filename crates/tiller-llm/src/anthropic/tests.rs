@@ -194,14 +194,15 @@ fn a_refusal_is_an_error_that_was_paid_for() {
     check(
         "anthropic_refusal.sse",
         expect![[r#"
-        response msg_05
-        usage 100 in, 1 out (None thinking), 0 read, 0 written (Some(0) for an hour), 101 in all
-        0 text
-        0 + "half "
-        0 end
-        usage 100 in, 20 out (None thinking), 0 read, 0 written (Some(0) for an hour), 120 in all
-        Fatal { message: "The model refused to complete the request" }
-    "#]],
+            response msg_05
+            usage 100 in, 1 out (None thinking), 0 read, 0 written (Some(0) for an hour), 101 in all
+            0 text
+            0 + "half "
+            0 end
+            usage 100 in, 20 out (None thinking), 0 read, 0 written (Some(0) for an hour), 120 in all
+            RawStop("refusal")
+            Fatal { message: "The model refused to complete the request" }
+        "#]],
     );
 }
 

@@ -47,7 +47,7 @@ fn spoken_part(spoken: &Spoken<'_>) -> String {
             format!("hidden{}", signed(signature))
         }
         Spoken::Thinking { text, signature, .. } => format!("think {text:?}{}", signed(signature)),
-        Spoken::Call { id, name, arguments, signature } => {
+        Spoken::Call { id, name, arguments, signature, .. } => {
             format!("call {id} {name} {}{}", json!(arguments), signed(signature))
         }
     }

@@ -112,6 +112,7 @@ fn line(item: &Result<StreamEvent, ProviderError>) -> (String, Option<usize>) {
                 let cached = format!("cached {cache_read} {cache_write}");
                 (format!("usage {input} {output} {cached} total {total_tokens}"), None)
             }
+            StreamEvent::RawStop(raw) => (format!("raw stop {raw}"), None),
             StreamEvent::Done { reason, raw: None } => (format!("done {reason:?}"), None),
             StreamEvent::Done { reason, raw: Some(raw) } => {
                 (format!("done {reason:?} {raw}"), None)

@@ -399,3 +399,98 @@ async fn a_finished_answer_leaves_its_connection_to_the_next() {
         reused = timeout(SOON, wait) => reused.unwrap().unwrap(),
     }
 }
+
+#[tokio::test]
+async fn every_api_is_spoken_through_the_same_socket() {
+    let mut printed = String::new();
+    for (api, name) in [
+        ("openai-responses", "responses_text.sse"),
+        ("azure-openai-responses", "responses_text.sse"),
+        ("google-generative-ai", "google_text.sse"),
+    ] {
+        let (sent, requests) = mpsc::channel();
+        let url = serve(move |mut connection| {
+            while let Some(request) = read_request(&connection) {
+                sent.send(request).unwrap();
+                let answer = [OK, &recording(name), END].concat();
+                connection.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        let mut model = testing::model();
+        (model.api, model.base_url) = (api.to_owned(), url);
+        let mut request = testing::request(vec![testing::user("hi")]);
+        request.model = Arc::new(model);
+        let provider = crate::provider(&request.model, Access::with_key(KEY)).unwrap();
+        let (events, failure) = all(provider.stream(request)).await;
+        assert_eq!(failure, None);
+        assert_eq!(events[0], StreamEvent::Start);
+        let (head, _) = requests.recv_timeout(SOON).unwrap();
+        let authorized = head.lines().find(|line| line.contains(KEY)).unwrap_or("-");
+        let asked = head.lines().next().unwrap();
+        printed += &format!("{api}\n  {asked}\n  {authorized}\n  {:?}\n", events.last());
+    }
+    expect![[r#"
+        openai-responses
+          POST /responses HTTP/1.1
+          authorization: Bearer sk-ant-api03-loopback
+          Some(Done { reason: Stop, raw: Some("completed") })
+        azure-openai-responses
+          POST /openai/v1/responses HTTP/1.1
+          api-key: sk-ant-api03-loopback
+          Some(Done { reason: Stop, raw: Some("completed") })
+        google-generative-ai
+          POST /models/claude-test:streamGenerateContent?alt=sse HTTP/1.1
+          x-goog-api-key: sk-ant-api03-loopback
+          Some(Done { reason: Stop, raw: Some("STOP") })
+    "#]]
+    .assert_eq(&printed);
+}
+
+#[tokio::test]
+async fn an_answer_in_the_words_of_openai() {
+    let (sent, requests) = mpsc::channel();
+    let url = serve(move |mut connection| {
+        while let Some(request) = read_request(&connection) {
+            sent.send(request).unwrap();
+            let answer = [OK, &recording("openai_odd_calls.sse"), END].concat();
+            connection.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let mut request = testing::request(vec![testing::user("hi")]);
+    let mut model = testing::model();
+    model.api = "openai-completions".into();
+    model.base_url = format!("{url}/v1");
+    request.model = Arc::new(model);
+    let provider = crate::provider(&request.model, Access::with_key(KEY)).unwrap();
+    let (events, failure) = all(provider.stream(request)).await;
+    assert_eq!(failure, None);
+    assert_eq!(events[0], StreamEvent::Start);
+    // It never said `[DONE]`.
+    let raw = Some("stop".to_owned());
+    assert_eq!(events.last(), Some(&StreamEvent::Done { reason: StopReason::ToolUse, raw }));
+
+    let (head, body) = requests.recv_timeout(SOON).unwrap();
+    assert!(head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains(&format!("\r\nauthorization: Bearer {KEY}\r\n")), "{head}");
+    assert!(body.contains(r#""stream":true,"stream_options":{"include_usage":true}"#), "{body}");
+}
+
+#[tokio::test]
+async fn an_error_in_the_words_of_openai() {
+    let body =
+        r#"{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}"#;
+    let url = serve(always(format!(
+        "HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )));
+    let mut request = testing::request(vec![testing::user("hi")]);
+    let mut model = testing::model();
+    model.api = "openai-completions".into();
+    model.base_url = url;
+    request.model = Arc::new(model);
+    let provider = crate::provider(&request.model, Access::with_key(KEY)).unwrap();
+    let (_, failure) = all(provider.stream(request)).await;
+    let after = Some(Duration::from_secs(7));
+    let message = "429 slow down".to_owned();
+    assert_eq!(failure, Some(ProviderError::Retry { message, after }));
+}

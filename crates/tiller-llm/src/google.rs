@@ -1,0 +1,323 @@
+//! Google's Gemini API: how its stream is read. What is sent is in [`request`].
+//!
+//! A stream is a row of whole responses, each with the next few parts of the answer. Parts have no
+//! beginning and no end: text goes on until another kind of part follows, and a function call is
+//! there all at once.
+
+mod request;
+mod thinking;
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tiller_agent::message::{StopReason, Usage};
+use tiller_agent::provider::{ProviderError, Request, StreamEvent};
+
+use crate::access::Access;
+use crate::errors::{self, Failure};
+use crate::stream::{Api, Decode, Post};
+use crate::{json, sse};
+
+pub(crate) struct GenerateContent;
+
+impl Api for GenerateContent {
+    type Decoder = Decoder;
+
+    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+        request::post(request, access)
+    }
+
+    fn decoder(request: &Request) -> Decoder {
+        Decoder::new(&request.model.id, request.messages.len())
+    }
+
+    /// The body says it all, the status included. It comes spread over many lines.
+    fn error_text(_status: u16, body: &str) -> String {
+        json::read::<Value>(body).map_or_else(|_| body.to_owned(), |body| body.to_string())
+    }
+}
+
+/// Folds their responses into our events.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    /// The model we asked for.
+    model: String,
+    /// How many messages came before this answer.
+    place: usize,
+    response_id: Option<String>,
+    begun: bool,
+    open: Option<OpenBlock>,
+    blocks: usize,
+    /// The ids of the calls so far.
+    calls: HashSet<String>,
+    finish: Option<Finish>,
+}
+
+#[derive(Debug)]
+struct OpenBlock {
+    index: usize,
+    thought: bool,
+    signature: Option<String>,
+}
+
+/// Why the answer ended. Some models say `STOP` with every piece, so it counts only at the end.
+#[derive(Debug)]
+struct Finish {
+    reason: String,
+    message: Option<String>,
+}
+
+impl Decoder {
+    fn new(model: &str, place: usize) -> Decoder {
+        Decoder {
+            model: model.to_owned(),
+            place,
+            response_id: None,
+            begun: false,
+            open: None,
+            blocks: 0,
+            calls: HashSet::new(),
+            finish: None,
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn push(
+        &mut self,
+        event: sse::Event<'_>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        let native: Native =
+            json::read(event.data).map_err(|err| errors::unreadable(event.data, &err))?;
+        if let Some(error) = native.error {
+            let status = error.code.and_then(|code| u16::try_from(code).ok());
+            let failure = Failure { status, body: event.data, after: None };
+            return Err(failure.classify(event.data.to_owned()));
+        }
+        self.begin(native.response_id, native.model_version, out);
+        // We ask for one candidate.
+        if let Some(candidate) = native.candidates.into_iter().next() {
+            let parts = candidate.content.map(|content| content.parts).unwrap_or_default();
+            parts.into_iter().for_each(|part| self.take(part, out));
+            if let Some(reason) = candidate.finish_reason {
+                self.finish = Some(Finish { reason, message: candidate.finish_message });
+            }
+        }
+        out.extend(native.usage_metadata.map(|told| StreamEvent::Usage(told.into())));
+        match native.prompt_feedback.and_then(|feedback| feedback.block_reason) {
+            Some(reason) => {
+                let message = format!("The provider refused the prompt: {reason}");
+                Err(ProviderError::fatal(message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let Some(Finish { reason: raw, message }) = self.finish.take() else {
+            return Err(ProviderError::retry("Stream ended without finish_reason"));
+        };
+        self.close(out);
+        let reason = match raw.as_str() {
+            "STOP" if self.calls.is_empty() => StopReason::Stop,
+            "STOP" => StopReason::ToolUse,
+            "MAX_TOKENS" => StopReason::Length,
+            other => {
+                let why = message.map(|why| format!(": {why}")).unwrap_or_default();
+                let message = format!("Provider finish_reason: {other}{why}");
+                return Err(match other {
+                    // The model stumbled over its own words. It seldom does so twice.
+                    "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" => {
+                        ProviderError::retry(message)
+                    }
+                    _ => ProviderError::fatal(message),
+                });
+            }
+        };
+        out.push(StreamEvent::Done { reason, raw: Some(raw) });
+        Ok(())
+    }
+}
+
+impl Decoder {
+    fn begin(
+        &mut self,
+        response_id: Option<String>,
+        model: Option<String>,
+        out: &mut Vec<StreamEvent>,
+    ) {
+        if self.begun {
+            return;
+        }
+        self.begun = true;
+        self.response_id.clone_from(&response_id);
+        out.extend(response_id.map(StreamEvent::ResponseId));
+        let other = model.filter(|model| *model != self.model);
+        out.extend(other.map(StreamEvent::ResponseModel));
+    }
+
+    fn take(&mut self, part: NativePart, out: &mut Vec<StreamEvent>) {
+        if let Some(call) = part.function_call {
+            self.call(call, part.thought_signature, out);
+        } else if let Some(text) = part.text {
+            self.grow(text, part.thought, part.thought_signature, out);
+        }
+    }
+
+    /// An empty text says nothing, but it may bring the signature of what stands before it.
+    fn grow(
+        &mut self,
+        text: String,
+        thought: bool,
+        signature: Option<String>,
+        out: &mut Vec<StreamEvent>,
+    ) {
+        if text.is_empty() && signature.is_none() {
+            return;
+        }
+        if self.open.as_ref().is_none_or(|open| open.thought != thought) {
+            self.close(out);
+            let index = self.blocks;
+            self.blocks += 1;
+            out.push(match thought {
+                true => StreamEvent::ThinkingStart { index },
+                false => StreamEvent::TextStart { index },
+            });
+            self.open = Some(OpenBlock { index, thought, signature: None });
+        }
+        let Some(open) = &mut self.open else { return };
+        open.signature = signature.or(open.signature.take());
+        if !text.is_empty() {
+            let (index, delta) = (open.index, text);
+            out.push(match thought {
+                true => StreamEvent::ThinkingDelta { index, delta },
+                false => StreamEvent::TextDelta { index, delta },
+            });
+        }
+    }
+
+    fn call(&mut self, call: NativeCall, signature: Option<String>, out: &mut Vec<StreamEvent>) {
+        self.close(out);
+        let index = self.blocks;
+        self.blocks += 1;
+        let id = self.call_id(call.id, &call.name);
+        let delta = Value::Object(call.args.unwrap_or_default()).to_string();
+        out.push(StreamEvent::CallStart { index, id, name: call.name });
+        out.push(StreamEvent::CallDelta { index, delta });
+        out.push(StreamEvent::CallEnd { index, thought_signature: signature });
+    }
+
+    /// Theirs, if there is one. Most models know calls only by their order, and we must be able to
+    /// tell them apart in the whole conversation.
+    fn call_id(&mut self, theirs: Option<String>, name: &str) -> String {
+        let theirs = theirs.filter(|id| !id.is_empty() && !self.calls.contains(id));
+        let id = theirs.unwrap_or_else(|| {
+            let number = self.calls.len() + 1;
+            match &self.response_id {
+                Some(response) => format!("{name}_{response}_{number}"),
+                None => format!("{name}_{}_{number}", self.place),
+            }
+        });
+        self.calls.insert(id.clone());
+        id
+    }
+
+    fn close(&mut self, out: &mut Vec<StreamEvent>) {
+        let Some(OpenBlock { index, thought, signature }) = self.open.take() else {
+            return;
+        };
+        out.push(match thought {
+            true => StreamEvent::ThinkingEnd { index, signature, redacted: false },
+            false => StreamEvent::TextEnd { index, signature },
+        });
+    }
+}
+
+/// A response, in their words.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Native {
+    #[serde(default)]
+    candidates: Vec<NativeCandidate>,
+    usage_metadata: Option<NativeUsage>,
+    model_version: Option<String>,
+    response_id: Option<String>,
+    prompt_feedback: Option<NativeFeedback>,
+    error: Option<NativeError>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NativeCandidate {
+    content: Option<NativeContent>,
+    finish_reason: Option<String>,
+    finish_message: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NativeContent {
+    #[serde(default)]
+    parts: Vec<NativePart>,
+}
+
+/// Parts of other kinds (pictures, code they ran) have none of these.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NativePart {
+    text: Option<String>,
+    #[serde(default)]
+    thought: bool,
+    thought_signature: Option<String>,
+    function_call: Option<NativeCall>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NativeCall {
+    id: Option<String>,
+    name: String,
+    args: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NativeFeedback {
+    block_reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NativeError {
+    code: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NativeUsage {
+    prompt_token_count: u64,
+    cached_content_token_count: u64,
+    candidates_token_count: u64,
+    thoughts_token_count: u64,
+    total_token_count: Option<u64>,
+}
+
+impl From<NativeUsage> for Usage {
+    /// They count cached tokens as prompt tokens, and thoughts beside the answer.
+    fn from(told: NativeUsage) -> Usage {
+        let cached = told.cached_content_token_count;
+        let output = told.candidates_token_count.saturating_add(told.thoughts_token_count);
+        Usage {
+            input: told.prompt_token_count.saturating_sub(cached),
+            output,
+            cache_read: cached,
+            total_tokens: told
+                .total_token_count
+                .unwrap_or(told.prompt_token_count.saturating_add(output)),
+            reasoning: Some(told.thoughts_token_count),
+            ..Usage::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

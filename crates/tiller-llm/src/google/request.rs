@@ -1,0 +1,265 @@
+//! What the Gemini API is sent: the conversation, the tools, and how hard to think.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+use tiller_agent::message::Arguments;
+use tiller_agent::model::Model;
+use tiller_agent::provider::{ProviderError, Request, ToolSpec};
+
+use super::thinking::{self, ThinkingConfig};
+use crate::access::{Access, Secret};
+use crate::convert::{self, CallResult, Rules, Said, Spoken};
+use crate::room;
+use crate::stream::Post;
+
+pub(super) fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    let base = request.model.base_url.trim_end_matches('/');
+    let id = &request.model.id;
+    let id = id.strip_prefix("models/").unwrap_or(id);
+    let url = format!("{base}/models/{id}:streamGenerateContent?alt=sse");
+    let key = access.key.as_ref().map(Secret::expose);
+    let headers = key.map(|key| ("x-goog-api-key", key.to_owned())).into_iter().collect();
+    let body = Body::new(request, access)?;
+    let body = serde_json::to_vec(&body)
+        .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))?;
+    Ok(Post { url, headers, body })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    contents: Vec<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[Tools<'a>; 1]>,
+    generation_config: GenerationConfig,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GenerationConfig {
+    max_output_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<ThinkingConfig>,
+}
+
+impl<'a> Body<'a> {
+    fn new(request: &'a Request, access: &Access) -> Result<Body<'a>, ProviderError> {
+        let model = &*request.model;
+        // Calls and results carry no ids here: they belong together by their order.
+        let rules = Rules { block_images: access.block_images, clean_id: str::to_owned };
+        let said = convert::conversation(&request.messages, model, &rules);
+        let mut contents = Vec::with_capacity(said.len());
+        said.into_iter().for_each(|said| push_contents(said, model, &mut contents));
+        if contents.is_empty() {
+            return Err(ProviderError::fatal(
+                "there is nothing to send: the conversation is empty",
+            ));
+        }
+        let system = (!request.system.trim().is_empty())
+            .then(|| Content { parts: vec![Part::text(&*request.system)], role: "user" });
+        let functions: Vec<_> = request.tools.iter().map(Function::new).collect();
+        Ok(Body {
+            contents,
+            system_instruction: system,
+            tools: (!functions.is_empty()).then_some([Tools { function_declarations: functions }]),
+            generation_config: GenerationConfig {
+                max_output_tokens: room::max_tokens(request),
+                thinking_config: ThinkingConfig::new(request, access),
+            },
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    parts: Vec<Part<'a>>,
+    role: &'static str,
+}
+
+/// Any part. Only what makes it what it is, is there.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inline_data: Option<Blob<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_call: Option<FunctionCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function_response: Option<FunctionResponse<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought_signature: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Blob<'a> {
+    mime_type: &'a str,
+    data: &'a str,
+}
+
+#[derive(Serialize)]
+struct FunctionCall<'a> {
+    args: &'a Arguments,
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct FunctionResponse<'a> {
+    name: &'a str,
+    response: Answer,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer {
+    Output(String),
+    Error(String),
+}
+
+impl<'a> Part<'a> {
+    fn text(text: impl Into<Cow<'a, str>>) -> Part<'a> {
+        Part { text: Some(text.into()), ..Part::default() }
+    }
+
+    fn said(part: convert::Part<'a>) -> Part<'a> {
+        match part {
+            convert::Part::Text(text) => Part::text(text),
+            convert::Part::Image {
+                data,
+                mime_type:
+                    mime_type
+                    @ ("image/png" | "image/jpeg" | "image/webp" | "image/heic" | "image/heif"),
+            } => Part { inline_data: Some(Blob { mime_type, data }), ..Part::default() },
+            // One picture of another kind would have every later request refused.
+            convert::Part::Image { mime_type, .. } => {
+                Part::text(format!("(image omitted: {mime_type} is not supported)"))
+            }
+        }
+    }
+}
+
+fn push_contents<'a>(said: Said<'a>, model: &Model, contents: &mut Vec<Content<'a>>) {
+    match said {
+        Said::User(parts) => {
+            let parts = parts.into_iter().map(Part::said).collect();
+            contents.push(Content { parts, role: "user" });
+        }
+        Said::Assistant(spoken) => {
+            let mut parts: Vec<Part> = spoken.into_iter().map(spoken_part).collect();
+            if thinking::is_recent(model) {
+                vouch(&mut parts);
+            }
+            if !parts.is_empty() {
+                contents.push(Content { parts, role: "model" });
+            }
+        }
+        Said::Results(results) => push_results(results, model, contents),
+    }
+}
+
+fn spoken_part(spoken: Spoken<'_>) -> Part<'_> {
+    match spoken {
+        Spoken::Text { text, signature } => {
+            Part { thought_signature: signature, ..Part::text(text) }
+        }
+        // Nothing is ever redacted here.
+        Spoken::Thinking { text, signature, .. } => {
+            Part { thought: Some(true), thought_signature: signature, ..Part::text(text) }
+        }
+        Spoken::Call { name, arguments, signature, .. } => Part {
+            function_call: Some(FunctionCall { args: arguments, name }),
+            thought_signature: signature,
+            ..Part::default()
+        },
+    }
+}
+
+/// The first call of an answer must be signed, and calls that another model made are not. This is
+/// what Google's pages give for such a case.
+/// https://ai.google.dev/gemini-api/docs/thought-signatures
+fn vouch(parts: &mut [Part<'_>]) {
+    let first = parts.iter_mut().find(|part| part.function_call.is_some());
+    if let Some(call) = first {
+        call.thought_signature.get_or_insert("skip_thought_signature_validator");
+    }
+}
+
+/// All results of an answer together, as many as there were calls.
+fn push_results<'a>(results: Vec<CallResult<'a>>, model: &Model, contents: &mut Vec<Content<'a>>) {
+    let mut pictures = Vec::new();
+    let mut parts = Vec::with_capacity(results.len());
+    for result in results {
+        let (texts, images): (Vec<_>, Vec<_>) =
+            result.content.into_iter().partition(|part| matches!(part, convert::Part::Text(_)));
+        let texts = texts.iter().filter_map(|part| match part {
+            convert::Part::Text(text) => Some(&**text),
+            convert::Part::Image { .. } => None,
+        });
+        let mut text = texts.collect::<Vec<_>>().join("\n");
+        if text.is_empty() && !images.is_empty() {
+            text.push_str("(see the attached image)");
+        }
+        let images: Vec<Part> = images.into_iter().map(Part::said).collect();
+        // Later models take pictures where they belong.
+        let own_pictures = if thinking::is_recent(model) {
+            images
+        } else {
+            pictures.extend(images);
+            Vec::new()
+        };
+        parts.push(Part {
+            function_response: Some(FunctionResponse {
+                name: result.tool_name,
+                response: match result.is_error {
+                    true => Answer::Error(text),
+                    false => Answer::Output(text),
+                },
+                parts: own_pictures,
+            }),
+            ..Part::default()
+        });
+    }
+    contents.push(Content { parts, role: "user" });
+    if !pictures.is_empty() {
+        pictures.insert(0, Part::text("Images from the tools:"));
+        contents.push(Content { parts: pictures, role: "user" });
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    function_declarations: Vec<Function<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// Real JSON Schema; the older `parameters` takes only a part of it.
+    parameters_json_schema: Cow<'a, Value>,
+}
+
+impl<'a> Function<'a> {
+    fn new(spec: &'a ToolSpec) -> Function<'a> {
+        Function {
+            name: &spec.name,
+            description: &spec.description,
+            parameters_json_schema: convert::object_schema(&spec.parameters),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+use tiller_agent::message::{Block, Message, StopReason};
+use tiller_agent::model::ThinkingLevel;
+
+use super::*;
+use crate::testing::*;
+
+/// The headers, then the body with one line a content.
+fn check(request: &Request, expect: Expect) {
+    let Post { url, headers, body } = post(request, &Access::with_key("AIza-key")).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let mut printed = format!("POST {url}\n");
+    for (name, value) in headers {
+        printed += &format!("{name}: {value}\n");
+    }
+    for (key, value) in body.as_object().unwrap() {
+        match value.as_array() {
+            Some(items) => {
+                printed += &format!("{key}\n");
+                items.iter().for_each(|item| printed += &format!("  {item}\n"));
+            }
+            None => printed += &format!("{key} {value}\n"),
+        }
+    }
+    expect.assert_eq(&printed);
+}
+
+fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request {
+    let mut model = (*request.model).clone();
+    change(&mut model);
+    request.model = Arc::new(model);
+    request
+}
+
+/// The same model has to have given the answers, so only the one asked can change.
+fn conversation() -> Request {
+    let mut refused = result("c", vec![Block::text("no such file"), png()]);
+    let Message::ToolResult(inner) = &mut refused else { unreachable!() };
+    inner.is_error = true;
+    let mut signed = call("a", "read", json!({"path": "a", "limit": 3}));
+    let Block::ToolCall(inner) = &mut signed else { unreachable!() };
+    inner.thought_signature = Some("c2lnMg==".into());
+    let text = Block::Text { text: "Reading.".into(), text_signature: Some("c2lnMQ==".to_owned()) };
+    request(vec![
+        Message::user("Look at these", vec![png(), Block::image("AA==", "image/gif")], 1),
+        answer(vec![
+            thought("First, look.", None),
+            thought("Then think.", Some("c2lnMA==")),
+            text,
+            signed,
+            call("b", "read", json!({})),
+            call("c", "read", json!({})),
+            call("d", "ls", json!({})),
+        ]),
+        result("a", vec![Block::text("one"), Block::text("two")]),
+        result("b", vec![png()]),
+        refused,
+    ])
+}
+
+#[test]
+fn a_first_question() {
+    let mut request = request(vec![user("Hello")]);
+    let tool = |name: &str, parameters| ToolSpec {
+        name: name.into(),
+        description: format!("Does {name}."),
+        parameters,
+    };
+    request.tools = vec![
+        tool("read", json!({"type": "object", "properties": {"path": {"type": "string"}}})),
+        tool("odd", json!(null)),
+    ]
+    .into();
+    let request = with_model(request, |model| {
+        model.base_url = "https://example.test/v1beta/".into();
+        model.id = "models/gemini-test".into();
+    });
+    check(
+        &request,
+        expect![[r#"
+        POST https://example.test/v1beta/models/gemini-test:streamGenerateContent?alt=sse
+        x-goog-api-key: AIza-key
+        contents
+          {"parts":[{"text":"Hello"}],"role":"user"}
+        systemInstruction {"parts":[{"text":"Be brief."}],"role":"user"}
+        tools
+          {"functionDeclarations":[{"name":"read","description":"Does read.","parametersJsonSchema":{"type":"object","properties":{"path":{"type":"string"}}}},{"name":"odd","description":"Does odd.","parametersJsonSchema":{"type":"object","properties":{}}}]}
+        generationConfig {"maxOutputTokens":8192,"thinkingConfig":{"thinkingBudget":0}}
+    "#]],
+    );
+}
+
+#[test]
+fn a_conversation_with_tools() {
+    check(
+        &conversation(),
+        expect![[r#"
+        POST http://127.0.0.1:9/models/claude-test:streamGenerateContent?alt=sse
+        x-goog-api-key: AIza-key
+        contents
+          {"parts":[{"text":"Look at these"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},{"text":"(image omitted: image/gif is not supported)"}],"role":"user"}
+          {"parts":[{"text":"First, look.","thought":true},{"text":"Then think.","thought":true,"thoughtSignature":"c2lnMA=="},{"text":"Reading.","thoughtSignature":"c2lnMQ=="},{"functionCall":{"args":{"path":"a","limit":3},"name":"read"},"thoughtSignature":"c2lnMg=="},{"functionCall":{"args":{},"name":"read"}},{"functionCall":{"args":{},"name":"read"}},{"functionCall":{"args":{},"name":"ls"}}],"role":"model"}
+          {"parts":[{"functionResponse":{"name":"read","response":{"output":"one\ntwo"}}},{"functionResponse":{"name":"read","response":{"output":"(see the attached image)"}}},{"functionResponse":{"name":"read","response":{"error":"no such file"}}},{"functionResponse":{"name":"ls","response":{"error":"No result provided"}}}],"role":"user"}
+          {"parts":[{"text":"Images from the tools:"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}],"role":"user"}
+        systemInstruction {"parts":[{"text":"Be brief."}],"role":"user"}
+        generationConfig {"maxOutputTokens":8192,"thinkingConfig":{"thinkingBudget":0}}
+    "#]],
+    );
+}
+
+#[test]
+fn later_models_check_signatures_and_see_results() {
+    let request = with_model(conversation(), |model| model.id = "gemini-3-pro-preview".into());
+    check(
+        &request,
+        expect![[r#"
+        POST http://127.0.0.1:9/models/gemini-3-pro-preview:streamGenerateContent?alt=sse
+        x-goog-api-key: AIza-key
+        contents
+          {"parts":[{"text":"Look at these"},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}},{"text":"(image omitted: image/gif is not supported)"}],"role":"user"}
+          {"parts":[{"text":"First, look."},{"text":"Then think."},{"text":"Reading."},{"functionCall":{"args":{"path":"a","limit":3},"name":"read"},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"args":{},"name":"read"}},{"functionCall":{"args":{},"name":"read"}},{"functionCall":{"args":{},"name":"ls"}}],"role":"model"}
+          {"parts":[{"functionResponse":{"name":"read","response":{"output":"one\ntwo"}}},{"functionResponse":{"name":"read","response":{"output":"(see the attached image)"},"parts":[{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}},{"functionResponse":{"name":"read","response":{"error":"no such file"},"parts":[{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}},{"functionResponse":{"name":"ls","response":{"error":"No result provided"}}}],"role":"user"}
+        systemInstruction {"parts":[{"text":"Be brief."}],"role":"user"}
+        generationConfig {"maxOutputTokens":8192,"thinkingConfig":{"thinkingLevel":"LOW"}}
+    "#]],
+    );
+}
+
+#[test]
+fn what_others_left_behind_is_made_acceptable() {
+    let request = request(vec![
+        user("go"),
+        failed(StopReason::Error, vec![Block::text("half")]),
+        foreign(vec![thought("Hm.", Some("theirs")), call("call_1|fc_é", "read", json!({}))]),
+        answer(vec![thought(" ", None)]),
+        user("go on"),
+    ]);
+    check(
+        &request,
+        expect![[r#"
+        POST http://127.0.0.1:9/models/claude-test:streamGenerateContent?alt=sse
+        x-goog-api-key: AIza-key
+        contents
+          {"parts":[{"text":"go"}],"role":"user"}
+          {"parts":[{"text":"Hm."},{"functionCall":{"args":{},"name":"read"}}],"role":"model"}
+          {"parts":[{"functionResponse":{"name":"read","response":{"error":"No result provided"}}}],"role":"user"}
+          {"parts":[{"text":"go on"}],"role":"user"}
+        systemInstruction {"parts":[{"text":"Be brief."}],"role":"user"}
+        generationConfig {"maxOutputTokens":8192,"thinkingConfig":{"thinkingBudget":0}}
+    "#]],
+    );
+}
+
+#[test]
+fn levels_of_thinking() {
+    use ThinkingLevel::*;
+    let mut printed = String::new();
+    for (id, map, level) in [
+        ("gemini-2.5-pro", json!(null), Off),
+        ("gemini-2.5-pro", json!(null), Minimal),
+        ("gemini-2.5-pro", json!(null), Xhigh),
+        ("gemini-2.5-flash", json!(null), Off),
+        ("gemini-2.5-flash", json!(null), Medium),
+        ("gemini-2.5-flash-lite", json!(null), Off),
+        ("gemini-2.5-flash-lite", json!(null), Minimal),
+        ("google/gemini-3-flash", json!(null), Off),
+        ("google/gemini-3-flash", json!(null), Minimal),
+        ("gemini-3.1-pro", json!({"off": null, "high": "high"}), Off),
+        ("gemini-3.1-pro", json!({"off": null, "high": "high"}), High),
+        ("gemini-3.1-pro", json!({"off": null, "high": "high"}), Xhigh),
+        ("gemini-flash-latest", json!(null), Medium),
+        ("gemma-4-31b-it", json!({"minimal": "MINIMAL"}), Minimal),
+        ("mock-1", json!(null), Off),
+        ("mock-1", json!(null), High),
+    ] {
+        let mut request = with_model(request(vec![user("hi")]), |model| {
+            model.id = id.into();
+            model.thinking_level_map = serde_json::from_value(map).unwrap();
+        });
+        request.thinking = level;
+        let Post { body, .. } = post(&request, &Access::default()).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let config = &body["generationConfig"]["thinkingConfig"];
+        printed += &format!("{id} {}: {config}\n", level.name());
+    }
+    expect![[r#"
+        gemini-2.5-pro off: {"thinkingBudget":128}
+        gemini-2.5-pro minimal: {"includeThoughts":true,"thinkingBudget":1024}
+        gemini-2.5-pro xhigh: {"includeThoughts":true,"thinkingBudget":16384}
+        gemini-2.5-flash off: {"thinkingBudget":0}
+        gemini-2.5-flash medium: {"includeThoughts":true,"thinkingBudget":8192}
+        gemini-2.5-flash-lite off: {"thinkingBudget":0}
+        gemini-2.5-flash-lite minimal: {"includeThoughts":true,"thinkingBudget":1024}
+        google/gemini-3-flash off: {"thinkingLevel":"LOW"}
+        google/gemini-3-flash minimal: {"includeThoughts":true,"thinkingLevel":"MINIMAL"}
+        gemini-3.1-pro off: null
+        gemini-3.1-pro high: {"includeThoughts":true,"thinkingLevel":"HIGH"}
+        gemini-3.1-pro xhigh: {"includeThoughts":true,"thinkingLevel":"HIGH"}
+        gemini-flash-latest medium: {"includeThoughts":true,"thinkingLevel":"MEDIUM"}
+        gemma-4-31b-it minimal: {"includeThoughts":true,"thinkingLevel":"MINIMAL"}
+        mock-1 off: {"thinkingBudget":0}
+        mock-1 high: {"includeThoughts":true,"thinkingBudget":-1}
+    "#]]
+    .assert_eq(&printed);
+    let request = with_model(request(vec![user("hi")]), |model| model.reasoning = false);
+    let Post { body, .. } = post(&request, &Access::default()).unwrap();
+    assert!(!String::from_utf8(body).unwrap().contains("thinkingConfig"));
+}
+
+#[test]
+fn an_empty_conversation_is_not_sent() {
+    let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
+    assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
+}

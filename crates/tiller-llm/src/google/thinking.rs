@@ -1,0 +1,87 @@
+//! How hard a Gemini model is asked to think. Each generation is told in its own way: the second by
+//! a number of tokens, the third by a word.
+
+use serde::Serialize;
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_agent::provider::Request;
+
+use crate::access::Access;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ThinkingConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include_thoughts: Option<bool>,
+    #[serde(flatten)]
+    effort: Effort,
+}
+
+#[derive(Serialize)]
+enum Effort {
+    #[serde(rename = "thinkingLevel")]
+    Level(String),
+    #[serde(rename = "thinkingBudget")]
+    Budget(i64),
+}
+
+impl ThinkingConfig {
+    pub(super) fn new(request: &Request, access: &Access) -> Option<ThinkingConfig> {
+        let (model, level) = (&*request.model, request.thinking);
+        if !model.reasoning {
+            return None;
+        }
+        let off = level == ThinkingLevel::Off;
+        let named = model.thinking_level_map.as_ref().and_then(|map| map.get(&level));
+        let effort = match named {
+            Some(Some(name)) => Effort::Level(name.to_uppercase()),
+            // A model that cannot stop thinking does not want to be told to.
+            Some(None) if off => return None,
+            _ if is_recent(model) => Effort::Level(word(level).to_owned()),
+            _ => Effort::Budget(budget(model, level, access)),
+        };
+        Some(ThinkingConfig { include_thoughts: (!off).then_some(true), effort })
+    }
+}
+
+/// Whether it is of the third generation or later. These check the signatures of calls, and see
+/// the pictures in results.
+pub(super) fn is_recent(model: &Model) -> bool {
+    let Some((_, name)) = model.id.split_once("gemini-") else {
+        return false;
+    };
+    let digits = name.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    match digits.parse::<u32>() {
+        Ok(generation) => generation >= 3,
+        // `gemini-flash-latest` is whichever is the newest.
+        Err(_) => name.ends_with("-latest"),
+    }
+}
+
+/// They cannot be told to stop; the least that all of them know is to think little.
+fn word(level: ThinkingLevel) -> &'static str {
+    match level {
+        ThinkingLevel::Minimal => "MINIMAL",
+        ThinkingLevel::Off | ThinkingLevel::Low => "LOW",
+        ThinkingLevel::Medium => "MEDIUM",
+        ThinkingLevel::High | ThinkingLevel::Xhigh => "HIGH",
+    }
+}
+
+/// Tokens, within what the model takes. https://ai.google.dev/gemini-api/docs/thinking
+fn budget(model: &Model, level: ThinkingLevel, access: &Access) -> i64 {
+    /// The model decides.
+    const ANY: i64 = -1;
+    let (off, least, most) = match () {
+        () if model.id.contains("2.5-pro") => (128, 128, 32_768),
+        () if model.id.contains("2.5-flash-lite") => (0, 512, 24_576),
+        () if model.id.contains("2.5-flash") => (0, 1, 24_576),
+        () if level == ThinkingLevel::Off => return 0,
+        () => return ANY,
+    };
+    match level {
+        ThinkingLevel::Off => off,
+        level => {
+            i64::try_from(access.thinking_budgets.of(level)).unwrap_or(most).clamp(least, most)
+        }
+    }
+}

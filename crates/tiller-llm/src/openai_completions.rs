@@ -1,0 +1,302 @@
+//! The Chat Completions API of OpenAI, as half the world's servers speak it: how its stream is
+//! read. What is sent is in [`request`], and who deviates how in [`server`].
+//!
+//! An answer here has three strings that grow side by side: what is said, what is thought, and
+//! the arguments of calls. None of them is ever declared complete, so all our blocks end together
+//! when the stream does.
+
+mod calls;
+mod native;
+mod request;
+mod server;
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tiller_agent::message::{StopReason, Usage};
+use tiller_agent::provider::{ProviderError, Request, StreamEvent};
+
+use crate::access::Access;
+use crate::compat::flag;
+use crate::sse;
+use crate::stream::{Api, Decode, Post};
+use calls::Calls;
+use native::{CallDelta, Chunk, Delta, NativeUsage};
+
+pub(crate) struct Completions;
+
+impl Api for Completions {
+    type Decoder = Decoder;
+
+    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+        request::post(request, access)
+    }
+
+    fn decoder(request: &Request) -> Decoder {
+        let model = &request.model;
+        Decoder::new(&model.id, flag(model, "supportsFinishReason", true))
+    }
+
+    fn error_text(status: u16, body: &str) -> String {
+        format!("{status} {}", native::error_message(body))
+    }
+}
+
+/// Folds their chunks into our events.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    /// The model we asked for.
+    model: String,
+    /// Whether an answer without a reason for its end was cut off.
+    says_why: bool,
+    response_id: Option<String>,
+    response_model: Option<String>,
+    /// Ours, in the order they began.
+    blocks: Vec<Block>,
+    text: Option<usize>,
+    thinking: Option<usize>,
+    calls: Calls,
+    /// Thoughts that only the model can read, by the call they led to.
+    hidden: HashMap<String, String>,
+    usage: Option<Usage>,
+    finish_reason: Option<String>,
+    done: bool,
+}
+
+#[derive(Debug)]
+enum Block {
+    Text,
+    Thinking {
+        field: Option<&'static str>,
+    },
+    /// The call's place among all calls.
+    Call(usize),
+}
+
+impl Decoder {
+    fn new(model: &str, says_why: bool) -> Decoder {
+        Decoder {
+            model: model.to_owned(),
+            says_why,
+            response_id: None,
+            response_model: None,
+            blocks: Vec::new(),
+            text: None,
+            thinking: None,
+            calls: Calls::default(),
+            hidden: HashMap::new(),
+            usage: None,
+            finish_reason: None,
+            done: false,
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn push(
+        &mut self,
+        event: sse::Event<'_>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        let data = event.data.trim();
+        if self.done || data.is_empty() {
+            return Ok(());
+        }
+        if data == "[DONE]" {
+            return self.finish(out);
+        }
+        let chunk = Chunk::read(data)?;
+        self.introduce(chunk.id, chunk.model, out);
+        let mut usage = chunk.usage;
+        // We ask for one answer, so there is one choice.
+        if let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() {
+            self.grow(choice.delta.unwrap_or_default(), out);
+            let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
+            self.finish_reason = reason.or(self.finish_reason.take());
+            usage = usage.or(choice.usage);
+        }
+        if let Some(told) = usage {
+            self.count(&told, out);
+        }
+        Ok(())
+    }
+
+    /// Not every server says `[DONE]`; that it said why it stopped is what counts.
+    fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        self.finish(out)
+    }
+}
+
+impl Decoder {
+    /// Every chunk repeats these.
+    fn introduce(&mut self, id: Option<String>, model: Option<String>, out: &mut Vec<StreamEvent>) {
+        if let (None, Some(id)) = (&self.response_id, id.filter(|id| !id.is_empty())) {
+            out.push(StreamEvent::ResponseId(id.clone()));
+            self.response_id = Some(id);
+        }
+        let other = model.filter(|model| !model.is_empty() && *model != self.model);
+        if let (None, Some(other)) = (&self.response_model, other) {
+            out.push(StreamEvent::ResponseModel(other.clone()));
+            self.response_model = Some(other);
+        }
+    }
+
+    fn grow(&mut self, delta: Delta, out: &mut Vec<StreamEvent>) {
+        if let Some((field, thought)) = delta.thought() {
+            self.think(Some(field), thought.to_owned(), out);
+        }
+        if !delta.content.thinking.is_empty() {
+            self.think(None, delta.content.thinking, out);
+        }
+        for said in [delta.content.text, delta.refusal.unwrap_or_default()] {
+            if !said.is_empty() {
+                self.say(said, out);
+            }
+        }
+        for call in delta.tool_calls.unwrap_or_default() {
+            self.grow_call(call, out);
+        }
+        for detail in delta.reasoning_details.unwrap_or_default() {
+            self.hide(&detail);
+        }
+    }
+
+    fn say(&mut self, delta: String, out: &mut Vec<StreamEvent>) {
+        let index = *self.text.get_or_insert_with(|| {
+            let index = self.blocks.len();
+            self.blocks.push(Block::Text);
+            out.push(StreamEvent::TextStart { index });
+            index
+        });
+        out.push(StreamEvent::TextDelta { index, delta });
+    }
+
+    fn think(&mut self, field: Option<&'static str>, delta: String, out: &mut Vec<StreamEvent>) {
+        let index = *self.thinking.get_or_insert_with(|| {
+            let index = self.blocks.len();
+            self.blocks.push(Block::Thinking { field });
+            out.push(StreamEvent::ThinkingStart { index });
+            index
+        });
+        out.push(StreamEvent::ThinkingDelta { index, delta });
+    }
+
+    fn grow_call(&mut self, delta: CallDelta, out: &mut Vec<StreamEvent>) {
+        let Some((at, arguments)) = self.calls.take(delta) else {
+            return;
+        };
+        let call = &mut self.calls.all[at];
+        if let Some(index) = call.ours {
+            out.extend(arguments.map(|delta| StreamEvent::CallDelta { index, delta }));
+            return;
+        }
+        if let Some(arguments) = arguments {
+            call.held.get_or_insert_default().push_str(&arguments);
+        }
+        if !call.id.is_empty() && !call.name.is_empty() {
+            self.start_call(at, out);
+        }
+    }
+
+    fn start_call(&mut self, at: usize, out: &mut Vec<StreamEvent>) {
+        let index = self.blocks.len();
+        self.blocks.push(Block::Call(at));
+        let call = &mut self.calls.all[at];
+        call.ours = Some(index);
+        let (id, name) = (call.id.clone(), call.name.clone());
+        out.push(StreamEvent::CallStart { index, id, name });
+        out.extend(call.held.take().map(|delta| StreamEvent::CallDelta { index, delta }));
+    }
+
+    /// OpenRouter passes on what some models want back with their calls. It may come before the
+    /// call, or after it.
+    fn hide(&mut self, detail: &Value) {
+        let encrypted = detail["type"] == "reasoning.encrypted" && detail["data"].is_string();
+        if let (true, Some(id)) = (encrypted, detail["id"].as_str()) {
+            self.hidden.insert(id.to_owned(), detail.to_string());
+        }
+    }
+
+    fn count(&mut self, told: &NativeUsage, out: &mut Vec<StreamEvent>) {
+        let usage = Some(told.usage());
+        // Some servers count in every chunk.
+        if usage != self.usage {
+            out.extend(usage.clone().map(StreamEvent::Usage));
+            self.usage = usage;
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        self.done = true;
+        let nameless = self.start_held_calls(out);
+        for (index, block) in std::mem::take(&mut self.blocks).into_iter().enumerate() {
+            out.push(match block {
+                Block::Text => StreamEvent::TextEnd { index, signature: None },
+                Block::Thinking { field } => {
+                    let signature = field.map(String::from);
+                    StreamEvent::ThinkingEnd { index, signature, redacted: false }
+                }
+                Block::Call(at) => {
+                    let thought_signature = self.hidden.remove(&self.calls.all[at].id);
+                    StreamEvent::CallEnd { index, thought_signature }
+                }
+            });
+        }
+        if nameless {
+            return Err(ProviderError::retry("the server sent a tool call without a name"));
+        }
+        let raw = self.finish_reason.take();
+        let reason = self.stop_reason(raw.as_deref());
+        let reason = reason.inspect_err(|_| out.extend(raw.clone().map(StreamEvent::RawStop)))?;
+        out.push(StreamEvent::Done { reason, raw });
+        Ok(())
+    }
+
+    /// Calls that were never given an id get one of ours. Whether some had not even a name.
+    fn start_held_calls(&mut self, out: &mut Vec<StreamEvent>) -> bool {
+        let mut nameless = false;
+        for at in 0..self.calls.all.len() {
+            let call = &mut self.calls.all[at];
+            if call.ours.is_some() {
+                continue;
+            }
+            if call.name.is_empty() {
+                nameless = true;
+                continue;
+            }
+            if call.id.is_empty() {
+                let answer = self.response_id.as_deref().unwrap_or("call");
+                call.id = format!("{answer}_{at}");
+            }
+            self.start_call(at, out);
+        }
+        nameless
+    }
+
+    fn stop_reason(&self, raw: Option<&str>) -> Result<StopReason, ProviderError> {
+        let failed = |reason| format!("Provider finish_reason: {reason}");
+        match raw {
+            // Several servers call tools and then say that they simply stopped.
+            Some("stop" | "end" | "eos" | "tool_calls" | "function_call") => Ok(self.whole()),
+            Some("length" | "max_tokens" | "model_length") => Ok(StopReason::Length),
+            Some(reason @ ("error" | "network_error" | "insufficient_system_resource")) => {
+                Err(ProviderError::retry(failed(reason)))
+            }
+            Some(reason @ "model_context_window_exceeded") => {
+                Err(ProviderError::Overflow { message: failed(reason) })
+            }
+            Some(other) => Err(ProviderError::fatal(failed(other))),
+            None if self.says_why => {
+                Err(ProviderError::retry("Stream ended without finish_reason"))
+            }
+            None => Ok(self.whole()),
+        }
+    }
+
+    fn whole(&self) -> StopReason {
+        if self.calls.all.is_empty() { StopReason::Stop } else { StopReason::ToolUse }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! How hard to think, in the words of each server.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tiller_agent::model::ThinkingLevel;
+use tiller_agent::provider::Request;
+
+use crate::compat::setting;
+use crate::openai_completions::server::{Server, ThinkingFormat};
+
+/// The fields of the request that are about thinking; hardly ever more than two of them.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Thinking<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Mode<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enable_thinking: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chat_template_kwargs: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chat_template_args: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Reasoning<'a> {
+    Effort(&'a str),
+    Enabled(bool),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Mode<'a> {
+    Type { r#type: &'static str },
+    Effort(&'a str),
+}
+
+impl<'a> Thinking<'a> {
+    pub(super) fn new(request: &'a Request, server: &Server) -> Thinking<'a> {
+        let (model, level) = (&*request.model, request.thinking);
+        let fields = Thinking::default();
+        if !model.reasoning {
+            return fields;
+        }
+        let on = level != ThinkingLevel::Off;
+        let entry = model.thinking_level_map.as_ref().and_then(|map| map.get(&level));
+        let named = entry.and_then(|name| name.as_deref());
+        // The model has no such level. If that is `off`, it cannot stop thinking and does not
+        // want to be told to.
+        let absent = entry == Some(&None);
+        let switch = (on || !absent).then_some(on);
+        let word = (!absent).then_some(named.unwrap_or(if on { level.name() } else { "none" }));
+        let effort = word.filter(|_| on && server.reasoning_effort);
+        // There is a word for `off` only if the model's description has it.
+        let variables = Variables { on, effort: if on { word } else { named } };
+
+        match server.thinking {
+            ThinkingFormat::OpenAi => {
+                let off = named.filter(|_| server.reasoning_effort);
+                Thinking { reasoning_effort: effort.or(off), ..fields }
+            }
+            ThinkingFormat::OpenRouter => {
+                Thinking { reasoning: word.map(Reasoning::Effort), ..fields }
+            }
+            ThinkingFormat::AntLing => {
+                let named = named.filter(|_| on);
+                Thinking { reasoning: named.map(Reasoning::Effort), ..fields }
+            }
+            ThinkingFormat::Together => {
+                let reasoning = switch.map(Reasoning::Enabled);
+                Thinking { reasoning, reasoning_effort: effort, ..fields }
+            }
+            ThinkingFormat::DeepSeek | ThinkingFormat::Zai => {
+                let name = |on| if on { "enabled" } else { "disabled" };
+                let thinking = switch.map(|on| Mode::Type { r#type: name(on) });
+                Thinking { thinking, reasoning_effort: effort, ..fields }
+            }
+            ThinkingFormat::StringThinking => {
+                Thinking { thinking: word.map(Mode::Effort), ..fields }
+            }
+            ThinkingFormat::Qwen => {
+                Thinking { enable_thinking: switch, reasoning_effort: effort, ..fields }
+            }
+            ThinkingFormat::QwenChatTemplate => {
+                let kwargs = |on| json!({"enable_thinking": on, "preserve_thinking": true});
+                Thinking { chat_template_kwargs: switch.map(kwargs), ..fields }
+            }
+            ThinkingFormat::ChatTemplate => {
+                let kwargs = setting(model, "chatTemplateKwargs");
+                let filled = kwargs.and_then(|kwargs| variables.fill(kwargs));
+                Thinking { chat_template_kwargs: filled, ..fields }
+            }
+            ThinkingFormat::Baseten => {
+                let args = setting(model, "chatTemplateArgs");
+                let filled = args.and_then(|args| variables.fill(args));
+                Thinking { chat_template_args: filled, reasoning_effort: effort, ..fields }
+            }
+        }
+    }
+}
+
+/// What `{"$var": …}` can stand for in the arguments of a chat template.
+struct Variables<'a> {
+    on: bool,
+    effort: Option<&'a str>,
+}
+
+impl Variables<'_> {
+    /// `None` for something that is to be left out.
+    fn fill(&self, template: &Value) -> Option<Value> {
+        match template {
+            Value::Object(fields) => match fields.get("$var") {
+                Some(_) if !self.on && fields.get("omitWhenOff") == Some(&Value::Bool(true)) => {
+                    None
+                }
+                Some(Value::String(name)) => match name.as_str() {
+                    "thinking.enabled" => Some(self.on.into()),
+                    "thinking.effort" => self.effort.map(Value::from),
+                    _ => None,
+                },
+                Some(_) => None,
+                None => {
+                    let filled = fields
+                        .iter()
+                        .filter_map(|(key, value)| Some((key.clone(), self.fill(value)?)));
+                    Some(Value::Object(filled.collect::<Map<_, _>>()))
+                }
+            },
+            other => Some(other.clone()),
+        }
+    }
+}

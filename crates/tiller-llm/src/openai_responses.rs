@@ -1,0 +1,342 @@
+//! OpenAI's Responses API: how its stream is read. What is sent is in [`request`].
+//!
+//! An answer is a list of items: reasoning, messages, function calls. Each becomes one block of
+//! ours. What the API wants to see again word by word (the encrypted reasoning, the ids of items)
+//! is kept in the signatures of the blocks and in the ids of the calls.
+
+mod native;
+pub(crate) mod request;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tiller_agent::message::StopReason;
+use tiller_agent::provider::{ProviderError, Request, StreamEvent};
+
+use crate::access::Access;
+use crate::errors::Failure;
+use crate::stream::{Api, Decode, Post};
+use crate::{json, sse};
+use native::{Kind, Native, NativeError, NativeFailure, NativeItem, NativePart, NativeResponse};
+
+pub(crate) struct Responses;
+
+impl Api for Responses {
+    type Decoder = Decoder;
+
+    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+        request::post(request, access)
+    }
+
+    fn decoder(request: &Request) -> Decoder {
+        Decoder::new(&request.model.id)
+    }
+
+    fn error_text(status: u16, body: &str) -> String {
+        error_text("OpenAI", status, body)
+    }
+}
+
+/// Their message, if the body is one of theirs.
+pub(crate) fn error_text(vendor: &str, status: u16, body: &str) -> String {
+    #[derive(Deserialize)]
+    struct Body {
+        error: NativeError,
+    }
+    let message = json::read::<Body>(body).ok().and_then(|body| body.error.message);
+    let said = message.as_deref().unwrap_or(body);
+    format!("{vendor} API error ({status}): {status} {said}")
+}
+
+/// What a text block remembers of the message it came from, so that it can be sent back as the
+/// same message. Other programs read it in session files.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct TextSignature {
+    v: u32,
+    pub id: String,
+    /// Whether it was said along the way or as the answer; the model wants to be reminded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+}
+
+/// Folds their events into ours.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    /// The model we asked for.
+    model: String,
+    /// Items that have begun and not ended; hardly ever more than one.
+    open: Vec<OpenItem>,
+    /// How many blocks our side has been told of. Theirs may have more, of kinds we do not know.
+    blocks: usize,
+    calls: bool,
+    begun: bool,
+    done: bool,
+}
+
+#[derive(Debug)]
+struct OpenItem {
+    theirs: usize,
+    ours: usize,
+    kind: ItemKind,
+    /// Whether any of it came piece by piece. Some servers send items only as a whole.
+    streamed: bool,
+    /// The part of the summary that the last piece belonged to.
+    part: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ItemKind {
+    Text,
+    Thinking,
+    Call,
+}
+
+impl Decoder {
+    pub(crate) fn new(model: &str) -> Decoder {
+        Decoder {
+            model: model.to_owned(),
+            open: Vec::new(),
+            blocks: 0,
+            calls: false,
+            begun: false,
+            done: false,
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn push(
+        &mut self,
+        event: sse::Event<'_>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        // Some gateways end every stream as the older API does.
+        if self.done || event.data == "[DONE]" {
+            return Ok(());
+        }
+        let native = Native::read(event)?;
+        let at = native.output_index;
+        match native.kind {
+            Kind::Created => self.begin(native.response.unwrap_or_default(), out),
+            Kind::ItemAdded => self.start_item(at, &native.read_item(event)?, out),
+            Kind::TextDelta | Kind::RefusalDelta => {
+                self.grow(at, ItemKind::Text, 0, native.delta, out);
+            }
+            Kind::SummaryDelta => {
+                self.grow(at, ItemKind::Thinking, native.summary_index, native.delta, out);
+            }
+            Kind::ReasoningDelta => {
+                self.grow(at, ItemKind::Thinking, native.content_index, native.delta, out);
+            }
+            Kind::ArgumentsDelta => self.grow(at, ItemKind::Call, 0, native.delta, out),
+            Kind::ItemDone => {
+                let item = native.read_item(event)?;
+                self.end_item(at, item, native.item, out);
+            }
+            Kind::Completed | Kind::Incomplete => {
+                return self.stop(native.response.unwrap_or_default(), out);
+            }
+            Kind::Failed => {
+                let error = native.response.and_then(|response| response.error);
+                return Err(failed(error));
+            }
+            Kind::Error => {
+                let said = json::read::<NativeFailure>(event.data).unwrap_or_default();
+                let failure = Failure { body: event.data, ..Failure::default() };
+                let text = said.error.unwrap_or(said.top).to_string();
+                return Err(failure.classify(text));
+            }
+            // What comes whole as well as in pieces, and whatever they add next.
+            Kind::Unknown => (),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let message = "OpenAI Responses stream ended before a terminal response event";
+        Err(ProviderError::retry(message))
+    }
+}
+
+impl Decoder {
+    fn begin(&mut self, response: NativeResponse, out: &mut Vec<StreamEvent>) {
+        if self.begun {
+            return;
+        }
+        self.begun = true;
+        out.extend(response.id.map(StreamEvent::ResponseId));
+        let other = response.model.filter(|model| *model != self.model);
+        out.extend(other.map(StreamEvent::ResponseModel));
+    }
+
+    fn start_item(&mut self, theirs: usize, item: &NativeItem, out: &mut Vec<StreamEvent>) {
+        self.close(theirs, out);
+        let index = self.blocks;
+        let Some(kind) = item.kind() else { return };
+        match item {
+            NativeItem::Message { .. } => out.push(StreamEvent::TextStart { index }),
+            NativeItem::Reasoning { .. } => out.push(StreamEvent::ThinkingStart { index }),
+            NativeItem::FunctionCall { id, call_id, name, .. } => {
+                let id = match id {
+                    Some(id) if !id.is_empty() => format!("{call_id}|{id}"),
+                    _ => call_id.clone(),
+                };
+                out.push(StreamEvent::CallStart { index, id, name: name.clone() });
+                self.calls = true;
+            }
+            NativeItem::Unknown => (),
+        }
+        self.blocks += 1;
+        self.open.push(OpenItem { theirs, ours: index, kind, streamed: false, part: 0 });
+    }
+
+    /// A piece that does not fit its item changes nothing.
+    fn grow(
+        &mut self,
+        theirs: usize,
+        kind: ItemKind,
+        part: usize,
+        delta: Option<String>,
+        out: &mut Vec<StreamEvent>,
+    ) {
+        let open = self.open.iter_mut().find(|item| item.theirs == theirs && item.kind == kind);
+        if let (Some(item), Some(delta)) = (open, delta) {
+            if item.streamed && item.part != part {
+                item.grow(BETWEEN_PARTS.to_owned(), out);
+            }
+            item.part = part;
+            item.grow(delta, out);
+        }
+    }
+
+    /// The item as a whole. Most of it is known by now; what is not is made up for.
+    fn end_item(
+        &mut self,
+        theirs: usize,
+        item: NativeItem,
+        whole: Option<Value>,
+        out: &mut Vec<StreamEvent>,
+    ) {
+        // What was announced as something else, or not at all, begins here.
+        let announced =
+            self.open.iter().any(|it| it.theirs == theirs && item.kind() == Some(it.kind));
+        if !announced {
+            self.start_item(theirs, &item, out);
+        }
+        let Some(at) = self.open.iter().position(|open| open.theirs == theirs) else {
+            return;
+        };
+        let mut open = self.open.remove(at);
+        let index = open.ours;
+        match item {
+            NativeItem::Message { id, phase, content } => {
+                open.make_up(|| joined(&content, ""), out);
+                let signature = id.map(|id| TextSignature { v: 1, id, phase });
+                let signature = signature.and_then(|it| serde_json::to_string(&it).ok());
+                out.push(StreamEvent::TextEnd { index, signature });
+            }
+            NativeItem::Reasoning { summary, content } => {
+                let parts = if summary.is_empty() { content.unwrap_or_default() } else { summary };
+                open.make_up(|| joined(&parts, BETWEEN_PARTS), out);
+                let signature = whole.map(|item| item.to_string());
+                out.push(StreamEvent::ThinkingEnd { index, signature, redacted: false });
+            }
+            NativeItem::FunctionCall { arguments, .. } => {
+                open.make_up(|| arguments, out);
+                out.push(StreamEvent::CallEnd { index, thought_signature: None });
+            }
+            NativeItem::Unknown => open.end(out),
+        }
+    }
+
+    fn close(&mut self, theirs: usize, out: &mut Vec<StreamEvent>) {
+        if let Some(at) = self.open.iter().position(|item| item.theirs == theirs) {
+            self.open.remove(at).end(out);
+        }
+    }
+
+    fn stop(
+        &mut self,
+        response: NativeResponse,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        self.done = true;
+        self.open.drain(..).for_each(|item| item.end(out));
+        out.extend(response.usage.map(|usage| StreamEvent::Usage(usage.into())));
+        let why = response.incomplete_details.and_then(|details| details.reason);
+        let reason = match (response.status.as_deref(), why.as_deref()) {
+            (Some("incomplete"), Some("max_output_tokens")) => StopReason::Length,
+            (Some("incomplete"), why) => {
+                let why = why.unwrap_or("no reason was given");
+                return Err(ProviderError::fatal(format!("The answer is incomplete: {why}")));
+            }
+            (Some("failed" | "cancelled"), _) => return Err(failed(response.error)),
+            _ if self.calls => StopReason::ToolUse,
+            _ => StopReason::Stop,
+        };
+        out.push(StreamEvent::Done { reason, raw: why.or(response.status) });
+        Ok(())
+    }
+}
+
+impl NativeItem {
+    /// What it is to us; nothing if it is one of their own tools.
+    fn kind(&self) -> Option<ItemKind> {
+        match self {
+            NativeItem::Message { .. } => Some(ItemKind::Text),
+            NativeItem::Reasoning { .. } => Some(ItemKind::Thinking),
+            NativeItem::FunctionCall { .. } => Some(ItemKind::Call),
+            NativeItem::Unknown => None,
+        }
+    }
+}
+
+/// Reasoning may be summed up in several paragraphs.
+const BETWEEN_PARTS: &str = "\n\n";
+
+impl OpenItem {
+    fn grow(&mut self, delta: String, out: &mut Vec<StreamEvent>) {
+        if delta.is_empty() {
+            return;
+        }
+        let index = self.ours;
+        self.streamed = true;
+        out.push(match self.kind {
+            ItemKind::Text => StreamEvent::TextDelta { index, delta },
+            ItemKind::Thinking => StreamEvent::ThinkingDelta { index, delta },
+            ItemKind::Call => StreamEvent::CallDelta { index, delta },
+        });
+    }
+
+    fn make_up(&mut self, whole: impl FnOnce() -> String, out: &mut Vec<StreamEvent>) {
+        if !self.streamed {
+            self.grow(whole(), out);
+        }
+    }
+
+    /// Ends it without having seen it as a whole, so there is nothing to sign it with.
+    fn end(self, out: &mut Vec<StreamEvent>) {
+        let index = self.ours;
+        out.push(match self.kind {
+            ItemKind::Text => StreamEvent::TextEnd { index, signature: None },
+            ItemKind::Thinking => {
+                StreamEvent::ThinkingEnd { index, signature: None, redacted: false }
+            }
+            ItemKind::Call => StreamEvent::CallEnd { index, thought_signature: None },
+        });
+    }
+}
+
+fn joined(parts: &[NativePart], between: &str) -> String {
+    let texts: Vec<&str> =
+        parts.iter().filter_map(|part| part.text.as_deref().or(part.refusal.as_deref())).collect();
+    texts.join(between)
+}
+
+fn failed(error: Option<NativeError>) -> ProviderError {
+    let error = error.unwrap_or_default();
+    let body = json!({ "error": { "code": error.code, "message": error.message } }).to_string();
+    Failure { body: &body, ..Failure::default() }.classify(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

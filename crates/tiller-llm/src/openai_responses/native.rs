@@ -1,0 +1,204 @@
+//! The events of the Responses API in the vendor's own words.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tiller_agent::message::Usage;
+use tiller_agent::provider::ProviderError;
+
+use crate::{errors, json, sse};
+
+/// Any event. All kinds in one: an enum that chooses by `type` would have to read every event
+/// twice, and an answer has tens of thousands.
+#[derive(Debug, Deserialize)]
+pub(super) struct Native {
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    #[serde(default)]
+    pub output_index: usize,
+    #[serde(default)]
+    pub summary_index: usize,
+    #[serde(default)]
+    pub content_index: usize,
+    pub delta: Option<String>,
+    /// Kept as it came: reasoning is sent back word by word.
+    pub item: Option<Value>,
+    pub response: Option<NativeResponse>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+pub(super) enum Kind {
+    #[serde(rename = "response.created", alias = "response.in_progress")]
+    Created,
+    #[serde(rename = "response.output_item.added")]
+    ItemAdded,
+    #[serde(rename = "response.output_text.delta")]
+    TextDelta,
+    #[serde(rename = "response.refusal.delta")]
+    RefusalDelta,
+    #[serde(rename = "response.reasoning_summary_text.delta")]
+    SummaryDelta,
+    /// Models that hide nothing.
+    #[serde(rename = "response.reasoning_text.delta")]
+    ReasoningDelta,
+    #[serde(rename = "response.function_call_arguments.delta")]
+    ArgumentsDelta,
+    #[serde(rename = "response.output_item.done")]
+    ItemDone,
+    #[serde(rename = "response.completed")]
+    Completed,
+    #[serde(rename = "response.incomplete")]
+    Incomplete,
+    #[serde(rename = "response.failed")]
+    Failed,
+    #[serde(rename = "error")]
+    Error,
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct NativeResponse {
+    pub id: Option<String>,
+    pub model: Option<String>,
+    pub status: Option<String>,
+    pub error: Option<NativeError>,
+    pub incomplete_details: Option<NativeIncomplete>,
+    pub usage: Option<NativeUsage>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct NativeIncomplete {
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum NativeItem {
+    Message {
+        id: Option<String>,
+        phase: Option<String>,
+        #[serde(default)]
+        content: Vec<NativePart>,
+    },
+    Reasoning {
+        #[serde(default)]
+        summary: Vec<NativePart>,
+        content: Option<Vec<NativePart>>,
+    },
+    FunctionCall {
+        id: Option<String>,
+        call_id: String,
+        name: String,
+        #[serde(default)]
+        arguments: String,
+    },
+    /// Their own tools, which we never ask for.
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct NativePart {
+    pub text: Option<String>,
+    pub refusal: Option<String>,
+}
+
+/// An `error` event. The documents put its words at the top, some servers one level down.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct NativeFailure {
+    pub error: Option<NativeError>,
+    #[serde(flatten)]
+    pub top: NativeError,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct NativeError {
+    pub code: Option<Value>,
+    pub message: Option<String>,
+}
+
+impl fmt::Display for NativeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = self.message.as_deref().unwrap_or("the server gave up without saying why");
+        match self.code.as_ref().and_then(Value::as_str) {
+            Some(code) => write!(f, "{code}: {message}"),
+            None => f.write_str(message),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct NativeUsage {
+    #[serde(default)]
+    pub input_tokens: u64,
+    #[serde(default)]
+    pub output_tokens: u64,
+    pub total_tokens: Option<u64>,
+    pub input_tokens_details: Option<NativeInputDetails>,
+    pub output_tokens_details: Option<NativeOutputDetails>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct NativeInputDetails {
+    pub cached_tokens: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct NativeOutputDetails {
+    pub reasoning_tokens: Option<u64>,
+}
+
+impl From<NativeUsage> for Usage {
+    fn from(told: NativeUsage) -> Usage {
+        let cached = told.input_tokens_details.and_then(|told| told.cached_tokens).unwrap_or(0);
+        let thought = told.output_tokens_details.and_then(|told| told.reasoning_tokens);
+        Usage {
+            input: told.input_tokens.saturating_sub(cached),
+            output: told.output_tokens,
+            cache_read: cached,
+            total_tokens: told
+                .total_tokens
+                .unwrap_or(told.input_tokens.saturating_add(told.output_tokens)),
+            reasoning: Some(thought.unwrap_or(0)),
+            ..Usage::default()
+        }
+    }
+}
+
+impl Native {
+    pub fn read(event: sse::Event<'_>) -> Result<Native, ProviderError> {
+        json::read(event.data)
+            .or_else(|err| Native::strange(event.data).ok_or(err))
+            .map_err(|err| errors::unreadable(event.data, &err))
+    }
+
+    /// An event of a kind we do not know may use the other words in its own way.
+    fn strange(data: &str) -> Option<Native> {
+        #[derive(Deserialize)]
+        struct Typed {
+            r#type: Kind,
+        }
+        let Typed { r#type: kind } = json::read(data).ok()?;
+        let strange = Native {
+            kind,
+            output_index: 0,
+            summary_index: 0,
+            content_index: 0,
+            delta: None,
+            item: None,
+            response: None,
+        };
+        (strange.kind == Kind::Unknown).then_some(strange)
+    }
+
+    pub fn read_item(&self, event: sse::Event<'_>) -> Result<NativeItem, ProviderError> {
+        match &self.item {
+            Some(item) => {
+                NativeItem::deserialize(item).map_err(|err| errors::unreadable(event.data, &err))
+            }
+            None => Ok(NativeItem::Unknown),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! What the Responses API is sent: the conversation as a list of items, the tools, and how hard
+//! to think.
+//!
+//! Nothing is stored on their side (`store: false`), so everything the model should remember goes
+//! along every time, its own encrypted reasoning included.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_agent::provider::{ProviderError, Request, ToolSpec};
+
+use super::TextSignature;
+use crate::access::{Access, CacheRetention, Secret};
+use crate::compat::{flag, text};
+use crate::convert::{self, CallResult, Part, Rules, Said, Spoken};
+use crate::room;
+use crate::stream::Post;
+
+pub(crate) fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    let url = format!("{}/responses", request.model.base_url.trim_end_matches('/'));
+    let mut headers = Vec::new();
+    if let Some(key) = access.key.as_ref().map(Secret::expose) {
+        headers.push(("authorization", format!("Bearer {key}")));
+    }
+    // Requests with the same name are sent to where the conversation's beginning is remembered.
+    if flag(&request.model, "sendSessionIdHeader", true) {
+        if text(&request.model, "sessionAffinityFormat") != Some("openai-nosession") {
+            headers.push(("session_id", request.session_id.to_string()));
+        }
+        headers.push(("x-client-request-id", request.session_id.to_string()));
+    }
+    Ok(Post { url, headers, body: body(request, access)? })
+}
+
+/// The body, which is the same wherever the API is spoken.
+pub(crate) fn body(request: &Request, access: &Access) -> Result<Vec<u8>, ProviderError> {
+    let body = Body::new(request, access)?;
+    serde_json::to_vec(&body)
+        .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    input: Vec<Item<'a>>,
+    stream: bool,
+    prompt_cache_key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_retention: Option<&'static str>,
+    store: bool,
+    max_output_tokens: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    include: &'static [&'static str],
+}
+
+impl<'a> Body<'a> {
+    fn new(request: &'a Request, access: &Access) -> Result<Body<'a>, ProviderError> {
+        /// The API's least.
+        const LEAST_TOKENS: u64 = 16;
+        let model = &*request.model;
+        let rules = Rules { block_images: access.block_images, clean_id };
+        let said = convert::conversation(&request.messages, model, &rules);
+        let mut input = Vec::with_capacity(said.len() + 1);
+        if !request.system.trim().is_empty() {
+            let developer = model.reasoning && flag(model, "supportsDeveloperRole", true);
+            let role = if developer { "developer" } else { "system" };
+            input.push(Item::System { role, content: &request.system });
+        }
+        let before = input.len();
+        said.into_iter().for_each(|said| push_items(said, &mut input));
+        if input.len() == before {
+            return Err(ProviderError::fatal(
+                "there is nothing to send: the conversation is empty",
+            ));
+        }
+        let long = access.cache_retention == CacheRetention::Long
+            && flag(model, "supportsLongCacheRetention", true);
+        let reasoning = Reasoning::new(model, request.thinking);
+        let thinks = model.reasoning && reasoning.as_ref().is_none_or(|it| it.effort != "none");
+        Ok(Body {
+            model: &model.id,
+            input,
+            stream: true,
+            prompt_cache_key: short(&request.session_id),
+            prompt_cache_retention: long.then_some("24h"),
+            store: false,
+            max_output_tokens: room::max_tokens(request).max(LEAST_TOKENS),
+            tools: request.tools.iter().map(Tool::new).collect(),
+            reasoning,
+            include: if thinks { &["reasoning.encrypted_content"] } else { &[] },
+        })
+    }
+}
+
+/// Every name and id of theirs has at most this many characters.
+const ID_MAX_CHARS: usize = 64;
+
+fn short(id: &str) -> &str {
+    let end = id.char_indices().nth(ID_MAX_CHARS).map_or(id.len(), |(end, _)| end);
+    &id[..end]
+}
+
+/// We store `call_id|item_id`; what joins a call and its result is the first. Letters, digits, `_`
+/// and `-` are good everywhere.
+fn clean_id(id: &str) -> String {
+    let call_id = id.split_once('|').map_or(id, |(call_id, _)| call_id);
+    let allowed = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
+    };
+    match call_id {
+        "" => "call".to_owned(),
+        call_id => call_id.chars().map(allowed).take(ID_MAX_CHARS).collect(),
+    }
+}
+
+/// One element of `input`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    System {
+        role: &'static str,
+        content: &'a str,
+    },
+    User {
+        role: &'static str,
+        content: Vec<Input<'a>>,
+    },
+    /// As it came from them.
+    Reasoning(&'a RawValue),
+    Typed(TypedItem<'a>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum TypedItem<'a> {
+    Message {
+        role: &'static str,
+        content: [OutputText<'a>; 1],
+        status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<String>,
+    },
+    FunctionCall {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
+        call_id: String,
+        name: &'a str,
+        arguments: String,
+    },
+    FunctionCallOutput {
+        call_id: String,
+        output: Output<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct OutputText<'a> {
+    r#type: &'static str,
+    text: &'a str,
+    annotations: [Value; 0],
+}
+
+/// Text alone as a string, with pictures as a list.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Output<'a> {
+    Text(String),
+    Items(Vec<Input<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Input<'a> {
+    InputText { text: Cow<'a, str> },
+    InputImage { detail: &'static str, image_url: DataUrl<'a> },
+}
+
+/// Written without being put together first: pictures have megabytes.
+struct DataUrl<'a> {
+    mime_type: &'a str,
+    data: &'a str,
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("data:{};base64,{}", self.mime_type, self.data))
+    }
+}
+
+impl<'a> Input<'a> {
+    fn new(part: Part<'a>) -> Input<'a> {
+        match part {
+            Part::Text(text) => Input::InputText { text },
+            Part::Image {
+                data,
+                mime_type: mime_type @ ("image/png" | "image/jpeg" | "image/gif" | "image/webp"),
+            } => Input::InputImage { detail: "auto", image_url: DataUrl { mime_type, data } },
+            // One picture of another kind would have every later request refused.
+            Part::Image { mime_type, .. } => Input::InputText {
+                text: format!("(image omitted: {mime_type} is not supported)").into(),
+            },
+        }
+    }
+}
+
+fn push_items<'a>(said: Said<'a>, input: &mut Vec<Item<'a>>) {
+    match said {
+        Said::User(parts) => {
+            let content = parts.into_iter().map(Input::new).collect();
+            input.push(Item::User { role: "user", content });
+        }
+        Said::Assistant(spoken) => {
+            input.extend(spoken.into_iter().filter_map(spoken_item));
+            // They refuse reasoning that nothing followed: the answer was cut short there.
+            while matches!(input.last(), Some(Item::Reasoning(_))) {
+                input.pop();
+            }
+        }
+        Said::Results(results) => input.extend(results.into_iter().map(result_item)),
+    }
+}
+
+fn spoken_item(spoken: Spoken<'_>) -> Option<Item<'_>> {
+    match spoken {
+        Spoken::Text { text, .. } if text.trim().is_empty() => None,
+        Spoken::Text { text, signature } => {
+            let (id, phase) = signature.map(message_id).unwrap_or_default();
+            Some(Item::Typed(TypedItem::Message {
+                role: "assistant",
+                content: [OutputText { r#type: "output_text", text, annotations: [] }],
+                status: "completed",
+                id,
+                phase,
+            }))
+        }
+        // What was cut short before the whole item had come is lost: nobody can encrypt it again.
+        Spoken::Thinking { signature, .. } => signature.and_then(reasoning_item),
+        Spoken::Call { id: call_id, own_id, name, arguments, .. } => {
+            let id = own_id.and_then(|id| id.split_once('|')).map(|(_, item_id)| item_id);
+            Some(Item::Typed(TypedItem::FunctionCall {
+                id: id.filter(|id| is_id(id, "fc")),
+                call_id,
+                name,
+                arguments: Value::Object(arguments.clone()).to_string(),
+            }))
+        }
+    }
+}
+
+/// Some gateways use ids of their own making, which the API would refuse. It does not need any.
+fn is_id(id: &str, kind: &str) -> bool {
+    id.starts_with(kind) && id.len() <= ID_MAX_CHARS
+}
+
+fn message_id(signature: &str) -> (Option<String>, Option<String>) {
+    let (id, phase) = match serde_json::from_str::<TextSignature>(signature) {
+        Ok(signature) => (signature.id, signature.phase),
+        // Older files hold the bare id.
+        Err(_) => (signature.to_owned(), None),
+    };
+    (Some(id).filter(|id| is_id(id, "msg_")), phase)
+}
+
+fn reasoning_item(signature: &str) -> Option<Item<'_>> {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        r#type: &'a str,
+    }
+    let item: &RawValue = serde_json::from_str(signature).ok()?;
+    let Typed { r#type } = serde_json::from_str(item.get()).ok()?;
+    (r#type == "reasoning").then_some(Item::Reasoning(item))
+}
+
+fn result_item(result: CallResult<'_>) -> Item<'_> {
+    let has_images = result.content.iter().any(|part| matches!(part, Part::Image { .. }));
+    let output = if has_images {
+        Output::Items(result.content.into_iter().map(Input::new).collect())
+    } else {
+        let texts = result.content.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(&**text),
+            Part::Image { .. } => None,
+        });
+        Output::Text(texts.collect::<Vec<_>>().join("\n"))
+    };
+    Item::Typed(TypedItem::FunctionCallOutput { call_id: result.id, output })
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: Cow<'a, Value>,
+    /// Off must be said. Strict schemas know no optional arguments, and ours have some.
+    strict: bool,
+}
+
+impl<'a> Tool<'a> {
+    fn new(spec: &'a ToolSpec) -> Tool<'a> {
+        Tool {
+            r#type: "function",
+            name: &spec.name,
+            description: &spec.description,
+            parameters: convert::object_schema(&spec.parameters),
+            strict: false,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Reasoning<'a> {
+    effort: &'a str,
+    /// The thoughts themselves stay hidden; this is what a user gets to read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'static str>,
+}
+
+impl<'a> Reasoning<'a> {
+    fn new(model: &'a Model, level: ThinkingLevel) -> Option<Reasoning<'a>> {
+        if !model.reasoning || !flag(model, "supportsReasoningEffort", true) {
+            return None;
+        }
+        let named = model.thinking_level_map.as_ref().and_then(|map| map.get(&level));
+        let (effort, summary) = match (named, level) {
+            // A model that cannot stop thinking does not want to be told to.
+            (Some(None), ThinkingLevel::Off) => return None,
+            (Some(Some(name)), ThinkingLevel::Off) => (name.as_str(), None),
+            (None, ThinkingLevel::Off) => ("none", None),
+            (Some(Some(name)), _) => (name.as_str(), Some("auto")),
+            (_, level) => (level.name(), Some("auto")),
+        };
+        Some(Reasoning { effort, summary })
+    }
+}
+
+#[cfg(test)]
+mod tests;
