@@ -48,8 +48,8 @@ pub fn launch(
     }
     let chosen = match option("model") {
         Some("none") => None,
-        Some(pattern) => Some(models.resolve(None, pattern)?.0),
-        None => Some(models.resolve(None, "tiller/script")?.0),
+        Some(pattern) => Some(models.resolve(None, pattern)?.model),
+        None => Some(models.resolve(None, "tiller/script")?.model),
     };
     let known = tiller_tools::builtin().into_iter().chain(tools::all());
     let names: Vec<&str> = option("tools").unwrap_or("read ls").split(' ').collect();

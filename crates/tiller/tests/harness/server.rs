@@ -86,6 +86,7 @@ impl TestServer {
         let mut said = Vec::new();
         self.framing.push(&bytes, |line| said.push(line));
         if closes {
+            self.control.try_send(Input::LastLines).ok();
             let framing = std::mem::replace(&mut self.framing, Lines::new(LINE_MAX_BYTES));
             said.extend(framing.finish());
         }

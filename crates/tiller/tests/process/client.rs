@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,13 +15,14 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder to work in that is also the only home the program knows.
+#[derive(Clone)]
 pub struct Place {
-    folder: TempDir,
+    folder: Arc<TempDir>,
 }
 
 impl Place {
     pub fn new() -> Place {
-        Place { folder: tempfile::tempdir().unwrap() }
+        Place { folder: Arc::new(tempfile::tempdir().unwrap()) }
     }
 
     pub fn path(&self) -> &Path {

@@ -210,3 +210,15 @@ fn what_is_waiting_is_read_before_the_end() {
     let text = end.unwrap()["assistantMessageEvent"]["content"].as_str().map(str::len);
     assert_eq!(text, Some((1..=20_000).map(|i| format!("word{i} ").len()).sum()));
 }
+
+#[test]
+fn the_end_of_input_is_heard_though_nobody_reads() {
+    let mut client = Place::new().rpc("repeat 20000 \"word{i} \"", &["--wire", "pi-delta"]);
+    client.say(&json!({"id": "1", "type": "prompt", "message": "At length"}));
+    wait_until_it_rests(client.id());
+    // More than it wants to keep for a reader that does not come.
+    client.write(&"{\"type\":\"get_messages\"}\n".repeat(100));
+    wait_until_it_rests(client.id());
+    client.close_stdin();
+    assert_eq!(client.exit_code(), Some(0));
+}

@@ -7,4 +7,5 @@ mod client;
 mod ending;
 mod flood;
 mod plain;
+mod sessions;
 mod starting;

@@ -1,0 +1,191 @@
+//! Sessions on disk, through the real program: what is kept, found again, forked and fought over.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Place};
+
+/// Three answers, the first of them with a tool.
+const SCRIPT: &str = "call read {\"path\": \"notes.md\"}\n\nsay one\n\nsay two\n\nsay three\n";
+
+fn place() -> Place {
+    Place::new().with("notes.md", "hello\n").with("talk.script", SCRIPT)
+}
+
+fn start(place: &Place, more: &[&str]) -> Client {
+    let mut arguments = vec!["--mode", "rpc", "--script", "talk.script"];
+    arguments.extend(more);
+    Client::start(place.command(&arguments), place.clone())
+}
+
+impl Client {
+    fn ask(&mut self, mut command: Value) -> Value {
+        command["id"] = json!("ask");
+        self.say(&command);
+        let response = self.response("ask");
+        assert_eq!(response["success"], true, "{response}");
+        response["data"].clone()
+    }
+
+    fn refused(&mut self, mut command: Value) -> String {
+        command["id"] = json!("ask");
+        self.say(&command);
+        self.response("ask")["error"].as_str().unwrap().to_owned()
+    }
+
+    fn prompt(&mut self, message: &str) {
+        self.say(&json!({"type": "prompt", "message": message}));
+        self.until_type("agent_settled");
+    }
+
+    fn texts(&mut self) -> Vec<String> {
+        let data = self.ask(json!({"type": "get_messages"}));
+        let texts = data["messages"].as_array().unwrap().iter();
+        let texts = texts.filter_map(|message| message["content"][0]["text"].as_str());
+        texts.map(str::to_owned).collect()
+    }
+
+    fn hang_up(mut self) {
+        self.close_stdin();
+        assert_eq!(self.end().1, Some(0));
+    }
+}
+
+#[test]
+fn what_was_said_is_there_again() {
+    let place = place();
+    let mut first = start(&place, &["--name", "notes"]);
+    first.prompt("Read them");
+    let file = first.ask(json!({"type": "get_state"}))["sessionFile"].clone();
+    let said = first.texts();
+    assert_eq!(said, ["Read them", "hello\n", "one"]);
+    first.hang_up();
+
+    let mut again = start(&place, &["--continue"]);
+    let state = again.ask(json!({"type": "get_state"}));
+    assert_eq!(state["sessionFile"], file);
+    assert_eq!(state["sessionName"], "notes");
+    assert_eq!(state["messageCount"], 4);
+    assert_eq!(again.texts(), said);
+    let listed = again.ask(json!({"type": "list_sessions"}));
+    assert_eq!(listed["sessions"][0]["firstMessage"], "Read them");
+    assert_eq!(listed["sessions"][0]["messageCount"], 4);
+    assert_eq!(listed["next"], Value::Null);
+    again.hang_up();
+}
+
+#[test]
+fn the_place_in_the_tree_is_kept() {
+    let place = place();
+    let mut client = start(&place, &[]);
+    client.prompt("Read them");
+    client.prompt("Second");
+    let forks = client.ask(json!({"type": "get_fork_messages"}));
+    let second = forks["messages"][1]["entryId"].clone();
+    let entries = client.ask(json!({"type": "get_entries"}));
+    let entries = entries["entries"].as_array().unwrap();
+    let before = entries.iter().find(|entry| entry["id"] == second).unwrap()["parentId"].clone();
+    client.ask(json!({"type": "set_label", "entryId": second, "label": "here"}));
+    client.ask(json!({"type": "navigate_tree", "entryId": before}));
+    assert_eq!(client.texts(), ["Read them", "hello\n", "one"]);
+    client.hang_up();
+
+    let mut again = start(&place, &["--continue"]);
+    assert_eq!(again.texts(), ["Read them", "hello\n", "one"], "a reload keeps the place");
+    let tree = again.ask(json!({"type": "get_tree"})).to_string();
+    assert!(tree.contains(r#""label":"here""#) && tree.contains("Second"), "nothing is lost");
+    again.hang_up();
+}
+
+#[test]
+fn a_fork_goes_its_own_way() {
+    let place = place();
+    let mut client = start(&place, &[]);
+    client.prompt("Read them");
+    client.prompt("Second");
+    let old = client.ask(json!({"type": "get_state"}))["sessionFile"].clone();
+    let forks = client.ask(json!({"type": "get_fork_messages"}));
+    let second = &forks["messages"][1];
+    let forked = client.ask(json!({"type": "fork", "entryId": second["entryId"]}));
+    assert_eq!(forked, json!({"text": "Second", "cancelled": false}));
+    assert_eq!(client.texts(), ["Read them", "hello\n", "one"]);
+    client.prompt("Third");
+    assert_eq!(client.texts(), ["Read them", "hello\n", "one", "Third", "three"]);
+    client.ask(json!({"type": "switch_session", "sessionPath": old}));
+    assert_eq!(client.texts(), ["Read them", "hello\n", "one", "Second", "two"]);
+    client.hang_up();
+}
+
+#[test]
+fn one_session_has_one_writer() {
+    let place = place();
+    let mut writer = start(&place, &[]);
+    writer.prompt("Read them");
+    let file = writer.ask(json!({"type": "get_state"}))["sessionFile"].clone();
+    let file = file.as_str().unwrap().to_owned();
+
+    let mut second = start(&place, &[]);
+    let why = second.refused(json!({"type": "switch_session", "sessionPath": file}));
+    assert!(why.starts_with("Session is in use by tiller "), "{why}");
+    assert!(why.contains(&format!("pid {}", writer.id())), "{why}");
+    second.hang_up();
+
+    let output = place.output(&["--mode", "rpc", "--session", &file], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Session is in use by tiller "));
+
+    let mut reader = start(&place, &["--session", &file, "--read-only"]);
+    assert_eq!(reader.texts(), ["Read them", "hello\n", "one"]);
+    let why = reader.refused(json!({"type": "prompt", "message": "Write"}));
+    assert_eq!(why, "Session is open read-only");
+    reader.hang_up();
+
+    let mut copy = start(&place, &["--fork", &file]);
+    assert_eq!(copy.texts(), ["Read them", "hello\n", "one"]);
+    copy.hang_up();
+    writer.hang_up();
+}
+
+#[test]
+fn a_killed_process_loses_nothing_it_has_told() {
+    let place = Place::new().with("talk.script", "call bash {\"command\": \"sleep 60\"}\n\nsay done\n");
+    let mut client = start(&place, &[]);
+    client.say(&json!({"type": "prompt", "message": "Wait"}));
+    client.until_type("tool_execution_start");
+    client.signal("KILL");
+    client.exit_code();
+
+    let mut again = start(&place, &["--continue"]);
+    let data = again.ask(json!({"type": "get_messages"}));
+    let messages = data["messages"].as_array().unwrap();
+    let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "toolResult"], "every call has a result");
+    assert_eq!(messages[2]["isError"], true);
+    again.hang_up();
+}
+
+#[test]
+fn the_command_line_finds_sessions() {
+    let place = place();
+    let mut client = start(&place, &["--session-id", "my.session"]);
+    client.prompt("Read them");
+    client.hang_up();
+
+    let listed = place.output(&["session", "list"], "");
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("my.session") && listed.contains("Read them"), "{listed}");
+
+    let mut again = start(&place, &["--resume", "my.s"]);
+    let file = again.ask(json!({"type": "get_state"}))["sessionFile"].clone();
+    assert_eq!(again.texts().len(), 3);
+    again.hang_up();
+
+    let checked = place.output(&["session", "check", file.as_str().unwrap()], "");
+    assert_eq!(checked.status.code(), Some(0));
+    assert!(String::from_utf8(checked.stdout).unwrap().contains("sound"));
+
+    let nowhere = place.output(&["--mode", "rpc", "--resume", "zzzz"], "");
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert_eq!(nowhere.stderr, b"Error: No session found matching 'zzzz'\n");
+    let both = place.output(&["--mode", "rpc", "--continue", "--no-session"], "");
+    assert_eq!(both.stderr, b"Error: --continue cannot be combined with --no-session\n");
+}
