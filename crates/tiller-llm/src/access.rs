@@ -10,6 +10,8 @@ use tiller_agent::model::ThinkingLevel;
 #[derive(Clone, Debug)]
 pub struct Access {
     pub key: Option<Secret>,
+    /// For Amazon, where requests are signed. A key of theirs, if there is one, comes before.
+    pub aws: Option<AwsKeys>,
     /// Sent with every request. They win over the model's own headers and over ours.
     pub headers: BTreeMap<String, Secret>,
     /// How long a server may stay silent. `None` waits for ever.
@@ -28,7 +30,8 @@ impl Access {
     /// Takes our secrets out of a text that came from outside: some servers repeat the key they
     /// refuse, and error texts end up in session files.
     pub(crate) fn scrub(&self, mut text: String) -> String {
-        for secret in self.key.iter().chain(self.headers.values()) {
+        let aws = self.aws.iter().flat_map(AwsKeys::secrets);
+        for secret in self.key.iter().chain(self.headers.values()).chain(aws) {
             // A header such as `1` or `beta` is no secret, and taking it out would garble the text.
             if secret.0.len() >= 8 && text.contains(&*secret.0) {
                 text = text.replace(&*secret.0, REDACTED);
@@ -42,12 +45,28 @@ impl Default for Access {
     fn default() -> Access {
         Access {
             key: None,
+            aws: None,
             headers: BTreeMap::new(),
             idle_timeout: Some(Duration::from_secs(300)),
             thinking_budgets: ThinkingBudgets::default(),
             cache_retention: CacheRetention::Short,
             block_images: false,
         }
+    }
+}
+
+/// Who we are to Amazon.
+#[derive(Clone, Debug)]
+pub struct AwsKeys {
+    pub access_key_id: String,
+    pub secret_access_key: Secret,
+    /// Goes with keys that are lent for a time.
+    pub session_token: Option<Secret>,
+}
+
+impl AwsKeys {
+    fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        [&self.secret_access_key].into_iter().chain(&self.session_token)
     }
 }
 
@@ -138,5 +157,13 @@ mod tests {
         access.headers.insert("x-version".into(), Secret::new("1"));
         let text = format!("401 invalid key {KEY}, see RFC 1");
         assert_eq!(access.scrub(text), "401 invalid key [redacted], see RFC 1");
+
+        access.aws = Some(AwsKeys {
+            access_key_id: "AKIDEXAMPLE".into(),
+            secret_access_key: Secret::new("wJalrXUtnFEMI"),
+            session_token: Some(Secret::new("lent-for-an-hour")),
+        });
+        let text = "AKIDEXAMPLE wJalrXUtnFEMI lent-for-an-hour".to_owned();
+        assert_eq!(access.scrub(text), "AKIDEXAMPLE [redacted] [redacted]");
     }
 }

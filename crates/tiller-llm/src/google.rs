@@ -120,22 +120,8 @@ impl Decode for Decoder {
             return Err(ProviderError::retry("Stream ended without finish_reason"));
         };
         self.close(out);
-        let reason = match raw.as_str() {
-            "STOP" if self.calls.is_empty() => StopReason::Stop,
-            "STOP" => StopReason::ToolUse,
-            "MAX_TOKENS" => StopReason::Length,
-            other => {
-                let why = message.map(|why| format!(": {why}")).unwrap_or_default();
-                let message = format!("Provider finish_reason: {other}{why}");
-                return Err(match other {
-                    // The model stumbled over its own words. It seldom does so twice.
-                    "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" => {
-                        ProviderError::retry(message)
-                    }
-                    _ => ProviderError::fatal(message),
-                });
-            }
-        };
+        let reason = stop_reason(&raw, message, !self.calls.is_empty());
+        let reason = reason.inspect_err(|_| out.push(StreamEvent::RawStop(raw.clone())))?;
         out.push(StreamEvent::Done { reason, raw: Some(raw) });
         Ok(())
     }
@@ -232,6 +218,23 @@ impl Decoder {
             true => StreamEvent::ThinkingEnd { index, signature, redacted: false },
             false => StreamEvent::TextEnd { index, signature },
         });
+    }
+}
+
+fn stop_reason(
+    raw: &str,
+    message: Option<String>,
+    calls: bool,
+) -> Result<StopReason, ProviderError> {
+    let why = message.map(|why| format!(": {why}")).unwrap_or_default();
+    let failed = || format!("Provider finish_reason: {raw}{why}");
+    match raw {
+        "STOP" if calls => Ok(StopReason::ToolUse),
+        "STOP" => Ok(StopReason::Stop),
+        "MAX_TOKENS" => Ok(StopReason::Length),
+        // The model stumbled over its own words. It seldom does so twice.
+        "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" => Err(ProviderError::retry(failed())),
+        _ => Err(ProviderError::fatal(failed())),
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! convert     the conversation as a model may see it
-//! anthropic   the vendor's words for it, and for the answer
+//! anthropic   the vendor's words for it, and for the answer; the other vendors stand beside it
 //! stream      the socket: ask, then read chunks
 //! sse         chunks to events
 //! errors      what can be done when it fails
@@ -17,13 +17,15 @@ mod access;
 // Values in, values out.
 mod anthropic;
 mod azure;
-mod google;
-mod openai_responses;
+#[cfg(feature = "bedrock")]
+mod bedrock;
 mod compat;
 mod convert;
 mod errors;
+mod google;
 mod json;
 mod openai_completions;
+mod openai_responses;
 mod room;
 mod sse;
 
@@ -35,6 +37,10 @@ mod stream;
 pub mod demo;
 pub mod script;
 
+#[cfg(any(test, feature = "fuzzing"))]
+mod listing;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 #[cfg(test)]
 mod testing;
 
@@ -43,7 +49,7 @@ use std::sync::Arc;
 use tiller_agent::model::Model;
 use tiller_agent::provider::Provider;
 
-pub use access::{Access, CacheRetention, Secret, ThinkingBudgets};
+pub use access::{Access, AwsKeys, CacheRetention, Secret, ThinkingBudgets};
 
 /// Whoever answers for this model. `None` if we do not speak its API.
 ///
@@ -67,6 +73,8 @@ fn connect(api: &str) -> Option<Connect> {
         "openai-responses" => Some(stream::connect::<openai_responses::Responses>),
         "azure-openai-responses" => Some(stream::connect::<azure::Responses>),
         "google-generative-ai" => Some(stream::connect::<google::GenerateContent>),
+        #[cfg(feature = "bedrock")]
+        "bedrock-converse-stream" => Some(stream::connect::<bedrock::ConverseStream>),
         _ => None,
     }
 }

@@ -264,16 +264,18 @@ impl Decoder {
         out.extend(response.usage.map(|usage| StreamEvent::Usage(usage.into())));
         let why = response.incomplete_details.and_then(|details| details.reason);
         let reason = match (response.status.as_deref(), why.as_deref()) {
-            (Some("incomplete"), Some("max_output_tokens")) => StopReason::Length,
+            (Some("incomplete"), Some("max_output_tokens")) => Ok(StopReason::Length),
             (Some("incomplete"), why) => {
                 let why = why.unwrap_or("no reason was given");
-                return Err(ProviderError::fatal(format!("The answer is incomplete: {why}")));
+                Err(ProviderError::fatal(format!("The answer is incomplete: {why}")))
             }
-            (Some("failed" | "cancelled"), _) => return Err(failed(response.error)),
-            _ if self.calls => StopReason::ToolUse,
-            _ => StopReason::Stop,
+            (Some("failed" | "cancelled"), _) => Err(failed(response.error)),
+            _ if self.calls => Ok(StopReason::ToolUse),
+            _ => Ok(StopReason::Stop),
         };
-        out.push(StreamEvent::Done { reason, raw: why.or(response.status) });
+        let raw = why.or(response.status);
+        let reason = reason.inspect_err(|_| out.extend(raw.clone().map(StreamEvent::RawStop)))?;
+        out.push(StreamEvent::Done { reason, raw });
         Ok(())
     }
 }

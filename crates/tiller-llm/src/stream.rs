@@ -40,6 +40,16 @@ pub(crate) trait Decode: Send + 'static {
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError>;
 
+    /// Takes bytes as they come. Almost everybody sends server-sent events.
+    fn read(
+        &mut self,
+        sse: &mut sse::Decoder,
+        bytes: &[u8],
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        sse.push(bytes, |event| self.push(event, out))
+    }
+
     /// The server has nothing more to say. An answer that is not complete by now never will be.
     fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError>;
 }
@@ -146,7 +156,7 @@ impl<A: Api> Open<A> {
             .await?
             .map_err(|_cut| ProviderError::retry("terminated"))?;
         let decoded = match &chunk {
-            Some(bytes) => self.sse.push(bytes, |event| self.decoder.push(event, out)),
+            Some(bytes) => self.decoder.read(&mut self.sse, bytes, out),
             None => self.decoder.end(out),
         };
         decoded.map_err(|err| scrubbed(err, &self.access))?;

@@ -494,3 +494,29 @@ async fn an_error_in_the_words_of_openai() {
     let message = "429 slow down".to_owned();
     assert_eq!(failure, Some(ProviderError::Retry { message, after }));
 }
+
+#[cfg(feature = "bedrock")]
+#[tokio::test]
+async fn an_answer_in_frames() {
+    let text = std::fs::read_to_string(format!(
+        "{}/tests/recordings/bedrock_text.sse",
+        env!("CARGO_MANIFEST_DIR")
+    ));
+    let frames = crate::bedrock::tests::framed(&text.unwrap());
+    let url = serve(move |mut connection| {
+        while read_request(&connection).is_some() {
+            let head = format!("{OK}{:x}\r\n", frames.len());
+            let answer = [head.as_bytes(), &frames, b"\r\n", END.as_bytes()].concat();
+            connection.write_all(&answer).unwrap();
+        }
+    });
+    let mut model = testing::model();
+    (model.api, model.base_url) = ("bedrock-converse-stream".to_owned(), url);
+    let mut request = testing::request(vec![testing::user("hi")]);
+    request.model = Arc::new(model);
+    let provider = crate::provider(&request.model, Access::with_key(KEY)).unwrap();
+    let (events, failure) = all(provider.stream(request)).await;
+    assert_eq!(failure, None);
+    let raw = Some("end_turn".to_owned());
+    assert_eq!(events.last(), Some(&StreamEvent::Done { reason: StopReason::Stop, raw }));
+}

@@ -2,78 +2,29 @@
 
 use std::path::Path;
 
-use expect_test::Expect;
-use tiller_agent::provider::StreamEvent;
-
-use crate::sse;
+pub(crate) use crate::listing::decode;
 use crate::stream::Decode;
+use expect_test::Expect;
 
 /// Decodes a recording whole and then byte by byte; both must print the same.
 pub(crate) fn check<D: Decode>(decoder: impl Fn() -> D, recording: &str, expect: Expect) {
+    check_bytes(decoder, &bytes_of(recording), expect);
+}
+
+pub(crate) fn bytes_of(recording: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(recording);
-    let bytes = std::fs::read(&path).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
-    let whole = decode(decoder(), &bytes, bytes.len());
-    assert_eq!(decode(decoder(), &bytes, 1), whole, "byte by byte");
-    assert_eq!(decode(decoder(), &bytes, 7), whole, "seven at a time");
+    std::fs::read(&path).unwrap_or_else(|err| panic!("{}: {err}", path.display()))
+}
+
+pub(crate) fn check_bytes<D: Decode>(decoder: impl Fn() -> D, bytes: &[u8], expect: Expect) {
+    let whole = decode(decoder(), bytes, bytes.len());
+    assert_eq!(decode(decoder(), bytes, 1), whole, "byte by byte");
+    assert_eq!(decode(decoder(), bytes, 7), whole, "seven at a time");
     expect.assert_eq(&whole);
     // Damaged in any place it may fail, but not panic.
     for at in (0..bytes.len()).step_by(7) {
-        let mut damaged = bytes.clone();
+        let mut damaged = bytes.to_vec();
         damaged[at] = b'1';
         decode(decoder(), &damaged, damaged.len());
     }
-}
-
-pub(crate) fn decode<D: Decode>(mut decoder: D, bytes: &[u8], chunk_bytes: usize) -> String {
-    let mut sse = sse::Decoder::default();
-    let mut out = Vec::new();
-    let mut decoded = bytes
-        .chunks(chunk_bytes.max(1))
-        .try_for_each(|chunk| sse.push(chunk, |event| decoder.push(event, &mut out)));
-    if decoded.is_ok() && !matches!(out.last(), Some(StreamEvent::Done { .. })) {
-        decoded = decoder.end(&mut out);
-    }
-    let mut printed: String = out.iter().map(listed).collect();
-    if let Err(err) = decoded {
-        printed += &format!("{err:?}\n");
-    }
-    printed
-}
-
-fn listed(event: &StreamEvent) -> String {
-    let signed = |signature: &Option<String>| match signature {
-        Some(signature) => format!(", signed {signature}"),
-        None => String::new(),
-    };
-    let line = match event {
-        StreamEvent::Start => "start".to_owned(),
-        StreamEvent::ResponseId(id) => format!("response {id}"),
-        StreamEvent::ResponseModel(model) => format!("answered by {model}"),
-        StreamEvent::TextStart { index } => format!("{index} text"),
-        StreamEvent::TextDelta { index, delta } => format!("{index} + {delta:?}"),
-        StreamEvent::TextEnd { index, signature } => format!("{index} end{}", signed(signature)),
-        StreamEvent::ThinkingStart { index } => format!("{index} thinking"),
-        StreamEvent::ThinkingDelta { index, delta } => format!("{index} + {delta:?}"),
-        StreamEvent::ThinkingEnd { index, signature, redacted } => {
-            let hidden = if *redacted { " hidden" } else { "" };
-            format!("{index} end{hidden}{}", signed(signature))
-        }
-        StreamEvent::CallStart { index, id, name } => format!("{index} call {name} {id}"),
-        StreamEvent::CallDelta { index, delta } => format!("{index} + {delta}"),
-        StreamEvent::CallEnd { index, thought_signature } => {
-            format!("{index} end{}", signed(thought_signature))
-        }
-        StreamEvent::Usage(usage) => format!(
-            "usage {} in, {} out ({:?} thinking), {} read, {} written, {} in all",
-            usage.input,
-            usage.output,
-            usage.reasoning,
-            usage.cache_read,
-            usage.cache_write,
-            usage.total_tokens,
-        ),
-        StreamEvent::RawStop(raw) => format!("raw stop {raw}"),
-        StreamEvent::Done { reason, raw } => format!("done {reason:?} {raw:?}"),
-    };
-    line + "\n"
 }

@@ -1,0 +1,315 @@
+//! What ConverseStream is sent: the conversation, the tools, how much to think, and what to keep
+//! in the cache. The words are the same for the models of all makers; thinking and the cache are
+//! asked for only where we know how.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tiller_agent::message::Arguments;
+use tiller_agent::model::Model;
+use tiller_agent::provider::{ProviderError, Request};
+
+use super::sign;
+use super::thinking::{is_claude, thinking};
+use crate::access::{Access, Secret};
+use crate::convert::{self, CallResult, Part, Rules, Said, Spoken};
+use crate::room;
+use crate::stream::Post;
+
+pub(super) fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    let base = request.model.base_url.trim_end_matches('/');
+    let url = format!("{base}/model/{}/converse-stream", escaped(&request.model.id));
+    let body = serde_json::to_vec(&Body::new(request, access)?)
+        .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))?;
+    let mut headers = vec![("accept", "application/vnd.amazon.eventstream".to_owned())];
+    match (&access.key, &access.aws) {
+        (Some(key), _) => {
+            headers.push(("authorization", format!("Bearer {}", Secret::expose(key))));
+        }
+        (None, Some(keys)) => {
+            headers.extend(sign::headers(&url, &body, keys, SystemTime::now())?);
+        }
+        // A gateway may know who we are.
+        (None, None) => (),
+    }
+    Ok(Post { url, headers, body })
+}
+
+/// Ids have colons in them, and those that are ARNs have slashes.
+fn escaped(id: &str) -> String {
+    let mut escaped = String::with_capacity(id.len());
+    for byte in id.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                escaped.push(byte.into());
+            }
+            other => escaped += &format!("%{other:02X}"),
+        }
+    }
+    escaped
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    messages: Vec<Turn<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<Block<'a>>,
+    inference_config: InferenceConfig,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<ToolConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_model_request_fields: Option<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InferenceConfig {
+    max_tokens: u64,
+}
+
+impl<'a> Body<'a> {
+    fn new(request: &'a Request, access: &Access) -> Result<Body<'a>, ProviderError> {
+        let model = &*request.model;
+        let rules = Rules { block_images: access.block_images, clean_id };
+        let said = convert::conversation(&request.messages, model, &rules);
+        let mut messages = turns(said, model);
+        if messages.is_empty() {
+            return Err(ProviderError::fatal(
+                "there is nothing to send: the conversation is empty",
+            ));
+        }
+        let keeps = keeps(model);
+        // Everything up to the last question is worth keeping: the next request begins with it.
+        if let Some(turn) = messages.last_mut().filter(|turn| keeps && turn.role == "user") {
+            turn.content.push(Block::CachePoint(CachePoint::DEFAULT));
+        }
+        let mut system = Vec::new();
+        if !request.system.trim().is_empty() {
+            system.push(Block::Text((&*request.system).into()));
+            system.extend(keeps.then_some(Block::CachePoint(CachePoint::DEFAULT)));
+        }
+        let max_tokens = room::max_tokens(request);
+        Ok(Body {
+            system,
+            inference_config: InferenceConfig { max_tokens },
+            tool_config: ToolConfig::new(request, &messages, keeps),
+            additional_model_request_fields: thinking(request, access, max_tokens),
+            messages,
+        })
+    }
+}
+
+/// Letters, digits, `_` and `-`, at most 64 of them, and not none.
+fn clean_id(id: &str) -> String {
+    let allowed = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
+    };
+    match id {
+        "" => "call".to_owned(),
+        id => id.chars().map(allowed).take(64).collect(),
+    }
+}
+
+/// Where reading from the cache has a price, there is one. Other makers' models have no marks.
+fn keeps(model: &Model) -> bool {
+    is_claude(model) && model.cost.cache_read > 0.0
+}
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+/// The parties must take turns, so what one says in a row is one message.
+fn turns<'a>(said: Vec<Said<'a>>, model: &Model) -> Vec<Turn<'a>> {
+    let mut turns: Vec<Turn> = Vec::with_capacity(said.len());
+    for said in said {
+        let (role, content): (_, Vec<Block>) = match said {
+            Said::User(parts) => ("user", parts.into_iter().map(Block::part).collect()),
+            Said::Results(results) => ("user", results.into_iter().map(Block::result).collect()),
+            Said::Assistant(spoken) => {
+                let blocks = spoken.into_iter().filter_map(|it| Block::spoken(it, model));
+                ("assistant", blocks.collect())
+            }
+        };
+        match turns.last_mut() {
+            _ if content.is_empty() => (),
+            Some(last) if last.role == role => last.content.extend(content),
+            _ => turns.push(Turn { role, content }),
+        }
+    }
+    turns
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Block<'a> {
+    Text(Cow<'a, str>),
+    Image(Image<'a>),
+    ReasoningContent(Reasoning<'a>),
+    ToolUse(ToolUse<'a>),
+    ToolResult(ToolResult<'a>),
+    CachePoint(CachePoint),
+}
+
+#[derive(Serialize)]
+struct Image<'a> {
+    format: &'a str,
+    source: Source<'a>,
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    bytes: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Reasoning<'a> {
+    ReasoningText { text: &'a str, signature: &'a str },
+    RedactedContent(&'a str),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolUse<'a> {
+    tool_use_id: String,
+    name: &'a str,
+    input: &'a Arguments,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolResult<'a> {
+    tool_use_id: String,
+    content: Vec<Block<'a>>,
+    status: &'static str,
+}
+
+#[derive(Serialize)]
+struct CachePoint {
+    r#type: &'static str,
+}
+
+impl CachePoint {
+    const DEFAULT: CachePoint = CachePoint { r#type: "default" };
+}
+
+impl<'a> Block<'a> {
+    fn part(part: Part<'a>) -> Block<'a> {
+        match part {
+            Part::Text(text) => Block::Text(text),
+            Part::Image { data, mime_type } => match mime_type.strip_prefix("image/") {
+                Some(format @ ("png" | "jpeg" | "gif" | "webp")) => {
+                    Block::Image(Image { format, source: Source { bytes: data } })
+                }
+                // One picture of another kind would have every later request refused.
+                _ => Block::Text(format!("(image omitted: {mime_type} is not supported)").into()),
+            },
+        }
+    }
+
+    fn spoken(spoken: Spoken<'a>, model: &Model) -> Option<Block<'a>> {
+        match spoken {
+            Spoken::Text { text, .. } => {
+                (!text.trim().is_empty()).then(|| Block::Text(text.into()))
+            }
+            Spoken::Thinking { signature: Some(signature), redacted: true, .. } => {
+                Some(Block::ReasoningContent(Reasoning::RedactedContent(signature)))
+            }
+            Spoken::Thinking { text, signature: Some(signature), .. } => {
+                Some(Block::ReasoningContent(Reasoning::ReasoningText { text, signature }))
+            }
+            // Claude gets as text what was cut short before it was signed. The others do not want
+            // to see their thoughts again.
+            Spoken::Thinking { text, .. } => {
+                (is_claude(model) && !text.trim().is_empty()).then(|| Block::Text(text.into()))
+            }
+            Spoken::Call { id: tool_use_id, name, arguments: input, .. } => {
+                Some(Block::ToolUse(ToolUse { tool_use_id, name, input }))
+            }
+        }
+    }
+
+    fn result(result: CallResult<'a>) -> Block<'a> {
+        let mut content: Vec<Block> = result.content.into_iter().map(Block::part).collect();
+        if content.is_empty() {
+            content.push(Block::Text("(no output)".into()));
+        }
+        let status = if result.is_error { "error" } else { "success" };
+        Block::ToolResult(ToolResult { tool_use_id: result.id, content, status })
+    }
+}
+
+#[derive(Serialize)]
+struct ToolConfig<'a> {
+    tools: Vec<Tool<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Tool<'a> {
+    ToolSpec(ToolSpec<'a>),
+    CachePoint(CachePoint),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolSpec<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: InputSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct InputSchema<'a> {
+    json: Cow<'a, Value>,
+}
+
+impl<'a> ToolConfig<'a> {
+    fn new(request: &'a Request, messages: &[Turn<'a>], keeps: bool) -> Option<ToolConfig<'a>> {
+        let mut tools: Vec<Tool> = request
+            .tools
+            .iter()
+            .map(|spec| {
+                let json = convert::object_schema(&spec.parameters);
+                Tool::spec(&spec.name, &spec.description, json)
+            })
+            .collect();
+        // Calls in a conversation without tools are refused, so what was called is declared.
+        if tools.is_empty() {
+            let names: BTreeSet<&'a str> = messages.iter().flat_map(|turn| turn.calls()).collect();
+            let schema = || Cow::Owned(json!({"type": "object", "properties": {}}));
+            let gone = "Not available any more.";
+            tools.extend(names.into_iter().map(|name| Tool::spec(name, gone, schema())));
+        } else if keeps {
+            tools.push(Tool::CachePoint(CachePoint::DEFAULT));
+        }
+        (!tools.is_empty()).then_some(ToolConfig { tools })
+    }
+}
+
+impl<'a> Tool<'a> {
+    /// A description must not be empty.
+    fn spec(name: &'a str, description: &'a str, json: Cow<'a, Value>) -> Tool<'a> {
+        let description = if description.is_empty() { name } else { description };
+        Tool::ToolSpec(ToolSpec { name, description, input_schema: InputSchema { json } })
+    }
+}
+
+impl<'a> Turn<'a> {
+    fn calls(&self) -> impl Iterator<Item = &'a str> {
+        self.content.iter().filter_map(|block| match block {
+            Block::ToolUse(call) => Some(call.name),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

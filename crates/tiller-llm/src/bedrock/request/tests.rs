@@ -1,0 +1,196 @@
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use tiller_agent::message::{Block as Stored, Message, StopReason};
+use tiller_agent::model::ThinkingLevel;
+use tiller_agent::provider::ToolSpec as Spec;
+
+use super::*;
+use crate::access::AwsKeys;
+use crate::testing::*;
+
+/// The headers, then the body with one line a message.
+fn check(request: &Request, expect: Expect) {
+    let Post { url, headers, body } = post(request, &Access::with_key("bedrock-key")).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let mut printed = format!("POST {url}\n");
+    for (name, value) in headers {
+        printed += &format!("{name}: {value}\n");
+    }
+    for (key, value) in body.as_object().unwrap() {
+        match value.as_array() {
+            Some(items) => {
+                printed += &format!("{key}\n");
+                items.iter().for_each(|item| printed += &format!("  {item}\n"));
+            }
+            None => printed += &format!("{key} {value}\n"),
+        }
+    }
+    expect.assert_eq(&printed);
+}
+
+fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request {
+    let mut model = (*request.model).clone();
+    change(&mut model);
+    request.model = Arc::new(model);
+    request
+}
+
+fn tool(name: &str, description: &str) -> Spec {
+    Spec { name: name.into(), description: description.into(), parameters: json!({}) }
+}
+
+#[test]
+fn a_first_question() {
+    let mut request = request(vec![user("Hello")]);
+    request.tools = vec![tool("read", "Does read."), tool("odd", "")].into();
+    let request = with_model(request, |model| {
+        model.id = "us.anthropic.claude-test-4-5-20250929-v1:0".into();
+        model.base_url = "https://bedrock-runtime.us-east-1.amazonaws.com/".into();
+        model.cost.cache_read = 0.3;
+    });
+    check(
+        &request,
+        expect![[r#"
+        POST https://bedrock-runtime.us-east-1.amazonaws.com/model/us.anthropic.claude-test-4-5-20250929-v1%3A0/converse-stream
+        accept: application/vnd.amazon.eventstream
+        authorization: Bearer bedrock-key
+        messages
+          {"role":"user","content":[{"text":"Hello"},{"cachePoint":{"type":"default"}}]}
+        system
+          {"text":"Be brief."}
+          {"cachePoint":{"type":"default"}}
+        inferenceConfig {"maxTokens":8192}
+        toolConfig {"tools":[{"toolSpec":{"name":"read","description":"Does read.","inputSchema":{"json":{"type":"object"}}}},{"toolSpec":{"name":"odd","description":"odd","inputSchema":{"json":{"type":"object"}}}},{"cachePoint":{"type":"default"}}]}
+    "#]],
+    );
+    let arn = "arn:aws:bedrock:us-east-1:1:inference-profile/x";
+    assert_eq!(escaped(arn), "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fx");
+}
+
+#[test]
+fn a_conversation_with_tools() {
+    let mut refused = result("c", vec![Stored::text("no such file")]);
+    let Message::ToolResult(inner) = &mut refused else { unreachable!() };
+    inner.is_error = true;
+    let request = request(vec![
+        user("first"),
+        Message::user("Look", vec![png(), Stored::image("AA==", "image/bmp")], 1),
+        answer(vec![
+            thought("First, look.", Some("sig")),
+            hidden_thought("ZGFyaw=="),
+            thought("Cut short.", None),
+            Stored::text("Reading."),
+            call("a", "read", json!({"path": "a", "limit": 3})),
+            call("b|é", "read", json!({})),
+            call("c", "read", json!({})),
+        ]),
+        result("a", vec![Stored::text("one"), png()]),
+        result("b|é", vec![]),
+        refused,
+        user("go on"),
+    ]);
+    check(
+        &request,
+        expect![[r#"
+        POST http://127.0.0.1:9/model/claude-test/converse-stream
+        accept: application/vnd.amazon.eventstream
+        authorization: Bearer bedrock-key
+        messages
+          {"role":"user","content":[{"text":"first"},{"text":"Look"},{"image":{"format":"png","source":{"bytes":"iVBORw0KGgo="}}},{"text":"(image omitted: image/bmp is not supported)"}]}
+          {"role":"assistant","content":[{"reasoningContent":{"reasoningText":{"text":"First, look.","signature":"sig"}}},{"reasoningContent":{"redactedContent":"ZGFyaw=="}},{"text":"Cut short."},{"text":"Reading."},{"toolUse":{"toolUseId":"a","name":"read","input":{"path":"a","limit":3}}},{"toolUse":{"toolUseId":"b__","name":"read","input":{}}},{"toolUse":{"toolUseId":"c","name":"read","input":{}}}]}
+          {"role":"user","content":[{"toolResult":{"toolUseId":"a","content":[{"text":"one"},{"image":{"format":"png","source":{"bytes":"iVBORw0KGgo="}}}],"status":"success"}},{"toolResult":{"toolUseId":"b__","content":[{"text":"(no output)"}],"status":"success"}},{"toolResult":{"toolUseId":"c","content":[{"text":"no such file"}],"status":"error"}},{"text":"go on"}]}
+        system
+          {"text":"Be brief."}
+        inferenceConfig {"maxTokens":8192}
+        toolConfig {"tools":[{"toolSpec":{"name":"read","description":"Not available any more.","inputSchema":{"json":{"type":"object","properties":{}}}}}]}
+    "#]],
+    );
+}
+
+#[test]
+fn what_others_left_behind_is_made_acceptable() {
+    let request = request(vec![
+        user("go"),
+        failed(StopReason::Error, vec![Stored::text("half")]),
+        foreign(vec![thought("Hm.", Some("theirs"))]),
+        answer(vec![thought("unsigned", None), Stored::text("So.")]),
+        user("go on"),
+    ]);
+    let request = with_model(request, |model| model.id = "amazon.nova-lite-v1:0".into());
+    check(
+        &request,
+        expect![[r#"
+        POST http://127.0.0.1:9/model/amazon.nova-lite-v1%3A0/converse-stream
+        accept: application/vnd.amazon.eventstream
+        authorization: Bearer bedrock-key
+        messages
+          {"role":"user","content":[{"text":"go"}]}
+          {"role":"assistant","content":[{"text":"Hm."},{"text":"unsigned"},{"text":"So."}]}
+          {"role":"user","content":[{"text":"go on"}]}
+        system
+          {"text":"Be brief."}
+        inferenceConfig {"maxTokens":8192}
+    "#]],
+    );
+}
+
+#[test]
+fn levels_of_thinking() {
+    use ThinkingLevel::*;
+    let mut printed = String::new();
+    for (id, map, level) in [
+        ("anthropic.claude-sonnet-4-5", json!(null), Off),
+        ("anthropic.claude-sonnet-4-5", json!(null), Low),
+        ("anthropic.claude-sonnet-4-5", json!(null), Xhigh),
+        ("anthropic.claude-opus-4-7", json!(null), Minimal),
+        ("anthropic.claude-opus-4-7", json!({"xhigh": "xhigh"}), Xhigh),
+        ("amazon.nova-2-lite-v1:0", json!(null), High),
+    ] {
+        let mut request = with_model(request(vec![user("hi")]), |model| {
+            model.id = id.into();
+            model.thinking_level_map = serde_json::from_value(map).unwrap();
+        });
+        request.thinking = level;
+        let Post { body, .. } = post(&request, &Access::default()).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let fields = body.get("additionalModelRequestFields").unwrap_or(&Value::Null);
+        printed += &format!("{id} {}: {fields}\n", level.name());
+    }
+    expect![[r#"
+        anthropic.claude-sonnet-4-5 off: null
+        anthropic.claude-sonnet-4-5 low: {"thinking":{"type":"enabled","budget_tokens":2048},"anthropic_beta":["interleaved-thinking-2025-05-14"]}
+        anthropic.claude-sonnet-4-5 xhigh: {"thinking":{"type":"enabled","budget_tokens":7168},"anthropic_beta":["interleaved-thinking-2025-05-14"]}
+        anthropic.claude-opus-4-7 minimal: {"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"low"}}
+        anthropic.claude-opus-4-7 xhigh: {"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"xhigh"}}
+        amazon.nova-2-lite-v1:0 high: null
+    "#]].assert_eq(&printed);
+}
+
+#[test]
+fn requests_are_signed_unless_there_is_a_key() {
+    let mut access = Access {
+        aws: Some(AwsKeys {
+            access_key_id: "AKIDEXAMPLE".into(),
+            secret_access_key: Secret::new("very-secret"),
+            session_token: None,
+        }),
+        ..Access::default()
+    };
+    let request = request(vec![user("hi")]);
+    let signed = |access: &Access| {
+        let Post { headers, .. } = post(&request, access).unwrap();
+        let mut found = headers.into_iter().filter(|(name, _)| *name == "authorization");
+        found.next().map(|(_, value)| value.split(' ').next().unwrap().to_owned())
+    };
+    assert_eq!(signed(&access).as_deref(), Some("AWS4-HMAC-SHA256"));
+    access.key = Some(Secret::new("bedrock-key"));
+    assert_eq!(signed(&access).as_deref(), Some("Bearer"));
+    assert_eq!(signed(&Access::default()), None);
+}
+
+#[test]
+fn an_empty_conversation_is_not_sent() {
+    let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
+    assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
+}

@@ -1,0 +1,77 @@
+//! How a model on Bedrock is told to think. Every maker has its own words for it; we know those of
+//! Anthropic, and leave the others to their own devices.
+
+use serde_json::{Value, json};
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_agent::provider::Request;
+
+use crate::access::Access;
+use crate::compat::flag;
+
+pub(super) fn is_claude(model: &Model) -> bool {
+    model.id.contains("claude")
+}
+
+/// What goes to the model past Bedrock.
+pub(super) fn thinking(request: &Request, access: &Access, max_tokens: u64) -> Option<Value> {
+    /// Their least budget, and what we leave for the answer itself.
+    const LEAST: u64 = 1024;
+    let (model, level) = (&*request.model, request.thinking);
+    if !model.reasoning || !is_claude(model) || level == ThinkingLevel::Off {
+        return None;
+    }
+    // The model decides; we say how hard to try.
+    if flag(model, "forceAdaptiveThinking", version(&model.id) >= (4, 6)) {
+        let named = model.thinking_level_map.as_ref().and_then(|map| map.get(&level)?.as_deref());
+        let effort = named.unwrap_or(match level {
+            ThinkingLevel::Off | ThinkingLevel::Minimal | ThinkingLevel::Low => "low",
+            ThinkingLevel::Medium => "medium",
+            ThinkingLevel::High | ThinkingLevel::Xhigh => "high",
+        });
+        return Some(json!({
+            "thinking": {"type": "adaptive", "display": "summarized"},
+            "output_config": {"effort": effort},
+        }));
+    }
+    let budget = access.thinking_budgets.of(level).min(max_tokens.saturating_sub(LEAST));
+    (budget >= LEAST).then(|| {
+        json!({
+            "thinking": {"type": "enabled", "budget_tokens": budget},
+            "anthropic_beta": ["interleaved-thinking-2025-05-14"],
+        })
+    })
+}
+
+/// `claude-opus-4-7` is 4.7, `claude-3-7-sonnet` 3.7, `claude-sonnet-4-20250514` 4.0.
+fn version(id: &str) -> (u32, u32) {
+    let name = id.split_once("claude-").map_or("", |(_, name)| name);
+    let mut numbers = name.split('-').skip_while(|word| number(word).is_none()).map(number);
+    let major = numbers.next().flatten().unwrap_or(0);
+    let minor = numbers.next().flatten().unwrap_or(0);
+    (major, minor)
+}
+
+/// A number that is no date.
+fn number(word: &str) -> Option<u32> {
+    word.parse().ok().filter(|number| *number < 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        for (id, expected) in [
+            ("us.anthropic.claude-opus-4-7", (4, 7)),
+            ("anthropic.claude-opus-4-6-v1", (4, 6)),
+            ("anthropic.claude-3-7-sonnet-20250219-v1:0", (3, 7)),
+            ("anthropic.claude-sonnet-4-20250514-v1:0", (4, 0)),
+            ("anthropic.claude-sonnet-5", (5, 0)),
+            ("anthropic.claude-v2", (0, 0)),
+            ("amazon.nova-lite-v1:0", (0, 0)),
+        ] {
+            assert_eq!(version(id), expected, "{id}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The decoders from outside, for the fuzz targets in `fuzz/`: bytes in, a listing out.
+//!
+//! The law they look for holes in: whatever the bytes are, decoding never panics, and the events do
+//! not depend on where the network happened to cut the stream.
+
+use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
+use tiller_agent::provider::Request;
+
+use crate::listing::decode;
+use crate::stream::Api;
+use crate::{anthropic, google, openai_completions, openai_responses};
+
+/// The APIs that can be asked for.
+pub const APIS: [&str; 4] =
+    ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"];
+
+/// Decodes the bytes in chunks of this size and prints what came of it.
+pub fn listing(api: &str, bytes: &[u8], chunk_bytes: usize) -> String {
+    match api {
+        "anthropic-messages" => list::<anthropic::Messages>(bytes, chunk_bytes),
+        "openai-completions" => list::<openai_completions::Completions>(bytes, chunk_bytes),
+        "openai-responses" => list::<openai_responses::Responses>(bytes, chunk_bytes),
+        _ => list::<google::GenerateContent>(bytes, chunk_bytes),
+    }
+}
+
+fn list<A: Api>(bytes: &[u8], chunk_bytes: usize) -> String {
+    decode(A::decoder(&request()), bytes, chunk_bytes)
+}
+
+fn request() -> Request {
+    let model = Model {
+        id: "fuzzed".into(),
+        name: "fuzzed".into(),
+        api: String::new(),
+        provider: "fuzzed".into(),
+        base_url: String::new(),
+        reasoning: true,
+        thinking_level_map: None,
+        input: vec![Modality::Text],
+        cost: Price::default(),
+        context_window: 1000,
+        max_tokens: 100,
+        headers: Default::default(),
+        compat: None,
+    };
+    Request {
+        model: model.into(),
+        system: "".into(),
+        messages: Vec::new(),
+        tools: Vec::new().into(),
+        thinking: ThinkingLevel::Off,
+        session_id: "fuzzed".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A small generator of our own: the same mutations in every run.
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self, sides: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % sides.max(1) as u64) as usize
+        }
+    }
+
+    /// Changes, drops, doubles or swaps a few pieces.
+    fn mutated(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
+        const SPICE: [&[u8]; 8] =
+            [b"\n\n", b"\r", b"data: ", b"{", b"\"", b"null", b"\xff", b"\\ud800"];
+        let mut bytes = bytes.to_vec();
+        for _ in 0..=dice.roll(4) {
+            let at = dice.roll(bytes.len());
+            let end = (at + dice.roll(40)).min(bytes.len());
+            match dice.roll(4) {
+                0 => drop(bytes.drain(at..end)),
+                1 => {
+                    let piece = bytes[at..end].to_vec();
+                    bytes.splice(at..at, piece);
+                }
+                2 => drop(bytes.splice(at..at, SPICE[dice.roll(SPICE.len())].iter().copied())),
+                _ => bytes[at..end].reverse(),
+            }
+        }
+        bytes
+    }
+
+    /// What the fuzz targets do without an end, for a while: every recording, for every API.
+    #[test]
+    fn no_mutation_of_a_recording_panics_or_depends_on_its_pieces() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+        let mut paths: Vec<_> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        let mut dice = Dice(0x7111e5);
+        for path in paths {
+            let recording = std::fs::read(&path).unwrap();
+            for api in APIS {
+                for _ in 0..25 {
+                    let bytes = mutated(&recording, &mut dice);
+                    let chunk_bytes = 1 + dice.roll(30);
+                    let whole = listing(api, &bytes, bytes.len());
+                    assert_eq!(listing(api, &bytes, chunk_bytes), whole, "{}", path.display());
+                }
+            }
+        }
+    }
+}
