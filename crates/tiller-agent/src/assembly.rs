@@ -53,6 +53,12 @@ impl Assembly {
     pub(crate) fn push(&mut self, event: StreamEvent) -> Result<Step, ProviderError> {
         let update = match event {
             StreamEvent::Start => return Ok(Step::Started),
+            StreamEvent::Done { reason: StopReason::Error | StopReason::Aborted, raw } => {
+                let why = raw.as_deref().unwrap_or("no reason given");
+                let why = format!("The provider ended the answer with an error ({why})");
+                self.message.raw_stop_reason = raw;
+                return Err(ProviderError::fatal(why));
+            }
             StreamEvent::Done { reason, raw } => {
                 self.message.stop_reason = reason;
                 self.message.raw_stop_reason = raw;

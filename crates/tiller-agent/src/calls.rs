@@ -17,8 +17,9 @@ use crate::host::{CallOutcome, Host, Setup, Verdict};
 use crate::message::{Arguments, Block, Message, ToolCall, ToolResultMessage};
 use crate::tool::{Failure, Tool, ToolContext, ToolFuture, ToolOutput, ToolResult};
 
-/// How long a tool may take to notice that it was cancelled before it is left behind.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long a tool may take to notice that it was cancelled before it is left behind. Shorter than
+/// a host waits for the process to end, so that even then the run is closed with its events.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// One turn's calls and what they run with.
 pub(crate) struct Calls<'a, H> {

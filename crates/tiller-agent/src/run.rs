@@ -48,13 +48,20 @@ impl<H: Host> Run<'_, H> {
         let last = self.context.last();
         let is_answered = last.is_none_or(|message| message.as_assistant().is_some());
         let is_continuation = prompts.is_empty() && is_answered;
+        let mut waiting = Vec::new();
+        if is_continuation {
+            waiting = self.next_queued().await;
+            if waiting.is_empty() {
+                // What there was to say was taken back meanwhile.
+                return End::Complete;
+            }
+        }
         self.host.emit(Event::TurnStart).await;
         for message in prompts {
             self.say(message).await;
         }
-        let mut waiting = self.host.dequeue(Queue::Steering).await;
-        if is_continuation && waiting.is_empty() {
-            waiting = self.host.dequeue(Queue::FollowUp).await;
+        if waiting.is_empty() {
+            waiting = self.host.dequeue(Queue::Steering).await;
         }
         loop {
             if !self.cancel.is_cancelled() {
@@ -64,15 +71,22 @@ impl<H: Host> Run<'_, H> {
             if let Some(end) = end {
                 return end;
             }
-            waiting = self.host.dequeue(Queue::Steering).await;
-            if waiting.is_empty() && !calls_tools {
-                waiting = self.host.dequeue(Queue::FollowUp).await;
+            if calls_tools {
+                waiting = self.host.dequeue(Queue::Steering).await;
+            } else {
+                waiting = self.next_queued().await;
                 if waiting.is_empty() {
                     return End::Complete;
                 }
             }
             self.host.emit(Event::TurnStart).await;
         }
+    }
+
+    /// Steering, or else the follow-ups.
+    async fn next_queued(&self) -> Vec<Queued> {
+        let steering = self.host.dequeue(Queue::Steering).await;
+        if steering.is_empty() { self.host.dequeue(Queue::FollowUp).await } else { steering }
     }
 
     /// One answer and its tools. An end means that there is no next turn.

@@ -12,7 +12,7 @@ pub(crate) fn decode<D: Decode>(mut decoder: D, bytes: &[u8], chunk_bytes: usize
     let mut out = Vec::new();
     let mut decoded = bytes
         .chunks(chunk_bytes.max(1))
-        .try_for_each(|chunk| sse.push(chunk, |event| decoder.push(event, &mut out)));
+        .try_for_each(|chunk| decoder.read(&mut sse, chunk, &mut out));
     if decoded.is_ok() && !matches!(out.last(), Some(StreamEvent::Done { .. })) {
         decoded = decoder.end(&mut out);
     }

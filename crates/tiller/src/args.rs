@@ -39,6 +39,12 @@ pub struct Args {
     /// Look for the model at this provider only
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub provider: Option<String>,
+    /// Models to cycle through: names or patterns, separated by commas, each with an optional :thinking
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', help_heading = "Model")]
+    pub models: Option<Vec<String>>,
+    /// List the models that can be asked, or those a search finds, and exit
+    #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "", help_heading = "Model")]
+    pub list_models: Option<String>,
     /// Key for the model's provider, for this run only
     #[arg(long, value_name = "KEY", help_heading = "Model")]
     pub api_key: Option<String>,

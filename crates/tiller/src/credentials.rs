@@ -1,23 +1,61 @@
 //! Keys: who may ask which provider.
+//!
+//! A key is looked up when a request is made, in the order of precedence: the command line,
+//! `auth.json`, `models.json`, the environment. What stands in a file as a command is run then and
+//! not before; until then it counts as a key.
 
-use std::collections::HashMap;
+mod value;
+mod environment;
+mod auth_file;
+mod auth_store;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::Deserialize;
-use serde_json::Value;
-use tiller_llm::Secret;
+use tiller_session::time;
 
-use crate::jsonc;
+pub(crate) use auth_store::{remove, set};
+pub(crate) use environment::usual_name;
+pub(crate) use value::Value;
 
-/// Looks up keys in the order of precedence: the command line, `auth.json`, `models.json`, the
-/// environment.
+use crate::clock::Clock;
+use auth_file::{AuthFile, Entry};
+
 #[derive(Default)]
 pub struct Credentials {
     /// `--api-key`, for the one provider it was given for.
-    command_line: Option<(String, Secret)>,
-    auth_file: HashMap<String, Secret>,
-    models_file: HashMap<String, Secret>,
-    environment: HashMap<String, Secret>,
+    command_line: Option<(String, String)>,
+    auth_file: Arc<Mutex<AuthFile>>,
+    models_file: HashMap<String, Value>,
+    variables: Arc<HashMap<String, String>>,
+}
+
+/// Where a provider's key comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    CommandLine,
+    AuthFile,
+    /// Signed in, until this time in milliseconds since 1970.
+    SignIn(Option<f64>),
+    ModelsFile,
+    Variable(&'static str),
+    /// The provider's own library finds the rest.
+    Ambient(&'static str),
+}
+
+/// How to get at a key. Has no `Debug`, because it may hold one.
+#[derive(Clone)]
+pub(crate) enum Key {
+    Known(String),
+    /// A command prints it. The file whose commands are run only once also keeps what they print.
+    Printed {
+        by: Value,
+        once: Option<Arc<Mutex<AuthFile>>>,
+    },
+    /// There is none, and none is needed.
+    Ambient,
 }
 
 impl Credentials {
@@ -26,133 +64,172 @@ impl Credentials {
         environment: &HashMap<String, String>,
         diagnostics: &mut Vec<String>,
     ) -> Credentials {
-        let mut credentials = Credentials::default();
-        credentials.read_auth_file(auth_path, environment, diagnostics);
-        for (provider, names) in ENVIRONMENT {
-            let key = names.iter().find_map(|name| environment.get(*name));
-            if let Some(key) = key.filter(|key| !key.is_empty()) {
-                credentials.environment.insert((*provider).to_owned(), Secret::new(key));
-            }
+        let auth_file = AuthFile::at(auth_path);
+        diagnostics.extend_from_slice(auth_file.problems());
+        Credentials {
+            auth_file: Arc::new(Mutex::new(auth_file)),
+            variables: Arc::new(environment.clone()),
+            ..Credentials::default()
         }
-        credentials
     }
 
     pub fn give(&mut self, provider: &str, key: &str) {
-        self.command_line = Some((provider.to_owned(), Secret::new(key)));
+        self.command_line = Some((provider.to_owned(), key.to_owned()));
     }
 
-    pub(crate) fn from_models_file(&mut self, provider: &str, key: String) {
-        self.models_file.insert(provider.to_owned(), Secret::new(key));
+    pub(crate) fn take_from_models_file(&mut self, provider: &str, key: Value) {
+        self.models_file.insert(provider.to_owned(), key);
     }
 
-    pub fn key(&self, provider: &str) -> Option<&Secret> {
-        let given = self.command_line.as_ref();
-        given
-            .filter(|(name, _)| name == provider)
-            .map(|(_, key)| key)
-            .or_else(|| self.auth_file.get(provider))
-            .or_else(|| self.models_file.get(provider))
-            .or_else(|| self.environment.get(provider))
+    pub(crate) fn variables(&self) -> &Arc<HashMap<String, String>> {
+        &self.variables
     }
 
-    fn read_auth_file(
-        &mut self,
-        path: &Path,
-        environment: &HashMap<String, String>,
-        diagnostics: &mut Vec<String>,
-    ) {
-        let Ok(text) = std::fs::read_to_string(path) else { return };
-        let entries = match jsonc::parse(&text) {
-            Ok(Value::Object(entries)) => entries,
-            Ok(_) => return diagnostics.push(format!("{}: expected an object", path.display())),
-            Err(err) => return diagnostics.push(format!("cannot read {}: {err}", path.display())),
+    /// A variable as this provider sees it: what is stored with its key, else the environment.
+    pub(crate) fn variable(&self, provider: &str, name: &str) -> Option<String> {
+        let file = self.auth_file();
+        let own = match file.entry(provider) {
+            Some(Entry::Key { env, .. }) => env.get(name),
+            _ => None,
         };
-        for (provider, entry) in entries {
-            let key = match AuthEntry::deserialize(&entry) {
-                Ok(AuthEntry::ApiKey { key }) => interpolate(&key, environment),
-                Ok(AuthEntry::Oauth { access }) => Ok(access),
-                // The entry itself may hold a secret, so it is not shown.
-                Err(_) => Err("neither an api_key nor an oauth entry".to_owned()),
-            };
-            match key {
-                Ok(key) => {
-                    self.auth_file.insert(provider, Secret::new(key));
+        own.or_else(|| self.variables.get(name)).filter(|value| !value.is_empty()).cloned()
+    }
+
+    pub(crate) fn has(&self, provider: &str) -> bool {
+        self.find(provider).is_ok()
+    }
+
+    pub(crate) fn source(&self, provider: &str) -> Option<Source> {
+        self.find(provider).ok().map(|(_, source)| source)
+    }
+
+    /// The key, or the reason why something that should be one is none.
+    pub(crate) fn key(&self, provider: &str) -> Result<Key, Option<String>> {
+        self.find(provider).map(|(key, _)| key)
+    }
+
+    /// What was given for providers by name, beside the environment.
+    pub(crate) fn providers(&self) -> BTreeSet<String> {
+        let given = self.command_line.iter().map(|(provider, _)| provider);
+        given.chain(self.models_file.keys()).chain(self.auth_file().providers()).cloned().collect()
+    }
+
+    /// A key that cannot be used does not stand in the way of the next; but if there is none, the
+    /// first reason is the one to tell.
+    fn find(&self, provider: &str) -> Result<(Key, Source), Option<String>> {
+        if let Some((name, key)) = &self.command_line
+            && name == provider
+        {
+            return Ok((Key::Known(key.clone()), Source::CommandLine));
+        }
+        let stored = self.stored(provider).transpose();
+        let described = || self.described(provider).transpose();
+        let mut refused = None;
+        for attempt in [stored, described()] {
+            match attempt {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(why) => refused = refused.or(Some(why)),
+            }
+        }
+        if let Some((name, key)) = environment::key(provider, &self.variables) {
+            return Ok((Key::Known(key.to_owned()), Source::Variable(name)));
+        }
+        if let Some(name) = environment::ambient(provider, &self.variables) {
+            return Ok((Key::Ambient, Source::Ambient(name)));
+        }
+        Err(refused)
+    }
+
+    /// In `auth.json`.
+    fn stored(&self, provider: &str) -> Option<Result<(Key, Source), String>> {
+        let file = self.auth_file();
+        let found = match file.entry(provider)? {
+            Entry::Key { key, env } => {
+                let variable =
+                    |name: &str| env.get(name).or_else(|| self.variables.get(name)).map(|v| &**v);
+                match (key.fill(variable), file.printed(provider)) {
+                    (Some(filled), _) => {
+                        filled.map(Key::Known).map_err(|why| format!("in auth.json: {why}"))
+                    }
+                    (None, Some(printed)) => Ok(Key::Known(printed.clone())),
+                    (None, None) => {
+                        let once = Some(self.auth_file.clone());
+                        Ok(Key::Printed { by: key.clone(), once })
+                    }
                 }
-                Err(why) => {
-                    diagnostics.push(format!("{}: `{provider}` is ignored: {why}", path.display()));
+                .map(|key| (key, Source::AuthFile))
+            }
+            Entry::Oauth { expires: Some(expires), .. }
+                if *expires <= Clock::System.now() as f64 =>
+            {
+                Err(format!("the sign-in ended {}", time::iso(*expires as u64)))
+            }
+            Entry::Oauth { access, expires } => {
+                Ok((Key::Known(access.clone()), Source::SignIn(*expires)))
+            }
+        };
+        Some(found)
+    }
+
+    /// In `models.json`.
+    fn described(&self, provider: &str) -> Option<Result<(Key, Source), String>> {
+        let value = self.models_file.get(provider)?;
+        let key = match value.fill(|name| self.variables.get(name).map(String::as_str)) {
+            Some(Ok(key)) => Key::Known(key),
+            Some(Err(why)) => return Some(Err(format!("in models.json: {why}"))),
+            None => Key::Printed { by: value.clone(), once: None },
+        };
+        Some(Ok((key, Source::ModelsFile)))
+    }
+
+    fn auth_file(&self) -> MutexGuard<'_, AuthFile> {
+        let mut file = hold(&self.auth_file);
+        file.refresh();
+        file
+    }
+}
+
+impl Key {
+    /// The key itself, whatever it takes.
+    pub(crate) async fn find(
+        self,
+        provider: &str,
+        variables: &HashMap<String, String>,
+    ) -> Result<Option<String>, String> {
+        match self {
+            Key::Known(key) => Ok(Some(key)),
+            Key::Ambient => Ok(None),
+            Key::Printed { by, once } => {
+                let key = by.find(variables).await?;
+                if let Some(file) = once {
+                    hold(&file).remember(provider, key.clone());
                 }
+                Ok(Some(key))
             }
         }
     }
 }
 
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum AuthEntry {
-    ApiKey { key: String },
-    Oauth { access: String },
-}
-
-/// Fills `$NAME` and `${NAME}` from the environment; `$$` is a dollar sign.
-pub(crate) fn interpolate(
-    value: &str,
-    environment: &HashMap<String, String>,
-) -> Result<String, String> {
-    if value.starts_with('!') {
-        return Err("values that are commands are not supported yet".to_owned());
-    }
-    let mut filled = String::new();
-    let mut rest = value;
-    while let Some(dollar) = rest.find('$') {
-        filled.push_str(&rest[..dollar]);
-        rest = &rest[dollar + 1..];
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let (name, after) = if let Some(braced) = rest.strip_prefix('{') {
-            braced.split_once('}').ok_or("`${` without `}`")?
-        } else {
-            rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()))
-        };
-        if name.is_empty() {
-            // `$$` and `$!` stand for their second character, a lone `$` for itself.
-            let literal = rest.chars().next().filter(|c| matches!(c, '$' | '!'));
-            filled.push(literal.unwrap_or('$'));
-            rest = &rest[literal.map_or(0, char::len_utf8)..];
-            continue;
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::CommandLine => f.write_str("--api-key"),
+            Source::AuthFile => f.write_str("auth.json"),
+            Source::SignIn(None) => f.write_str("auth.json (signed in)"),
+            Source::SignIn(Some(until)) => {
+                write!(f, "auth.json (signed in until {})", time::iso(*until as u64))
+            }
+            Source::ModelsFile => f.write_str("models.json"),
+            Source::Variable(name) | Source::Ambient(name) => write!(f, "environment ({name})"),
         }
-        let known = environment.get(name).ok_or(format!("the variable {name} is not set"))?;
-        filled.push_str(known);
-        rest = after;
     }
-    Ok(filled + rest)
 }
 
-/// Where providers' own tools look for a key, the preferred name first.
-const ENVIRONMENT: &[(&str, &[&str])] = &[
-    ("anthropic", &["ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]),
-    ("openai", &["OPENAI_API_KEY"]),
-    ("google", &["GEMINI_API_KEY"]),
-    ("groq", &["GROQ_API_KEY"]),
-    ("cerebras", &["CEREBRAS_API_KEY"]),
-    ("xai", &["XAI_API_KEY"]),
-    ("openrouter", &["OPENROUTER_API_KEY"]),
-    ("mistral", &["MISTRAL_API_KEY"]),
-    ("deepseek", &["DEEPSEEK_API_KEY"]),
-];
+/// Nothing that holds it can panic halfway.
+fn hold(file: &Mutex<AuthFile>) -> MutexGuard<'_, AuthFile> {
+    file.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_are_filled_in() {
-        let environment = HashMap::from([("KEY".to_owned(), "secret".to_owned())]);
-        let fill = |value| interpolate(value, &environment);
-        assert_eq!(fill("plain"), Ok("plain".into()));
-        assert_eq!(fill("$KEY"), Ok("secret".into()));
-        assert_eq!(fill("a-${KEY}-b$KEY."), Ok("a-secret-bsecret.".into()));
-        assert_eq!(fill("$$KEY $! $"), Ok("$KEY ! $".into()));
-        assert_eq!(fill("${KEY"), Err("`${` without `}`".into()));
-        assert_eq!(fill("$NONE"), Err("the variable NONE is not set".into()));
-        assert!(fill("!cat key").is_err());
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ pub fn parse(text: &str) -> Result<Value, serde_json::Error> {
 }
 
 /// Replaces comments and trailing commas by spaces, so that everything else stays in place.
-fn blank_out(text: &str) -> String {
+pub(crate) fn blank_out(text: &str) -> String {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -43,7 +43,7 @@ fn blank_out(text: &str) -> String {
 
 /// The end of the string or comment that begins at `at`, or of the single byte there.
 fn token_end(text: &str, at: usize) -> usize {
-    let rest = &text[at..].as_bytes()[..];
+    let rest = &text.as_bytes()[at..];
     if rest.starts_with(b"//") {
         return text[at..].find('\n').map_or(text.len(), |end| at + end);
     }

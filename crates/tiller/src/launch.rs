@@ -17,7 +17,7 @@ use crate::args::Args;
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
-use crate::models::Models;
+use crate::models::{Listing, Models};
 use crate::opening::Opening;
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
@@ -74,7 +74,7 @@ impl Surroundings {
     }
 
     /// Where settings, keys and sessions are kept.
-    fn agent_dir(&self) -> PathBuf {
+    pub(crate) fn agent_dir(&self) -> PathBuf {
         let home = || self.variable("HOME").map(PathBuf::from).unwrap_or_default();
         match self.variable("PI_CODING_AGENT_DIR") {
             Some(dir) => match dir.strip_prefix("~/") {
@@ -87,6 +87,20 @@ impl Surroundings {
 }
 
 impl Surroundings {
+    /// The models there are, with the keys there are for them.
+    pub(crate) fn models(&self, settings: &Settings, diagnostics: &mut Vec<String>) -> Models {
+        let agent_dir = self.agent_dir();
+        let credentials =
+            Credentials::load(&agent_dir.join("auth.json"), &self.variables, diagnostics);
+        let cache = match self.variable("PI_CACHE_RETENTION") {
+            Some("long") => CacheRetention::Long,
+            _ => CacheRetention::Short,
+        };
+        let mut models = Models::new(credentials, settings, cache);
+        models.load(&agent_dir.join("models.json"), diagnostics);
+        models
+    }
+
     /// Where sessions are kept: in the folder that was chosen, else with all others.
     pub(crate) fn shelf(&self, chosen: Option<PathBuf>, clock: Clock) -> Shelf {
         let from_env = || self.variable("PI_CODING_AGENT_SESSION_DIR").map(PathBuf::from);
@@ -102,6 +116,20 @@ impl Surroundings {
     }
 }
 
+/// What `--list-models` prints, and what there is to say about it.
+pub fn list_models(
+    args: &Args,
+    surroundings: &Surroundings,
+    search: &str,
+) -> Result<(Listing, Vec<String>), String> {
+    let mut diagnostics = Vec::new();
+    let settings_path = surroundings.agent_dir().join("settings.json");
+    let settings = Settings::load(&settings_path, &mut diagnostics);
+    let mut models = surroundings.models(&settings, &mut diagnostics);
+    add_builtin(&mut models, args)?;
+    Ok((models.list(search), diagnostics))
+}
+
 impl Launch {
     /// Decides everything. The error is a sentence for the person who typed the command.
     pub fn prepare(args: &Args, surroundings: Surroundings) -> Result<Launch, String> {
@@ -109,15 +137,13 @@ impl Launch {
         let agent_dir = surroundings.agent_dir();
         let settings = Settings::load(&agent_dir.join("settings.json"), &mut diagnostics);
         let variables = &surroundings.variables;
-        let auth_path = agent_dir.join("auth.json");
-        let credentials = Credentials::load(&auth_path, variables, &mut diagnostics);
-        let cache = match surroundings.variable("PI_CACHE_RETENTION") {
-            Some("long") => CacheRetention::Long,
-            _ => CacheRetention::Short,
-        };
-        let mut models = Models::new(credentials, &settings, cache);
-        models.load(&agent_dir.join("models.json"), variables, &mut diagnostics);
+        let mut models = surroundings.models(&settings, &mut diagnostics);
         add_builtin(&mut models, args)?;
+        if let (Some(provider), Some(key)) = (&args.provider, &args.api_key) {
+            models.credentials_mut().give(provider, key);
+        }
+        let scope = args.models.as_ref().unwrap_or(&settings.enabled_models);
+        models.set_scope(scope, &mut diagnostics);
         let clock = Clock::System;
         let chosen = args.session_dir.clone();
         let mut shelf = surroundings.shelf(chosen, clock);
@@ -125,9 +151,11 @@ impl Launch {
         shelf.chosen = shelf.chosen.or_else(|| settings.session_dir.clone());
         let opening = Opening { args, shelf: &shelf, cwd: &surroundings.cwd, now: clock.now() };
         let session = opening.session(&mut diagnostics)?;
-        let (model, level) = choose_model(&mut models, args, &settings, &session)?;
+        let (model, level) =
+            choose_model(&mut models, args, &settings, &session, &mut diagnostics)?;
         let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
-        let thinking = args.thinking.or(level).or(stored_level);
+        let own_level = || models.thinking(model.as_deref()?);
+        let thinking = args.thinking.or(level).or(stored_level).or_else(own_level);
         let thinking = thinking.unwrap_or(settings.default_thinking_level);
         let conversation = opening.conversation(session, &settings, model.as_deref(), thinking)?;
         diagnostics.extend(conversation.session().problems().iter().map(ToString::to_string));
@@ -172,22 +200,31 @@ fn choose_model(
     args: &Args,
     settings: &Settings,
     session: &Session,
+    diagnostics: &mut Vec<String>,
 ) -> Result<(Option<Arc<Model>>, Option<ThinkingLevel>), String> {
     let chosen = match (&args.model, &args.script) {
         (Some(pattern), _) => {
-            let (model, level) = models.resolve(args.provider.as_deref(), pattern)?;
-            (Some(model), level)
+            let resolved = models.resolve(args.provider.as_deref(), pattern)?;
+            diagnostics.extend(resolved.warning);
+            (Some(resolved.model), resolved.thinking)
         }
         // Whoever brings a script wants it played.
         (None, Some(_)) => (models.usable("tiller", "script"), None),
         (None, None) => {
             let stored = session.model().map_err(|err| err.to_string())?;
             let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
-            (stored.or_else(|| models.default_model(settings)), None)
+            match (stored, &args.provider, models.first_scoped(settings)) {
+                (Some(stored), ..) => (Some(stored), None),
+                (None, Some(provider), _) => (Some(models.resolve_provider(provider)?), None),
+                (None, None, Some(first)) => (Some(first.model.clone()), first.thinking),
+                (None, None, None) => (models.default_model(settings), None),
+            }
         }
     };
     match (&args.api_key, &chosen.0) {
-        (Some(key), Some(model)) if args.model.is_some() => {
+        (Some(key), Some(model))
+            if args.model.is_some() || args.models.is_some() || args.provider.is_some() =>
+        {
             models.credentials_mut().give(&model.provider, key);
         }
         (Some(_), _) => {

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tiller::args::{Args, Instead, Mode, version};
-use tiller::launch::{Launch, Surroundings};
+use tiller::auth_command::AuthCommand;
+use tiller::launch::{Launch, Surroundings, list_models};
 use tiller::plain::{self, complain};
 use tiller::rpc::stdio::serve_stdio;
 use tiller::session_command::SessionCommand;
@@ -28,6 +29,9 @@ fn start() -> Result<u8, String> {
     if std::env::args_os().nth(1).is_some_and(|first| first == "session") {
         return look_after_sessions();
     }
+    if std::env::args_os().nth(1).is_some_and(|first| first == "auth") {
+        return look_after_keys();
+    }
     let args = match Args::read(std::env::args_os()) {
         Ok(args) => args,
         Err(Instead::Print(text)) => return show(&text),
@@ -36,6 +40,17 @@ fn start() -> Result<u8, String> {
     let surroundings = Surroundings::of_process()?;
     if args.version {
         return show(&format!("{}\n", version(&surroundings.variables)));
+    }
+    if let Some(search) = &args.list_models {
+        let (listing, problems) = list_models(&args, &surroundings, search)?;
+        for problem in problems {
+            complain(&format!("Warning: {problem}"));
+        }
+        show(&listing.table)?;
+        if let Some(note) = listing.note {
+            complain(&note);
+        }
+        return Ok(0);
     }
     tiller_tools::process::install();
     let launch = Launch::prepare(&args, surroundings)?;
@@ -57,6 +72,18 @@ fn start() -> Result<u8, String> {
 fn look_after_sessions() -> Result<u8, String> {
     match SessionCommand::try_parse_from(std::env::args_os().skip(1)) {
         Ok(command) => command.run(&Surroundings::of_process()?),
+        Err(err) if err.use_stderr() => {
+            complain(err.render().to_string().trim_end());
+            Ok(1)
+        }
+        Err(err) => show(&err.render().to_string()),
+    }
+}
+
+/// `tiller auth …`
+fn look_after_keys() -> Result<u8, String> {
+    match AuthCommand::try_parse_from(std::env::args_os().skip(1)) {
+        Ok(command) => show(&command.run(&Surroundings::of_process()?)?),
         Err(err) if err.use_stderr() => {
             complain(err.render().to_string().trim_end());
             Ok(1)

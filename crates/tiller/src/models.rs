@@ -1,36 +1,69 @@
 //! The models there are, and which of them can be asked.
+//!
+//! Three places know models: the catalogue in the program, the user's `models.json`, and those
+//! built in that need no account. Here they are one list; `resolve` finds what a person means in
+//! it, `scope` the few they want to cycle through, `access` the way to the one that is asked.
+
+mod object;
+mod file;
+mod resolve;
+mod order;
+mod glob;
+mod scope;
+mod access;
+mod list;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
 use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
-use tiller_agent::provider::{EventStream, Provider, ProviderError, Request};
-use tiller_llm::{Access, CacheRetention, Secret, ThinkingBudgets};
+use tiller_agent::provider::Provider;
+use tiller_llm::{Access, CacheRetention, ThinkingBudgets};
 
-use crate::credentials::{Credentials, interpolate};
-use crate::jsonc;
+pub use list::Listing;
+pub use resolve::Resolved;
+pub(crate) use scope::Scoped;
+
+use crate::catalogue::{Catalogue, Entry};
+use crate::credentials::Credentials;
 use crate::settings::Settings;
+use file::ModelsFile;
 
 /// The provider of the models that need no account.
 pub const BUILTIN: &str = "tiller";
 
 pub struct Models {
-    /// From `models.json`, in its order.
-    described: Vec<Arc<Model>>,
+    catalogue: Catalogue,
+    file: ModelsFile,
     builtin: Vec<Builtin>,
-    /// Headers by provider: they may hold secrets, so they are not part of the model.
-    headers: HashMap<String, BTreeMap<String, Secret>>,
     credentials: Credentials,
     access: Access,
+    scope: Vec<Scoped>,
+    /// How hard the user wants single models to think, by their full names.
+    thinking: HashMap<String, ThinkingLevel>,
 }
 
 struct Builtin {
     model: Arc<Model>,
     provider: Arc<dyn Provider>,
+}
+
+/// A model as far as names go; [`Models::model`] gives all of it.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    provider: &'a str,
+    id: &'a str,
+    name: &'a str,
+    place: Place<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Catalogue(Entry),
+    File(&'a Arc<Model>),
+    Builtin(&'a Arc<Model>),
 }
 
 impl Models {
@@ -52,8 +85,15 @@ impl Models {
             cache_retention: cache,
             ..Access::default()
         };
-        let (described, builtin, headers) = Default::default();
-        Models { described, builtin, headers, credentials, access }
+        Models {
+            catalogue: Catalogue::default(),
+            file: ModelsFile::default(),
+            builtin: Vec::new(),
+            credentials,
+            access,
+            scope: Vec::new(),
+            thinking: settings.model_thinking_levels.clone(),
+        }
     }
 
     /// Adds a model that answers without an account.
@@ -65,160 +105,166 @@ impl Models {
         &mut self.credentials
     }
 
-    /// Reads `models.json` if there is one. A provider that is described wrongly is left out and
-    /// said so; the others stay.
-    pub fn load(
-        &mut self,
-        path: &Path,
-        environment: &HashMap<String, String>,
-        diagnostics: &mut Vec<String>,
-    ) {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return,
-            Err(err) => return diagnostics.push(format!("cannot read {}: {err}", path.display())),
-        };
-        let file = match jsonc::parse(&text) {
-            Ok(file) => file,
-            Err(err) => return diagnostics.push(format!("invalid {}: {err}", path.display())),
-        };
-        let nothing = Map::new();
-        let providers = file.get("providers").and_then(Value::as_object).unwrap_or(&nothing);
-        for (name, described) in providers {
-            if let Err(why) = self.add_provider(name, described, environment) {
-                diagnostics.push(format!("{}: provider `{name}`: {why}", path.display()));
+    pub(crate) fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    /// Reads `models.json` if there is one.
+    pub fn load(&mut self, path: &Path, diagnostics: &mut Vec<String>) {
+        self.file = ModelsFile::load(path, &self.catalogue, diagnostics);
+        for provider in &self.file.providers {
+            if let Some(key) = &provider.api_key {
+                self.credentials.take_from_models_file(&provider.name, key.clone());
             }
         }
     }
 
-    fn add_provider(
-        &mut self,
-        name: &str,
-        described: &Value,
-        environment: &HashMap<String, String>,
-    ) -> Result<(), String> {
-        let provider: DescribedProvider = serde_path_to_error::deserialize(described)
-            .map_err(|err| format!("field `{}`: {}", err.path(), err.inner()))?;
-        let mut models = Vec::with_capacity(provider.models.len());
-        for model in &provider.models {
-            models.push(Arc::new(model.complete(name, &provider)?));
-        }
-        if let Some(key) = &provider.api_key {
-            self.credentials.from_models_file(name, interpolate(key, environment)?);
-        }
-        let mut headers = BTreeMap::new();
-        for (header, value) in &provider.headers {
-            headers.insert(header.clone(), Secret::new(interpolate(value, environment)?));
-        }
-        self.headers.insert(name.to_owned(), headers);
-        self.described.extend(models);
-        Ok(())
-    }
-
-    /// The models that can be asked right now. Those that need no account are only offered when
+    /// The models that can be asked right now: those of the catalogue by provider, then the
+    /// user's own in the order of their file. Those that need no account are only offered when
     /// there is nothing else; who asks for one by name gets it in any case.
     pub(crate) fn available(&self) -> Vec<Arc<Model>> {
-        let has_key = |model: &&Arc<Model>| self.credentials.key(&model.provider).is_some();
-        let usable: Vec<_> = self.described.iter().filter(has_key).cloned().collect();
+        let usable: Vec<_> = self.with_key().collect();
         if usable.is_empty() {
             return self.builtin.iter().map(|builtin| builtin.model.clone()).collect();
         }
         usable
     }
 
+    /// Those an account is there for.
+    fn with_key(&self) -> impl Iterator<Item = Arc<Model>> {
+        self.known_at(|provider| provider != BUILTIN && self.credentials.has(provider))
+            .filter(|known| self.is_spoken(known))
+            .map(|known| self.model(&known))
+            .filter(|model| access::missing_variable(&model.base_url).is_none())
+    }
+
     /// A model by its full name, if it can be asked.
     pub(crate) fn usable(&self, provider: &str, id: &str) -> Option<Arc<Model>> {
-        let model = self.all().find(|model| model.provider == provider && model.id == id)?;
-        self.check_access(model).is_ok().then(|| model.clone())
+        let model = self.model(&self.find(provider, id)?);
+        self.check_access(&model).is_ok().then_some(model)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Model>> {
-        self.described.iter().chain(self.builtin.iter().map(|builtin| &builtin.model))
+    /// How hard the user wants this model to think, if they said so for this one.
+    pub(crate) fn thinking(&self, model: &Model) -> Option<ThinkingLevel> {
+        self.thinking.get(&full_name(&model.provider, &model.id)).copied()
     }
 
-    /// Says how to get going when there is no key for the model's provider.
-    pub(crate) fn check_access(&self, model: &Model) -> Result<(), String> {
-        if model.provider == BUILTIN || self.credentials.key(&model.provider).is_some() {
-            return Ok(());
-        }
-        Err(format!(
-            "No API key found for {provider}.\n\nSet the provider's environment variable, or add \
-             an `apiKey` for `{provider}` in models.json or auth.json in the agent folder.",
-            provider = model.provider
-        ))
-    }
-
-    /// What a new session starts with when nobody asked for a model: the user's default, else the
-    /// first that can be asked.
+    /// What a new session starts with when nobody asked for a model: the user's default, else a
+    /// provider's own, else the first that can be asked.
     pub fn default_model(&self, settings: &Settings) -> Option<Arc<Model>> {
+        self.preferred(settings).or_else(|| self.usual()).or_else(|| self.with_key().next())
+    }
+
+    /// The user's default. It counts also without a key: the prompt then says what is missing.
+    fn preferred(&self, settings: &Settings) -> Option<Arc<Model>> {
         let provider = settings.default_provider.as_deref();
-        let preferred = settings.default_model.as_deref().and_then(|id| {
-            self.all().find(|model| {
-                model.id == id && provider.is_none_or(|provider| model.provider == provider)
-            })
-        });
-        preferred
-            .cloned()
-            .or_else(|| self.available().into_iter().find(|model| model.provider != BUILTIN))
+        let known = match (provider, settings.default_model.as_deref()) {
+            (Some(provider), Some(id)) => self.find(provider, id)?,
+            (Some(provider), None) => self.default_of(provider)?,
+            (None, Some(id)) => {
+                let same = || self.known().filter(|known| known.id == id);
+                same()
+                    .find(|known| self.credentials.has(known.provider))
+                    .or_else(|| same().next())?
+            }
+            (None, None) => return None,
+        };
+        Some(self.model(&known))
     }
 
-    /// Finds what `--model` (and `--provider`) mean: a full name, an id, or a part of one, with
-    /// an optional thinking level behind a colon.
-    pub fn resolve(
-        &self,
-        provider: Option<&str>,
-        pattern: &str,
-    ) -> Result<(Arc<Model>, Option<ThinkingLevel>), String> {
-        if let Some(model) = self.matching(provider, pattern) {
-            return Ok((model, None));
-        }
-        if let Some((pattern, level)) = pattern.rsplit_once(':')
-            && let Some(level) = ThinkingLevel::read(level)
-            && let Some(model) = self.matching(provider, pattern)
-        {
-            return Ok((model, Some(level)));
-        }
-        Err(format!("Model \"{pattern}\" not found. Use --list-models to see available models."))
-    }
-
-    fn matching(&self, provider: Option<&str>, pattern: &str) -> Option<Arc<Model>> {
-        let pattern = pattern.to_lowercase();
-        let candidates = || {
-            self.all().filter(|model| {
-                provider.is_none_or(|name| model.provider.eq_ignore_ascii_case(name))
-            })
-        };
-        let full_name = |model: &Model| format!("{}/{}", model.provider, model.id).to_lowercase();
-        let exact = candidates()
-            .find(|model| full_name(model) == pattern)
-            .or_else(|| candidates().find(|model| model.id.to_lowercase() == pattern));
-        let part = || {
-            candidates().find(|model| {
-                full_name(model).contains(&pattern) || model.name.to_lowercase().contains(&pattern)
-            })
-        };
-        exact.or_else(part).cloned()
-    }
-
-    pub(crate) fn provider(&self, model: &Model) -> Arc<dyn Provider> {
-        let builtin = self.builtin.iter().find(|builtin| {
-            (&builtin.model.provider, &builtin.model.id) == (&model.provider, &model.id)
-        });
-        if let Some(builtin) = builtin {
-            return builtin.provider.clone();
-        }
-        if let Err(why) = self.check_access(model) {
-            return Arc::new(Unable(ProviderError::Auth { message: why }));
-        }
-        let access = Access {
-            key: self.credentials.key(&model.provider).cloned(),
-            headers: self.headers.get(&model.provider).cloned().unwrap_or_default(),
-            ..self.access.clone()
-        };
-        tiller_llm::provider(model, access).unwrap_or_else(|| {
-            let why = format!("tiller does not speak the API {} yet", model.api);
-            Arc::new(Unable(ProviderError::fatal(why)))
+    /// The default of the first provider there is a key for.
+    fn usual(&self) -> Option<Arc<Model>> {
+        let others = self.catalogue.providers().iter().map(|provider| provider.name);
+        let others = others.filter(|name| !FIRST.contains(name));
+        let with_key = FIRST.iter().copied().chain(others);
+        with_key.filter(|name| self.credentials.has(name)).find_map(|name| {
+            let model = self.model(&self.default_of(name)?);
+            self.check_access(&model).is_ok().then_some(model)
         })
+    }
+
+    /// The model this provider is asked when nobody chose one.
+    fn default_of(&self, provider: &str) -> Option<Known<'_>> {
+        let usual = self.catalogue.provider(provider);
+        usual
+            .and_then(|usual| self.find(usual.name, usual.default))
+            .filter(|known| self.is_spoken(known))
+            .or_else(|| self.known_at(|name| name == provider).find(|known| self.is_spoken(known)))
+            .or_else(|| self.known_at(|name| name == provider).next())
+    }
+
+    fn find(&self, provider: &str, id: &str) -> Option<Known<'_>> {
+        let builtin = || {
+            let mut models = self.builtin.iter().map(|builtin| &builtin.model);
+            models.find(|model| model.provider == provider && model.id == id).map(Known::builtin)
+        };
+        let known = || self.catalogue.find(provider, id).map(|entry| self.entry(entry));
+        self.file.model(provider, id).map(Known::described).or_else(builtin).or_else(known)
+    }
+
+    fn known(&self) -> impl Iterator<Item = Known<'_>> {
+        self.known_at(|_| true)
+    }
+
+    /// Every model at the providers that are wanted. A described model takes the place of the one
+    /// the catalogue has under its name.
+    fn known_at(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Known<'_>> {
+        // The question may cost something, and a provider has many models.
+        let catalogue: Vec<_> =
+            self.catalogue.providers().iter().filter(|provider| wanted(provider.name)).collect();
+        let described: Vec<_> =
+            self.file.providers.iter().filter(|provider| wanted(&provider.name)).collect();
+        let builtin: &[Builtin] = if wanted(BUILTIN) { &self.builtin } else { &[] };
+        let entries = catalogue.into_iter().flat_map(|provider| provider.entries());
+        let entries = entries.map(|entry| {
+            let described = self.file.model(entry.provider, entry.id);
+            described.map_or_else(|| self.entry(entry), Known::described)
+        });
+        let described = described.into_iter().flat_map(|provider| &provider.models);
+        let described = described.map(|described| &described.model);
+        let described = described
+            .filter(|model| self.catalogue.find(&model.provider, &model.id).is_none())
+            .map(Known::described);
+        let builtin = builtin.iter().map(|builtin| Known::builtin(&builtin.model));
+        entries.chain(described).chain(builtin)
+    }
+
+    fn entry(&self, entry: Entry) -> Known<'_> {
+        let name = self.file.name(entry.provider, entry.id).unwrap_or(entry.name);
+        Known { provider: entry.provider, id: entry.id, name, place: Place::Catalogue(entry) }
+    }
+
+    fn model(&self, known: &Known<'_>) -> Arc<Model> {
+        match known.place {
+            Place::File(model) | Place::Builtin(model) => model.clone(),
+            Place::Catalogue(entry) => {
+                let mut model = self.catalogue.model(&entry);
+                self.file.apply(&mut model);
+                self.fill_url(&mut model);
+                Arc::new(model)
+            }
+        }
+    }
+
+    /// Whether we know how to talk to it. The user's own models are always offered: who described
+    /// one is told what is wrong with it, not left to wonder where it went.
+    fn is_spoken(&self, known: &Known<'_>) -> bool {
+        match known.place {
+            Place::Catalogue(entry) => tiller_llm::supports(self.catalogue.api(&entry)),
+            Place::File(_) | Place::Builtin(_) => true,
+        }
+    }
+
+    pub(crate) fn provider_names(&self) -> impl Iterator<Item = &str> {
+        let described = self.file.providers.iter().map(|provider| &*provider.name);
+        let builtin = self.builtin.iter().map(|builtin| &*builtin.model.provider);
+        let known = self.catalogue.providers().iter().map(|provider| provider.name);
+        described.chain(builtin).chain(known)
+    }
+
+    /// A provider's name as it is written here.
+    fn provider_name(&self, name: &str) -> Option<&str> {
+        self.provider_names().find(|known| known.eq_ignore_ascii_case(name))
     }
 
     /// Stands where there is no model; it cannot be asked anything.
@@ -241,89 +287,34 @@ impl Models {
     }
 }
 
-/// Answers every request with the reason why it cannot.
-struct Unable(ProviderError);
+/// Whose default comes first when there are keys for several; the others follow by name.
+const FIRST: &[&str] = &["anthropic", "openai", "deepseek", "google", "openrouter", "groq"];
 
-impl Provider for Unable {
-    fn stream(&self, _request: Request) -> EventStream {
-        let error = self.0.clone();
-        Box::pin(futures_util::stream::once(async { Err(error) }))
+impl<'a> Known<'a> {
+    fn described(model: &'a Arc<Model>) -> Known<'a> {
+        Known::of(model, Place::File(model))
+    }
+
+    fn builtin(model: &'a Arc<Model>) -> Known<'a> {
+        Known::of(model, Place::Builtin(model))
+    }
+
+    fn of(model: &'a Model, place: Place<'a>) -> Known<'a> {
+        Known { provider: &model.provider, id: &model.id, name: &model.name, place }
+    }
+
+    fn is_builtin(&self) -> bool {
+        matches!(self.place, Place::Builtin(_))
+    }
+
+    fn full_name(&self) -> String {
+        full_name(self.provider, self.id)
     }
 }
 
-/// A provider as `models.json` describes it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DescribedProvider {
-    base_url: Option<String>,
-    api_key: Option<String>,
-    api: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    compat: Option<Value>,
-    #[serde(default)]
-    models: Vec<DescribedModel>,
+fn full_name(provider: &str, id: &str) -> String {
+    format!("{provider}/{id}")
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DescribedModel {
-    id: String,
-    name: Option<String>,
-    api: Option<String>,
-    base_url: Option<String>,
-    #[serde(default)]
-    reasoning: bool,
-    thinking_level_map: Option<BTreeMap<String, Option<String>>>,
-    input: Option<Vec<Modality>>,
-    #[serde(default)]
-    cost: Price,
-    context_window: Option<u64>,
-    max_tokens: Option<u64>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    compat: Option<Value>,
-}
-
-const CONTEXT_WINDOW: u64 = 128_000;
-const MAX_TOKENS: u64 = 16_384;
-
-impl DescribedModel {
-    fn complete(&self, name: &str, provider: &DescribedProvider) -> Result<Model, String> {
-        let missing = |field| format!("model `{}`: missing field `{field}`", self.id);
-        let api = self.api.as_ref().or(provider.api.as_ref()).ok_or_else(|| missing("api"))?;
-        let base_url = self.base_url.as_ref().or(provider.base_url.as_ref());
-        let base_url = base_url.map(String::as_str).or_else(|| usual_url(api));
-        // Levels of newer versions are nothing we could ask for; `max` is our highest.
-        let levels = self.thinking_level_map.as_ref().map(|map| {
-            let known = |(level, name): (&String, &Option<String>)| {
-                ThinkingLevel::read(level).map(|level| (level, name.clone()))
-            };
-            // Both names mean the same level; where both stand, the seeds' own one counts.
-            let is_double = |level: &str| level == "max" && map.contains_key("xhigh");
-            map.iter().filter(|(level, _)| !is_double(level)).filter_map(known).collect()
-        });
-        Ok(Model {
-            id: self.id.clone(),
-            name: self.name.clone().unwrap_or_else(|| self.id.clone()),
-            api: api.clone(),
-            provider: name.to_owned(),
-            base_url: base_url.ok_or_else(|| missing("baseUrl"))?.to_owned(),
-            reasoning: self.reasoning,
-            thinking_level_map: levels,
-            input: self.input.clone().unwrap_or_else(|| vec![Modality::Text]),
-            cost: self.cost.clone(),
-            context_window: self.context_window.unwrap_or(CONTEXT_WINDOW),
-            max_tokens: self.max_tokens.unwrap_or(MAX_TOKENS),
-            headers: self.headers.clone(),
-            compat: self.compat.clone().or_else(|| provider.compat.clone()),
-        })
-    }
-}
-
-fn usual_url(api: &str) -> Option<&'static str> {
-    match api {
-        "anthropic-messages" => Some("https://api.anthropic.com"),
-        _ => None,
-    }
-}
+#[cfg(test)]
+mod tests;

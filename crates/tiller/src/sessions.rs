@@ -1,10 +1,14 @@
 //! Where sessions are kept, and how one is found.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tiller_agent::message::UnixMs;
 use tiller_session::list::{self, Cursor, Listing, Scope};
 use tiller_session::{Error, NewSession, Owner, Session, SessionId, Storage, place};
+
+/// How long the lock of a dead process is waited for.
+const LAST_BREATH: Duration = Duration::from_secs(2);
 
 /// The user's shelf of sessions.
 #[derive(Clone, Debug)]
@@ -39,7 +43,26 @@ impl Shelf {
 
     /// Opens a stored session to go on with it. Reads the whole file: for a blocking thread.
     pub fn open(&self, path: &Path) -> Result<Session, Error> {
-        Session::open(path, self.owner.clone())
+        let deadline = Instant::now() + LAST_BREATH;
+        loop {
+            match Session::open(path, self.owner.clone()) {
+                // A process that was killed holds its lock until the last of its children, which
+                // are being killed too, have let go of it.
+                Err(Error::InUse { owner: Some(owner), .. })
+                    if self.has_died(&owner) && Instant::now() < deadline =>
+                {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn has_died(&self, owner: &Owner) -> bool {
+        let processes = Path::new("/proc");
+        owner.host == self.owner.host
+            && processes.join("self").exists()
+            && !processes.join(owner.pid.to_string()).exists()
     }
 
     /// The sessions of one working directory, or all of them.

@@ -1,5 +1,6 @@
 //! `settings.json`: what the user prefers.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::de::{DeserializeOwned, Error};
@@ -19,6 +20,10 @@ pub struct Settings {
     pub default_provider: Option<String>,
     pub default_model: Option<String>,
     pub default_thinking_level: ThinkingLevel,
+    /// How hard single models think, by `provider/id`.
+    pub model_thinking_levels: HashMap<String, ThinkingLevel>,
+    /// Patterns of the models to cycle through; none means all.
+    pub enabled_models: Vec<String>,
     pub(crate) steering_mode: QueueMode,
     pub(crate) follow_up_mode: QueueMode,
     pub(crate) interrupt_mode: InterruptMode,
@@ -103,6 +108,8 @@ impl Default for Settings {
             default_provider: None,
             default_model: None,
             default_thinking_level: ThinkingLevel::Medium,
+            model_thinking_levels: HashMap::new(),
+            enabled_models: Vec::new(),
             steering_mode: QueueMode::OneAtATime,
             follow_up_mode: QueueMode::OneAtATime,
             interrupt_mode: InterruptMode::Wait,
@@ -153,6 +160,8 @@ impl Settings {
         file.set("defaultProvider", |provider| self.default_provider = Some(provider));
         file.set("defaultModel", |model| self.default_model = Some(model));
         file.set("defaultThinkingLevel", |level| self.default_thinking_level = level);
+        file.set("modelThinkingLevels", |levels| self.model_thinking_levels = levels);
+        file.set("enabledModels", |patterns| self.enabled_models = patterns);
         file.set("steeringMode", |mode| self.steering_mode = mode);
         file.set("followUpMode", |mode| self.follow_up_mode = mode);
         file.set("interruptMode", |mode| self.interrupt_mode = mode);

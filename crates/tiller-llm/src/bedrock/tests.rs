@@ -163,10 +163,15 @@ fn why_an_answer_ends() {
         done Stop Some("stop_sequence")
         done ToolUse Some("tool_use")
         done Length Some("max_tokens")
+        raw stop guardrail_intervened
         Fatal { message: "The model refused to complete the request" }
+        raw stop content_filtered
         Fatal { message: "The model refused to complete the request" }
+        raw stop model_context_window_exceeded
         Overflow { message: "the answer filled the model's window (model_context_window_exceeded)" }
+        raw stop malformed_tool_use
         Retry { message: "Unhandled stop reason: malformed_tool_use", after: None }
+        raw stop boredom
         Fatal { message: "Unhandled stop reason: boredom" }
     "#]]
     .assert_eq(&printed);

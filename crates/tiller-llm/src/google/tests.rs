@@ -150,14 +150,15 @@ fn a_refusal_is_an_error_that_was_paid_for() {
     check(
         "google_refusal.sse",
         expect![[r#"
-        response r5
-        0 text
-        0 + "half "
-        usage 100 in, 1 out (Some(0) thinking), 0 read, 0 written, 101 in all
-        usage 100 in, 20 out (Some(0) thinking), 0 read, 0 written, 120 in all
-        0 end
-        Fatal { message: "Provider finish_reason: SAFETY: not this" }
-    "#]],
+            response r5
+            0 text
+            0 + "half "
+            usage 100 in, 1 out (Some(0) thinking), 0 read, 0 written, 101 in all
+            usage 100 in, 20 out (Some(0) thinking), 0 read, 0 written, 120 in all
+            0 end
+            raw stop SAFETY
+            Fatal { message: "Provider finish_reason: SAFETY: not this" }
+        "#]],
     );
 }
 
@@ -185,9 +186,13 @@ fn why_an_answer_ends() {
     expect![[r#"
         done Stop Some("STOP")
         done Length Some("MAX_TOKENS")
+        raw stop SAFETY
         Fatal { message: "Provider finish_reason: SAFETY" }
+        raw stop RECITATION
         Fatal { message: "Provider finish_reason: RECITATION" }
+        raw stop MALFORMED_FUNCTION_CALL
         Retry { message: "Provider finish_reason: MALFORMED_FUNCTION_CALL", after: None }
+        raw stop BOREDOM
         Fatal { message: "Provider finish_reason: BOREDOM" }
     "#]]
     .assert_eq(&printed);

@@ -236,14 +236,16 @@ fn why_an_answer_ends() {
     ] {
         let stream =
             format!("data: {{\"type\":\"response.incomplete\",\"response\":{response}}}\n\n");
-        printed += decode(&stream).lines().last().unwrap();
-        printed += "\n";
+        printed += &decode(&stream);
     }
     expect![[r#"
         done Stop Some("completed")
         done Length Some("max_output_tokens")
+        raw stop content_filter
         Fatal { message: "The answer is incomplete: content_filter" }
+        raw stop incomplete
         Fatal { message: "The answer is incomplete: no reason was given" }
+        raw stop cancelled
         Fatal { message: "the server gave up without saying why" }
     "#]]
     .assert_eq(&printed);

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tiller_agent::message::UnixMs;
 use tiller_session::{Error, Forked, Session, SessionId};
 
+use super::queues::Queues;
 use super::server::Input;
 use super::state::State;
 use super::wire::{Label, Reply};
@@ -114,7 +115,7 @@ impl State {
             let result = tokio::task::spawn_blocking(work).await;
             let result = result.unwrap_or_else(|err| Err(format!("internal error: {err}")));
             // A server that no longer listens has ended.
-            inputs.send(Input::Changed(Changed { label, result })).await.ok();
+            inputs.send(Input::Changed(Box::new(Changed { label, result }))).await.ok();
         });
     }
 
@@ -142,6 +143,14 @@ impl State {
         (label, result)
     }
 
+    /// What a client chose for one session does not outlive it.
+    fn forget_modes(&mut self) {
+        let settings = &self.settings;
+        self.queues = Queues::new(settings.steering_mode, settings.follow_up_mode);
+        self.interrupt_mode = settings.interrupt_mode;
+        self.retries.settings = settings.retry;
+    }
+
     fn install(&mut self, session: Session) -> Result<(), Error> {
         let is_new = session.is_empty();
         let problems = session.problems();
@@ -150,7 +159,7 @@ impl State {
         self.workplace.move_to(conversation.cwd());
         self.diagnostics.extend(problems.iter().map(ToString::to_string));
         self.conversation = conversation;
-        self.queues.clear();
+        self.forget_modes();
         if is_new {
             self.record_choices()
         } else {

@@ -64,7 +64,7 @@ impl Commands {
                 result.unwrap_or_else(|err| Err(Failure::new(format!("internal error: {err}"))));
             let ended = BashEnded { key, label, command, session_id, hidden, result };
             // A server that no longer listens has ended.
-            inputs.send(Input::BashEnded(ended)).await.ok();
+            inputs.send(Input::BashEnded(Box::new(ended))).await.ok();
         });
     }
 
@@ -108,11 +108,12 @@ fn teller(inputs: mpsc::Sender<Input>, label: &Label) -> impl FnMut(String) + Se
     let id = label.id.clone();
     move |delta| {
         let (passed_on, wait) = oneshot::channel();
-        let told = inputs.blocking_send(Input::Event(Event::BashUpdate { id: id.clone(), delta }));
-        let asked =
-            told.and_then(|()| inputs.blocking_send(Input::Question(Question::MayGoOn(passed_on))));
+        let update = Event::BashUpdate { id: id.clone(), delta };
+        let question = Question::MayGoOn(passed_on);
         // A server that has ended passes nothing on; the command is about to be killed.
-        if asked.is_ok() {
+        if inputs.blocking_send(Input::Event(update)).is_ok()
+            && inputs.blocking_send(Input::Question(question)).is_ok()
+        {
             wait.blocking_recv().ok();
         }
     }

@@ -17,7 +17,7 @@ use tiller_agent::tool::ToolOutput;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::wire::{Label, Level, RecordWriter, Refusal, Reply};
+use super::wire::{Label, Level, RecordWriter, Refusal, Reply, Stream};
 
 /// With more than this waiting to be read, steps are merged.
 const CONGESTED_BYTES: usize = 8 << 20;
@@ -56,8 +56,14 @@ impl Out {
         Out { writer, batch: Vec::new(), pipe, held: Vec::new(), due: None }
     }
 
-    pub(crate) fn writer(&mut self) -> &mut RecordWriter {
-        &mut self.writer
+    pub(crate) fn writer(&self) -> &RecordWriter {
+        &self.writer
+    }
+
+    /// Speaks differently from here on. What was said before is written as it was meant.
+    pub(crate) fn change(&mut self, level: Level, stream: Stream) {
+        self.release();
+        self.writer.change(level, stream);
     }
 
     pub(crate) fn ready(&mut self, version: &str) {

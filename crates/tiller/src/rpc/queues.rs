@@ -16,13 +16,16 @@ pub(crate) struct Queues {
     pub(crate) follow_up_mode: QueueMode,
     steering: VecDeque<Queued>,
     follow_up: VecDeque<Queued>,
+    /// Handed to the run, which is about to say them: no longer anybody's to take back.
+    taken: Vec<QueueTicket>,
     next_ticket: u64,
 }
 
 impl Queues {
     pub(crate) fn new(steering_mode: QueueMode, follow_up_mode: QueueMode) -> Queues {
         let (steering, follow_up) = (VecDeque::new(), VecDeque::new());
-        Queues { steering_mode, follow_up_mode, steering, follow_up, next_ticket: 0 }
+        let (taken, next_ticket) = (Vec::new(), 0);
+        Queues { steering_mode, follow_up_mode, steering, follow_up, taken, next_ticket }
     }
 
     pub(crate) fn push(&mut self, queue: Queue, message: Message) {
@@ -33,7 +36,7 @@ impl Queues {
     }
 
     /// What is to be said next, by the queue's mode.
-    pub(crate) fn next(&self, queue: Queue) -> Vec<Queued> {
+    pub(crate) fn next(&mut self, queue: Queue) -> Vec<Queued> {
         let (messages, mode) = match queue {
             Queue::Steering => (&self.steering, self.steering_mode),
             Queue::FollowUp => (&self.follow_up, self.follow_up_mode),
@@ -42,21 +45,33 @@ impl Queues {
             QueueMode::All => messages.len(),
             QueueMode::OneAtATime => 1,
         };
-        messages.iter().take(count).cloned().collect()
+        let next: Vec<Queued> = messages.iter().take(count).cloned().collect();
+        self.taken.extend(next.iter().map(|queued| queued.ticket));
+        next
     }
 
     /// The message is being said and no longer waits. By identity: equal texts are two messages.
     pub(crate) fn said(&mut self, ticket: QueueTicket) {
         self.steering.retain(|queued| queued.ticket != ticket);
         self.follow_up.retain(|queued| queued.ticket != ticket);
+        self.taken.retain(|taken| *taken != ticket);
     }
 
-    /// Empties both queues and returns their texts.
+    /// The run is over: what it took and did not say waits again.
+    pub(crate) fn run_ended(&mut self) {
+        self.taken.clear();
+    }
+
+    /// Empties both queues, but for what is being said already, and returns their texts.
     pub(crate) fn clear(&mut self) -> (Vec<String>, Vec<String>) {
-        let texts = (texts(&self.steering), texts(&self.follow_up));
-        self.steering.clear();
-        self.follow_up.clear();
-        texts
+        let taken = &self.taken;
+        let clear = |queue: &mut VecDeque<Queued>| {
+            let all = std::mem::take(queue).into_iter();
+            let (kept, removed) = all.partition(|queued| taken.contains(&queued.ticket));
+            *queue = kept;
+            texts(&removed)
+        };
+        (clear(&mut self.steering), clear(&mut self.follow_up))
     }
 
     pub(crate) fn has(&self, queue: Queue) -> bool {

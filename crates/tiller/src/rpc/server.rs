@@ -43,9 +43,9 @@ pub enum Input {
     /// There will be no other try.
     GaveUp,
     /// A command of the client's is over.
-    BashEnded(BashEnded),
+    BashEnded(Box<BashEnded>),
     /// The session that was asked for is there, or cannot be had.
-    Changed(Changed),
+    Changed(Box<Changed>),
     /// Something that took a while is answered.
     Answered(Label, Result<Reply, String>),
 }
@@ -194,10 +194,10 @@ impl Server {
             Input::RetryDue => self.state.retry_now(),
             Input::GaveUp => self.run_settled(),
             Input::BashEnded(ended) => {
-                let (label, result) = self.state.bash_ended(ended);
+                let (label, result) = self.state.bash_ended(*ended);
                 self.out.answer(&label, result);
             }
-            Input::Changed(changed) => self.changed(changed),
+            Input::Changed(changed) => self.changed(*changed),
             Input::Answered(label, result) => {
                 self.state.slow_answers -= 1;
                 self.out.answer(&label, result);

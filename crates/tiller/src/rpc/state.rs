@@ -26,6 +26,7 @@ use crate::conversation::Conversation;
 use crate::launch::{Launch, Workplace};
 use crate::models::Models;
 use crate::sessions::Shelf;
+use crate::settings::Settings;
 
 pub(crate) struct State {
     pub(crate) conversation: Conversation,
@@ -35,8 +36,11 @@ pub(crate) struct State {
     pub(crate) model: Option<Arc<Model>>,
     /// What the client asked for; [`State::thinking`] is what the model can do of it.
     pub(crate) wanted_thinking: ThinkingLevel,
+    /// What the user wants of this model in particular; it goes when the model does.
+    pub(crate) model_thinking: Option<ThinkingLevel>,
     pub(crate) queues: Queues,
     pub(crate) interrupt_mode: InterruptMode,
+    pub(crate) settings: Settings,
     pub(crate) workplace: Workplace,
     pub(crate) clock: Clock,
     pub(crate) diagnostics: Vec<String>,
@@ -61,6 +65,10 @@ pub(crate) struct State {
 
 struct ActiveRun {
     cancel: CancellationToken,
+    /// The messages it has added.
+    added: Vec<Arc<Message>>,
+    /// The model is in the middle of a message.
+    is_open: bool,
 }
 
 /// What is to be done when the run under way has closed.
@@ -74,7 +82,7 @@ pub(crate) enum AfterRun {
     /// `abort_and_prompt` goes on.
     Prompt {
         label: Label,
-        message: Message,
+        message: Box<Message>,
     },
 }
 
@@ -82,6 +90,7 @@ impl State {
     pub(crate) fn new(launch: Launch, inputs: mpsc::Sender<Input>) -> State {
         let Launch { settings, models, model, thinking, workplace, clock, diagnostics, .. } =
             launch;
+        let retries = Retries::new(settings.retry);
         State {
             conversation: launch.conversation,
             shelf: launch.shelf,
@@ -89,15 +98,17 @@ impl State {
             models,
             model,
             wanted_thinking: thinking,
+            model_thinking: None,
             queues: Queues::new(settings.steering_mode, settings.follow_up_mode),
             interrupt_mode: settings.interrupt_mode,
+            settings,
             workplace,
             clock,
             diagnostics,
             said: Vec::new(),
             parked: VecDeque::new(),
             commands: Commands::default(),
-            retries: Retries::new(settings.retry),
+            retries,
             giving_up: false,
             run: None,
             after_run: VecDeque::new(),
@@ -175,13 +186,19 @@ impl State {
         let model = model.and_then(|name| self.models.usable(&name.provider, &name.id));
         let level = session.thinking_level().ok().flatten();
         self.model = model.or(self.model.take());
-        self.wanted_thinking = level.unwrap_or(self.wanted_thinking);
+        self.want_thinking(level.unwrap_or(self.wanted_thinking));
     }
 
     /// The level in force: what was asked for, as far as the model has it.
     pub(crate) fn thinking(&self) -> ThinkingLevel {
-        let level = self.wanted_thinking;
+        let level = self.model_thinking.unwrap_or(self.wanted_thinking);
         self.model.as_ref().map_or(level, |model| model.clamp(level))
+    }
+
+    /// Asks for this level, here and at the models to come.
+    pub(crate) fn want_thinking(&mut self, level: ThinkingLevel) {
+        self.wanted_thinking = level;
+        self.model_thinking = None;
     }
 
     /// Changes model or level, and says so when the level in force is another one after it.
@@ -221,7 +238,7 @@ impl State {
             // A server that no longer listens needs no news of its runs.
             inputs.send(Input::RunEnded(end)).await.ok();
         });
-        self.run = Some(ActiveRun { cancel });
+        self.run = Some(ActiveRun { cancel, added: Vec::new(), is_open: false });
     }
 
     /// Starts a command of the client's beside everything else.
@@ -299,6 +316,16 @@ impl State {
             Event::MessageEnd { message } => self.keep(message.clone()),
             _ => {}
         }
+        if let Some(run) = &mut self.run {
+            match event {
+                Event::MessageStart { .. } => run.is_open = true,
+                Event::MessageEnd { message } => {
+                    run.is_open = false;
+                    run.added.push(message.clone());
+                }
+                _ => {}
+            }
+        }
     }
 
     pub(crate) fn answer(&mut self, question: Question) {
@@ -332,9 +359,10 @@ impl State {
     }
 
     pub(crate) fn run_ended(&mut self, end: Result<End, String>) {
-        self.run = None;
+        let run = self.run.take();
+        self.queues.run_ended();
         let end = end.unwrap_or_else(|crash| {
-            self.close_crashed_run(&crash);
+            self.close_crashed_run(run, &crash);
             End::Aborted
         });
         if let End::Failed(error) = &end {
@@ -374,7 +402,7 @@ impl State {
                 AfterRun::Change { label, change } => self.change(label, change),
                 AfterRun::Prompt { label, message } => {
                     self.settle_answer(label, Ok(Reply::DONE));
-                    self.start_run(vec![message]);
+                    self.start_run(vec![*message]);
                     if !self.after_run.is_empty() {
                         // An `abort` that came after it means this run too.
                         self.abort();
@@ -386,7 +414,9 @@ impl State {
     }
 
     /// A bug took the run down. The client is told as if the model had failed, and goes on.
-    fn close_crashed_run(&mut self, crash: &str) {
+    fn close_crashed_run(&mut self, run: Option<ActiveRun>, crash: &str) {
+        let (mut messages, is_open) =
+            run.map_or_else(Default::default, |run| (run.added, run.is_open));
         let model = self.model.clone().unwrap_or_else(Models::none);
         let message = Arc::new(Message::Assistant(AssistantMessage {
             content: Vec::new(),
@@ -402,10 +432,13 @@ impl State {
             error_message: Some(format!("internal error, please report it: {crash}")),
         }));
         self.keep(message.clone());
-        self.emit(Event::MessageStart { message: message.clone(), ticket: None });
+        messages.push(message.clone());
+        if !is_open {
+            self.emit(Event::MessageStart { message: message.clone(), ticket: None });
+        }
         self.emit(Event::MessageEnd { message: message.clone() });
-        self.emit(Event::TurnEnd { message: message.clone(), results: Vec::new() });
-        self.emit(Event::AgentEnd { messages: vec![message], will_retry: false });
+        self.emit(Event::TurnEnd { message, results: Vec::new() });
+        self.emit(Event::AgentEnd { messages, will_retry: false });
     }
 }
 

@@ -6,6 +6,7 @@
 mod client;
 mod ending;
 mod flood;
+mod keys;
 mod plain;
 mod sessions;
 mod starting;

@@ -147,7 +147,8 @@ fn one_session_has_one_writer() {
 
 #[test]
 fn a_killed_process_loses_nothing_it_has_told() {
-    let place = Place::new().with("talk.script", "call bash {\"command\": \"sleep 60\"}\n\nsay done\n");
+    let place =
+        Place::new().with("talk.script", "call bash {\"command\": \"sleep 60\"}\n\nsay done\n");
     let mut client = start(&place, &[]);
     client.say(&json!({"type": "prompt", "message": "Wait"}));
     client.until_type("tool_execution_start");

@@ -23,7 +23,7 @@ pub(crate) fn abort_and_prompt(
     images: Vec<Block>,
 ) -> Handled {
     can_start(state)?;
-    let message = Message::user(text, images, state.clock.now());
+    let message = Box::new(Message::user(text, images, state.clock.now()));
     state.after_run(AfterRun::Prompt { label: label.clone(), message });
     Ok(Answer::Later)
 }

@@ -37,7 +37,7 @@ pub(crate) fn hello(state: &State, out: &mut Out, hello: Hello) -> Handled {
         (None, Some(wire)) => wire.stream(),
         (None, None) => writer.stream(),
     };
-    writer.change(wire, stream);
+    out.change(wire, stream);
     data(&Greeting {
         server: "tiller",
         version: version(),

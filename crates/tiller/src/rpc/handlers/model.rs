@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tiller_agent::model::Model;
+use tiller_agent::model::{Model, ThinkingLevel};
 
 use super::data;
 use crate::rpc::dispatch::{Answer, Handled};
@@ -13,7 +13,7 @@ use crate::rpc::wire::Reply;
 pub(crate) fn set_model(state: &mut State, provider: &str, id: &str) -> Handled {
     let model = state.models.usable(provider, id);
     let model = model.ok_or_else(|| format!("Model not found: {provider}/{id}"))?;
-    switch(state, model.clone())?;
+    switch(state, model.clone(), None)?;
     data(&*model)
 }
 
@@ -26,21 +26,21 @@ struct Cycled<'a> {
 }
 
 pub(crate) fn cycle_model(state: &mut State) -> Handled {
-    let models = state.models.available();
+    let (models, is_scoped) = state.models.cycle();
     if models.len() <= 1 {
         return Ok(Answer::Now(Reply::data(&())));
     }
-    let is_current = |model: &&Arc<Model>| {
+    let is_current = |model: &Arc<Model>| {
         state
             .model
             .as_ref()
             .is_some_and(|now| (&now.provider, &now.id) == (&model.provider, &model.id))
     };
-    let current = models.iter().position(|model| is_current(&model)).unwrap_or(0);
+    let current = models.iter().position(|scoped| is_current(&scoped.model)).unwrap_or(0);
     let next = models[(current + 1) % models.len()].clone();
-    switch(state, next.clone())?;
+    switch(state, next.model.clone(), next.thinking)?;
     let thinking_level = state.thinking().name();
-    data(&Cycled { model: &next, thinking_level, is_scoped: false })
+    data(&Cycled { model: &next.model, thinking_level, is_scoped })
 }
 
 #[derive(Serialize)]
@@ -53,8 +53,18 @@ pub(crate) fn get_available_models(state: &State) -> Handled {
     data(&Available { models: models.iter().map(|model| &**model).collect() })
 }
 
-fn switch(state: &mut State, model: Arc<Model>) -> Result<(), String> {
+/// Another model answers from now on, and thinks as hard as it is told to in particular, else as
+/// the last one was.
+fn switch(
+    state: &mut State,
+    model: Arc<Model>,
+    thinking: Option<ThinkingLevel>,
+) -> Result<(), String> {
     state.record(model_change(&model))?;
-    state.change_thinking(|state| state.model = Some(model));
+    let thinking = thinking.or_else(|| state.models.thinking(&model));
+    state.change_thinking(|state| {
+        state.model = Some(model);
+        state.model_thinking = thinking;
+    });
     Ok(())
 }

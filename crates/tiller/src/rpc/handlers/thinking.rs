@@ -11,7 +11,7 @@ use crate::rpc::wire::Reply;
 /// Taken as a wish: a model that has no such level gets the nearest one, and the wish is
 /// remembered for the next model.
 pub(crate) fn set_level(state: &mut State, level: ThinkingLevel) -> Handled {
-    state.change_thinking(|state| state.wanted_thinking = level);
+    state.change_thinking(|state| state.want_thinking(level));
     done()
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn cycle_level(state: &mut State) -> Handled {
     let now = state.thinking();
     let at = levels.iter().position(|&level| level == now).unwrap_or(0);
     let next = levels[(at + 1) % levels.len()];
-    state.change_thinking(|state| state.wanted_thinking = next);
+    state.change_thinking(|state| state.want_thinking(next));
     data(&Level { level: next.name() })
 }
 

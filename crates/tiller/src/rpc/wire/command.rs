@@ -284,9 +284,18 @@ pub(crate) struct Hello {
 
 /// A picture sent with a message.
 #[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum ImageContent {
-    Image { data: String, mime_type: String },
+#[serde(rename_all = "camelCase", expecting = "an image")]
+struct ImageContent {
+    #[serde(rename = "type")]
+    _kind: ImageKind,
+    data: String,
+    mime_type: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum ImageKind {
+    Image,
 }
 
 /// The route table from names to commands.
@@ -485,7 +494,8 @@ fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Refusal> {
             let mut json = serde_json::Deserializer::from_str(text);
             match serde_path_to_error::deserialize::<_, T>(&mut json) {
                 Err(located) if located.path().iter().next().is_some() => {
-                    let why = plain(located.inner());
+                    // The line is JSON, so this can only be the name of something chosen from a list.
+                    let why = plain(located.inner()).replace("expected value", "expected a string");
                     Refusal::invalid(kind, format!("field `{}`: {why}", located.path()))
                 }
                 _ => Refusal::invalid(kind, plain(&err)),
@@ -504,7 +514,7 @@ fn said(
         return Err(Refusal::invalid(kind, "field `message`: expected some text, or images"));
     }
     let mut blocks = Vec::with_capacity(images.len());
-    for (index, ImageContent::Image { data, mime_type }) in images.into_iter().enumerate() {
+    for (index, ImageContent { data, mime_type, .. }) in images.into_iter().enumerate() {
         if !mime_type.starts_with("image/") {
             let why = format!(
                 "field `images[{index}].mimeType`: expected an image type, such as image/png"

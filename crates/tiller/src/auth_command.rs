@@ -1,0 +1,166 @@
+//! `tiller auth`: storing keys by hand.
+//!
+//! A key is typed without being shown, or piped in. It is never printed again.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+
+use clap::Parser;
+use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+
+use crate::credentials::{remove, set};
+use crate::launch::Surroundings;
+use crate::settings::Settings;
+
+/// Store the keys of providers.
+#[derive(Debug, Parser)]
+#[command(name = "tiller auth", disable_version_flag = true)]
+pub enum AuthCommand {
+    /// Store a key: typed, or the first line of stdin
+    ///
+    /// `$NAME` stands for a variable of the environment and `!command` for what a command prints;
+    /// both are looked up when the key is used.
+    Set { provider: String },
+    /// Show which providers have a key, and where it comes from
+    List,
+    /// Forget a stored key
+    Remove { provider: String },
+}
+
+impl AuthCommand {
+    /// Does it. Returns what to print.
+    pub fn run(self, surroundings: &Surroundings) -> Result<String, String> {
+        let path = surroundings.agent_dir().join("auth.json");
+        match self {
+            AuthCommand::Set { provider } => {
+                let key = ask(&provider).map_err(|err| format!("cannot read the key: {err}"))?;
+                if key.is_empty() {
+                    return Err("no key was given; nothing is stored".to_owned());
+                }
+                set(&path, &provider, &key)?;
+                let mut told = format!("The key for {provider} is in {}\n", path.display());
+                let models = surroundings.models(&Settings::default(), &mut Vec::new());
+                if !models.provider_names().any(|known| known == provider) {
+                    told +=
+                        &format!("No provider is called {provider} yet: is it spelled right?\n");
+                }
+                Ok(told)
+            }
+            AuthCommand::Remove { provider } => {
+                if !remove(&path, &provider)? {
+                    return Err(format!("there is no key for {provider} in {}", path.display()));
+                }
+                Ok(format!("The key for {provider} is no longer in {}\n", path.display()))
+            }
+            AuthCommand::List => Ok(list(surroundings)),
+        }
+    }
+}
+
+fn list(surroundings: &Surroundings) -> String {
+    let mut problems = Vec::new();
+    let settings = Settings::default();
+    let models = surroundings.models(&settings, &mut problems);
+    let credentials = models.credentials();
+    let mut providers: BTreeSet<String> = credentials.providers();
+    providers.extend(models.provider_names().map(str::to_owned));
+    let mut rows = Vec::new();
+    for provider in providers {
+        match (credentials.source(&provider), credentials.key(&provider)) {
+            (Some(source), _) => rows.push((provider, source.to_string())),
+            (None, Err(Some(why))) => rows.push((provider, format!("cannot be used: {why}"))),
+            (None, _) => {}
+        }
+    }
+    let width = rows.iter().map(|(provider, _)| provider.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (provider, source) in &rows {
+        text += &format!("{provider:width$}  {source}\n");
+    }
+    if rows.is_empty() {
+        text = "No keys. Store one with `tiller auth set PROVIDER`.\n".to_owned();
+    }
+    for problem in problems {
+        text += &format!("Warning: {problem}\n");
+    }
+    text
+}
+
+fn ask(provider: &str) -> io::Result<String> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        let mut line = String::new();
+        stdin.lock().read_line(&mut line)?;
+        return Ok(line.trim().to_owned());
+    }
+    let terminal = File::options().read(true).write(true).open("/dev/tty")?;
+    write!(&terminal, "Key for {provider}: ")?;
+    let silence = Silence::of(&terminal)?;
+    let typed = read_line(&mut &terminal);
+    drop(silence);
+    writeln!(&terminal)?;
+    typed.map(|key| key.trim().to_owned())
+}
+
+/// Reads what is typed, key by key. The terminal does nothing for us meanwhile, not even with
+/// Ctrl-C: a process that it ended would leave it mute.
+fn read_line(keys: &mut impl Read) -> io::Result<String> {
+    const INTERRUPT: u8 = 3;
+    const END: u8 = 4;
+    const ERASE_ALL: u8 = 21;
+    let mut typed = Vec::new();
+    let mut key = [0];
+    loop {
+        let read = keys.read(&mut key)?;
+        match key[0] {
+            _ if read == 0 => break,
+            b'\r' | b'\n' | END => break,
+            INTERRUPT => return Err(io::Error::new(io::ErrorKind::Interrupted, "given up")),
+            ERASE_ALL => typed.clear(),
+            8 | 127 => {
+                typed.pop();
+            }
+            byte => typed.push(byte),
+        }
+    }
+    String::from_utf8(typed).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not text"))
+}
+
+/// A terminal that shows nothing, for as long as this lives.
+struct Silence<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl Silence<'_> {
+    fn of(terminal: &File) -> io::Result<Silence<'_>> {
+        let before = tcgetattr(terminal)?;
+        let mut mute = before.clone();
+        mute.local_flags.remove(LocalFlags::ECHO | LocalFlags::ICANON | LocalFlags::ISIG);
+        tcsetattr(terminal, SetArg::TCSAFLUSH, &mute)?;
+        Ok(Silence { terminal, before })
+    }
+}
+
+impl Drop for Silence<'_> {
+    fn drop(&mut self) {
+        // Whoever closed the terminal no longer sees it.
+        tcsetattr(self.terminal, SetArg::TCSAFLUSH, &self.before).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_can_be_corrected() {
+        let read = |keys: &str| read_line(&mut keys.as_bytes()).map_err(|err| err.to_string());
+        assert_eq!(read("key\nrest"), Ok("key".into()));
+        assert_eq!(read("kex\x7fy\r"), Ok("key".into()));
+        assert_eq!(read("wrong\x15key\x04"), Ok("key".into()));
+        assert_eq!(read("\x7f\x7fkey"), Ok("key".into()));
+        assert_eq!(read("ke\x03y\n"), Err("given up".into()));
+    }
+}

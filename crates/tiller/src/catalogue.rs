@@ -1,0 +1,214 @@
+//! The models tiller knows by itself, as `cargo xtask catalogue` packed them.
+//!
+//! The packed text stays in the program's file until somebody asks: a provider's name costs the
+//! list of providers, one model the lines of its provider. Nothing is read to start.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
+
+static PACKED: &str = include_str!("../data/catalogue.txt");
+
+#[derive(Default)]
+pub(crate) struct Catalogue {
+    index: OnceLock<Index>,
+    /// What models share; read when the first one is.
+    shared: OnceLock<Shared>,
+}
+
+/// A provider and where its models stand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Provider {
+    pub(crate) name: &'static str,
+    /// The id of the model it is asked when nobody chose one.
+    pub(crate) default: &'static str,
+    models: &'static str,
+}
+
+/// A model as far as its own line tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) provider: &'static str,
+    pub(crate) id: &'static str,
+    pub(crate) name: &'static str,
+    numbers: Numbers,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    endpoint: usize,
+    limits: usize,
+    price: usize,
+    levels: Option<usize>,
+    switches: usize,
+    thinks: bool,
+    sees: bool,
+}
+
+struct Index {
+    providers: Vec<Provider>,
+    /// The lists behind the providers, and how long each is.
+    rest: &'static str,
+    counts: Vec<usize>,
+}
+
+struct Shared {
+    endpoints: Vec<&'static str>,
+    limits: Vec<&'static str>,
+    prices: Vec<&'static str>,
+    levels: Vec<&'static str>,
+    switches: Vec<&'static str>,
+}
+
+impl Catalogue {
+    /// In the order of their names.
+    pub(crate) fn providers(&self) -> &[Provider] {
+        &self.index().providers
+    }
+
+    pub(crate) fn provider(&self, name: &str) -> Option<Provider> {
+        self.providers().iter().find(|provider| provider.name == name).copied()
+    }
+
+    pub(crate) fn find(&self, provider: &str, id: &str) -> Option<Entry> {
+        self.provider(provider)?.entries().find(|entry| entry.id == id)
+    }
+
+    /// The API this model speaks.
+    pub(crate) fn api(&self, entry: &Entry) -> &'static str {
+        fields(self.shared().endpoints[entry.numbers.endpoint]).next().unwrap_or_default()
+    }
+
+    pub(crate) fn model(&self, entry: &Entry) -> Model {
+        let shared = self.shared();
+        let Numbers { endpoint, limits, price, levels, switches, thinks, sees } = entry.numbers;
+        let mut endpoint = fields(shared.endpoints[endpoint]).map(str::to_owned);
+        let mut limits = fields(shared.limits[limits]).map(number);
+        let mut prices = fields(shared.prices[price]).map(|price| price.parse().unwrap_or(0.0));
+        let mut next_price = || prices.next().unwrap_or(0.0);
+        let input = if sees { vec![Modality::Text, Modality::Image] } else { vec![Modality::Text] };
+        Model {
+            id: entry.id.to_owned(),
+            name: entry.name.to_owned(),
+            api: endpoint.next().unwrap_or_default(),
+            provider: entry.provider.to_owned(),
+            base_url: endpoint.next().unwrap_or_default(),
+            reasoning: thinks,
+            thinking_level_map: levels.map(|levels| level_map(shared.levels[levels])),
+            input,
+            cost: Price {
+                input: next_price(),
+                output: next_price(),
+                cache_read: next_price(),
+                cache_write: next_price(),
+            },
+            context_window: limits.next().unwrap_or(0),
+            max_tokens: limits.next().unwrap_or(0),
+            headers: BTreeMap::new(),
+            compat: serde_json::from_str(shared.switches[switches]).ok(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn was_read(&self) -> bool {
+        self.shared.get().is_some()
+    }
+
+    fn index(&self) -> &Index {
+        self.index.get_or_init(|| {
+            let (first, rest) = PACKED.split_once('\n').unwrap_or_default();
+            let mut counts: Vec<usize> = fields(first).map(number).map(|n| n as usize).collect();
+            let head_bytes = counts.pop().unwrap_or(0);
+            let mut lines = rest.split_inclusive('\n');
+            let providers = lines.by_ref().take(counts[0]).collect::<Vec<_>>();
+            let rest = &rest[providers.iter().map(|line| line.len()).sum::<usize>()..];
+            let mut models = &PACKED[head_bytes..];
+            let provider = |line: &&'static str| {
+                let mut fields = fields(line.trim_end_matches('\n'));
+                let name = fields.next().unwrap_or_default();
+                let default = fields.next().unwrap_or_default();
+                let own;
+                (own, models) = models.split_at(fields.next().map_or(0, number) as usize);
+                Provider { name, default, models: own }
+            };
+            Index { providers: providers.iter().map(provider).collect(), rest, counts }
+        })
+    }
+
+    fn shared(&self) -> &Shared {
+        self.shared.get_or_init(|| {
+            let Index { rest, counts, .. } = self.index();
+            let mut lines = rest.lines();
+            let mut list = |at: usize| lines.by_ref().take(counts[at]).collect::<Vec<_>>();
+            Shared {
+                endpoints: list(1),
+                limits: list(2),
+                prices: list(3),
+                levels: list(4),
+                switches: list(5),
+            }
+        })
+    }
+}
+
+impl Provider {
+    pub(crate) fn entries(self) -> impl Iterator<Item = Entry> {
+        self.models.lines().map(move |line| Entry::read(self.name, line))
+    }
+}
+
+impl Entry {
+    fn read(provider: &'static str, line: &'static str) -> Entry {
+        let mut fields = fields(line);
+        let id = fields.next().unwrap_or_default();
+        let name = fields.next().filter(|name| !name.is_empty()).unwrap_or(id);
+        let mut next = || fields.next().unwrap_or_default();
+        let numbers = Numbers {
+            endpoint: number(next()) as usize,
+            limits: number(next()) as usize,
+            price: number(next()) as usize,
+            levels: next().parse().ok(),
+            switches: number(next()) as usize,
+            thinks: next().starts_with('1'),
+            sees: line.ends_with('1'),
+        };
+        Entry { provider, id, name, numbers }
+    }
+}
+
+fn fields(line: &'static str) -> impl Iterator<Item = &'static str> {
+    line.split('\t')
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or(0)
+}
+
+fn level_map(line: &'static str) -> BTreeMap<ThinkingLevel, Option<String>> {
+    let names = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
+    let named = names.iter().zip(fields(line)).filter(|(_, name)| !name.is_empty());
+    level_names(named.map(|(level, name)| (*level, (name != "-").then_some(name))))
+}
+
+/// What the levels are called at a model. Its `max` is the highest level we have unless it also
+/// has one between: both names mean the same here.
+pub(crate) fn level_names<'a>(
+    named: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+) -> BTreeMap<ThinkingLevel, Option<String>> {
+    let mut map = BTreeMap::new();
+    for (level, name) in named {
+        let Some(known) = ThinkingLevel::read(level) else { continue };
+        let name = name.map(str::to_owned);
+        if level == "max" {
+            let highest = map.entry(known).or_insert(None);
+            *highest = highest.take().or(name);
+        } else if map.get(&known).is_none_or(Option::is_none) || name.is_some() {
+            map.insert(known, name);
+        }
+    }
+    map
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+use std::collections::HashSet;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn check(provider: &str, id: &str, expected: Expect) {
+    let catalogue = Catalogue::default();
+    let entry = catalogue.find(provider, id).unwrap();
+    expected.assert_eq(&serde_json::to_string_pretty(&catalogue.model(&entry)).unwrap());
+}
+
+#[test]
+fn a_model_is_complete() {
+    check(
+        "anthropic",
+        "claude-opus-4-8",
+        expect![[r#"
+        {
+          "id": "claude-opus-4-8",
+          "name": "Claude Opus 4.8",
+          "api": "anthropic-messages",
+          "provider": "anthropic",
+          "baseUrl": "https://api.anthropic.com",
+          "reasoning": true,
+          "thinkingLevelMap": {
+            "xhigh": "xhigh"
+          },
+          "input": [
+            "text",
+            "image"
+          ],
+          "cost": {
+            "input": 5,
+            "output": 25,
+            "cacheRead": 0.5,
+            "cacheWrite": 6.25
+          },
+          "contextWindow": 1000000,
+          "maxTokens": 128000,
+          "compat": {
+            "supportsMidConvoSystemMessages": true,
+            "supportsMidConvoToolChanges": true,
+            "forceAdaptiveThinking": true,
+            "supportsTemperature": false,
+            "supportsStrictTools": true
+          }
+        }"#]],
+    );
+    check(
+        "groq",
+        "llama-3.1-8b-instant",
+        expect![[r#"
+        {
+          "id": "llama-3.1-8b-instant",
+          "name": "Llama 3.1 8B",
+          "api": "openai-completions",
+          "provider": "groq",
+          "baseUrl": "https://api.groq.com/openai/v1",
+          "reasoning": false,
+          "input": [
+            "text"
+          ],
+          "cost": {
+            "input": 0.05,
+            "output": 0.08,
+            "cacheRead": 0,
+            "cacheWrite": 0
+          },
+          "contextWindow": 131072,
+          "maxTokens": 131072,
+          "compat": {
+            "supportsStrictMode": true
+          }
+        }"#]],
+    );
+    check(
+        "deepseek",
+        "deepseek-v4-pro",
+        expect![[r#"
+        {
+          "id": "deepseek-v4-pro",
+          "name": "DeepSeek V4 Pro",
+          "api": "openai-completions",
+          "provider": "deepseek",
+          "baseUrl": "https://api.deepseek.com",
+          "reasoning": true,
+          "thinkingLevelMap": {
+            "minimal": null,
+            "low": null,
+            "medium": null,
+            "high": "high",
+            "xhigh": "max"
+          },
+          "input": [
+            "text"
+          ],
+          "cost": {
+            "input": 1.32,
+            "output": 3.96,
+            "cacheRead": 0.044,
+            "cacheWrite": 0
+          },
+          "contextWindow": 1000000,
+          "maxTokens": 384000,
+          "compat": {
+            "supportsStore": false,
+            "supportsDeveloperRole": false,
+            "maxTokensField": "max_tokens",
+            "requiresReasoningContentOnAssistantMessages": true,
+            "thinkingFormat": "deepseek",
+            "supportsStrictMode": true,
+            "supportsMidConvoSystemMessages": true
+          }
+        }"#]],
+    );
+}
+
+#[test]
+fn every_line_can_be_read() {
+    let catalogue = Catalogue::default();
+    let mut count = 0;
+    for provider in catalogue.providers() {
+        let mut ids = HashSet::new();
+        for entry in provider.entries() {
+            let model = catalogue.model(&entry);
+            assert!(ids.insert(entry.id), "{} twice", entry.id);
+            assert_eq!((&*model.id, &*model.provider), (entry.id, provider.name));
+            assert!(model.base_url.starts_with("https://") || model.base_url.starts_with('{'));
+            assert!(model.context_window >= 1000 && model.max_tokens > 0, "{model:?}");
+            assert!(!model.name.is_empty() && !model.api.is_empty(), "{model:?}");
+            assert_eq!(model.compat.is_none(), {
+                let switches = catalogue.shared().switches[entry.numbers.switches];
+                switches.is_empty()
+            });
+            count += 1;
+        }
+        assert!(ids.contains(provider.default), "{}: {}", provider.name, provider.default);
+    }
+    assert_eq!(count, PACKED.lines().count() - 1 - catalogue.index().counts.iter().sum::<usize>());
+    assert!(count > 1400, "{count}");
+}
+
+#[test]
+fn looking_for_a_provider_reads_no_model() {
+    let catalogue = Catalogue::default();
+    assert!(catalogue.provider("openai").is_some());
+    assert!(catalogue.provider("nobody").is_none());
+    assert!(catalogue.find("openai", "nothing").is_none());
+    assert!(!catalogue.was_read());
+}
+
+#[test]
+fn it_stays_small() {
+    assert!(PACKED.len() < 200_000, "{} bytes", PACKED.len());
+}
+
+#[test]
+fn the_highest_level_goes_by_two_names() {
+    let check = |named: &[(&str, Option<&str>)], expected: Option<Option<&str>>| {
+        let forwards = level_names(named.iter().copied());
+        let backwards = level_names(named.iter().rev().copied());
+        assert_eq!(forwards, backwards);
+        let expected = expected.map(|name| name.map(str::to_owned));
+        assert_eq!(forwards.get(&ThinkingLevel::Xhigh), expected.as_ref(), "{named:?}");
+    };
+    check(&[("low", Some("low"))], None);
+    check(&[("xhigh", Some("x")), ("max", Some("m"))], Some(Some("x")));
+    check(&[("xhigh", None), ("max", Some("m"))], Some(Some("m")));
+    check(&[("xhigh", Some("x")), ("max", None)], Some(Some("x")));
+    check(&[("xhigh", None), ("max", None)], Some(None));
+    check(&[("max", Some("m"))], Some(Some("m")));
+    check(&[("ultra", Some("u"))], None);
+}

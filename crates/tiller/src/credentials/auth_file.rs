@@ -1,0 +1,154 @@
+//! `auth.json`: the keys a person has stored. Read again whenever the file has changed, so that a
+//! key that is added while tiller runs is used.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use super::value::Value;
+use crate::jsonc;
+
+#[derive(Default)]
+pub(crate) struct AuthFile {
+    path: PathBuf,
+    stamp: Option<Stamp>,
+    entries: HashMap<String, Entry>,
+    /// What commands have printed, until the file changes: some ask a person each time.
+    printed: HashMap<String, String>,
+    /// What is wrong with the file, without a word of what is in it.
+    problems: Vec<String>,
+}
+
+/// Tells whether a file is still the one we read.
+#[derive(PartialEq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    len: u64,
+    inode: u64,
+}
+
+pub(super) enum Entry {
+    Key {
+        key: Value,
+        /// Variables that go with the key, such as the number of an account.
+        env: HashMap<String, String>,
+    },
+    Oauth {
+        access: String,
+        /// When it ends, in milliseconds since 1970.
+        expires: Option<f64>,
+    },
+}
+
+impl AuthFile {
+    pub(super) fn at(path: &Path) -> AuthFile {
+        let mut file = AuthFile { path: path.to_owned(), ..AuthFile::default() };
+        file.refresh();
+        file
+    }
+
+    /// Reads the file if it is another one than before.
+    pub(super) fn refresh(&mut self) {
+        let stamp = fs::metadata(&self.path).ok().map(|meta| Stamp {
+            modified: meta.modified().ok(),
+            len: meta.len(),
+            inode: meta.ino(),
+        });
+        if stamp == self.stamp {
+            return;
+        }
+        self.stamp = stamp;
+        self.printed.clear();
+        self.problems.clear();
+        self.entries.clear();
+        if self.stamp.is_some() {
+            self.read();
+        }
+    }
+
+    pub(super) fn entry(&self, provider: &str) -> Option<&Entry> {
+        self.entries.get(provider)
+    }
+
+    pub(super) fn printed(&self, provider: &str) -> Option<&String> {
+        self.printed.get(provider)
+    }
+
+    pub(super) fn remember(&mut self, provider: &str, key: String) {
+        self.printed.insert(provider.to_owned(), key);
+    }
+
+    pub(super) fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    pub(super) fn providers(&self) -> impl Iterator<Item = &String> {
+        self.entries.keys()
+    }
+
+    fn read(&mut self) {
+        let path = self.path.display().to_string();
+        let text = match read_private(&self.path) {
+            Ok((text, is_private)) => {
+                if !is_private {
+                    let why = format!("{path} can be read by other users; run chmod 600 on it");
+                    self.problems.push(why);
+                }
+                text
+            }
+            Err(err) => return self.problems.push(format!("cannot read {path}: {err}")),
+        };
+        let entries = match jsonc::parse(&text) {
+            Ok(Json::Object(entries)) => entries,
+            Ok(_) => return self.problems.push(format!("{path}: expected an object")),
+            // The parser names a place, never what stands there.
+            Err(err) => return self.problems.push(format!("cannot read {path}: {err}")),
+        };
+        for (provider, entry) in entries {
+            match Stored::deserialize(&entry) {
+                Ok(stored) => {
+                    self.entries.insert(provider, stored.into());
+                }
+                // The entry itself may hold a secret, so it is not shown.
+                Err(_) => self.problems.push(format!(
+                    "{path}: `{provider}` is ignored: neither an api_key nor an oauth entry"
+                )),
+            }
+        }
+    }
+}
+
+/// The text, and whether it is hidden from other users.
+fn read_private(path: &Path) -> io::Result<(String, bool)> {
+    let is_private = fs::metadata(path)?.mode() & 0o077 == 0;
+    Ok((fs::read_to_string(path)?, is_private))
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Stored {
+    ApiKey {
+        key: String,
+        #[serde(default)]
+        env: HashMap<String, String>,
+    },
+    Oauth {
+        access: String,
+        expires: Option<f64>,
+    },
+}
+
+impl From<Stored> for Entry {
+    fn from(stored: Stored) -> Entry {
+        match stored {
+            Stored::ApiKey { key, env } => Entry::Key { key: Value::read(&key), env },
+            Stored::Oauth { access, expires } => Entry::Oauth { access, expires },
+        }
+    }
+}

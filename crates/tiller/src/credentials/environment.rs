@@ -1,0 +1,122 @@
+//! Where providers' own tools look for a key: the names of environment variables.
+
+use std::collections::HashMap;
+
+type Variables = HashMap<String, String>;
+
+/// The variable that holds this provider's key, and the key.
+pub(super) fn key<'a>(provider: &str, variables: &'a Variables) -> Option<(&'static str, &'a str)> {
+    let (_, names) = KEYS.iter().find(|(name, _)| *name == provider)?;
+    names.iter().find_map(|name| Some((*name, set(variables, name)?)))
+}
+
+/// The variable a person should put this provider's key into.
+pub(crate) fn usual_name(provider: &str) -> Option<&'static str> {
+    let (_, names) = KEYS.iter().find(|(name, _)| *name == provider)?;
+    names.iter().find(|name| name.ends_with("_API_KEY")).or(names.first()).copied()
+}
+
+/// The variable that lets this provider be asked without a key: its own library finds the rest.
+pub(super) fn ambient(provider: &str, variables: &Variables) -> Option<&'static str> {
+    if provider != "amazon-bedrock" {
+        return None;
+    }
+    let is_set = |name: &&'static str| set(variables, name).is_some();
+    let signs = is_set(&"AWS_ACCESS_KEY_ID") && is_set(&"AWS_SECRET_ACCESS_KEY");
+    AWS.iter().copied().find(is_set).or(signs.then_some("AWS_ACCESS_KEY_ID"))
+}
+
+fn set<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
+    variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+}
+
+const AWS: &[&str] = &[
+    "AWS_PROFILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+];
+
+/// By provider; the first variable that is set counts.
+const KEYS: &[(&str, &[&str])] = &[
+    ("amazon-bedrock", &["AWS_BEARER_TOKEN_BEDROCK"]),
+    ("ant-ling", &["ANT_LING_API_KEY"]),
+    ("anthropic", &["ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]),
+    ("azure-openai-responses", &["AZURE_OPENAI_API_KEY"]),
+    ("baseten", &["BASETEN_API_KEY"]),
+    ("cerebras", &["CEREBRAS_API_KEY"]),
+    ("cloudflare-ai-gateway", &["CLOUDFLARE_API_KEY"]),
+    ("cloudflare-workers-ai", &["CLOUDFLARE_API_KEY"]),
+    ("deepseek", &["DEEPSEEK_API_KEY"]),
+    ("fireworks", &["FIREWORKS_API_KEY"]),
+    ("github-copilot", &["COPILOT_GITHUB_TOKEN"]),
+    ("google", &["GEMINI_API_KEY"]),
+    ("google-vertex", &["GOOGLE_CLOUD_API_KEY"]),
+    ("groq", &["GROQ_API_KEY"]),
+    ("huggingface", &["HF_TOKEN"]),
+    ("kimi-coding", &["KIMI_API_KEY"]),
+    ("meta", &["META_API_KEY"]),
+    ("minimax", &["MINIMAX_API_KEY"]),
+    ("minimax-cn", &["MINIMAX_CN_API_KEY"]),
+    ("mistral", &["MISTRAL_API_KEY"]),
+    ("moonshotai", &["MOONSHOT_API_KEY"]),
+    ("moonshotai-cn", &["MOONSHOT_API_KEY"]),
+    ("nvidia", &["NVIDIA_API_KEY"]),
+    ("openai", &["OPENAI_API_KEY"]),
+    ("opencode", &["OPENCODE_API_KEY"]),
+    ("opencode-go", &["OPENCODE_API_KEY"]),
+    ("openrouter", &["OPENROUTER_API_KEY"]),
+    ("qwen-token-plan", &["QWEN_TOKEN_PLAN_API_KEY"]),
+    ("qwen-token-plan-cn", &["QWEN_TOKEN_PLAN_CN_API_KEY"]),
+    ("qwen-token-plan-individual", &["QWEN_TOKEN_PLAN_API_KEY"]),
+    ("radius", &["RADIUS_API_KEY"]),
+    ("together", &["TOGETHER_API_KEY"]),
+    ("vercel-ai-gateway", &["AI_GATEWAY_API_KEY"]),
+    ("xai", &["XAI_API_KEY"]),
+    ("xiaomi", &["XIAOMI_API_KEY"]),
+    ("xiaomi-token-plan-ams", &["XIAOMI_TOKEN_PLAN_AMS_API_KEY"]),
+    ("xiaomi-token-plan-cn", &["XIAOMI_TOKEN_PLAN_CN_API_KEY"]),
+    ("xiaomi-token-plan-sgp", &["XIAOMI_TOKEN_PLAN_SGP_API_KEY"]),
+    ("zai", &["ZAI_API_KEY"]),
+    ("zai-coding-cn", &["ZAI_CODING_CN_API_KEY"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> Variables {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_preferred_variable_wins_and_an_empty_one_is_none() {
+        let both = variables(&[("ANTHROPIC_API_KEY", "a"), ("ANTHROPIC_OAUTH_TOKEN", "o")]);
+        assert_eq!(key("anthropic", &both), Some(("ANTHROPIC_OAUTH_TOKEN", "o")));
+        let empty = variables(&[("ANTHROPIC_API_KEY", "a"), ("ANTHROPIC_OAUTH_TOKEN", "")]);
+        assert_eq!(key("anthropic", &empty), Some(("ANTHROPIC_API_KEY", "a")));
+        assert_eq!(key("nobody", &both), None);
+    }
+
+    #[test]
+    fn amazon_needs_both_halves_of_a_signing_key() {
+        let half = variables(&[("AWS_ACCESS_KEY_ID", "a")]);
+        assert_eq!(ambient("amazon-bedrock", &half), None);
+        let whole = variables(&[("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")]);
+        assert_eq!(ambient("amazon-bedrock", &whole), Some("AWS_ACCESS_KEY_ID"));
+        assert_eq!(ambient("openai", &whole), None);
+    }
+
+    #[test]
+    fn every_provider_of_the_catalogue_has_a_way_in() {
+        let catalogue = crate::catalogue::Catalogue::default();
+        let keyless: Vec<&str> = catalogue
+            .providers()
+            .iter()
+            .map(|provider| provider.name)
+            .filter(|name| usual_name(name).is_none())
+            .collect();
+        // Only by signing in.
+        assert_eq!(keyless, ["openai-codex"]);
+    }
+}

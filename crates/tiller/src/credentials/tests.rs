@@ -1,0 +1,196 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use expect_test::{Expect, expect};
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+use super::*;
+
+struct Place {
+    folder: TempDir,
+    variables: HashMap<String, String>,
+}
+
+impl Place {
+    fn new(auth: &Json, variables: &[(&str, &str)]) -> Place {
+        let pairs = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let place = Place { folder: tempfile::tempdir().unwrap(), variables: pairs.collect() };
+        place.write(&auth.to_string());
+        place
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("auth.json")
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.path(), text).unwrap();
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn load(&self) -> (Credentials, Vec<String>) {
+        let mut diagnostics = Vec::new();
+        let credentials = Credentials::load(&self.path(), &self.variables, &mut diagnostics);
+        (credentials, diagnostics)
+    }
+}
+
+/// What a provider is asked with, and where that comes from.
+fn shown(credentials: &Credentials, provider: &str) -> String {
+    let source = credentials.source(provider).map(|source| source.to_string());
+    let key = match credentials.key(provider) {
+        Ok(Key::Known(key)) => key,
+        Ok(Key::Printed { once, .. }) => {
+            format!("a command, run {}", if once.is_some() { "once" } else { "each time" })
+        }
+        Ok(Key::Ambient) => "no key".to_owned(),
+        Err(Some(why)) => format!("! {why}"),
+        Err(None) => "nothing".to_owned(),
+    };
+    format!("{provider}: {key} from {}\n", source.unwrap_or("nowhere".into()))
+}
+
+fn check(auth: &Json, variables: &[(&str, &str)], providers: &[&str], expected: Expect) {
+    let place = Place::new(auth, variables);
+    let (mut credentials, diagnostics) = place.load();
+    assert_eq!(diagnostics, Vec::<String>::new());
+    credentials.give("given", "from the command line");
+    credentials.take_from_models_file("described", Value::read("a $WORD"));
+    credentials.take_from_models_file("commanded", Value::read("!cat key"));
+    credentials.take_from_models_file("groq", Value::read("groq of models.json"));
+    let report: String = providers.iter().map(|name| shown(&credentials, name)).collect();
+    expected.assert_eq(&report);
+}
+
+#[test]
+fn keys_have_an_order() {
+    let auth = json!({
+        "given": {"type": "api_key", "key": "x"},
+        "groq": {"type": "api_key", "key": "groq of auth.json"},
+        "openai": {"type": "api_key", "key": "$MY_OPENAI"},
+        "xai": {"type": "api_key", "key": "!pass xai"},
+        "mistral": {"type": "api_key", "key": "$NONE"},
+        "deepseek": {"type": "api_key", "key": "$NONE"},
+        "account": {"type": "api_key", "key": "${NUMBER}!", "env": {"NUMBER": "42"}},
+        "anthropic": {"type": "oauth", "access": "old", "refresh": "r", "expires": 1_000},
+        "google": {"type": "oauth", "access": "old", "refresh": "r", "expires": 1_000},
+        "github-copilot": {"type": "oauth", "access": "new", "refresh": "r",
+            "expires": 32_503_680_000_000u64},
+        "huggingface": {"type": "oauth", "access": "for ever"},
+    });
+    let variables = [
+        ("WORD", "word"),
+        ("MY_OPENAI", "mine"),
+        ("OPENAI_API_KEY", "not this one"),
+        ("GEMINI_API_KEY", "gemini"),
+        ("MISTRAL_API_KEY", "mistral"),
+        ("AWS_PROFILE", "work"),
+    ];
+    let providers = [
+        "given",
+        "groq",
+        "described",
+        "commanded",
+        "openai",
+        "xai",
+        "mistral",
+        "deepseek",
+        "account",
+        "anthropic",
+        "google",
+        "github-copilot",
+        "huggingface",
+        "amazon-bedrock",
+        "nobody",
+    ];
+    check(
+        &auth,
+        &variables,
+        &providers,
+        expect![[r#"
+            given: from the command line from --api-key
+            groq: groq of auth.json from auth.json
+            described: a word from models.json
+            commanded: a command, run each time from models.json
+            openai: mine from auth.json
+            xai: a command, run once from auth.json
+            mistral: mistral from environment (MISTRAL_API_KEY)
+            deepseek: ! in auth.json: the variable NONE is not set from nowhere
+            account: 42! from auth.json
+            anthropic: ! the sign-in ended 1970-01-01T00:00:01.000Z from nowhere
+            google: gemini from environment (GEMINI_API_KEY)
+            github-copilot: new from auth.json (signed in until 3000-01-01T00:00:00.000Z)
+            huggingface: for ever from auth.json (signed in)
+            amazon-bedrock: no key from environment (AWS_PROFILE)
+            nobody: nothing from nowhere
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_wrong_with_the_file_is_said_without_its_secrets() {
+    let place = Place::new(&json!({}), &[]);
+    let report = |text: &str| {
+        place.write(text);
+        place.load().1.join("\n").replace(&place.folder.path().display().to_string(), "DIR")
+    };
+    expect![[r#"
+        cannot read DIR/auth.json: EOF while parsing an object at line 1 column 44
+        DIR/auth.json: expected an object
+        DIR/auth.json: `a` is ignored: neither an api_key nor an oauth entry
+        DIR/auth.json: `b` is ignored: neither an api_key nor an oauth entry
+    "#]]
+    .assert_eq(
+        &[
+            report("{\"a\": {\"type\": \"api_key\", \"key\": \"sk-secret\""),
+            report("[\"sk-secret\"]"),
+            report(
+                "{\"a\": \"sk-secret\", \"b\": {\"type\": \"api_key\", \"key\": [\"sk-secret\"]}}",
+            ),
+            report("// Comments are fine.\n{\"a\": {\"type\": \"api_key\", \"key\": \"k\"},}"),
+        ]
+        .join("\n"),
+    );
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o640)).unwrap();
+    assert!(place.load().1[0].contains("can be read by other users"));
+    fs::remove_file(place.path()).unwrap();
+    assert!(place.load().1.is_empty());
+}
+
+#[test]
+fn a_key_added_later_is_found() {
+    let place = Place::new(&json!({}), &[]);
+    let (credentials, _) = place.load();
+    assert!(!credentials.has("openai"));
+    set(&place.path(), "openai", "first").unwrap();
+    assert_eq!(shown(&credentials, "openai"), "openai: first from auth.json\n");
+    set(&place.path(), "openai", "other").unwrap();
+    assert_eq!(shown(&credentials, "openai"), "openai: other from auth.json\n");
+    remove(&place.path(), "openai").unwrap();
+    assert!(!credentials.has("openai"));
+    fs::remove_file(place.path()).unwrap();
+    assert!(!credentials.has("openai"));
+}
+
+#[tokio::test]
+async fn a_stored_command_runs_once_and_again_when_the_file_changes() {
+    let place = Place::new(&json!({}), &[]);
+    let count = place.folder.path().join("count");
+    let command = format!("!echo x >> {0}; wc -l < {0}", count.display());
+    let (mut credentials, _) = place.load();
+    let ask = async |credentials: &Credentials, provider: &str| {
+        let key = credentials.key(provider).unwrap();
+        key.find(provider, credentials.variables()).await.unwrap().unwrap()
+    };
+    set(&place.path(), "openai", &command).unwrap();
+    assert!(credentials.has("openai"));
+    assert!(!count.exists(), "looking must not run it");
+    assert_eq!(ask(&credentials, "openai").await, "1");
+    assert_eq!(ask(&credentials, "openai").await, "1");
+    set(&place.path(), "other", "key").unwrap();
+    assert_eq!(ask(&credentials, "openai").await, "2");
+    credentials.take_from_models_file("described", Value::read(&command));
+    assert_eq!(ask(&credentials, "described").await, "3");
+    assert_eq!(ask(&credentials, "described").await, "4");
+}

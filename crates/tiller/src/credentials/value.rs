@@ -1,0 +1,186 @@
+//! A value as people write it in a file: plain, with variables in it, or a command that prints it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tiller_tools::Shell;
+use tiller_tools::command::{BashCommand, execute};
+use tokio_util::sync::CancellationToken;
+
+/// How long a command may take to print a key. It may have to ask the user to unlock something.
+const COMMAND_MAX: Duration = Duration::from_secs(60);
+
+/// Has no `Debug`, because it may hold a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// With `$NAME` and `${NAME}` in it.
+    Text(String),
+    /// Written with an exclamation mark before it.
+    Command(String),
+}
+
+impl Value {
+    pub(crate) fn read(text: &str) -> Value {
+        match text.strip_prefix('!') {
+            Some(command) => Value::Command(command.to_owned()),
+            None => Value::Text(text.to_owned()),
+        }
+    }
+
+    /// The value, if it can be told without running anything. `variable` knows the environment.
+    pub(crate) fn fill<'a>(
+        &self,
+        variable: impl Fn(&str) -> Option<&'a str>,
+    ) -> Option<Result<String, String>> {
+        match self {
+            Value::Text(text) => Some(interpolate(text, variable)),
+            Value::Command(_) => None,
+        }
+    }
+
+    /// The value, whatever it takes. What a command complains about goes nowhere: it may quote
+    /// what it was given.
+    pub(crate) async fn find(&self, variables: &HashMap<String, String>) -> Result<String, String> {
+        match self {
+            Value::Text(text) => interpolate(text, |name| variables.get(name).map(String::as_str)),
+            Value::Command(command) => printed_by(command).await,
+        }
+    }
+}
+
+async fn printed_by(command: &str) -> Result<String, String> {
+    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let command = BashCommand {
+        command: format!("{{\n{command}\n}} 2>/dev/null </dev/null"),
+        cwd: Arc::new(cwd),
+        env: Arc::new([]),
+        shell: Shell::default(),
+    };
+    let running = execute(command, |_| {}, CancellationToken::new());
+    let outcome = tokio::time::timeout(COMMAND_MAX, running).await;
+    let outcome = outcome
+        .map_err(|_| format!("the command took longer than {} seconds", COMMAND_MAX.as_secs()))?
+        .map_err(|_| "the command cannot be started".to_owned())?;
+    match (outcome.exit_code, outcome.output.trim()) {
+        (Some(0), "") => Err("the command printed nothing".to_owned()),
+        (Some(0), key) if key.contains('\n') => {
+            Err("the command printed more than one line".to_owned())
+        }
+        (Some(0), key) => Ok(key.to_owned()),
+        (Some(code), _) => Err(format!("the command failed with exit code {code}")),
+        (None, _) => Err("the command was stopped".to_owned()),
+    }
+}
+
+/// Fills `$NAME` and `${NAME}`; `$$` is a dollar sign, `$!` an exclamation mark.
+fn interpolate<'a>(
+    text: &str,
+    variable: impl Fn(&str) -> Option<&'a str>,
+) -> Result<String, String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        filled.push_str(&rest[..dollar]);
+        rest = &rest[dollar + 1..];
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (name, after) = if let Some(braced) = rest.strip_prefix('{') {
+            braced.split_once('}').ok_or("`${` without `}`")?
+        } else {
+            rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()))
+        };
+        if name.is_empty() {
+            // `$$` and `$!` stand for their second character, a lone `$` for itself.
+            let literal = rest.chars().next().filter(|c| matches!(c, '$' | '!'));
+            filled.push(literal.unwrap_or('$'));
+            rest = &rest[literal.map_or(0, char::len_utf8)..];
+            continue;
+        }
+        // Names only: what stands around them may be half a key.
+        let is_plain = name.chars().all(is_name);
+        let shown = if is_plain { name } else { "between `${` and `}`" };
+        let known = variable(name).filter(|value| !value.is_empty());
+        filled.push_str(known.ok_or_else(|| format!("the variable {shown} is not set"))?);
+        rest = after;
+    }
+    Ok(filled + rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(values: &[&str], expected: Expect) {
+        let variable = |name: &str| match name {
+            "KEY" => Some("secret"),
+            "EMPTY" => Some(""),
+            _ => None,
+        };
+        let mut report = String::new();
+        for value in values {
+            let filled = match Value::read(value).fill(variable) {
+                Some(Ok(filled)) => filled,
+                Some(Err(why)) => format!("! {why}"),
+                None => "a command".to_owned(),
+            };
+            report += &format!("{value} → {filled}\n");
+        }
+        expected.assert_eq(&report);
+    }
+
+    #[test]
+    fn variables_are_filled_in() {
+        check(
+            &[
+                "plain",
+                "$KEY",
+                "a-${KEY}-b$KEY.",
+                "$$KEY $! $",
+                "$!not-a-command",
+                "${KEY",
+                "$NONE",
+                "$EMPTY",
+                "${}",
+                "${sk-12 3}",
+                "!echo $KEY",
+                "é$KEYé",
+                "",
+            ],
+            expect![[r#"
+                plain → plain
+                $KEY → secret
+                a-${KEY}-b$KEY. → a-secret-bsecret.
+                $$KEY $! $ → $KEY ! $
+                $!not-a-command → !not-a-command
+                ${KEY → ! `${` without `}`
+                $NONE → ! the variable NONE is not set
+                $EMPTY → ! the variable EMPTY is not set
+                ${} → ${}
+                ${sk-12 3} → ! the variable between `${` and `}` is not set
+                !echo $KEY → a command
+                é$KEYé → ésecreté
+                 → 
+            "#]],
+        );
+    }
+
+    #[tokio::test]
+    async fn commands_print_values() {
+        let variables = HashMap::new();
+        let find = async |text: &str| Value::read(text).find(&variables).await;
+        assert_eq!(find("!printf 'key\\n\\n'").await, Ok("key".into()));
+        assert_eq!(find("!echo noise >&2; echo key # why").await, Ok("key".into()));
+        assert_eq!(find("!cat").await, Err("the command printed nothing".into()));
+        assert_eq!(
+            find("!echo a; echo b").await,
+            Err("the command printed more than one line".into())
+        );
+        assert_eq!(
+            find("!echo key; exit 3").await,
+            Err("the command failed with exit code 3".into())
+        );
+    }
+}

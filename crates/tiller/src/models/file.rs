@@ -1,0 +1,392 @@
+//! `models.json`: models and providers a person has described, and changes to those tiller knows.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+use tiller_agent::model::{Modality, Model, Price};
+
+use super::object::{Object, Piece, Problem};
+use crate::catalogue::{Catalogue, level_names};
+use crate::credentials::Value;
+use crate::jsonc;
+
+#[derive(Default)]
+pub(super) struct ModelsFile {
+    /// In their order in the file.
+    pub(super) providers: Vec<DescribedProvider>,
+}
+
+#[derive(Default)]
+pub(super) struct DescribedProvider {
+    pub(super) name: String,
+    pub(super) api_key: Option<Value>,
+    base_url: Option<String>,
+    api: Option<String>,
+    compat: Option<Map<String, Json>>,
+    headers: Headers,
+    /// The key also goes into the `Authorization` header.
+    pub(super) auth_header: bool,
+    pub(super) models: Vec<DescribedModel>,
+    /// Changes to models, by id.
+    changes: Vec<(String, Change)>,
+}
+
+pub(super) struct DescribedModel {
+    pub(super) model: Arc<Model>,
+    headers: Headers,
+}
+
+/// They may hold secrets, so they are not part of the model.
+pub(super) type Headers = Vec<(String, Value)>;
+
+/// What a file says about a model. What it does not say stays as it is.
+#[derive(Default)]
+struct Change {
+    name: Option<String>,
+    api: Option<String>,
+    base_url: Option<String>,
+    reasoning: Option<bool>,
+    levels: Option<BTreeMap<String, Option<String>>>,
+    input: Option<Vec<Modality>>,
+    cost: Option<PartialPrice>,
+    context_window: Option<u64>,
+    max_tokens: Option<u64>,
+    headers: Headers,
+    compat: Option<Map<String, Json>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PartialPrice {
+    input: Option<f64>,
+    output: Option<f64>,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+}
+
+impl ModelsFile {
+    /// Reads the file if there is one. What is described wrongly is left out and said so with its
+    /// line; everything else stays.
+    pub(super) fn load(
+        path: &Path,
+        catalogue: &Catalogue,
+        diagnostics: &mut Vec<String>,
+    ) -> ModelsFile {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return ModelsFile::default(),
+            Err(err) => {
+                diagnostics.push(format!("cannot read {}: {err}", path.display()));
+                return ModelsFile::default();
+            }
+        };
+        let mut problems = Vec::new();
+        let file = ModelsFile::read(&text, catalogue, &mut problems);
+        let named = |Problem { line, what }| format!("{}:{line}: {what}", path.display());
+        diagnostics.extend(problems.into_iter().map(named));
+        file
+    }
+
+    pub(super) fn read(
+        text: &str,
+        catalogue: &Catalogue,
+        problems: &mut Vec<Problem>,
+    ) -> ModelsFile {
+        let text = jsonc::blank_out(text.trim_start_matches('\u{feff}'));
+        // Also what nobody looks into has to be JSON.
+        if let Err(err) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+            problems.push(Problem { line: err.line(), what: err.to_string() });
+            return ModelsFile::default();
+        }
+        let mut file = ModelsFile::default();
+        if let Err(problem) = file.fill(Piece::whole(&text), catalogue, problems) {
+            problems.push(problem);
+        }
+        file
+    }
+
+    fn fill(
+        &mut self,
+        whole: Piece<'_>,
+        catalogue: &Catalogue,
+        problems: &mut Vec<Problem>,
+    ) -> Result<(), Problem> {
+        let mut object = whole.object()?;
+        let providers = object.piece("providers");
+        unknown(object, "", problems);
+        let Some(providers) = providers else { return Ok(()) };
+        let providers = providers.object().map_err(|Problem { line, .. }| Problem {
+            line,
+            what: "field `providers`: expected an object".to_owned(),
+        })?;
+        for (name, piece) in providers.rest() {
+            let place = format!("provider `{name}`: ");
+            if self.provider(&name).is_some() {
+                problems.push(piece.problem(format!("{place}described before; this is ignored")));
+                continue;
+            }
+            match DescribedProvider::read(name, piece, catalogue, problems) {
+                Ok(provider) => self.providers.push(provider),
+                Err(Problem { line, what }) => {
+                    problems.push(Problem { line, what: format!("{place}{what}") });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn provider(&self, name: &str) -> Option<&DescribedProvider> {
+        self.providers.iter().find(|provider| provider.name == name)
+    }
+
+    pub(super) fn model(&self, provider: &str, id: &str) -> Option<&Arc<Model>> {
+        self.provider(provider)?.model(id).map(|described| &described.model)
+    }
+
+    /// What is sent along with every request for this model.
+    pub(super) fn headers(&self, provider: &str, id: &str) -> Headers {
+        let Some(provider) = self.provider(provider) else { return Headers::new() };
+        let of_change = provider.change(id).map(|change| &change.headers);
+        let of_model = provider.model(id).map(|model| &model.headers);
+        let all = [Some(&provider.headers), of_model, of_change];
+        all.into_iter().flatten().flatten().cloned().collect()
+    }
+
+    /// A known model as this file wants it.
+    pub(super) fn apply(&self, model: &mut Model) {
+        let Some(provider) = self.provider(&model.provider) else { return };
+        if let Some(url) = &provider.base_url {
+            model.base_url.clone_from(url);
+        }
+        merge(&mut model.compat, provider.compat.as_ref());
+        if let Some(change) = provider.change(&model.id) {
+            change.apply(model);
+        }
+    }
+
+    /// The name this file gives a known model.
+    pub(super) fn name(&self, provider: &str, id: &str) -> Option<&str> {
+        self.provider(provider)?.change(id)?.name.as_deref()
+    }
+}
+
+impl DescribedProvider {
+    fn read(
+        name: String,
+        piece: Piece<'_>,
+        catalogue: &Catalogue,
+        problems: &mut Vec<Problem>,
+    ) -> Result<DescribedProvider, Problem> {
+        let place = format!("provider `{name}`: ");
+        let mut object = piece.object()?;
+        let api_key: Option<String> = object.take("apiKey", "a string")?;
+        let mut provider = DescribedProvider {
+            api_key: api_key.as_deref().map(Value::read),
+            base_url: object.take("baseUrl", "a string")?,
+            api: object.take("api", "a string")?,
+            compat: object.take("compat", "an object")?,
+            headers: headers(&mut object)?,
+            auth_header: object.take("authHeader", "true or false")?.unwrap_or(false),
+            name,
+            ..DescribedProvider::default()
+        };
+        // How a person calls it.
+        object.take::<String>("name", "a string")?;
+        let (models, changes) = (object.piece("models"), object.piece("modelOverrides"));
+        unknown(object, &place, problems);
+        for piece in models.map(|models| models.list()).transpose()?.unwrap_or_default() {
+            if let Err(Problem { line, what }) = provider.add(piece, catalogue, problems) {
+                problems.push(Problem { line, what: format!("{place}{what}") });
+            }
+        }
+        if let Some(changes) = changes {
+            provider.read_changes(changes, catalogue, problems)?;
+        }
+        Ok(provider)
+    }
+
+    fn add(
+        &mut self,
+        piece: Piece<'_>,
+        catalogue: &Catalogue,
+        problems: &mut Vec<Problem>,
+    ) -> Result<(), Problem> {
+        let mut object = piece.object()?;
+        let id: Option<String> = object.take("id", "a string")?;
+        let id = id.ok_or_else(|| piece.problem("a model without the field `id`"))?;
+        let place = format!("model `{id}`: ");
+        let named = |what: &str| piece.problem(format!("{place}{what}"));
+        if self.model(&id).is_some() {
+            return Err(named("described before; this is ignored"));
+        }
+        let mut change = Change::read(&mut object)
+            .map_err(|Problem { line, what }| Problem { line, what: format!("{place}{what}") })?;
+        unknown(object, &format!("provider `{}`: {place}", self.name), problems);
+        if change.cost.as_ref().is_some_and(|cost| !cost.is_complete()) {
+            return Err(named("field `cost`: expected input, output, cacheRead and cacheWrite"));
+        }
+        // A new model of a provider we know is asked where the others are.
+        let usual = || {
+            let provider = catalogue.provider(&self.name)?;
+            catalogue.find(provider.name, provider.default).map(|entry| catalogue.model(&entry))
+        };
+        let api = change.api.take().or_else(|| self.api.clone()).or_else(|| Some(usual()?.api));
+        let api = api.ok_or_else(|| named("missing field `api`"))?;
+        let base_url = change.base_url.take().or_else(|| self.base_url.clone());
+        let base_url = base_url.or_else(|| Some(usual()?.base_url));
+        let base_url = base_url.or_else(|| usual_url(&api).map(str::to_owned));
+        let base_url = base_url.ok_or_else(|| named("missing field `baseUrl`"))?;
+        if !tiller_llm::supports(&api) {
+            let what = format!("{place}tiller does not speak the API `{api}`");
+            problems.push(piece.problem(format!("provider `{}`: {what}", self.name)));
+        }
+        let mut model = Model {
+            name: id.clone(),
+            id,
+            api,
+            provider: self.name.clone(),
+            base_url,
+            reasoning: false,
+            thinking_level_map: None,
+            input: vec![Modality::Text],
+            cost: Price::default(),
+            context_window: CONTEXT_WINDOW,
+            max_tokens: MAX_TOKENS,
+            headers: BTreeMap::new(),
+            compat: self.compat.clone().map(Json::Object),
+        };
+        change.apply(&mut model);
+        let headers = std::mem::take(&mut change.headers);
+        self.models.push(DescribedModel { model: Arc::new(model), headers });
+        Ok(())
+    }
+
+    fn read_changes(
+        &mut self,
+        piece: Piece<'_>,
+        catalogue: &Catalogue,
+        problems: &mut Vec<Problem>,
+    ) -> Result<(), Problem> {
+        for (id, piece) in piece.object()?.rest() {
+            let place = format!("provider `{}`: change to `{id}`: ", self.name);
+            let mut object = piece.object()?;
+            let change = match Change::read(&mut object) {
+                Ok(change) => change,
+                Err(Problem { line, what }) => {
+                    problems.push(Problem { line, what: format!("{place}{what}") });
+                    continue;
+                }
+            };
+            unknown(object, &place, problems);
+            if let Some(described) = self.models.iter_mut().find(|model| model.model.id == id) {
+                change.apply(Arc::make_mut(&mut described.model));
+            } else if catalogue.find(&self.name, &id).is_none() {
+                problems.push(piece.problem(format!("{place}there is no such model")));
+            }
+            self.changes.push((id, change));
+        }
+        Ok(())
+    }
+
+    fn model(&self, id: &str) -> Option<&DescribedModel> {
+        self.models.iter().find(|described| described.model.id == id)
+    }
+
+    fn change(&self, id: &str) -> Option<&Change> {
+        self.changes.iter().find(|(changed, _)| changed == id).map(|(_, change)| change)
+    }
+}
+
+impl Change {
+    fn read(object: &mut Object<'_>) -> Result<Change, Problem> {
+        Ok(Change {
+            name: object.take("name", "a string")?,
+            api: object.take("api", "a string")?,
+            base_url: object.take("baseUrl", "a string")?,
+            reasoning: object.take("reasoning", "true or false")?,
+            levels: object.take("thinkingLevelMap", "a string or null for each level")?,
+            input: object.take("input", "a list of text and image")?,
+            cost: object.take("cost", "an object of numbers")?,
+            context_window: object.take("contextWindow", "a number of tokens")?,
+            max_tokens: object.take("maxTokens", "a number of tokens")?,
+            headers: headers(object)?,
+            compat: object.take("compat", "an object")?,
+        })
+    }
+
+    fn apply(&self, model: &mut Model) {
+        fn set<T: Clone>(place: &mut T, value: &Option<T>) {
+            if let Some(value) = value {
+                place.clone_from(value);
+            }
+        }
+        set(&mut model.name, &self.name);
+        set(&mut model.api, &self.api);
+        set(&mut model.base_url, &self.base_url);
+        set(&mut model.reasoning, &self.reasoning);
+        set(&mut model.input, &self.input);
+        set(&mut model.context_window, &self.context_window);
+        set(&mut model.max_tokens, &self.max_tokens);
+        if let Some(cost) = &self.cost {
+            set(&mut model.cost.input, &cost.input);
+            set(&mut model.cost.output, &cost.output);
+            set(&mut model.cost.cache_read, &cost.cache_read);
+            set(&mut model.cost.cache_write, &cost.cache_write);
+        }
+        if let Some(levels) = &self.levels {
+            let named = levels.iter().map(|(level, name)| (&**level, name.as_deref()));
+            model.thinking_level_map.get_or_insert_default().extend(level_names(named));
+        }
+        merge(&mut model.compat, self.compat.as_ref());
+    }
+}
+
+impl PartialPrice {
+    fn is_complete(&self) -> bool {
+        let PartialPrice { input, output, cache_read, cache_write } = self;
+        [input, output, cache_read, cache_write].iter().all(|price| price.is_some())
+    }
+}
+
+const CONTEXT_WINDOW: u64 = 128_000;
+const MAX_TOKENS: u64 = 16_384;
+
+fn headers(object: &mut Object<'_>) -> Result<Headers, Problem> {
+    let headers: Option<BTreeMap<String, String>> =
+        object.take("headers", "a string for each header")?;
+    let headers = headers.unwrap_or_default().into_iter();
+    Ok(headers.map(|(name, value)| (name, Value::read(&value))).collect())
+}
+
+/// Switches set later win.
+fn merge(compat: &mut Option<Json>, more: Option<&Map<String, Json>>) {
+    let Some(more) = more else { return };
+    match compat {
+        Some(Json::Object(compat)) => {
+            compat.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        _ => *compat = Some(Json::Object(more.clone())),
+    }
+}
+
+fn unknown(object: Object<'_>, place: &str, problems: &mut Vec<Problem>) {
+    for (name, piece) in object.rest() {
+        let what = format!("{place}field `{name}` means nothing to tiller and is ignored");
+        problems.push(piece.problem(what));
+    }
+}
+
+fn usual_url(api: &str) -> Option<&'static str> {
+    match api {
+        "anthropic-messages" => Some("https://api.anthropic.com"),
+        "openai-completions" | "openai-responses" => Some("https://api.openai.com/v1"),
+        "google-generative-ai" => Some("https://generativelanguage.googleapis.com/v1beta"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! `--list-models`: what can be asked, as a table.
+
+use std::collections::BTreeSet;
+
+use tiller_agent::model::Model;
+
+use super::{BUILTIN, Models};
+
+/// What is printed, and what is said beside it.
+pub struct Listing {
+    pub table: String,
+    pub note: Option<String>,
+}
+
+impl Models {
+    /// Every word of the search is a part of the model's name.
+    pub fn list(&self, search: &str) -> Listing {
+        let search = search.to_lowercase();
+        let is_meant = |provider: &str, id: &str, name: &str| {
+            let text = format!("{provider}/{id} {name}").to_lowercase();
+            search.split_whitespace().all(|word| text.contains(word))
+        };
+        let models = self.available();
+        let found: Vec<_> = models
+            .iter()
+            .filter(|model| is_meant(&model.provider, &model.id, &model.name))
+            .collect();
+        let keyless: BTreeSet<&str> = self
+            .known_at(|provider| !self.credentials.has(provider))
+            .filter(|known| !known.is_builtin() && self.is_spoken(known))
+            .filter(|known| is_meant(known.provider, known.id, known.name))
+            .map(|known| known.provider)
+            .collect();
+        let table = match found.is_empty() {
+            true => format!("No models matching \"{}\"\n", search.trim()),
+            false => table(found.into_iter().map(|model| row(model))),
+        };
+        // Who lists everything they have did not ask what else there is.
+        let has_own = models.iter().any(|model| model.provider != BUILTIN);
+        let is_asked = !search.trim().is_empty() || !has_own;
+        let note = (is_asked && !keyless.is_empty()).then(|| {
+            let keyless: Vec<&str> = keyless.into_iter().collect();
+            format!("More with a key (tiller auth set PROVIDER) for: {}", keyless.join(", "))
+        });
+        Listing { table, note }
+    }
+}
+
+type Row = [String; 6];
+
+fn row(model: &Model) -> Row {
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    [
+        model.provider.clone(),
+        model.id.clone(),
+        tokens(model.context_window),
+        tokens(model.max_tokens),
+        yes(model.reasoning),
+        yes(model.sees_images()),
+    ]
+}
+
+fn table(rows: impl Iterator<Item = Row>) -> String {
+    let head = ["provider", "model", "context", "max-out", "thinking", "images"].map(str::to_owned);
+    let rows: Vec<Row> = [head].into_iter().chain(rows).collect();
+    let mut widths = [0; 6];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// `200K`, `1M`, `8.2K`: at most one digit behind the point.
+fn tokens(count: u64) -> String {
+    let short = |unit: u64, letter: &str| {
+        let tenths = (count * 10 + unit / 2) / unit;
+        match tenths % 10 {
+            0 => format!("{}{letter}", tenths / 10),
+            tenth => format!("{}.{tenth}{letter}", tenths / 10),
+        }
+    };
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => short(1_000, "K"),
+        _ => short(1_000_000, "M"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_short() {
+        let counts = [0, 999, 1_000, 8_192, 16_384, 128_000, 1_000_000, 1_048_576, 1_050_000];
+        let shown = counts.map(tokens).join(" ");
+        assert_eq!(shown, "0 999 1K 8.2K 16.4K 128K 1M 1M 1.1M");
+    }
+}

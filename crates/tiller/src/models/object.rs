@@ -1,0 +1,107 @@
+//! A JSON object whose fields know on which line they stand, so that whoever wrote the file can be
+//! told where to look. Values are never repeated in what is told: they may be secrets.
+
+use std::fmt;
+
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// What is wrong, and where.
+#[derive(Debug, PartialEq)]
+pub(super) struct Problem {
+    pub(super) line: usize,
+    pub(super) what: String,
+}
+
+/// A value that has not been looked into yet.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    /// The whole file.
+    file: &'a str,
+    text: &'a str,
+}
+
+pub(super) struct Object<'a> {
+    file: &'a str,
+    fields: Vec<(String, &'a RawValue)>,
+}
+
+impl<'a> Piece<'a> {
+    pub(super) fn whole(file: &'a str) -> Piece<'a> {
+        Piece { file, text: file }
+    }
+
+    pub(super) fn problem(&self, what: impl Into<String>) -> Problem {
+        // The text is a part of the file, so its distance from the beginning is its place.
+        let before = self.text.as_ptr() as usize - self.file.as_ptr() as usize;
+        let lines = memchr::memchr_iter(b'\n', &self.file.as_bytes()[..before]).count();
+        Problem { line: lines + 1, what: what.into() }
+    }
+
+    pub(super) fn object(&self) -> Result<Object<'a>, Problem> {
+        let Fields(fields) =
+            serde_json::from_str(self.text).map_err(|_| self.problem("expected an object"))?;
+        Ok(Object { file: self.file, fields })
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<Piece<'a>>, Problem> {
+        let list: Vec<&'a RawValue> =
+            serde_json::from_str(self.text).map_err(|_| self.problem("expected a list"))?;
+        Ok(list.into_iter().map(|raw| Piece { file: self.file, text: raw.get() }).collect())
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Takes a field out. One that is `null` is not there.
+    pub(super) fn piece(&mut self, name: &str) -> Option<Piece<'a>> {
+        let at = self.fields.iter().rposition(|(field, _)| field == name)?;
+        let (_, raw) = self.fields.remove(at);
+        let text = raw.get();
+        (text != "null").then_some(Piece { file: self.file, text })
+    }
+
+    /// Takes a field out and reads it; `expected` says what it should be.
+    pub(super) fn take<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+        expected: &str,
+    ) -> Result<Option<T>, Problem> {
+        let Some(piece) = self.piece(name) else { return Ok(None) };
+        match serde_json::from_str(piece.text) {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(piece.problem(format!("field `{name}`: expected {expected}"))),
+        }
+    }
+
+    /// What nobody took.
+    pub(super) fn rest(self) -> impl Iterator<Item = (String, Piece<'a>)> {
+        let file = self.file;
+        self.fields.into_iter().map(move |(name, raw)| (name, Piece { file, text: raw.get() }))
+    }
+}
+
+/// All fields in their order.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
+}

@@ -1,0 +1,46 @@
+//! Which of several names is the higher one, as a dictionary sorts them.
+
+use std::cmp::Ordering;
+
+/// Compares as the Unicode collation does for what model names are made of: marks before digits
+/// before letters, and case last of all.
+pub(super) fn compare(a: &str, b: &str) -> Ordering {
+    let folded = a.chars().map(rank).cmp(b.chars().map(rank));
+    folded.then_with(|| b.cmp(a))
+}
+
+const MARKS: &str = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$";
+
+fn rank(c: char) -> (u8, u32) {
+    if let Some(at) = MARKS.find(c) {
+        return (0, at as u32);
+    }
+    let lower = c.to_lowercase().next().unwrap_or(c);
+    (if c.is_numeric() { 1 } else { 2 }, lower as u32)
+}
+
+/// Whether the name stays while the model behind it changes.
+pub(super) fn is_alias(id: &str) -> bool {
+    let is_date = |end: &str| end.len() == 8 && end.bytes().all(|b| b.is_ascii_digit());
+    !id.rsplit_once('-').is_some_and(|(_, end)| is_date(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_like_words() {
+        let mut names = ["b-1", "B-1", "b.1", "a10", "a2", "b1", "é", "b:1", "bb"];
+        names.sort_by(|a, b| compare(a, b));
+        assert_eq!(names, ["a10", "a2", "b-1", "B-1", "b:1", "b.1", "b1", "bb", "é"]);
+    }
+
+    #[test]
+    fn a_date_makes_a_name_stay_with_its_model() {
+        assert!(is_alias("claude-opus-5"));
+        assert!(is_alias("gpt-latest"));
+        assert!(is_alias("gpt-5-2025"));
+        assert!(!is_alias("claude-opus-4-5-20251101"));
+    }
+}

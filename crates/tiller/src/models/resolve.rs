@@ -1,0 +1,167 @@
+//! Which model a person means by a few words.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use tiller_agent::model::{Model, ThinkingLevel};
+
+use super::order::{compare, is_alias};
+use super::{BUILTIN, Known, Models};
+
+/// What was found for `--model`.
+#[derive(Debug)]
+pub struct Resolved {
+    pub model: Arc<Model>,
+    /// Written behind the model, after a colon.
+    pub thinking: Option<ThinkingLevel>,
+    /// What the person should know about it.
+    pub warning: Option<String>,
+}
+
+/// Where to look, and for what.
+struct Wanted<'a> {
+    /// At this provider only.
+    provider: Option<&'a str>,
+    /// The model without the provider.
+    id: &'a str,
+    /// As it was typed, if the provider is only a guess: ids may look like one.
+    typed: Option<&'a str>,
+}
+
+impl Models {
+    /// Finds what `--model` (and `--provider`) mean: a full name, an id, or a part of one, with
+    /// an optional thinking level behind a colon.
+    pub fn resolve(&self, provider: Option<&str>, pattern: &str) -> Result<Resolved, String> {
+        let given = provider.map(|name| self.known_provider(name)).transpose()?;
+        let found = |known: Known<'_>, thinking| {
+            let model = self.model(&known);
+            Ok(Resolved { model, thinking, warning: None })
+        };
+        let wanted = self.wanted(given, pattern);
+        if let Some(known) = self.search(&wanted)? {
+            return found(known, None);
+        }
+        let (shorter, level) = split_level(pattern);
+        if level.is_some()
+            && let Some(known) = self.search(&self.wanted(given, shorter))?
+        {
+            return found(known, level);
+        }
+        let wanted = self.wanted(given, shorter);
+        let stranger = wanted.provider.filter(|provider| *provider != BUILTIN);
+        if let Some(provider) = stranger.filter(|_| !wanted.id.is_empty())
+            && let Some(like) = self.default_of(provider)
+        {
+            let id = wanted.id.to_owned();
+            let warning = format!(
+                "Model \"{id}\" not found for provider \"{provider}\". Using custom model id."
+            );
+            let model = Model { name: id.clone(), id, ..(*self.model(&like)).clone() };
+            return Ok(Resolved { model: model.into(), thinking: level, warning: Some(warning) });
+        }
+        Err(format!("Model \"{pattern}\" not found. Use --list-models to see available models."))
+    }
+
+    /// The model of a provider when only `--provider` was given.
+    pub fn resolve_provider(&self, provider: &str) -> Result<Arc<Model>, String> {
+        let provider = self.known_provider(provider)?;
+        let known = self.default_of(provider);
+        let known = known.ok_or_else(|| format!("Provider \"{provider}\" has no models."))?;
+        Ok(self.model(&known))
+    }
+
+    fn known_provider(&self, name: &str) -> Result<&str, String> {
+        self.provider_name(name).ok_or_else(|| {
+            format!(
+                "Unknown provider \"{name}\". Use --list-models to see available providers/models."
+            )
+        })
+    }
+
+    fn wanted<'a>(&'a self, given: Option<&'a str>, pattern: &'a str) -> Wanted<'a> {
+        let (before, after) = pattern.split_once('/').unwrap_or(("", pattern));
+        let provider = self.provider_name(before);
+        match (given, provider) {
+            (Some(given), Some(provider)) if provider == given => {
+                Wanted { provider: given.into(), id: after, typed: Some(pattern) }
+            }
+            (Some(given), _) => Wanted { provider: given.into(), id: pattern, typed: None },
+            (None, Some(_)) => Wanted { provider, id: after, typed: Some(pattern) },
+            (None, None) => Wanted { provider: None, id: pattern, typed: None },
+        }
+    }
+
+    fn search(&self, wanted: &Wanted<'_>) -> Result<Option<Known<'_>>, String> {
+        if wanted.id.is_empty() {
+            return Ok(None);
+        }
+        let there =
+            || self.known_at(|provider| wanted.provider.is_none_or(|name| name == provider));
+        let called = |known: &Known<'_>, id: &str| known.id.eq_ignore_ascii_case(id);
+        let exact = there().filter(|known| called(known, wanted.id)).collect();
+        if let Some(known) = self.the_one(exact, wanted.id)? {
+            return Ok(Some(known));
+        }
+        if let Some(typed) = wanted.typed {
+            let exact = self.known().filter(|known| called(known, typed)).collect();
+            if let Some(known) = self.the_one(exact, typed)? {
+                return Ok(Some(known));
+            }
+        }
+        Ok(self.best(there(), wanted.id))
+    }
+
+    /// One name at several providers: the only one that can be asked.
+    fn the_one<'a>(&self, same: Vec<Known<'a>>, typed: &str) -> Result<Option<Known<'a>>, String> {
+        if same.len() <= 1 {
+            return Ok(same.first().copied());
+        }
+        let (usable, others): (Vec<_>, Vec<_>) =
+            same.into_iter().partition(|known| self.can_ask(known));
+        let (names, why) = match usable.len() {
+            0 => (others, "No matching provider is authenticated"),
+            1 => return Ok(Some(usable[0])),
+            _ => (usable, "Several of them are authenticated"),
+        };
+        let names: Vec<String> = names.iter().map(Known::full_name).collect();
+        Err(format!(
+            "Model \"{typed}\" is ambiguous across providers: {}. {why}. Use --provider or \
+             provider/model.",
+            names.join(", ")
+        ))
+    }
+
+    /// A part of an id or a name. Those that can be asked come first, names that stay before
+    /// names with a date, and then the highest.
+    pub(super) fn best<'a>(
+        &self,
+        models: impl Iterator<Item = Known<'a>>,
+        part: &str,
+    ) -> Option<Known<'a>> {
+        let part = part.to_lowercase();
+        let has_part = |text: &str| text.to_lowercase().contains(&part);
+        models
+            .filter(|known| has_part(known.id) || has_part(known.name))
+            .filter(|known| self.is_spoken(known))
+            .map(|known| (!known.is_builtin(), self.can_ask(&known), is_alias(known.id), known))
+            .reduce(|best, next| {
+                let rank = |(own, asked, alias, _): &(bool, bool, bool, _)| (*own, *asked, *alias);
+                let higher =
+                    rank(&next).cmp(&rank(&best)).then_with(|| compare(next.3.id, best.3.id));
+                if higher == Ordering::Greater { next } else { best }
+            })
+            .map(|(.., known)| known)
+    }
+
+    fn can_ask(&self, known: &Known<'_>) -> bool {
+        known.is_builtin() || self.is_spoken(known) && self.credentials.has(known.provider)
+    }
+}
+
+/// A pattern without the thinking level behind its last colon.
+pub(super) fn split_level(pattern: &str) -> (&str, Option<ThinkingLevel>) {
+    match pattern.rsplit_once(':').map(|(rest, level)| (rest, ThinkingLevel::read(level))) {
+        Some((rest, Some(level))) => (rest, Some(level)),
+        _ => (pattern, None),
+    }
+}

@@ -1,0 +1,106 @@
+//! The few models a person wants to cycle through: `--models`, or the setting `enabledModels`.
+
+use std::sync::Arc;
+
+use tiller_agent::model::{Model, ThinkingLevel};
+
+use super::resolve::split_level;
+use super::{BUILTIN, Known, Models, full_name, glob};
+use crate::settings::Settings;
+
+#[derive(Clone)]
+pub(crate) struct Scoped {
+    pub(crate) model: Arc<Model>,
+    /// It is to think this hard whenever it is chosen.
+    pub(crate) thinking: Option<ThinkingLevel>,
+}
+
+impl Models {
+    /// Chooses from the models that can be asked. A pattern that finds nothing is told.
+    pub fn set_scope(&mut self, patterns: &[String], diagnostics: &mut Vec<String>) {
+        let mut scope: Vec<Scoped> = Vec::new();
+        let patterns = patterns.iter().map(|pattern| pattern.trim());
+        for pattern in patterns.filter(|pattern| !pattern.is_empty()) {
+            let (found, thinking) = self.matching(pattern);
+            if found.is_empty() {
+                diagnostics.push(format!("No models match pattern \"{pattern}\""));
+            }
+            for model in found {
+                if !scope.iter().any(|scoped| is_same(&scoped.model, &model)) {
+                    scope.push(Scoped { model, thinking });
+                }
+            }
+        }
+        self.scope = scope;
+    }
+
+    /// What `cycle_model` goes through, and whether the user chose it.
+    pub(crate) fn cycle(&self) -> (Vec<Scoped>, bool) {
+        if self.scope.is_empty() {
+            let all = self.available().into_iter();
+            return (all.map(|model| Scoped { model, thinking: None }).collect(), false);
+        }
+        let can_ask = |scoped: &&Scoped| self.check_access(&scoped.model).is_ok();
+        (self.scope.iter().filter(can_ask).cloned().collect(), true)
+    }
+
+    /// What a new session starts with when there is a choice: the user's default if it is in it,
+    /// else the first.
+    pub(crate) fn first_scoped(&self, settings: &Settings) -> Option<&Scoped> {
+        let preferred = self.preferred(settings);
+        let preferred = preferred.and_then(|preferred| {
+            self.scope.iter().find(|scoped| is_same(&scoped.model, &preferred))
+        });
+        preferred.or(self.scope.first())
+    }
+
+    fn matching(&self, pattern: &str) -> (Vec<Arc<Model>>, Option<ThinkingLevel>) {
+        if glob::is_pattern(pattern) {
+            let (names, level) = split_level(pattern);
+            let is_meant = |known: &Known<'_>| {
+                glob::matches(names, &known.full_name()) || glob::matches(names, known.id)
+            };
+            let found = self.choice(names).filter(is_meant);
+            return (found.map(|known| self.model(&known)).collect(), level);
+        }
+        let one = |name: &str| {
+            let is_exact = |known: &Known<'_>| {
+                known.full_name().eq_ignore_ascii_case(name) || known.id.eq_ignore_ascii_case(name)
+            };
+            let exact = self.choice(name).find(is_exact);
+            let part = || {
+                let (before, after) = name.split_once('/').unwrap_or(("", name));
+                match self.provider_name(before) {
+                    Some(provider) => {
+                        self.best(self.choice(name).filter(|k| k.provider == provider), after)
+                    }
+                    None => self.best(self.choice(name), name),
+                }
+            };
+            exact.or_else(part).map(|known| self.model(&known))
+        };
+        if let Some(model) = one(pattern) {
+            return (vec![model], None);
+        }
+        let (shorter, level) = split_level(pattern);
+        match level.and_then(|_| one(shorter)) {
+            Some(model) => (vec![model], level),
+            None => (Vec::new(), None),
+        }
+    }
+
+    /// The models that can be asked. Those that need no account only count by their full names.
+    fn choice(&self, pattern: &str) -> impl Iterator<Item = Known<'_>> {
+        let by_name = pattern.strip_prefix(BUILTIN).is_some_and(|rest| rest.starts_with('/'));
+        self.known_at(
+            move |provider| {
+                if provider == BUILTIN { by_name } else { self.credentials.has(provider) }
+            },
+        )
+        .filter(|known| self.is_spoken(known))
+    }
+}
+
+fn is_same(one: &Model, other: &Model) -> bool {
+    full_name(&one.provider, &one.id) == full_name(&other.provider, &other.id)
+}

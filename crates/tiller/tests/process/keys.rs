@@ -1,0 +1,318 @@
+//! Keys: stored, listed and used, and never said aloud.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use super::client::{Client, Place, finish};
+
+/// A server that refuses everybody, and repeats what it was told.
+struct Gossip {
+    url: String,
+    heard: Arc<Mutex<String>>,
+}
+
+impl Gossip {
+    fn start() -> Gossip {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let heard = Arc::new(Mutex::new(String::new()));
+        let ears = heard.clone();
+        // It lives as long as the test.
+        thread::spawn(move || {
+            for caller in listener.incoming().map_while(Result::ok) {
+                let request = answer(caller);
+                ears.lock().unwrap().push_str(&request);
+            }
+        });
+        Gossip { url, heard }
+    }
+
+    fn heard(&self) -> String {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+fn answer(mut caller: TcpStream) -> String {
+    let mut reader = BufReader::new(caller.try_clone().unwrap());
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap() <= 2 {
+            break;
+        }
+        if let Some(number) = line.to_lowercase().strip_prefix("content-length:") {
+            length = number.trim().parse().unwrap();
+        }
+        head += &line;
+    }
+    reader.read_exact(&mut vec![0; length]).unwrap();
+    let told = json!({"type": "error", "error": {"type": "authentication_error", "message": head}});
+    let told = told.to_string();
+    let head = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close";
+    // A caller that has gone away was not interested.
+    write!(caller, "{head}\r\ncontent-length: {}\r\n\r\n{told}", told.len()).ok();
+    head.to_owned() + &told
+}
+
+/// Where a user keeps keys.
+fn agent(place: &Place, name: &str, content: &Value) {
+    let folder = place.path().join(".pi/agent");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(name), content.to_string()).unwrap();
+    fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn text(Output { stdout, stderr, .. }: Output) -> String {
+    String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap()
+}
+
+/// Everything in the folder but what the user wrote there.
+fn files(folder: &Path, all: &mut String) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let name = entry.file_name();
+        if entry.file_type().unwrap().is_dir() {
+            files(&entry.path(), all);
+        } else if name != "auth.json" && name != "models.json" {
+            all.push_str(&String::from_utf8_lossy(&fs::read(entry.path()).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn a_secret_reaches_its_provider_and_nobody_else() {
+    let gossip = Gossip::start();
+    let place = Place::new();
+    let model = json!([{"id": "m"}]);
+    let own = |more: Value| {
+        let mut provider = json!({
+            "api": "anthropic-messages", "baseUrl": gossip.url, "models": model,
+        });
+        provider.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        provider
+    };
+    agent(
+        &place,
+        "auth.json",
+        &json!({
+            "stored": {"type": "api_key", "key": "sk-secret-stored"},
+            "printed": {"type": "api_key", "key": "!printf 'sk-sec%s-printed' ret"},
+            "signed": {"type": "oauth", "access": "sk-ant-oat-secret-signed", "refresh": "rt-secret",
+                "expires": 32_503_680_000_000u64},
+        }),
+    );
+    agent(
+        &place,
+        "models.json",
+        &json!({"providers": {
+            "stored": own(json!({})),
+            "printed": own(json!({})),
+            "signed": own(json!({})),
+            "described": own(json!({"apiKey": "$HIDDEN", "authHeader": true})),
+            "headed": own(json!({"apiKey": "sk-secret-headed",
+                "headers": {"x-team": "!printf 'sec%s-team' ret"}})),
+            "anthropic": {"baseUrl": gossip.url},
+        }}),
+    );
+    let mut said = String::new();
+    for name in ["stored", "printed", "signed", "described", "headed", "anthropic", "given"] {
+        let full_name = match name {
+            "anthropic" => "anthropic/claude-opus-4-8".to_owned(),
+            "given" => "stored/m".to_owned(),
+            own => format!("{own}/m"),
+        };
+        let mut arguments = vec!["--mode", "rpc", "--on-eof", "finish", "--model", &full_name];
+        if name == "given" {
+            arguments.extend(["--api-key", "sk-secret-given"]);
+        }
+        let mut command = place.command(&arguments);
+        command.env("HIDDEN", "sk-secret-described");
+        command.env("ANTHROPIC_API_KEY", "sk-secret-environment");
+        let commands = [
+            json!({"type": "prompt", "message": "Hello"}),
+            json!({"type": "hello"}),
+            json!({"type": "get_available_models"}),
+            json!({"type": "get_state"}),
+            json!({"type": "export_html"}),
+        ];
+        let commands: String = commands.iter().map(|command| format!("{command}\n")).collect();
+        let output = text(finish(command, &commands));
+        assert!(output.contains("[redacted]"), "{name}: {output}");
+        said += &output;
+    }
+    for arguments in [["auth", "list"], ["--list-models", "/m"]] {
+        let mut command = place.command(&arguments);
+        command.env("HIDDEN", "sk-secret-described");
+        command.env("ANTHROPIC_API_KEY", "sk-secret-environment");
+        said += &text(finish(command, ""));
+    }
+    files(place.path(), &mut said);
+    let heard = gossip.heard();
+    for end in ["stored", "printed", "described", "headed", "environment", "given"] {
+        assert!(heard.contains(&format!("sk-secret-{end}")), "{end}: {heard}");
+    }
+    assert!(heard.contains("Bearer sk-secret-described") && heard.contains("secret-team"));
+    assert!(heard.contains("sk-ant-oat-secret-signed") && !heard.contains("rt-secret"));
+    let leak = said.find("secret").map(|at| &said[at.saturating_sub(200)..at + 40]);
+    assert_eq!(leak, None);
+}
+
+#[test]
+fn a_key_that_is_stored_meanwhile_is_used() {
+    let gossip = Gossip::start();
+    let place = Place::new();
+    agent(&place, "models.json", &json!({"providers": {"anthropic": {"baseUrl": gossip.url}}}));
+    let arguments = ["--mode", "rpc", "--no-session", "--model", "anthropic/claude-opus-4-8"];
+    let mut client = Client::start(place.command(&arguments), place.clone());
+    client.say(&json!({"id": "1", "type": "prompt", "message": "Hello"}));
+    let refused = client.response("1")["error"].as_str().unwrap().to_owned();
+    assert!(refused.starts_with("No API key found for anthropic.\n\nSet ANTHROPIC_API_KEY"));
+    let stored = place.output(&["auth", "set", "anthropic"], "sk-secret-later\nmore\n");
+    assert!(stored.status.success() && !text(stored).contains("secret"));
+    client.say(&json!({"id": "2", "type": "prompt", "message": "Hello"}));
+    assert_eq!(client.response("2")["success"], true);
+    client.until_type("agent_settled");
+    assert!(gossip.heard().contains("sk-secret-later"));
+    client.close_stdin();
+    assert_eq!(client.end().1, Some(0));
+}
+
+#[test]
+fn keys_are_set_listed_and_removed() {
+    let place = Place::new();
+    let path = place.path().join(".pi/agent/auth.json");
+    let auth = |arguments: &[&str], stdin: &str| {
+        let all: Vec<&str> = ["auth"].iter().chain(arguments).copied().collect();
+        let mut command = place.command(&all);
+        command.env("GROQ_API_KEY", "sk-secret-1");
+        let output = finish(command, stdin);
+        let code = output.status.code().unwrap();
+        let home = place.path().display().to_string();
+        format!("{}exit {code}\n", text(output).replace(&home, "~"))
+    };
+    let mut report = String::new();
+    report += &auth(&["list"], "");
+    report += &auth(&["set", "anthropic"], "sk-secret-2\n");
+    report += &auth(&["set", "openai"], "$NOT_SET");
+    report += &auth(&["set", "xai"], "  \n");
+    report += &auth(&["set", "opneai"], "sk-secret-3\n");
+    report += &auth(&["remove", "opneai"], "");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    report += &auth(&["list"], "");
+    report += &auth(&["remove", "anthropic"], "");
+    report += &auth(&["remove", "anthropic"], "");
+    report += &auth(&["list"], "");
+    assert!(!report.contains("secret"));
+    expect![[r#"
+        groq  environment (GROQ_API_KEY)
+        exit 0
+        The key for anthropic is in ~/.pi/agent/auth.json
+        exit 0
+        The key for openai is in ~/.pi/agent/auth.json
+        exit 0
+        Error: no key was given; nothing is stored
+        exit 1
+        The key for opneai is in ~/.pi/agent/auth.json
+        No provider is called opneai yet: is it spelled right?
+        exit 0
+        The key for opneai is no longer in ~/.pi/agent/auth.json
+        exit 0
+        anthropic  auth.json
+        groq       environment (GROQ_API_KEY)
+        openai     cannot be used: in auth.json: the variable NOT_SET is not set
+        exit 0
+        The key for anthropic is no longer in ~/.pi/agent/auth.json
+        exit 0
+        Error: there is no key for anthropic in ~/.pi/agent/auth.json
+        exit 1
+        groq    environment (GROQ_API_KEY)
+        openai  cannot be used: in auth.json: the variable NOT_SET is not set
+        exit 0
+    "#]]
+    .assert_eq(&report);
+}
+
+#[test]
+fn chosen_models_are_cycled_through() {
+    let place = Place::new();
+    let models = json!([
+        {"id": "a", "reasoning": true}, {"id": "b", "reasoning": true}, {"id": "c"},
+        {"id": "d", "reasoning": true},
+    ]);
+    let provider = json!({"api": "anthropic-messages", "baseUrl": "http://127.0.0.1:1",
+        "apiKey": "key", "models": models});
+    agent(&place, "models.json", &json!({"providers": {"p": provider}}));
+    agent(
+        &place,
+        "settings.json",
+        &json!({"enabledModels": ["p/*"], "modelThinkingLevels": {"p/d": "minimal"},
+            "defaultThinkingLevel": "low"}),
+    );
+    let arguments = ["--mode", "rpc", "--no-session", "--models", "b:high,p/[cad],zzz"];
+    let mut client = Client::start(place.command(&arguments), place.clone());
+    let mut report = String::new();
+    let mut ask = |command: Value| {
+        let mut command = command;
+        command["id"] = "1".into();
+        client.say(&command);
+        let data = client.response("1")["data"].take();
+        report += &format!(
+            "{} {} {}\n",
+            data["model"]["id"].as_str().or(data["id"].as_str()).unwrap_or("-"),
+            data["thinkingLevel"].as_str().unwrap_or("-"),
+            data["isScoped"]
+        );
+    };
+    ask(json!({"type": "get_state"}));
+    for _ in 0..4 {
+        ask(json!({"type": "cycle_model"}));
+    }
+    ask(json!({"type": "set_thinking_level", "level": "medium"}));
+    ask(json!({"type": "cycle_model"}));
+    ask(json!({"type": "set_model", "provider": "p", "modelId": "d"}));
+    ask(json!({"type": "get_state"}));
+    expect![[r#"
+        b high null
+        a high true
+        c off true
+        d minimal true
+        b high true
+        - - null
+        a medium true
+        d - null
+        d minimal null
+    "#]]
+    .assert_eq(&report);
+}
+
+#[test]
+fn models_are_listed() {
+    let place = Place::new();
+    let mut command = place.command(&["--list-models", "opus-4-8"]);
+    command.env("ANTHROPIC_API_KEY", "key");
+    let Output { stdout, status, .. } = finish(command, "");
+    assert!(status.success());
+    expect![[r#"
+        provider   model            context  max-out  thinking  images
+        anthropic  claude-opus-4-8  1M       128K     yes       yes
+    "#]]
+    .assert_eq(&String::from_utf8(stdout).unwrap());
+    let unknown = place.output(&["--mode", "rpc", "--model", "zzz"], "");
+    expect![[r#"
+        Error: Model "zzz" not found. Use --list-models to see available models.
+    "#]]
+    .assert_eq(&text(unknown));
+    let custom = place.output(&["--mode", "rpc", "--model", "anthropic/zzz"], "");
+    expect![[r#"
+        Warning: Model "zzz" not found for provider "anthropic". Using custom model id.
+    "#]]
+    .assert_eq(&text(custom));
+}

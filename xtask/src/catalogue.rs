@@ -1,0 +1,367 @@
+//! `cargo xtask catalogue`: packs the models a person wrote down into the form the program reads.
+//!
+//! What many models share is written once and called by its number, and providers can be skipped
+//! without reading their models. The result is text, in this order:
+//!
+//! ```text
+//! counts of the six lists below, and how many bytes stand before the models
+//! providers: name, default model, bytes of its models
+//! endpoints: API, URL
+//! limits:    window, longest answer
+//! prices:    in, out, cache read, cache write
+//! levels:    names of the thinking levels
+//! switches:  a JSON object
+//! models:    id, name (empty if it is the id), and what `Numbers` says
+//! ```
+//!
+//! Fields stand between tabs. The reader is `crates/tiller/src/catalogue.rs`.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::Path;
+
+const SOURCE: &str = "crates/tiller/data/models.txt";
+const PACKED: &str = "crates/tiller/data/catalogue.txt";
+
+pub(crate) fn catalogue(root: &Path) -> Result<(), String> {
+    let source = root.join(SOURCE);
+    let text = std::fs::read_to_string(&source)
+        .map_err(|err| format!("cannot read {}: {err}", source.display()))?;
+    let packed = pack(&text).map_err(|why| format!("{SOURCE}:{why}"))?;
+    let target = root.join(PACKED);
+    std::fs::write(&target, &packed)
+        .map_err(|err| format!("cannot write {}: {err}", target.display()))?;
+    println!("catalogue: {} bytes in {PACKED}", packed.len());
+    Ok(())
+}
+
+/// The packed form, or the line that cannot be understood and why.
+fn pack(text: &str) -> Result<String, String> {
+    let mut packing = Packing::default();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            packing.line(line).map_err(|why| format!("{}: {why}", number + 1))?;
+        }
+    }
+    packing.finish()
+}
+
+#[derive(Default)]
+struct Packing {
+    providers: Vec<Provider>,
+    endpoints: Numbered,
+    limits: Numbered,
+    prices: Numbered,
+    levels: Numbered,
+    switches: Numbered,
+    /// The endpoint and the switches of the models that follow.
+    endpoint: Option<usize>,
+    usual: usize,
+}
+
+#[derive(Default)]
+struct Provider {
+    name: String,
+    default: String,
+    ids: Vec<String>,
+    models: String,
+}
+
+/// Each different text once, by its number.
+#[derive(Default)]
+struct Numbered {
+    texts: Vec<String>,
+    numbers: HashMap<String, usize>,
+}
+
+impl Numbered {
+    fn number(&mut self, text: String) -> usize {
+        let next = self.texts.len();
+        let number = *self.numbers.entry(text.clone()).or_insert(next);
+        if number == next {
+            self.texts.push(text);
+        }
+        number
+    }
+}
+
+impl Packing {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if line.contains('|') {
+            return self.model(line);
+        }
+        let (word, rest) = line.split_once(' ').ok_or("expected a model or a word and a value")?;
+        match word {
+            "provider" => {
+                if self.providers.iter().any(|provider| provider.name == rest) {
+                    return Err(format!("`{rest}` has begun before"));
+                }
+                self.providers.push(Provider { name: rest.to_owned(), ..Provider::default() });
+                self.endpoint = None;
+            }
+            "default" => self.provider()?.default = rest.to_owned(),
+            "at" => {
+                let (api, url) = rest.split_once(' ').ok_or("expected an API and a URL")?;
+                self.endpoint = Some(self.endpoints.number(format!("{api}\t{url}")));
+            }
+            "with" => self.usual = self.switches.number(json(rest)?),
+            other => return Err(format!("`{other}` means nothing here")),
+        }
+        Ok(())
+    }
+
+    fn provider(&mut self) -> Result<&mut Provider, String> {
+        self.providers.last_mut().ok_or_else(|| "expected `provider` before it".to_owned())
+    }
+
+    fn model(&mut self, line: &str) -> Result<(), String> {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [id, name, limits, price, abilities] = columns[..] else {
+            return Err(format!("expected 5 columns, found {}", columns.len()));
+        };
+        let endpoint = self.endpoint.ok_or("expected `at` before it")?;
+        let mut numbers = Numbers {
+            endpoint,
+            limits: self.limits.number(self::limits(limits)?),
+            price: self.prices.number(first_price(price)?),
+            levels: None,
+            switches: self.usual,
+            thinks: false,
+            sees: false,
+        };
+        let (abilities, switches) = match abilities.split_once("with ") {
+            Some((abilities, switches)) => (abilities, Some(switches)),
+            None => (abilities, None),
+        };
+        if let Some(switches) = switches {
+            numbers.switches = self.switches.number(json(switches)?);
+        }
+        for ability in abilities.split_whitespace() {
+            match ability.split_once('=') {
+                None if ability == "images" => numbers.sees = true,
+                None if ability == "thinks" => numbers.thinks = true,
+                Some(("levels", names)) => {
+                    numbers.levels = Some(self.levels.number(levels(names)?));
+                }
+                _ => return Err(format!("`{ability}` is no ability")),
+            }
+        }
+        let provider = self.provider()?;
+        if provider.ids.iter().any(|known| known == id) {
+            return Err(format!("`{id}` is there already"));
+        }
+        provider.ids.push(id.to_owned());
+        let name = if name == id { "" } else { name };
+        writeln!(provider.models, "{id}\t{name}\t{}", numbers.spelled())
+            .expect("a String takes everything");
+        Ok(())
+    }
+
+    fn finish(self) -> Result<String, String> {
+        let mut providers = Vec::new();
+        for Provider { name, default, ids, models } in &self.providers {
+            if !ids.contains(default) {
+                return Err(format!(" `{name}` has no model `{default}` to be its default"));
+            }
+            providers.push(format!("{name}\t{default}\t{}", models.len()));
+        }
+        let lists = [self.endpoints, self.limits, self.prices, self.levels, self.switches];
+        let lists: Vec<_> =
+            [providers].into_iter().chain(lists.into_iter().map(|list| list.texts)).collect();
+        let counts: String = lists.iter().map(|list| format!("{}\t", list.len())).collect();
+        let head: String = lists.iter().flatten().map(|line| format!("{line}\n")).collect();
+        // The length comes with leading zeros, so that writing it down does not change it.
+        let before = counts.len() + "000000\n".len() + head.len();
+        let models: String = self.providers.into_iter().map(|provider| provider.models).collect();
+        Ok(format!("{counts}{before:06}\n{head}{models}"))
+    }
+}
+
+/// What a model shares with others, by number, and what it can do.
+struct Numbers {
+    endpoint: usize,
+    limits: usize,
+    price: usize,
+    levels: Option<usize>,
+    switches: usize,
+    thinks: bool,
+    sees: bool,
+}
+
+impl Numbers {
+    fn spelled(&self) -> String {
+        let Numbers { endpoint, limits, price, switches, .. } = self;
+        let levels = self.levels.map_or("-".to_owned(), |levels| levels.to_string());
+        let (thinks, sees) = (u8::from(self.thinks), u8::from(self.sees));
+        format!("{endpoint}\t{limits}\t{price}\t{levels}\t{switches}\t{thinks}{sees}")
+    }
+}
+
+fn limits(text: &str) -> Result<String, String> {
+    let (window, answer) = text.split_once(' ').ok_or("expected a window and a longest answer")?;
+    Ok(format!("{}\t{}", tokens(window)?, tokens(answer)?))
+}
+
+fn tokens(text: &str) -> Result<u64, String> {
+    let (digits, times) = match text.strip_suffix('k') {
+        Some(digits) => (digits, 1_000),
+        None => match text.strip_suffix('M') {
+            Some(digits) => (digits, 1_000_000),
+            None => (text, 1),
+        },
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no number of tokens"))?;
+    Ok(number * times)
+}
+
+/// The prices of longer prompts are checked and left behind: nothing can be told about them yet.
+fn first_price(text: &str) -> Result<String, String> {
+    let mut steps = text.split(", above ");
+    let first = prices(steps.next().unwrap_or_default())?;
+    for step in steps {
+        let (above, rest) = step.split_once(' ').ok_or("expected prices behind `above`")?;
+        tokens(above)?;
+        prices(rest)?;
+    }
+    Ok(first)
+}
+
+fn prices(text: &str) -> Result<String, String> {
+    let prices: Vec<&str> = text.split(' ').collect();
+    let is_price = |price: &&str| price.parse::<f64>().is_ok_and(|price| price >= 0.0);
+    if prices.len() != 4 || !prices.iter().all(is_price) {
+        return Err(format!("expected four prices, found `{text}`"));
+    }
+    Ok(prices.join("\t"))
+}
+
+const LEVELS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+/// One field a level: its name at the model, `-` for none, and nothing if the model does not say.
+fn levels(text: &str) -> Result<String, String> {
+    let mut names = [""; LEVELS.len()];
+    for part in text.split(',') {
+        let (level, name) = part.split_once(':').unwrap_or((part, part));
+        let at = LEVELS.iter().position(|known| *known == level);
+        names[at.ok_or_else(|| format!("`{level}` is no level"))?] = name;
+    }
+    Ok(names.join("\t"))
+}
+
+fn json(switches: &str) -> Result<String, String> {
+    if switches == "nothing" {
+        return Ok(String::new());
+    }
+    let mut fields = Vec::new();
+    for switch in switches.split(' ') {
+        let field = match (switch.strip_prefix('+'), switch.strip_prefix('-')) {
+            (Some(name), _) => format!("\"{name}\":true"),
+            (_, Some(name)) => format!("\"{name}\":false"),
+            _ => {
+                let (name, value) = switch
+                    .split_once('=')
+                    .ok_or_else(|| format!("`{switch}` is no switch: +on -off name=value"))?;
+                // Anything but a name is JSON already.
+                let is_json = value.starts_with(['{', '[']);
+                let quote = if is_json { "" } else { "\"" };
+                format!("\"{name}\":{quote}{value}{quote}")
+            }
+        };
+        fields.push(field);
+    }
+    Ok(format!("{{{}}}", fields.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(source: &str, expected: Expect) {
+        let packed = pack(source).unwrap_or_else(|why| format!("models.txt:{why}\n"));
+        expected.assert_eq(&packed.replace('\t', " "));
+    }
+
+    #[test]
+    fn what_models_share_is_written_once() {
+        check(
+            "# A comment.\n\
+             provider one\ndefault b\nat talk https://one.example\nwith +x -y z=word\n\
+             a | A | 1M 64k | 1 2 0.1 0 | images thinks levels=off:-,low,max:most\n\
+             b | b | 1M 64k | 1 2 0.1 0, above 200k 2 4 0.2 0 |\n\
+             c | C | 128 16 | 1 2 0.1 0 | thinks with w={\"a\":[1]}\n\n\
+             provider two\ndefault a\nat talk https://two.example\nwith nothing\n\
+             a | A | 1M 64k | 0 0 0 0 | images\n",
+            expect![[r#"
+                2 2 2 2 1 3 000190
+                one b 50
+                two a 17
+                talk https://one.example
+                talk https://two.example
+                1000000 64000
+                128 16
+                1 2 0.1 0
+                0 0 0 0
+                -  low    most
+                {"x":true,"y":false,"z":"word"}
+                {"w":{"a":[1]}}
+
+                a A 0 0 0 0 0 11
+                b  0 0 0 - 0 00
+                c C 0 1 0 - 1 10
+                a A 1 0 1 - 2 01
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_understood_is_named() {
+        let refused = |lines: &str| {
+            let begin = "provider p\ndefault a\nat talk https://p.example\nwith nothing\n";
+            pack(&format!("{begin}{lines}")).unwrap_err()
+        };
+        let report: Vec<String> = [
+            "a | A | 1k 1k | 1 2 3 | images",
+            "a | A | 1k 1k | 1 2 3 -4 |",
+            "a | A | 1k | 1 2 3 4 |",
+            "a | A | 1k many | 1 2 3 4 |",
+            "a | A | 1k 1k | 1 2 3 4",
+            "a | A | 1k 1k | 1 2 3 4 | sings",
+            "a | A | 1k 1k | 1 2 3 4 | levels=some",
+            "a | A | 1k 1k | 1 2 3 4 | with x",
+            "a | A | 1k 1k | 1 2 3 4 |\na | A | 1k 1k | 1 2 3 4 |",
+            "b | B | 1k 1k | 1 2 3 4 |",
+            "provider p",
+            "hello there",
+            "hello",
+        ]
+        .map(refused)
+        .to_vec();
+        expect![[r#"
+            5: expected four prices, found `1 2 3`
+            5: expected four prices, found `1 2 3 -4`
+            5: expected a window and a longest answer
+            5: `many` is no number of tokens
+            5: expected 5 columns, found 4
+            5: `sings` is no ability
+            5: `some` is no level
+            5: `x` is no switch: +on -off name=value
+            6: `a` is there already
+             `p` has no model `a` to be its default
+            5: `p` has begun before
+            5: `hello` means nothing here
+            5: expected a model or a word and a value"#]]
+        .assert_eq(&report.join("\n"));
+    }
+
+    #[test]
+    fn the_packed_form_in_the_repository_is_up_to_date() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let read = |path| std::fs::read_to_string(root.join(path)).unwrap();
+        let packed = pack(&read(SOURCE)).unwrap();
+        assert!(packed == read(PACKED), "{PACKED} is old: run `cargo xtask catalogue`");
+        assert!(packed.len() < 200_000, "{} bytes", packed.len());
+    }
+}

@@ -1,0 +1,129 @@
+//! How our sources read: each file says what it is for, none grows without end, and what touches
+//! the world stays in the crate that owns it.
+
+use super::Problem;
+use super::tree::{File, Tree};
+
+/// Beyond this, a file holds more than one noun. Its tests do not count.
+const LINES_MAX: usize = 600;
+
+/// Tables may be as long as they need: put one here, with the reason why it is one.
+const TABLES: &[&str] = &[];
+
+/// Words of the standard library and of tokio that stand for the world outside memory.
+const WORLD: &[&str] = &[
+    "std::env",
+    "std::fs",
+    "std::io",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "SystemTime",
+    "tokio::fs",
+    "tokio::net",
+    "tokio::process",
+];
+
+/// Whoever else wrote to stdout would break a client's framing.
+const WRITERS: &[&str] = &[
+    "crates/tiller/src/main.rs",
+    "crates/tiller/src/plain.rs",
+    "crates/tiller/src/rpc/stdio.rs",
+    "crates/tiller/src/session_command.rs",
+];
+
+pub(super) fn openings(tree: &Tree) -> Vec<Problem> {
+    let silent = |file: &&File| file.name() != "tests.rs" && !file.text.starts_with("//!");
+    let problem =
+        |file: &File| Problem::new(&file.path, 1, "expected `//!` and what the file is for");
+    tree.sources().filter(silent).map(problem).collect()
+}
+
+pub(super) fn lengths(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in tree.sources().filter(|file| !file.is_test()) {
+        let lines = file.working_lines().count();
+        if lines > LINES_MAX && !TABLES.contains(&file.path.as_str()) {
+            let what = format!("{lines} lines, {LINES_MAX} allowed: which two nouns are in it?");
+            problems.push(Problem::new(&file.path, lines, what));
+        }
+    }
+    problems
+}
+
+pub(super) fn places(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in tree.sources().filter(|file| file.path.starts_with("crates/") && !file.is_test()) {
+        for (number, line) in file.working_lines() {
+            if line.trim_start().starts_with("//") {
+                continue;
+            }
+            if file.path.starts_with("crates/tiller-agent/src/")
+                && let Some(word) = WORLD.iter().find(|word| line.contains(**word))
+            {
+                let what = format!("`{word}`: this crate touches nothing outside memory");
+                problems.push(Problem::new(&file.path, number, what));
+            }
+            if line.contains("stdout()") && !WRITERS.contains(&file.path.as_str()) {
+                let what = "stdout has its writers, and this file is none of them";
+                problems.push(Problem::new(&file.path, number, what));
+            }
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::super::check;
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_it_is_for() {
+        check(
+            openings,
+            &[
+                ("crates/a/src/lib.rs", "//! Good.\n"),
+                ("crates/a/src/lib/tests.rs", "use super::*;\n"),
+                ("crates/a/src/b.rs", "use std::fmt;\n"),
+                ("crates/a/notes.md", "notes\n"),
+            ],
+            expect!["crates/a/src/b.rs:1: expected `//!` and what the file is for"],
+        );
+    }
+
+    #[test]
+    fn tests_do_not_make_a_file_long() {
+        let code = "let x = 1;\n".repeat(LINES_MAX);
+        let with_tests = format!("{code}\n#[cfg(test)]\nmod tests {{\n{code}}}\n");
+        let with_test_file = format!("{code}\n#[cfg(test)]\nmod tests;\n{code}");
+        check(
+            lengths,
+            &[
+                ("crates/a/src/a.rs", &with_tests),
+                ("crates/a/src/b.rs", &with_test_file),
+                ("crates/a/src/b/tests.rs", &with_test_file),
+                ("crates/a/tests/c.rs", &with_test_file),
+            ],
+            expect![[r#"
+                crates/a/src/b.rs:1203: 1203 lines, 600 allowed: which two nouns are in it?"#]],
+        );
+    }
+
+    #[test]
+    fn the_world_stays_where_it_is_owned() {
+        check(
+            places,
+            &[
+                ("crates/tiller-agent/src/run.rs", "// Like std::fs.\nuse std::fs;\n"),
+                ("crates/tiller-tools/src/ls.rs", "use std::fs;\nstd::io::stdout();\n"),
+                ("crates/tiller/src/main.rs", "std::io::stdout();\n"),
+            ],
+            expect![[r#"
+                crates/tiller-agent/src/run.rs:2: `std::fs`: this crate touches nothing outside memory
+                crates/tiller-tools/src/ls.rs:2: stdout has its writers, and this file is none of them"#]],
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! The star: `tiller-agent` in the middle depends on none of ours, each point only on the middle,
+//! and `tiller` on whom it likes.
+
+use super::Problem;
+use super::tree::{File, Tree};
+
+const MIDDLE: &str = "tiller-agent";
+const WHOLE: &str = "tiller";
+
+/// A door to the world, and the one crate that may open it.
+const DOORS: &[(&str, &str)] =
+    &[("reqwest", "tiller-llm"), ("rustls", "tiller-llm"), ("clap", "tiller")];
+
+pub(super) fn dependencies(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (name, manifest) in manifests(tree) {
+        for (line, dependency) in depends_on(manifest) {
+            let ours = dependency == WHOLE || dependency.starts_with("tiller-");
+            let allowed = match name {
+                WHOLE => dependency != WHOLE,
+                MIDDLE | "xtask" => false,
+                _ => dependency == MIDDLE,
+            };
+            if ours && !allowed {
+                let what = format!("`{name}` may not depend on `{dependency}`: crates form a star");
+                problems.push(Problem::new(&manifest.path, line, what));
+            }
+            let owner = DOORS.iter().find(|(door, _)| *door == dependency).map(|(_, owner)| *owner);
+            if let Some(owner) = owner.filter(|owner| *owner != name) {
+                let what = format!("only `{owner}` may depend on `{dependency}`");
+                problems.push(Problem::new(&manifest.path, line, what));
+            }
+        }
+    }
+    problems
+}
+
+/// The lints that guard the walls hold everywhere or nowhere.
+pub(super) fn lints(tree: &Tree) -> Vec<Problem> {
+    let unguarded = |manifest: &File| !manifest.text.contains("[lints]\nworkspace = true");
+    let manifests = manifests(tree).map(|(_, manifest)| manifest);
+    let problem = |manifest: &File| {
+        Problem::new(&manifest.path, 1, "expected `[lints]` with `workspace = true`")
+    };
+    manifests.filter(|manifest| unguarded(manifest)).map(problem).collect()
+}
+
+/// Our crates by the names of their folders.
+fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &File)> {
+    tree.files().iter().filter_map(|file| {
+        let folder = file.path.strip_suffix("/Cargo.toml")?;
+        Some((folder.strip_prefix("crates/").unwrap_or(folder), file))
+    })
+}
+
+/// Names in all sections that list dependencies, those of tests and build scripts included.
+fn depends_on(manifest: &File) -> Vec<(usize, &str)> {
+    let mut names = Vec::new();
+    let mut lists_names = false;
+    for (number, line) in manifest.lines() {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            lists_names = section.ends_with("dependencies");
+            if let Some((_, name)) = section.split_once("dependencies.") {
+                names.push((number, name));
+            }
+        } else if lists_names {
+            let end = line.find(|c: char| !(c.is_alphanumeric() || "-_".contains(c)));
+            names.push((number, &line[..end.unwrap_or(line.len())]));
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::super::check;
+    use super::*;
+
+    #[test]
+    fn points_know_only_the_middle() {
+        check(
+            dependencies,
+            &[
+                ("crates/tiller-agent/Cargo.toml", "[dependencies]\nserde = \"1\"\n"),
+                (
+                    "crates/tiller-llm/Cargo.toml",
+                    "[dependencies]\ntiller-agent.workspace = true\nreqwest = \"1\"\n\n\
+                     [dev-dependencies]\ntiller-tools = { path = \"../tiller-tools\" }\n",
+                ),
+                (
+                    "crates/tiller/Cargo.toml",
+                    "[dependencies]\ntiller-llm.workspace = true\nclap.workspace = true\n\
+                     [target.'cfg(unix)'.dependencies.reqwest]\nversion = \"1\"\n",
+                ),
+                ("xtask/Cargo.toml", "[dependencies]\ntiller = \"1\"\n[lints]\ntiller = 1\n"),
+            ],
+            expect![[r#"
+                crates/tiller-llm/Cargo.toml:6: `tiller-llm` may not depend on `tiller-tools`: crates form a star
+                crates/tiller/Cargo.toml:4: only `tiller-llm` may depend on `reqwest`
+                xtask/Cargo.toml:2: `xtask` may not depend on `tiller`: crates form a star"#]],
+        );
+    }
+
+    #[test]
+    fn the_middle_knows_nobody() {
+        check(
+            dependencies,
+            &[("crates/tiller-agent/Cargo.toml", "[build-dependencies]\ntiller-js = \"1\"\n")],
+            expect![
+                "crates/tiller-agent/Cargo.toml:2: `tiller-agent` may not depend on `tiller-js`: crates form a star"
+            ],
+        );
+    }
+
+    #[test]
+    fn every_crate_is_guarded() {
+        check(
+            lints,
+            &[
+                ("Cargo.toml", "[workspace]\n"),
+                ("crates/a/Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n"),
+                ("crates/b/Cargo.toml", "[package]\n"),
+            ],
+            expect!["crates/b/Cargo.toml:1: expected `[lints]` with `workspace = true`"],
+        );
+    }
+}
