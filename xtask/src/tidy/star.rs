@@ -45,10 +45,11 @@ pub(super) fn lints(tree: &Tree) -> Vec<Problem> {
     manifests.filter(|manifest| unguarded(manifest)).map(problem).collect()
 }
 
-/// Our crates by the names of their folders.
+/// Our crates by the names of their folders. The fuzz targets are a workspace of their own and no
+/// part of the star.
 fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &File)> {
     tree.files().iter().filter_map(|file| {
-        let folder = file.path.strip_suffix("/Cargo.toml")?;
+        let folder = file.path.strip_suffix("/Cargo.toml").filter(|folder| *folder != "fuzz")?;
         Some((folder.strip_prefix("crates/").unwrap_or(folder), file))
     })
 }

@@ -210,7 +210,7 @@ mod tests {
             snapshot.fold(update);
             let mut text = Vec::new();
             snapshot.write(&mut text);
-            assert_eq!(snapshot.len().max(text.len()) - text.len().min(snapshot.len()) < 64, true);
+            assert!(snapshot.len().abs_diff(text.len()) < 64);
             let value: Value = serde_json::from_slice(&text).unwrap();
             assert_eq!(&value["content"], content, "after {update:?}");
             assert_eq!(value["stopReason"], "stop");
