@@ -23,6 +23,9 @@ use super::wire::{Label, Level, RecordWriter, Refusal, Reply, Stream};
 const CONGESTED_BYTES: usize = 8 << 20;
 /// With more than this waiting, no further line is read and no further turn begun.
 const FLOODED_BYTES: usize = 16 << 20;
+/// A batch of this size is handed on even though more is coming: larger ones cost the kernel fresh
+/// pages each time.
+const BATCH_BYTES: usize = 64 << 10;
 /// Records up to this length are written step by step.
 const SHORT_RECORD_BYTES: usize = 16 << 10;
 /// A longer record must be paid for by new text: this many bytes out for one byte of text.
@@ -91,6 +94,9 @@ impl Out {
     fn reply(&mut self, label: &Label, reply: Reply) {
         self.release();
         self.writer.reply(label, reply, &mut self.batch);
+        if self.batch.len() > BATCH_BYTES {
+            self.pipe.send(std::mem::take(&mut self.batch));
+        }
     }
 
     pub(crate) fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {

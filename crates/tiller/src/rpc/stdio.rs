@@ -13,12 +13,14 @@ use super::out::{Drain, pipe};
 use super::server::{Channels, INPUTS_MAX, Input, Signal, serve};
 use crate::launch::Launch;
 
+/// How many reads from stdin, each with all its lines, may wait for the server.
+const READS_MAX: usize = 8;
 /// How long a reader that is slow to the last may take to read what is left.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Serves the client at stdin and stdout. Returns the exit code.
 pub async fn serve_stdio(launch: Launch) -> u8 {
-    let (lines_sender, lines) = mpsc::channel(INPUTS_MAX);
+    let (lines_sender, lines) = mpsc::channel(READS_MAX);
     let (control_sender, control) = mpsc::channel(INPUTS_MAX);
     let (pipe, drain, caught_up) = pipe();
     let (done, wrote_everything) = channel();
