@@ -8,7 +8,7 @@ use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
 use crate::access::Access;
-use crate::errors::Failure;
+use crate::errors::{self, Failure};
 use crate::stream::{Api, Decode, Post};
 use crate::{json, sse};
 
@@ -386,15 +386,7 @@ impl Native {
 /// Something on the way has garbled the stream; asking again is likely to help.
 fn unreadable(event: sse::Event<'_>, err: &serde_json::Error) -> ProviderError {
     let sse::Event { name, data } = event;
-    let reason = err.to_string();
-    let reason = match reason.strip_prefix("EOF while parsing a string") {
-        // Known to clients in JavaScript's words.
-        Some(_) => {
-            let at = data.encode_utf16().count();
-            format!("Unterminated string in JSON at position {at} (line 1 column {})", at + 1)
-        }
-        None => reason,
-    };
+    let reason = errors::cut_off(data, err).unwrap_or_else(|| err.to_string());
     let shown = shorten(data);
     ProviderError::retry(format!(
         "Could not parse Anthropic SSE event {name}: {reason}; data={shown}; \

@@ -34,7 +34,6 @@ pub(crate) enum Part<'a> {
 
 /// Signatures are there only if this model made them.
 #[derive(Debug)]
-#[allow(dead_code, reason = "Anthropic signs only thoughts; others sign texts and calls")]
 pub(crate) enum Spoken<'a> {
     Text {
         text: &'a str,
@@ -59,7 +58,6 @@ pub(crate) enum Spoken<'a> {
 #[derive(Debug)]
 pub(crate) struct CallResult<'a> {
     pub id: String,
-    #[allow(dead_code, reason = "Anthropic knows results by id alone; others want the name")]
     pub tool_name: &'a str,
     pub content: Vec<Part<'a>>,
     pub is_error: bool,

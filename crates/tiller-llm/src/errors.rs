@@ -219,16 +219,18 @@ const PASSING: &[&str] = &[
 /// An event that is no JSON, or not such as we know it. Something on the way has garbled the
 /// stream; asking again is likely to help.
 pub(crate) fn unreadable(data: &str, err: &serde_json::Error) -> ProviderError {
-    let reason = err.to_string();
-    if reason.starts_with("EOF while parsing a string") {
-        // Known to clients in JavaScript's words.
+    let cut_off = cut_off(data, err);
+    ProviderError::retry(
+        cut_off.unwrap_or_else(|| format!("cannot read what the server sent: {err}")),
+    )
+}
+
+/// JSON that ends in the middle of a string, which clients know in JavaScript's words.
+pub(crate) fn cut_off(data: &str, err: &serde_json::Error) -> Option<String> {
+    err.to_string().starts_with("EOF while parsing a string").then(|| {
         let at = data.encode_utf16().count();
-        return ProviderError::retry(format!(
-            "Unterminated string in JSON at position {at} (line 1 column {})",
-            at + 1
-        ));
-    }
-    ProviderError::retry(format!("cannot read what the server sent: {reason}"))
+        format!("Unterminated string in JSON at position {at} (line 1 column {})", at + 1)
+    })
 }
 
 fn mentions_any(text: &str, patterns: &[&str]) -> bool {

@@ -46,15 +46,19 @@ fn listed(event: &StreamEvent) -> String {
         StreamEvent::CallEnd { index, thought_signature } => {
             format!("{index} end{}", signed(thought_signature))
         }
-        StreamEvent::Usage(usage) => format!(
-            "usage {} in, {} out ({:?} thinking), {} read, {} written, {} in all",
-            usage.input,
-            usage.output,
-            usage.reasoning,
-            usage.cache_read,
-            usage.cache_write,
-            usage.total_tokens,
-        ),
+        StreamEvent::Usage(usage) => {
+            let hour = usage.cache_write_1h.map(|hour| format!(" ({hour} for an hour)"));
+            format!(
+                "usage {} in, {} out ({:?} thinking), {} read, {} written{}, {} in all",
+                usage.input,
+                usage.output,
+                usage.reasoning,
+                usage.cache_read,
+                usage.cache_write,
+                hour.unwrap_or_default(),
+                usage.total_tokens,
+            )
+        }
         StreamEvent::RawStop(raw) => format!("raw stop {raw}"),
         StreamEvent::Done { reason, raw } => format!("done {reason:?} {raw:?}"),
     };

@@ -298,7 +298,7 @@ fn tools<'a>(specs: &'a [ToolSpec], model: &Model, cache: Cache) -> Vec<Tool<'a>
             name: &spec.name,
             description: &spec.description,
             eager_input_streaming: eager,
-            input_schema: object_schema(&spec.parameters),
+            input_schema: convert::object_schema(&spec.parameters),
             cache_control: None,
         })
         .collect();
@@ -308,19 +308,6 @@ fn tools<'a>(specs: &'a [ToolSpec], model: &Model, cache: Cache) -> Vec<Tool<'a>
         last.cache_control = Some(cache);
     }
     tools
-}
-
-/// They want every schema to say that it is an object's.
-fn object_schema(schema: &Value) -> Cow<'_, Value> {
-    match schema {
-        Value::Object(fields) if fields.contains_key("type") => Cow::Borrowed(schema),
-        Value::Object(fields) => {
-            let mut fields = fields.clone();
-            fields.insert("type".into(), "object".into());
-            Cow::Owned(Value::Object(fields))
-        }
-        _ => Cow::Owned(json!({"type": "object", "properties": {}})),
-    }
 }
 
 #[derive(Serialize)]

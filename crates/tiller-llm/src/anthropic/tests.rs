@@ -1,66 +1,15 @@
-use std::path::Path;
-
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::testing::recordings;
 
 /// Decodes a recording whole and then byte by byte; both must print the same.
 fn check(recording: &str, expect: Expect) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(recording);
-    let bytes = std::fs::read(&path).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
-    let whole = decode(&bytes, bytes.len());
-    assert_eq!(decode(&bytes, 1), whole, "byte by byte");
-    assert_eq!(decode(&bytes, 7), whole, "seven at a time");
-    expect.assert_eq(&whole);
+    recordings::check(|| Decoder::new("claude-test"), recording, expect);
 }
 
 fn decode(bytes: &[u8], chunk_bytes: usize) -> String {
-    let (mut sse, mut decoder) = (sse::Decoder::default(), Decoder::new("claude-test"));
-    let mut out = Vec::new();
-    let mut decoded = bytes
-        .chunks(chunk_bytes)
-        .try_for_each(|chunk| sse.push(chunk, |event| decoder.push(event, &mut out)));
-    if decoded.is_ok() && !matches!(out.last(), Some(StreamEvent::Done { .. })) {
-        decoded = decoder.end(&mut out);
-    }
-    let mut printed: String = out.iter().map(listed).collect();
-    if let Err(err) = decoded {
-        printed += &format!("{err:?}\n");
-    }
-    printed
-}
-
-fn listed(event: &StreamEvent) -> String {
-    let line = match event {
-        StreamEvent::Start => "start".to_owned(),
-        StreamEvent::ResponseId(id) => format!("response {id}"),
-        StreamEvent::ResponseModel(model) => format!("answered by {model}"),
-        StreamEvent::TextStart { index } => format!("{index} text"),
-        StreamEvent::TextDelta { index, delta } => format!("{index} + {delta:?}"),
-        StreamEvent::TextEnd { index, signature: None } => format!("{index} end"),
-        StreamEvent::ThinkingStart { index } => format!("{index} thinking"),
-        StreamEvent::ThinkingDelta { index, delta } => format!("{index} + {delta:?}"),
-        StreamEvent::ThinkingEnd { index, signature, redacted } => {
-            let hidden = if *redacted { " hidden" } else { "" };
-            format!("{index} end{hidden}, signed {signature:?}")
-        }
-        StreamEvent::CallStart { index, id, name } => format!("{index} call {name} {id}"),
-        StreamEvent::CallDelta { index, delta } => format!("{index} + {delta}"),
-        StreamEvent::CallEnd { index, thought_signature: None } => format!("{index} end"),
-        StreamEvent::Usage(usage) => format!(
-            "usage {} in, {} out ({:?} thinking), {} read, {} written ({:?} for an hour), {} in all",
-            usage.input,
-            usage.output,
-            usage.reasoning,
-            usage.cache_read,
-            usage.cache_write,
-            usage.cache_write_1h,
-            usage.total_tokens,
-        ),
-        StreamEvent::Done { reason, raw } => format!("done {reason:?} {raw:?}"),
-        other => format!("{other:?}"),
-    };
-    line + "\n"
+    recordings::decode(Decoder::new("claude-test"), bytes, chunk_bytes)
 }
 
 #[test]
@@ -68,17 +17,17 @@ fn text_and_what_it_cost() {
     check(
         "anthropic_text.sse",
         expect![[r#"
-        response msg_01
-        answered by claude-test-20250101
-        usage 12 in, 1 out (None thinking), 4000 read, 300 written (Some(100) for an hour), 4313 in all
-        0 text
-        0 + "Hello, "
-        0 + "日本 😀 \"quoted\"\n"
-        0 + "café 😀"
-        0 end
-        usage 12 in, 25 out (None thinking), 4000 read, 300 written (Some(100) for an hour), 4337 in all
-        done Stop Some("end_turn")
-    "#]],
+            response msg_01
+            answered by claude-test-20250101
+            usage 12 in, 1 out (None thinking), 4000 read, 300 written (100 for an hour), 4313 in all
+            0 text
+            0 + "Hello, "
+            0 + "日本 😀 \"quoted\"\n"
+            0 + "café 😀"
+            0 end
+            usage 12 in, 25 out (None thinking), 4000 read, 300 written (100 for an hour), 4337 in all
+            done Stop Some("end_turn")
+        "#]],
     );
 }
 
@@ -87,20 +36,20 @@ fn thoughts_are_signed() {
     check(
         "anthropic_thinking.sse",
         expect![[r#"
-        response msg_02
-        usage 100 in, 1 out (None thinking), 0 read, 0 written (Some(0) for an hour), 101 in all
-        0 thinking
-        0 + "Let me "
-        0 + "consider."
-        0 end, signed Some("EqQBCkYI==")
-        1 thinking
-        1 end hidden, signed Some("EmwKAhgB")
-        2 text
-        2 + "42."
-        2 end
-        usage 100 in, 40 out (Some(30) thinking), 0 read, 0 written (Some(0) for an hour), 140 in all
-        done Stop Some("end_turn")
-    "#]],
+            response msg_02
+            usage 100 in, 1 out (None thinking), 0 read, 0 written (0 for an hour), 101 in all
+            0 thinking
+            0 + "Let me "
+            0 + "consider."
+            0 end, signed EqQBCkYI==
+            1 thinking
+            1 end hidden, signed EmwKAhgB
+            2 text
+            2 + "42."
+            2 end
+            usage 100 in, 40 out (Some(30) thinking), 0 read, 0 written (0 for an hour), 140 in all
+            done Stop Some("end_turn")
+        "#]],
     );
 }
 
@@ -109,23 +58,23 @@ fn tool_arguments_arrive_in_pieces() {
     check(
         "anthropic_calls.sse",
         expect![[r#"
-        response msg_03
-        usage 100 in, 1 out (None thinking), 0 read, 0 written (Some(0) for an hour), 101 in all
-        0 text
-        0 + "Let me look."
-        0 end
-        1 call read toolu_01
-        1 + {"path":
-        1 + "a.txt"}
-        1 end
-        2 call ls toolu_02
-        2 end
-        3 call bash toolu_03
-        3 + {"command":"true","timeout":5}
-        3 end
-        usage 100 in, 9 out (None thinking), 0 read, 0 written (Some(0) for an hour), 109 in all
-        done ToolUse Some("tool_use")
-    "#]],
+            response msg_03
+            usage 100 in, 1 out (None thinking), 0 read, 0 written (0 for an hour), 101 in all
+            0 text
+            0 + "Let me look."
+            0 end
+            1 call read toolu_01
+            1 + {"path":
+            1 + "a.txt"}
+            1 end
+            2 call ls toolu_02
+            2 end
+            3 call bash toolu_03
+            3 + {"command":"true","timeout":5}
+            3 end
+            usage 100 in, 9 out (None thinking), 0 read, 0 written (0 for an hour), 109 in all
+            done ToolUse Some("tool_use")
+        "#]],
     );
 }
 
@@ -134,16 +83,16 @@ fn what_we_do_not_know_is_borne_with() {
     check(
         "anthropic_noise.sse",
         expect![[r#"
-        response msg_04
-        usage 5 in, 0 out (None thinking), 0 read, 0 written (Some(0) for an hour), 5 in all
-        0 text
-        0 + "Started "
-        0 + "on two lines"
-        0 + ", half a smile �"
-        usage 5 in, 0 out (None thinking), 0 read, 0 written (Some(0) for an hour), 5 in all
-        0 end
-        done Stop None
-    "#]],
+            response msg_04
+            usage 5 in, 0 out (None thinking), 0 read, 0 written (0 for an hour), 5 in all
+            0 text
+            0 + "Started "
+            0 + "on two lines"
+            0 + ", half a smile �"
+            usage 5 in, 0 out (None thinking), 0 read, 0 written (0 for an hour), 5 in all
+            0 end
+            done Stop None
+        "#]],
     );
 }
 
@@ -152,12 +101,12 @@ fn an_error_in_the_middle() {
     check(
         "anthropic_error.sse",
         expect![[r#"
-        response msg_05
-        usage 100 in, 1 out (None thinking), 0 read, 0 written (Some(0) for an hour), 101 in all
-        0 text
-        0 + "half "
-        Retry { message: "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}", after: None }
-    "#]],
+            response msg_05
+            usage 100 in, 1 out (None thinking), 0 read, 0 written (0 for an hour), 101 in all
+            0 text
+            0 + "half "
+            Retry { message: "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}", after: None }
+        "#]],
     );
 }
 
@@ -166,12 +115,12 @@ fn a_garbled_event() {
     check(
         "anthropic_malformed.sse",
         expect![[r#"
-        response msg_05
-        usage 100 in, 1 out (None thinking), 0 read, 0 written (Some(0) for an hour), 101 in all
-        0 text
-        0 + "half "
-        Retry { message: "Could not parse Anthropic SSE event content_block_delta: Unterminated string in JSON at position 65 (line 1 column 66); data={\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_del; raw=event: content_block_delta\\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_del", after: None }
-    "#]],
+            response msg_05
+            usage 100 in, 1 out (None thinking), 0 read, 0 written (0 for an hour), 101 in all
+            0 text
+            0 + "half "
+            Retry { message: "Could not parse Anthropic SSE event content_block_delta: Unterminated string in JSON at position 65 (line 1 column 66); data={\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_del; raw=event: content_block_delta\\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_del", after: None }
+        "#]],
     );
 }
 
@@ -180,12 +129,12 @@ fn an_answer_that_just_ends() {
     check(
         "anthropic_cut_off.sse",
         expect![[r#"
-        response msg_05
-        usage 100 in, 1 out (None thinking), 0 read, 0 written (Some(0) for an hour), 101 in all
-        0 text
-        0 + "half "
-        Retry { message: "Anthropic stream ended before message_stop", after: None }
-    "#]],
+            response msg_05
+            usage 100 in, 1 out (None thinking), 0 read, 0 written (0 for an hour), 101 in all
+            0 text
+            0 + "half "
+            Retry { message: "Anthropic stream ended before message_stop", after: None }
+        "#]],
     );
 }
 
@@ -195,12 +144,12 @@ fn a_refusal_is_an_error_that_was_paid_for() {
         "anthropic_refusal.sse",
         expect![[r#"
             response msg_05
-            usage 100 in, 1 out (None thinking), 0 read, 0 written (Some(0) for an hour), 101 in all
+            usage 100 in, 1 out (None thinking), 0 read, 0 written (0 for an hour), 101 in all
             0 text
             0 + "half "
             0 end
-            usage 100 in, 20 out (None thinking), 0 read, 0 written (Some(0) for an hour), 120 in all
-            RawStop("refusal")
+            usage 100 in, 20 out (None thinking), 0 read, 0 written (0 for an hour), 120 in all
+            raw stop refusal
             Fatal { message: "The model refused to complete the request" }
         "#]],
     );
