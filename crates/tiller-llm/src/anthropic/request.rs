@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tiller_agent::message::Arguments;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::{ProviderError, Request, ToolSpec};

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
+use serde_json::json;
 use tiller_agent::message::{Block, Message, StopReason};
 
 use super::*;
