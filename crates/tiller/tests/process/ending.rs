@@ -30,9 +30,10 @@ fn the_end_of_input_closes_the_run() {
 fn the_end_of_input_waits_when_told_to() {
     let script = "say One.\n\nsay Two.";
     let mut client = Place::new().rpc(script, &["--on-eof", "finish"]);
+    // One write, so that the follow-up comes before the run could end.
     client.write(
         "{\"id\":\"1\",\"type\":\"prompt\",\"message\":\"one\"}\n\
-         {\"id\":\"2\",\"type\":\"follow_up\",\"message\":\"two\"}",
+         {\"id\":\"2\",\"type\":\"follow_up\",\"message\":\"two\"}\n",
     );
     client.close_stdin();
     let (records, code) = client.end();
