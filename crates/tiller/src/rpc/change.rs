@@ -53,11 +53,12 @@ impl State {
                 self.change_to(label, Ok(Other { session, text: None }));
             }
             Change::Navigate { entry_id } => {
-                let moved = self.conversation.navigate(&entry_id, now);
-                self.restore_choices();
-                self.queues.clear();
-                let reply = Reply::data(&ChangeData { text: None, cancelled: false });
-                self.settle_answer(label, moved.map(|()| reply).map_err(|err| err.to_string()));
+                let moved = self.conversation.navigate(&entry_id, now).map(|()| {
+                    self.restore_choices();
+                    self.queues.clear();
+                    Reply::data(&ChangeData { text: None, cancelled: false })
+                });
+                self.settle_answer(label, moved.map_err(|err| err.to_string()));
             }
             Change::Switch { path } if self.conversation.session().is_at(&path) => {
                 self.queues.clear();

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tiller_agent::event::Event;
+use tiller_session::Error;
 use tiller_session::list::Cursor;
 
 use super::done;
@@ -25,10 +26,18 @@ pub(crate) fn new_session(state: &mut State, label: &Label, parent: Option<Strin
 
 pub(crate) fn switch(state: &mut State, label: &Label, path: PathBuf) -> Handled {
     let path = state.workplace.cwd.join(path);
+    if !path.exists() {
+        return Err(Error::NotFound(path).to_string());
+    }
     change(state, label, Change::Switch { path })
 }
 
+/// What cannot be found is said before the run under way is closed for it.
 pub(crate) fn fork(state: &mut State, label: &Label, entry_id: String) -> Handled {
+    if !state.conversation.session().contains(&entry_id) {
+        let what = if label.command == "branch" { "branching" } else { "forking" };
+        return Err(format!("Invalid entry ID for {what}"));
+    }
     change(state, label, Change::Fork { entry_id })
 }
 

@@ -11,6 +11,9 @@ use crate::rpc::state::State;
 use crate::rpc::wire::{Label, Reply};
 
 pub(crate) fn navigate(state: &mut State, label: &Label, entry_id: String) -> Handled {
+    if !state.conversation.session().contains(&entry_id) {
+        return Err(Error::EntryNotFound(entry_id).to_string());
+    }
     change(state, label, Change::Navigate { entry_id })
 }
 
