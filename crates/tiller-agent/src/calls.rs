@@ -76,18 +76,21 @@ impl<H: Host> Calls<'_, H> {
         let tool = self.setup.tools.get(&call.name);
         let tool = tool.ok_or_else(|| Failure::new(format!("Tool {} not found", call.name)))?;
         let arguments = checked(tool, call)?;
-        if let Verdict::Block { reason } = self.host.before_call(call).await {
-            return Err(Failure::new(reason));
-        }
+        let arguments = match self.host.before_call(call, &arguments).await {
+            Verdict::Run => arguments,
+            Verdict::RunWith(arguments) => arguments,
+            Verdict::Block { reason } => return Err(Failure::new(reason)),
+        };
         if self.cancel.is_cancelled() {
             return Err(Failure::aborted());
         }
-        let (cx, shown) = ToolContext::new(
+        let (mut cx, shown) = ToolContext::new(
             self.setup.cwd.clone(),
             stop.clone(),
             self.setup.model.sees_images(),
             self.setup.env.clone(),
         );
+        cx.call_id = call.id.as_str().into();
         Ok(Prepared { index, call: call.clone(), work: tool.run(arguments, cx), shown })
     }
 
@@ -181,6 +184,7 @@ impl<H: Host> Calls<'_, H> {
             }));
             let start = Event::MessageStart { message: message.clone(), ticket: None };
             self.host.emit(start).await;
+            let message = self.host.message_ends(message).await;
             self.host.emit(Event::MessageEnd { message: message.clone() }).await;
             results.push(message);
         }
@@ -199,7 +203,8 @@ fn checked(tool: &Tool, call: &ToolCall) -> Result<Arguments, Failure> {
 /// Clients expect `details` on a failed result even when there are none.
 fn refused(failure: Failure) -> CallOutcome {
     let details = failure.details.unwrap_or_else(|| serde_json::json!({}));
-    let output = ToolOutput { content: vec![Block::text(failure.message)], details: Some(details) };
+    let content = [Block::text(failure.message)].into_iter().chain(failure.images).collect();
+    let output = ToolOutput { content, details: Some(details), ..ToolOutput::default() };
     CallOutcome { output, is_error: true }
 }
 

@@ -19,10 +19,14 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use crate::compaction::summary::Progress;
+use crate::compaction::{Compacted, Reason};
 use crate::host::QueueTicket;
-use crate::message::{Message, ToolCall, Usage};
+use crate::message::{Arguments, Message, ToolCall, Usage};
 use crate::model::ThinkingLevel;
+use crate::todo::TodoItem;
 use crate::tool::ToolOutput;
+use crate::ttsr::Rule;
 
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -53,6 +57,18 @@ pub enum Event {
         result: ToolOutput,
         is_error: bool,
     },
+    /// The client is asked to run one of its own tools; its answer names this `id`.
+    HostToolCall {
+        id: String,
+        tool_call_id: String,
+        tool_name: String,
+        arguments: Arguments,
+    },
+    /// Nobody waits for that answer any more.
+    HostToolCancel {
+        id: String,
+        target_id: String,
+    },
     TurnEnd {
         message: Arc<Message>,
         results: Vec<Arc<Message>>,
@@ -77,9 +93,52 @@ pub enum Event {
         attempt: u32,
         final_error: Option<String>,
     },
+    /// What the model says met these rules, and it was stopped. It is told them, and another run
+    /// follows.
+    TtsrTriggered {
+        rules: Vec<Arc<Rule>>,
+    },
+    /// The conversation is being shortened.
+    CompactionStart {
+        reason: Reason,
+    },
+    /// It was, or it stays as it was: then there is no result, and an error unless it was
+    /// aborted.
+    CompactionEnd {
+        reason: Reason,
+        result: Option<Box<Compacted>>,
+        aborted: bool,
+        /// The run that did not fit goes on.
+        will_retry: bool,
+        error_message: Option<String>,
+    },
+    /// Something happened while the summary was written.
+    Summarization {
+        reason: Reason,
+        progress: Progress,
+    },
     /// An entry that is no message was added to the session; its text as it stands there.
     EntryAppended {
         entry: Box<RawValue>,
+    },
+    /// The model has stopped although these are not done; it is told so and goes on.
+    TodoReminder {
+        todos: Vec<TodoItem>,
+        attempt: u32,
+        max_attempts: u32,
+    },
+    /// A finished task has left the todo list.
+    TodoAutoClear,
+    /// An extension shows the user something, or asks; the fields of the record in `request`.
+    ExtensionUi {
+        id: String,
+        request: Box<RawValue>,
+    },
+    /// An extension failed at something; everything else goes on.
+    ExtensionError {
+        path: String,
+        event: String,
+        error: String,
     },
     /// What is waiting to be said, as texts.
     QueueUpdate {

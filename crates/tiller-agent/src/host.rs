@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::message::{Message, ToolCall, UnixMs};
+use crate::message::{Arguments, Message, ToolCall, UnixMs};
 use crate::model::{Model, ThinkingLevel};
 use crate::provider::{Provider, ProviderError};
 use crate::tool::{ToolOutput, ToolSet};
+use crate::ttsr::{RuleMatch, RuleSet};
 
 pub trait Host: Send + Sync + 'static {
     /// Something happened. Events are told in order, and the loop waits until each is taken.
@@ -22,11 +23,28 @@ pub trait Host: Send + Sync + 'static {
     /// Messages to say now. An empty answer means there are none.
     fn dequeue(&self, queue: Queue) -> impl Future<Output = Vec<Queued>> + Send;
 
+    /// Another turn is about to begin. A host that has shortened the conversation in between
+    /// gives the new one, and the run goes on with that.
+    fn next_turn(&self) -> impl Future<Output = Option<Vec<Arc<Message>>>> + Send;
+
     /// Whether steering waits and the client wants the rest of this turn's tools dropped for it.
     fn interrupted(&self) -> impl Future<Output = bool> + Send;
 
+    /// The messages of one request, as the model is to see them.
+    fn shown(&self, messages: &[Arc<Message>]) -> impl Future<Output = Vec<Arc<Message>>> + Send;
+
+    /// The last word on a message, before anybody hears that it is complete.
+    fn message_ends(&self, message: Arc<Message>) -> impl Future<Output = Arc<Message>> + Send;
+
+    /// What the model says has met rules. Whether it is stopped for that.
+    fn matched(&self, matches: Vec<RuleMatch>) -> impl Future<Output = bool> + Send;
+
     /// The last word on a call whose arguments are in order.
-    fn before_call(&self, call: &Arc<ToolCall>) -> impl Future<Output = Verdict> + Send;
+    fn before_call(
+        &self,
+        call: &Arc<ToolCall>,
+        arguments: &Arguments,
+    ) -> impl Future<Output = Verdict> + Send;
 
     /// The last word on what a call gave.
     fn after_call(
@@ -35,7 +53,7 @@ pub trait Host: Send + Sync + 'static {
         outcome: CallOutcome,
     ) -> impl Future<Output = CallOutcome> + Send;
 
-    /// Whether another run will try again by itself after one that ended like this.
+    /// Whether another run will follow by itself to do better than one that ended like this.
     fn will_retry(&self, end: &End) -> impl Future<Output = bool> + Send;
 
     /// The time to put on a message.
@@ -50,10 +68,14 @@ pub struct Setup {
     pub thinking: ThinkingLevel,
     pub system: Arc<str>,
     pub tools: Arc<ToolSet>,
+    /// The one that the answer has to call.
+    pub forced_tool: Option<String>,
     pub session_id: Arc<str>,
     pub cwd: Arc<PathBuf>,
     /// Told to the children that tools start.
     pub env: Arc<[(String, String)]>,
+    /// The rules that watch the answer.
+    pub rules: Option<Arc<RuleSet>>,
 }
 
 /// How a run ended.
@@ -63,6 +85,8 @@ pub enum End {
     Complete,
     Failed(ProviderError),
     Aborted,
+    /// A rule stopped the model.
+    Interrupted,
 }
 
 /// The two queues a message can wait in.
@@ -88,6 +112,8 @@ pub struct QueueTicket(pub u64);
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Run,
+    /// Run with other arguments.
+    RunWith(Arguments),
     /// Not run; the model is told why.
     Block {
         reason: String,

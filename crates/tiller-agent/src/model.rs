@@ -68,11 +68,14 @@ impl Model {
         let per_token = |rate: f64| rate / 1_000_000.0;
         let long = usage.cache_write_1h.unwrap_or(0).min(usage.cache_write);
         let short = usage.cache_write - long;
-        let input = per_token(self.cost.input) * usage.input as f64;
-        let output = per_token(self.cost.output) * usage.output as f64;
-        let cache_read = per_token(self.cost.cache_read) * usage.cache_read as f64;
-        let cache_write = per_token(self.cost.cache_write) * short as f64
-            + per_token(self.cost.input * 2.0) * long as f64;
+        let prompt = [usage.input, usage.cache_read, usage.cache_write];
+        let prompt_tokens = prompt.into_iter().fold(0, u64::saturating_add);
+        let rates = self.cost.rates(prompt_tokens);
+        let input = per_token(rates.input) * usage.input as f64;
+        let output = per_token(rates.output) * usage.output as f64;
+        let cache_read = per_token(rates.cache_read) * usage.cache_read as f64;
+        let cache_write = per_token(rates.cache_write) * short as f64
+            + per_token(rates.input * 2.0) * long as f64;
         let total = input + output + cache_read + cache_write;
         UsageCost { input, output, cache_read, cache_write, total }
     }
@@ -98,6 +101,39 @@ pub struct Price {
     pub cache_read: f64,
     #[serde(serialize_with = "plain_number")]
     pub cache_write: f64,
+    /// Other prices for longer prompts, in any order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<PriceTier>,
+}
+
+/// The prices of a prompt, cached or not, that is longer than this.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PriceTier {
+    pub input_tokens_above: u64,
+    #[serde(serialize_with = "plain_number")]
+    pub input: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub output: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub cache_read: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub cache_write: f64,
+}
+
+impl Price {
+    /// What counts for a prompt of this length: the tier with the highest bound it passes.
+    fn rates(&self, prompt_tokens: u64) -> PriceTier {
+        let passed = self.tiers.iter().filter(|tier| tier.input_tokens_above < prompt_tokens);
+        let Price { input, output, cache_read, cache_write, .. } = *self;
+        passed.max_by_key(|tier| tier.input_tokens_above).cloned().unwrap_or(PriceTier {
+            input_tokens_above: 0,
+            input,
+            output,
+            cache_read,
+            cache_write,
+        })
+    }
 }
 
 /// How hard the model is asked to think.
@@ -157,7 +193,13 @@ mod tests {
             reasoning,
             thinking_level_map: (!map.is_empty()).then_some(map),
             input: vec![Modality::Text],
-            cost: Price { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 },
+            cost: Price {
+                input: 3.0,
+                output: 15.0,
+                cache_read: 0.3,
+                cache_write: 3.75,
+                tiers: Vec::new(),
+            },
             context_window: 1000,
             max_tokens: 100,
             headers: BTreeMap::new(),
@@ -186,5 +228,26 @@ mod tests {
         let cost = model(true, &[]).price(&usage);
         assert_eq!(cost.input, 3.0 / 1e6 * 100.0);
         assert_eq!(cost.cache_write, 3.75 / 1e6 * 20.0 + 6.0 / 1e6 * 10.0);
+    }
+
+    #[test]
+    fn a_long_prompt_has_prices_of_its_own() {
+        let cost = r#"{"input":2,"output":10,"cacheRead":0.2,"cacheWrite":2.5,"tiers":[
+            {"inputTokensAbove":500,"input":8,"output":40,"cacheRead":0.8,"cacheWrite":10},
+            {"inputTokensAbove":200,"input":4,"output":20,"cacheRead":0.4,"cacheWrite":5}]}"#;
+        let mut model = model(true, &[]);
+        model.cost = serde_json::from_str(cost).unwrap();
+        let output_price = |input, cache_read, cache_write| {
+            let usage = Usage { input, cache_read, cache_write, output: 1, ..Usage::default() };
+            (model.price(&usage).output * 1e6).round()
+        };
+        // What the cache held counts; what the model said does not.
+        assert_eq!(output_price(200, 0, 0), 10.0);
+        assert_eq!(output_price(1, 100, 100), 20.0);
+        assert_eq!(output_price(500, 0, 0), 20.0);
+        assert_eq!(output_price(501, 0, 0), 40.0);
+        assert_eq!(output_price(u64::MAX, 1, 1), 40.0);
+        let written = serde_json::to_string(&model.cost).unwrap();
+        assert_eq!(written, cost.replace(['\n', ' '], ""));
     }
 }

@@ -30,6 +30,8 @@ pub struct Request {
     pub system: Arc<str>,
     pub messages: Vec<Arc<Message>>,
     pub tools: Arc<[ToolSpec]>,
+    /// The tool that the answer has to call, as far as provider and model can be told so.
+    pub forced_tool: Option<String>,
     pub thinking: ThinkingLevel,
     /// Names the conversation to the provider's cache.
     pub session_id: Arc<str>,

@@ -16,6 +16,7 @@ use crate::host::{End, Host, Queue, Queued, Setup};
 use crate::message::{AssistantMessage, Message, StopReason, ToolCall};
 use crate::provider::{ProviderError, Request};
 use crate::tool::Failure;
+use crate::ttsr::Watch;
 
 /// Runs until there is nothing left to do. `prompts` may be empty: then the model goes on from
 /// where the conversation stands, with the steering that waits for it; where it has nothing left
@@ -79,6 +80,12 @@ impl<H: Host> Run<'_, H> {
                     return End::Complete;
                 }
             }
+            if let Some(context) = self.host.next_turn().await {
+                self.context = context;
+            }
+            if self.cancel.is_cancelled() {
+                return End::Aborted;
+            }
             self.host.emit(Event::TurnStart).await;
         }
     }
@@ -93,14 +100,18 @@ impl<H: Host> Run<'_, H> {
     async fn turn(&mut self) -> (bool, Option<End>) {
         let setup = self.host.setup().await;
         let (message, end) = self.answer(&setup).await;
-        let calls: Vec<_> = message.tool_calls().cloned().map(Arc::new).collect();
         let stop_reason = message.stop_reason;
-        let message = Arc::new(Message::Assistant(message));
+        let message = self.host.message_ends(Arc::new(Message::Assistant(message))).await;
+        let calls = message.as_assistant().into_iter().flat_map(|answer| answer.tool_calls());
+        let calls: Vec<_> = calls.cloned().map(Arc::new).collect();
         self.add(message.clone());
         self.host.emit(Event::MessageEnd { message: message.clone() }).await;
 
         let calls_tools = !calls.is_empty();
-        let results = self.call(&setup, stop_reason, calls).await;
+        let results = match end {
+            Some(End::Interrupted) => self.calls(&setup).decline(calls, stopped).await,
+            _ => self.call(&setup, stop_reason, calls).await,
+        };
         for result in &results {
             self.add(result.clone());
         }
@@ -117,6 +128,7 @@ impl<H: Host> Run<'_, H> {
         let message = match &failure {
             None => assembly.complete(),
             Some(End::Failed(error)) => assembly.cut(StopReason::Error, error.to_string()),
+            Some(End::Interrupted) => assembly.cut(StopReason::Aborted, STOPPED.to_owned()),
             Some(_) => assembly.cut(StopReason::Aborted, abort_text(started).to_owned()),
         };
         if !started {
@@ -132,7 +144,9 @@ impl<H: Host> Run<'_, H> {
         assembly: &mut Assembly,
         started: &mut bool,
     ) -> Result<(), End> {
-        let mut stream = setup.provider.stream(self.request(setup));
+        let mut stream = setup.provider.stream(self.request(setup).await);
+        let rules = setup.rules.clone();
+        let mut watch = rules.map(|rules| Watch::new(rules, setup.cwd.clone()));
         let cancelled = self.cancel.cancelled();
         tokio::pin!(cancelled);
         loop {
@@ -147,19 +161,26 @@ impl<H: Host> Run<'_, H> {
                     *started = true;
                     self.emit_start(assembly.skeleton()).await;
                 }
-                Step::Grew(update) => self.host.emit(Event::MessageUpdate(update)).await,
+                Step::Grew(update) => {
+                    let met = watch.as_mut().map(|watch| watch.read(&update)).unwrap_or_default();
+                    self.host.emit(Event::MessageUpdate(update)).await;
+                    if !met.is_empty() && self.host.matched(met).await {
+                        return Err(End::Interrupted);
+                    }
+                }
                 Step::Noted => {}
                 Step::Complete => return Ok(()),
             }
         }
     }
 
-    fn request(&self, setup: &Setup) -> Request {
+    async fn request(&self, setup: &Setup) -> Request {
         Request {
             model: setup.model.clone(),
             system: setup.system.clone(),
-            messages: self.context.clone(),
+            messages: self.host.shown(&self.context).await,
             tools: setup.tools.specs(),
+            forced_tool: setup.forced_tool.clone(),
             thinking: setup.thinking,
             session_id: setup.session_id.clone(),
         }
@@ -171,7 +192,7 @@ impl<H: Host> Run<'_, H> {
         stop_reason: StopReason,
         calls: Vec<Arc<ToolCall>>,
     ) -> Vec<Arc<Message>> {
-        let batch = Calls { host: self.host, setup, cancel: &self.cancel };
+        let batch = self.calls(setup);
         match stop_reason {
             StopReason::Length => batch.decline(calls, cut_off).await,
             // Calls of a message that did not end well are answered too: one without a result
@@ -182,17 +203,23 @@ impl<H: Host> Run<'_, H> {
         }
     }
 
+    fn calls<'a>(&'a self, setup: &'a Setup) -> Calls<'a, H> {
+        Calls { host: self.host, setup, cancel: &self.cancel }
+    }
+
     async fn say(&mut self, message: Arc<Message>) {
-        self.add(message.clone());
         self.host.emit(Event::MessageStart { message: message.clone(), ticket: None }).await;
+        let message = self.host.message_ends(message).await;
+        self.add(message.clone());
         self.host.emit(Event::MessageEnd { message }).await;
     }
 
     async fn say_queued(&mut self, queued: Vec<Queued>) {
         for Queued { ticket, message } in queued {
-            self.add(message.clone());
             let start = Event::MessageStart { message: message.clone(), ticket: Some(ticket) };
             self.host.emit(start).await;
+            let message = self.host.message_ends(message).await;
+            self.add(message.clone());
             self.host.emit(Event::MessageEnd { message }).await;
         }
     }
@@ -212,6 +239,13 @@ const CUT_SHORT: &str = "Stream ended before the answer was complete";
 
 fn abort_text(started: bool) -> &'static str {
     if started { "This operation was aborted" } else { "Request was aborted." }
+}
+
+/// What clients of xcsh read of an answer that a rule stopped.
+const STOPPED: &str = "Request was aborted";
+
+fn stopped(_: &ToolCall) -> String {
+    format!("Tool execution was aborted: {STOPPED}")
 }
 
 fn not_whole(call: &ToolCall) -> String {

@@ -1,17 +1,24 @@
 //! How much of the model's window a conversation takes.
+//!
+//! What the provider counted is exact but lags behind: it knows nothing of what came after its
+//! last answer. That is estimated. An estimate that is too low ends in a request that is refused,
+//! one that is too high only in a conversation shortened a little early, so it leans to the high
+//! side. `tests/tokens.rs` measures by how much.
 
 use std::sync::Arc;
 
 use crate::message::{AssistantMessage, Block, Content, Message};
+use crate::provider::ToolSpec;
 
-/// Tokens in the context: what the provider counted last, and an estimate of what came after.
-pub fn in_context(messages: &[Arc<Message>]) -> u64 {
-    let counted = messages.iter().rposition(|message| is_counted(message));
-    let usage = counted
-        .and_then(|index| messages[index].as_assistant())
-        .map_or(0, |answer| answer.usage.total_tokens);
-    let from = counted.map_or(0, |index| index + 1);
-    usage + messages[from..].iter().map(|message| estimate(message)).sum::<u64>()
+/// Tokens in the context as far as a provider has counted them, and an estimate of what came
+/// after. Nothing when no count holds: those of messages before `fresh_from` were of another
+/// context, which has been shortened since.
+pub fn counted(messages: &[Arc<Message>], fresh_from: usize) -> Option<u64> {
+    let fresh = messages.get(fresh_from..)?;
+    let at = fresh.iter().rposition(|message| is_counted(message))?;
+    let usage = &fresh[at].as_assistant()?.usage;
+    let total = usage.total_tokens;
+    Some(total + estimate_all(&fresh[at + 1..]))
 }
 
 /// Whether the provider has counted the context up to and with this message.
@@ -20,7 +27,19 @@ pub fn is_counted(message: &Message) -> bool {
     answer.is_some_and(|answer| answer.usage.total_tokens > 0)
 }
 
-/// Roughly how many tokens a message is. It would rather be too high than too low.
+pub fn estimate_all(messages: &[Arc<Message>]) -> u64 {
+    messages.iter().map(|message| estimate(message)).sum()
+}
+
+/// What every request has to carry beside the conversation.
+pub fn estimate_frame(system: &str, tools: &[ToolSpec]) -> u64 {
+    let tools = tools.iter().map(|tool| {
+        text(&tool.name) + text(&tool.description) + text(&tool.parameters.to_string())
+    });
+    text(system) + tools.sum::<u64>()
+}
+
+/// Roughly how many tokens a message is.
 pub fn estimate(message: &Message) -> u64 {
     match message {
         Message::User(message) => content(&message.content),
@@ -53,11 +72,104 @@ fn blocks(list: &[Block]) -> u64 {
     tokens.sum()
 }
 
-const IMAGE_TOKENS: u64 = 1200;
+const IMAGE_TOKENS: u64 = 1600;
 
-/// Four ASCII characters make a token; a character of any other script may well be one itself.
-fn text(words: &str) -> u64 {
-    let ascii = words.bytes().filter(u8::is_ascii).count() as u64;
-    let other = words.chars().filter(|c| !c.is_ascii()).count() as u64;
-    ascii.div_ceil(4) + other
+/// Roughly how many tokens a text is: never fewer than one for four characters, and more where
+/// the text is made of other stuff than words. Tokenizers know words; the rest they spell out.
+pub fn text(words: &str) -> u64 {
+    let mut quarters = 0;
+    let mut run = Run { kind: Kind::Blank, len: 0, is_inner: false };
+    let mut chars = 0;
+    for c in words.chars() {
+        chars += 1;
+        let kind = Kind::of(c);
+        if kind == run.kind {
+            run.len += 1;
+        } else if run.kind == Kind::Upper && run.len == 1 && kind == Kind::Lower {
+            // A capital begins the word that follows it.
+            run = Run { kind, len: 2, ..run };
+        } else {
+            quarters += run.quarters();
+            run = Run { kind, len: 1, is_inner: run.kind.is_plain() && kind.is_plain() };
+        }
+    }
+    (quarters + run.quarters()).max(chars).div_ceil(4)
+}
+
+/// A stretch of characters of one kind.
+struct Run {
+    kind: Kind,
+    len: u64,
+    /// It goes on from another one, as in `fooBar2` or in encoded data, which is all like that.
+    is_inner: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Blank,
+    Lower,
+    Upper,
+    Digit,
+    Sign,
+    /// Latin letters with accents, Greek, Cyrillic and their neighbours.
+    Alphabet,
+    /// Arabic, Hebrew, the scripts of India and South-East Asia.
+    Abugida,
+    /// Kana and Hangul.
+    Syllable,
+    Ideograph,
+    /// Everything else, emoji above all.
+    Symbol,
+}
+
+impl Kind {
+    fn of(c: char) -> Kind {
+        match c {
+            'a'..='z' => Kind::Lower,
+            'A'..='Z' => Kind::Upper,
+            '0'..='9' => Kind::Digit,
+            '\0'..=' ' => Kind::Blank,
+            '!'..='\x7f' => Kind::Sign,
+            '\u{80}'..='\u{58f}' => Kind::Alphabet,
+            '\u{590}'..='\u{10ff}' => Kind::Abugida,
+            '\u{1100}'..='\u{11ff}' | '\u{3040}'..='\u{30ff}' | '\u{ac00}'..='\u{d7af}' => {
+                Kind::Syllable
+            }
+            '\u{2e80}'..='\u{9fff}' | '\u{ff00}'..='\u{ffef}' => Kind::Ideograph,
+            _ => Kind::Symbol,
+        }
+    }
+
+    fn is_plain(self) -> bool {
+        matches!(self, Kind::Lower | Kind::Upper | Kind::Digit)
+    }
+}
+
+impl Run {
+    /// What it costs, in quarters of a token.
+    fn quarters(&self) -> u64 {
+        let len = self.len;
+        let inner = u64::from(self.is_inner);
+        inner
+            + match self.kind {
+                // One blank belongs to the word behind it; indentation is a token of its own.
+                Kind::Blank => {
+                    if len > 1 {
+                        4 + len / 8
+                    } else {
+                        0
+                    }
+                }
+                // Short words are one token.
+                Kind::Lower => 4 * len.div_ceil(7),
+                Kind::Upper => 4 * len.div_ceil(2),
+                Kind::Digit => 4 * len.div_ceil(3),
+                Kind::Sign => 4 * len.div_ceil(2),
+                Kind::Alphabet => 2 * len + 3,
+                Kind::Abugida => 4 * len,
+                Kind::Syllable => 5 * len,
+                Kind::Ideograph => 5 * len,
+                Kind::Symbol => 10 * len,
+            }
+    }
 }

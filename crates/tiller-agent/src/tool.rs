@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -74,16 +74,20 @@ impl fmt::Debug for Tool {
 
 /// What a tool answers, and what it shows while it works.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "an object with `content`")]
 pub struct ToolOutput {
     pub content: Vec<Block>,
     /// For the client and the session file; the model never sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
+    /// Whatever else somebody's own tool says. Passed on to the client as it is, and not kept.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
 }
 
 impl ToolOutput {
     pub fn text(text: impl Into<String>) -> ToolOutput {
-        ToolOutput { content: vec![Block::text(text)], details: None }
+        ToolOutput { content: vec![Block::text(text)], ..ToolOutput::default() }
     }
 
     pub fn details(mut self, details: Value) -> ToolOutput {
@@ -96,13 +100,15 @@ impl ToolOutput {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub message: String,
+    /// Shown to the model behind the words.
+    pub images: Vec<Block>,
     /// What the client may want to know beside the words.
     pub details: Option<Value>,
 }
 
 impl Failure {
     pub fn new(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), details: None }
+        Failure { message: message.into(), images: Vec::new(), details: None }
     }
 
     /// The run was aborted while the tool was at work, or before it began.
@@ -119,6 +125,8 @@ impl Failure {
 /// Where a call happens and how it is told to stop.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
+    /// The call's label, which the model gave it. Empty where nobody called.
+    pub call_id: Arc<str>,
     /// Relative paths start here.
     pub cwd: Arc<PathBuf>,
     /// Fires when the result is no longer wanted. A tool that ignores it is abandoned.
@@ -138,7 +146,8 @@ impl ToolContext {
         env: Arc<[(String, String)]>,
     ) -> (ToolContext, watch::Receiver<Option<ToolOutput>>) {
         let (progress, shown) = watch::channel(None);
-        (ToolContext { cwd, cancel, sees_images, env, progress }, shown)
+        let call_id = Arc::from("");
+        (ToolContext { call_id, cwd, cancel, sees_images, env, progress }, shown)
     }
 
     /// Shows what there is so far. Each call replaces the one before; a slow reader sees only the

@@ -1,0 +1,80 @@
+//! Where to cut: which messages are summarised and which are kept.
+
+use std::sync::Arc;
+
+use super::memory::Memory;
+use crate::message::{Content, Message, text_of};
+use crate::tokens;
+
+/// What becomes of each part of a conversation.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is known from an earlier compaction.
+    pub(super) earlier: Option<Memory>,
+    /// Whole turns that are summarised.
+    pub(super) history: Vec<Arc<Message>>,
+    /// The beginning of a turn of which the end is kept.
+    pub(super) turn_start: Vec<Arc<Message>>,
+    /// The words of the newest user message, if they are not among what is kept.
+    pub(super) request: Option<String>,
+    /// Kept as it is: the messages from this one on.
+    pub first_kept: usize,
+}
+
+/// Finds the place to cut, so that about `keep` tokens stay. Nothing when there is nothing to
+/// summarise.
+pub fn plan(messages: &[Arc<Message>], keep: u64) -> Option<Plan> {
+    let (earlier, start) = match messages.first().map(|message| &**message) {
+        Some(Message::CompactionSummary(summary)) => (Some(Memory::read(&summary.summary)), 1),
+        _ => (None, 0),
+    };
+    let cut = place(messages, start, keep)?;
+    // A turn that began before the cut and ends behind it is told apart from those before it.
+    let is_inside = messages[cut].as_assistant().is_some();
+    let turn = (start..cut).rev().find(|&at| begins_turn(&messages[at]));
+    let turn = turn.filter(|_| is_inside).unwrap_or(cut);
+    let newest = messages.iter().rposition(|message| matches!(**message, Message::User(_)));
+    let request = match newest {
+        Some(at) if at < cut => words(&messages[at]),
+        Some(_) => None,
+        None => earlier.as_ref().and_then(|memory| memory.request.clone()),
+    };
+    Some(Plan {
+        earlier,
+        history: messages[start..turn].to_vec(),
+        turn_start: messages[turn..cut].to_vec(),
+        request,
+        first_kept: cut,
+    })
+}
+
+/// The first place at or behind the point where the newest messages make up `keep` tokens; if
+/// there is none there, the last one before it.
+fn place(messages: &[Arc<Message>], start: usize, keep: u64) -> Option<usize> {
+    let mut tokens = 0;
+    let full = (start..messages.len()).rev().find(|&at| {
+        tokens += tokens::estimate(&messages[at]);
+        tokens >= keep
+    })?;
+    let behind = (full..messages.len()).find(|&at| can_begin(&messages[at]));
+    let cut = behind.or_else(|| (start..full).rev().find(|&at| can_begin(&messages[at])))?;
+    (cut > start).then_some(cut)
+}
+
+/// A result may not stand without its call, so it is no place to begin.
+fn can_begin(message: &Message) -> bool {
+    !matches!(message, Message::ToolResult(_) | Message::CompactionSummary(_))
+}
+
+fn begins_turn(message: &Message) -> bool {
+    matches!(message, Message::User(_) | Message::Custom(_))
+}
+
+fn words(message: &Message) -> Option<String> {
+    let Message::User(user) = message else { return None };
+    let text = match &user.content {
+        Content::Text(text) => text.clone(),
+        Content::Blocks(blocks) => text_of(blocks),
+    };
+    (!text.is_empty()).then_some(text)
+}

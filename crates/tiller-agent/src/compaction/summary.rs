@@ -1,0 +1,403 @@
+//! Has the model write the summary.
+//!
+//! Usually that is one request, or two when a turn is cut in the middle. Where one request is too
+//! much, because it would not fit either or because it failed in a way that a smaller one may
+//! not, the conversation is summarised in pieces, each adding to the notes about those before.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use super::cut::Plan;
+use super::files::Files;
+use super::memory::Memory;
+use super::{FileLists, Limits, transcript};
+use crate::assembly::{Assembly, Step};
+use crate::message::{AssistantMessage, Message, StopReason, UnixMs, Usage, text_of};
+use crate::model::{Model, ThinkingLevel};
+use crate::provider::{Provider, ProviderError, Request};
+use crate::retry::RetryPolicy;
+use crate::tokens;
+
+const SYSTEM: &str = include_str!("prompts/system.md");
+const SUMMARY: &str = include_str!("prompts/summary.md");
+const UPDATE: &str = include_str!("prompts/update.md");
+const TURN: &str = include_str!("prompts/turn.md");
+
+/// Who writes, and within which limits.
+pub struct Writer {
+    pub provider: Arc<dyn Provider>,
+    pub model: Arc<Model>,
+    pub thinking: ThinkingLevel,
+    pub limits: Limits,
+    pub retry: RetryPolicy,
+    pub session_id: Arc<str>,
+    /// The time of the requests.
+    pub now: UnixMs,
+    pub cancel: CancellationToken,
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// All that the model will see of what was removed.
+    pub summary: String,
+    pub files: FileLists,
+    pub usage: Usage,
+}
+
+/// Why there is no summary.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unwritten {
+    Cancelled,
+    /// In words for the client.
+    Failed(String),
+}
+
+/// What happens while it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    RetryScheduled { attempt: u32, max_attempts: u32, delay_ms: u64, error: String },
+    RetryBegins,
+    RetriesOver,
+}
+
+/// Told of what happens, in order.
+pub trait Listener: Send + Sync {
+    fn tell(&self, progress: Progress) -> impl Future<Output = ()> + Send;
+}
+
+impl Writer {
+    /// Writes the summary that a plan asks for. `focus` is what the user wants it to dwell on.
+    pub async fn write(
+        &self,
+        plan: &Plan,
+        focus: Option<&str>,
+        listener: &impl Listener,
+    ) -> Result<Written, Unwritten> {
+        let mut usage = Usage::default();
+        let mut notes = Notes { writer: self, listener, usage: &mut usage };
+        let earlier = plan.earlier.as_ref();
+        let previous = earlier.map(|memory| memory.summary.clone()).filter(|text| !text.is_empty());
+        let mut summary = match (plan.history.is_empty(), previous) {
+            (true, Some(previous)) => previous,
+            (true, None) => "No prior history.".to_owned(),
+            (false, previous) => {
+                let task = Task { kind: Kind::History, focus, share: (4, 5) };
+                notes.take(&plan.history, previous, task).await?
+            }
+        };
+        if !plan.turn_start.is_empty() {
+            let task = Task { kind: Kind::Turn, focus: None, share: (1, 2) };
+            let turn = notes.take(&plan.turn_start, None, task).await?;
+            summary = format!("{summary}\n\n---\n\n**Turn Context (split turn):**\n\n{turn}");
+        }
+        let mut files = Files::default();
+        if let Some(earlier) = earlier {
+            files.add_lists(&earlier.files);
+        }
+        files.add_calls(&plan.history);
+        files.add_calls(&plan.turn_start);
+        let files = files.lists();
+        let request = plan.request.as_deref().map(|words| self.excerpt(words));
+        let summary = Memory { summary, request, files: files.clone() }.write();
+        Ok(Written { summary, files, usage })
+    }
+
+    /// A request of ordinary length as it is. Of one that would fill half of what there is, both
+    /// ends.
+    fn excerpt(&self, words: &str) -> String {
+        let most = self.limits.threshold.saturating_sub(self.limits.keep) / 2;
+        if tokens::text(words) <= most {
+            return words.to_owned();
+        }
+        // A character is hardly ever more than a token.
+        let side = (most / 2).max(1) as usize;
+        let head = words.char_indices().nth(side).map_or(words, |(end, _)| &words[..end]);
+        let tail = words.char_indices().rev().nth(side).map_or("", |(start, _)| &words[start..]);
+        format!("{head}\n\n[... the middle of this message is left out ...]\n\n{tail}")
+    }
+}
+
+/// Which notes are wanted.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    kind: Kind,
+    focus: Option<&'a str>,
+    /// How much of the reserve they may take.
+    share: (u64, u64),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    History,
+    Turn,
+}
+
+impl Task<'_> {
+    fn ask(&self, conversation: &str, previous: Option<&str>) -> String {
+        let instructions = match (self.kind, previous) {
+            (Kind::Turn, _) => TURN,
+            (Kind::History, None) => SUMMARY,
+            (Kind::History, Some(_)) => UPDATE,
+        };
+        let mut text = format!("<conversation>\n{conversation}\n</conversation>\n\n");
+        if let Some(previous) = previous {
+            text.push_str(&format!("<previous-summary>\n{previous}\n</previous-summary>\n\n"));
+        }
+        text.push_str(instructions.trim_end());
+        if let Some(focus) = self.focus {
+            text.push_str(&format!("\n\nAdditional focus: {focus}"));
+        }
+        text
+    }
+
+    fn failed(&self, failure: &Failure) -> Unwritten {
+        let why = match failure {
+            Failure::Cancelled => return Unwritten::Cancelled,
+            Failure::CalledTool => {
+                return Unwritten::Failed("Summarization attempted to call a tool".to_owned());
+            }
+            Failure::Provider(error) => error.message(),
+            Failure::CutOff => "generation hit the token cap and the summary is incomplete",
+            Failure::Empty => "the model wrote nothing",
+        };
+        Unwritten::Failed(match self.kind {
+            Kind::History => format!("Summarization failed: {why}"),
+            Kind::Turn => format!("Turn prefix summarization failed: {why}"),
+        })
+    }
+}
+
+/// Why one request gave no notes.
+enum Failure {
+    Cancelled,
+    Provider(ProviderError),
+    CalledTool,
+    CutOff,
+    Empty,
+}
+
+impl Failure {
+    /// The least that is worth another request in smaller pieces, in tokens. Nothing when a
+    /// smaller one would fail just as well.
+    fn worth_splitting(&self) -> Option<u64> {
+        match self {
+            Failure::Provider(ProviderError::Overflow { .. }) => Some(0),
+            Failure::Cancelled => None,
+            Failure::Provider(ProviderError::Retry { .. } | ProviderError::Auth { .. }) => None,
+            Failure::Provider(ProviderError::Fatal { .. })
+            | Failure::CalledTool
+            | Failure::CutOff
+            | Failure::Empty => Some(PIECE_MIN),
+        }
+    }
+}
+
+/// A conversation shorter than this is not what the model stumbled over.
+const PIECE_MIN: u64 = 4000;
+/// How often pieces are halved before we give up.
+const HALVINGS_MAX: u32 = 4;
+
+/// The requests for one compaction.
+struct Notes<'a, L> {
+    writer: &'a Writer,
+    listener: &'a L,
+    usage: &'a mut Usage,
+}
+
+impl<L: Listener> Notes<'_, L> {
+    /// Notes about these messages, which go on from `previous`.
+    async fn take(
+        &mut self,
+        messages: &[Arc<Message>],
+        previous: Option<String>,
+        task: Task<'_>,
+    ) -> Result<String, Unwritten> {
+        let parts = transcript::parts(messages);
+        let size: u64 = parts.iter().map(|part| tokens::text(part)).sum();
+        let room = self.room(previous.as_deref(), task);
+        if size <= room {
+            match self.ask(&parts.join("\n\n"), previous.as_deref(), task).await {
+                Ok(notes) => return Ok(notes),
+                Err(failure) => match failure.worth_splitting() {
+                    Some(least) if size >= least && size > 1 => {}
+                    _ => return Err(task.failed(&failure)),
+                },
+            }
+        }
+        self.take_in_pieces(&parts, previous, task, room.min(size / 2).max(1)).await
+    }
+
+    async fn take_in_pieces(
+        &mut self,
+        parts: &[String],
+        mut notes: Option<String>,
+        task: Task<'_>,
+        mut piece_max: u64,
+    ) -> Result<String, Unwritten> {
+        let mut rest = pieces(parts, piece_max);
+        let mut halvings = 0;
+        while let Some(piece) = rest.pop_front() {
+            match self.ask(&piece, notes.as_deref(), task).await {
+                Ok(text) => notes = Some(text),
+                Err(Failure::Provider(ProviderError::Overflow { .. }))
+                    if halvings < HALVINGS_MAX =>
+                {
+                    halvings += 1;
+                    piece_max = (piece_max / 2).max(1);
+                    rest.push_front(piece);
+                    rest = pieces(rest.make_contiguous(), piece_max);
+                }
+                Err(failure) => return Err(task.failed(&failure)),
+            }
+        }
+        Ok(notes.unwrap_or_default())
+    }
+
+    /// How many tokens of conversation fit into one request.
+    fn room(&self, previous: Option<&str>, task: Task<'_>) -> u64 {
+        let frame = tokens::text(&task.ask("", previous)) + tokens::text(SYSTEM);
+        let window = self.writer.model.context_window;
+        window.saturating_sub(frame).saturating_sub(self.max_tokens(task)).max(1)
+    }
+
+    fn max_tokens(&self, task: Task<'_>) -> u64 {
+        let (share, of) = task.share;
+        (self.writer.limits.reserve * share / of).clamp(1, self.writer.model.max_tokens.max(1))
+    }
+
+    /// One request, tried again when that may help.
+    async fn ask(
+        &mut self,
+        conversation: &str,
+        previous: Option<&str>,
+        task: Task<'_>,
+    ) -> Result<String, Failure> {
+        let request = self.request(task.ask(conversation, previous), self.max_tokens(task));
+        let mut attempt = 0;
+        let result = loop {
+            let error = match self.answer(request.clone()).await {
+                Err(Failure::Provider(error)) => error,
+                done => break done,
+            };
+            let policy = self.writer.retry;
+            if !policy.allows(&error, attempt) {
+                break Err(Failure::Provider(error));
+            }
+            attempt += 1;
+            let delay = policy.delay(attempt, &error);
+            let scheduled = Progress::RetryScheduled {
+                attempt,
+                max_attempts: policy.max_retries,
+                delay_ms: delay.as_millis() as u64,
+                error: error.to_string(),
+            };
+            self.listener.tell(scheduled).await;
+            tokio::select! {
+                () = self.writer.cancel.cancelled() => break Err(Failure::Cancelled),
+                () = tokio::time::sleep(delay) => {}
+            }
+            self.listener.tell(Progress::RetryBegins).await;
+        };
+        if attempt > 0 {
+            self.listener.tell(Progress::RetriesOver).await;
+        }
+        let answer = result?;
+        useful(&answer)
+    }
+
+    fn request(&self, text: String, max_tokens: u64) -> Request {
+        let writer = self.writer;
+        // A summary may be as long as the limits say, not as the model allows.
+        let model = Arc::new(Model { max_tokens, ..(*writer.model).clone() });
+        Request {
+            model,
+            system: SYSTEM.trim_end().into(),
+            messages: vec![Arc::new(Message::user(text, Vec::new(), writer.now))],
+            tools: Arc::new([]),
+            forced_tool: None,
+            thinking: writer.thinking,
+            session_id: writer.session_id.clone(),
+        }
+    }
+
+    async fn answer(&mut self, request: Request) -> Result<AssistantMessage, Failure> {
+        let writer = self.writer;
+        let mut assembly = Assembly::new(request.model.clone(), writer.now);
+        let mut stream = writer.provider.stream(request);
+        let result = loop {
+            let next = tokio::select! {
+                biased;
+                () = writer.cancel.cancelled() => break Err(Failure::Cancelled),
+                next = stream.next() => next,
+            };
+            let cut = || ProviderError::retry("Stream ended before the answer was complete");
+            match next.ok_or_else(cut).flatten().and_then(|event| assembly.push(event)) {
+                Ok(Step::Complete) => break Ok(()),
+                Ok(_) => {}
+                Err(error) => break Err(Failure::Provider(error)),
+            }
+        };
+        let answer = assembly.complete();
+        // What failed was paid for, too.
+        self.usage.add(&answer.usage);
+        result.map(|()| answer)
+    }
+}
+
+fn useful(answer: &AssistantMessage) -> Result<String, Failure> {
+    if answer.tool_calls().next().is_some() {
+        return Err(Failure::CalledTool);
+    }
+    if answer.stop_reason == StopReason::Length {
+        return Err(Failure::CutOff);
+    }
+    let text = text_of(&answer.content).trim().to_owned();
+    if text.is_empty() {
+        return Err(Failure::Empty);
+    }
+    Ok(text)
+}
+
+/// The parts in pieces of at most so many tokens each. A part that is too long is cut.
+fn pieces(parts: &[String], most: u64) -> VecDeque<String> {
+    let mut pieces = VecDeque::new();
+    let (mut piece, mut size) = (String::new(), 0);
+    for part in parts {
+        for chunk in chunks(part, most) {
+            let tokens = tokens::text(chunk);
+            if size + tokens > most && !piece.is_empty() {
+                pieces.push_back(std::mem::take(&mut piece));
+                size = 0;
+            }
+            if !piece.is_empty() {
+                piece.push_str("\n\n");
+            }
+            piece.push_str(chunk);
+            size += tokens;
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push_back(piece);
+    }
+    pieces
+}
+
+/// A text in equal pieces that have about so many tokens.
+fn chunks(part: &str, most: u64) -> impl Iterator<Item = &str> {
+    let count = tokens::text(part).div_ceil(most.max(1)).max(1) as usize;
+    let step = if count == 1 { usize::MAX } else { part.chars().count().div_ceil(count) };
+    let mut rest = part;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.char_indices().nth(step).map_or(rest.len(), |(end, _)| end);
+        let (chunk, more) = rest.split_at(end);
+        rest = more;
+        Some(chunk)
+    })
+}

@@ -1,0 +1,212 @@
+//! The todo list: what a model means to do, in phases, and how far it is.
+//!
+//! These shapes are on the wire and in session files. The list comes from two sides: a client
+//! sets it as a whole, a model changes it step by step (see [`ops`]).
+
+pub mod ops;
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+/// Phases in the order they are to be done, each with its tasks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TodoList {
+    pub phases: Vec<TodoPhase>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TodoPhase {
+    pub id: String,
+    pub name: String,
+    pub tasks: Vec<TodoItem>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TodoItem {
+    pub id: String,
+    pub content: String,
+    pub status: TodoStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    #[default]
+    Pending,
+    InProgress,
+    Completed,
+    Abandoned,
+}
+
+impl TodoStatus {
+    pub fn name(self) -> &'static str {
+        match self {
+            TodoStatus::Pending => "pending",
+            TodoStatus::InProgress => "in_progress",
+            TodoStatus::Completed => "completed",
+            TodoStatus::Abandoned => "abandoned",
+        }
+    }
+
+    /// Nothing is left to do about it.
+    pub fn is_over(self) -> bool {
+        matches!(self, TodoStatus::Completed | TodoStatus::Abandoned)
+    }
+}
+
+/// A phase as somebody spells it: what is missing is filled in.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(expecting = "a phase")]
+pub struct DraftPhase {
+    #[serde(default)]
+    pub id: Option<String>,
+    pub name: String,
+    pub tasks: Vec<DraftItem>,
+}
+
+/// Likewise.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(expecting = "a task")]
+pub struct DraftItem {
+    #[serde(default)]
+    pub id: Option<String>,
+    pub content: String,
+    #[serde(default)]
+    pub status: Option<TodoStatus>,
+    #[serde(default)]
+    pub notes: Option<String>,
+    #[serde(default)]
+    pub details: Option<String>,
+}
+
+impl TodoList {
+    /// A list in order: everything has an id of its own and a status.
+    pub fn new(drafts: Vec<DraftPhase>) -> TodoList {
+        let mut phase_ids = Ids::of("phase", drafts.iter().map(|phase| &phase.id));
+        let tasks = drafts.iter().flat_map(|phase| &phase.tasks);
+        let mut task_ids = Ids::of("task", tasks.map(|task| &task.id));
+        let phases = drafts.into_iter().map(|phase| TodoPhase {
+            id: phase_ids.take(phase.id),
+            name: phase.name,
+            tasks: phase
+                .tasks
+                .into_iter()
+                .map(|task| TodoItem {
+                    id: task_ids.take(task.id),
+                    content: task.content,
+                    status: task.status.unwrap_or_default(),
+                    notes: task.notes,
+                    details: task.details,
+                })
+                .collect(),
+        });
+        TodoList { phases: phases.collect() }
+    }
+
+    /// All tasks, each with the phase it belongs to.
+    pub fn tasks(&self) -> impl Iterator<Item = (&TodoPhase, &TodoItem)> {
+        self.phases.iter().flat_map(|phase| phase.tasks.iter().map(move |task| (phase, task)))
+    }
+
+    /// Those that are still to be done.
+    pub fn open(&self) -> impl Iterator<Item = (&TodoPhase, &TodoItem)> {
+        self.tasks().filter(|(_, task)| !task.status.is_over())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.phases.is_empty()
+    }
+
+    /// Keeps the tasks that are `wanted`, and the phases that have any of them.
+    pub fn retain(&mut self, wanted: impl Fn(&TodoItem) -> bool) {
+        for phase in &mut self.phases {
+            phase.tasks.retain(&wanted);
+        }
+        self.phases.retain(|phase| !phase.tasks.is_empty());
+    }
+
+    /// What is worth going on with, in another process or another session.
+    pub fn without_finished(mut self) -> TodoList {
+        self.retain(|task| !task.status.is_over());
+        self
+    }
+}
+
+/// Ids that are given, and new ones for those that have none.
+struct Ids {
+    word: &'static str,
+    /// Given by somebody, so no new one may look like them.
+    given: HashSet<String>,
+    taken: HashSet<String>,
+    next: u64,
+}
+
+impl Ids {
+    fn of<'a>(word: &'static str, given: impl Iterator<Item = &'a Option<String>>) -> Ids {
+        Ids { word, given: given.flatten().cloned().collect(), taken: HashSet::new(), next: 1 }
+    }
+
+    /// This id or, if there is none or somebody has it already, a new one.
+    fn take(&mut self, id: Option<String>) -> String {
+        let own = id.filter(|id| !id.is_empty() && self.taken.insert(id.clone()));
+        own.unwrap_or_else(|| {
+            loop {
+                let id = format!("{}-{}", self.word, self.next);
+                self.next += 1;
+                if !self.given.contains(&id) {
+                    return id;
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(drafts: &str, expect: Expect) {
+        let list = TodoList::new(serde_json::from_str(drafts).unwrap());
+        let lines = list.phases.iter().map(|phase| {
+            let tasks = phase.tasks.iter();
+            let tasks = tasks.map(|task| format!("{} {}", task.id, task.status.name()));
+            format!("{}: {}\n", phase.id, tasks.collect::<Vec<_>>().join(", "))
+        });
+        expect.assert_eq(&lines.collect::<String>());
+    }
+
+    #[test]
+    fn what_is_missing_is_filled_in() {
+        check(
+            r#"[{"name":"a","tasks":[{"content":"x"},{"content":"y","status":"completed"}]},
+                {"name":"b","tasks":[{"content":"z","status":"in_progress"}]},
+                {"name":"c","tasks":[]}]"#,
+            expect![[r#"
+                phase-1: task-1 pending, task-2 completed
+                phase-2: task-3 in_progress
+                phase-3: 
+            "#]],
+        );
+    }
+
+    #[test]
+    fn ids_that_are_given_stay_and_are_nobody_elses() {
+        check(
+            r#"[{"name":"a","tasks":[{"content":"x"},{"id":"task-1","content":"y"},
+                 {"id":"mine","content":"z"},{"id":"mine","content":"again"},{"id":"","content":"none"}]},
+                {"id":"phase-1","name":"b","tasks":[]}]"#,
+            expect![[r#"
+                phase-2: task-2 pending, task-1 pending, mine pending, task-3 pending, task-4 pending
+                phase-1: 
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,382 @@
+//! How a model changes the list: a few operations, applied in order, and what it reads about them.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use super::{DraftItem, DraftPhase, TodoItem, TodoList, TodoPhase, TodoStatus};
+
+/// One step. Ids of new phases and tasks follow the highest number there is.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Op {
+    /// Begins anew.
+    Replace {
+        phases: Vec<NewPhase>,
+    },
+    AddPhase(NewPhase),
+    AddTask {
+        /// The id of the phase.
+        phase: String,
+        content: String,
+        #[serde(default)]
+        notes: Option<String>,
+        #[serde(default)]
+        details: Option<String>,
+    },
+    Update(Update),
+    RemoveTask {
+        id: String,
+    },
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+pub struct NewPhase {
+    name: String,
+    #[serde(default)]
+    tasks: Vec<NewTask>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+pub struct NewTask {
+    content: String,
+    #[serde(default)]
+    status: Option<TodoStatus>,
+    #[serde(default)]
+    notes: Option<String>,
+    #[serde(default)]
+    details: Option<String>,
+}
+
+/// What is not said stays as it is.
+#[derive(Debug, PartialEq, Deserialize)]
+pub struct Update {
+    id: String,
+    #[serde(default)]
+    status: Option<TodoStatus>,
+    #[serde(default)]
+    content: Option<String>,
+    #[serde(default)]
+    notes: Option<String>,
+    #[serde(default)]
+    details: Option<String>,
+}
+
+impl TodoList {
+    /// Applies all operations that can be applied, and says what was wrong with the others. At
+    /// the end exactly one task is in progress, if any is left to do.
+    pub fn apply(&mut self, ops: Vec<Op>) -> Vec<String> {
+        let errors = ops.into_iter().filter_map(|op| self.apply_one(op).err()).collect();
+        self.focus();
+        errors
+    }
+
+    fn apply_one(&mut self, op: Op) -> Result<(), String> {
+        match op {
+            Op::Replace { phases } => {
+                let drafts = phases.into_iter().map(|phase| DraftPhase {
+                    id: None,
+                    name: phase.name,
+                    tasks: phase.tasks.into_iter().map(NewTask::draft).collect(),
+                });
+                *self = TodoList::new(drafts.collect());
+            }
+            Op::AddPhase(NewPhase { name, tasks }) => {
+                let id = format!("phase-{}", next(self.phases.iter().map(|phase| &phase.id)));
+                let first = next(self.tasks().map(|(_, task)| &task.id));
+                let tasks = tasks.into_iter().zip(first..).map(|(task, number)| task.item(number));
+                let tasks = tasks.collect();
+                self.phases.push(TodoPhase { id, name, tasks });
+            }
+            Op::AddTask { phase: id, content, notes, details } => {
+                let number = next(self.tasks().map(|(_, task)| &task.id));
+                let phase = self.phases.iter_mut().find(|phase| phase.id == id);
+                let phase = phase.ok_or_else(|| format!("Phase \"{id}\" not found"))?;
+                let task = NewTask { content, status: None, notes, details };
+                phase.tasks.push(task.item(number));
+            }
+            Op::Update(Update { id, status, content, notes, details }) => {
+                let task = self.task_mut(&id, EMPTY_ON_UPDATE)?;
+                task.status = status.unwrap_or(task.status);
+                if let Some(content) = content {
+                    task.content = content;
+                }
+                task.notes = notes.or(task.notes.take());
+                task.details = details.or(task.details.take());
+            }
+            Op::RemoveTask { id } => {
+                self.task_mut(&id, EMPTY_ON_REMOVAL)?;
+                for phase in &mut self.phases {
+                    phase.tasks.retain(|task| task.id != id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn task_mut(&mut self, id: &str, when_empty: &str) -> Result<&mut TodoItem, String> {
+        let hint = if self.tasks().next().is_none() { when_empty } else { "" };
+        let mut tasks = self.phases.iter_mut().flat_map(|phase| &mut phase.tasks);
+        let task = tasks.find(|task| task.id == id);
+        task.ok_or_else(|| format!("Task \"{id}\" not found{hint}"))
+    }
+
+    /// Of several tasks in progress the first stays so; if there is none, the first pending one
+    /// is begun.
+    fn focus(&mut self) {
+        let mut tasks: Vec<&mut TodoItem> =
+            self.phases.iter_mut().flat_map(|phase| &mut phase.tasks).collect();
+        let find =
+            |tasks: &[&mut TodoItem], wanted| tasks.iter().position(|task| task.status == wanted);
+        let current = find(&tasks, TodoStatus::InProgress);
+        let Some(current) = current.or_else(|| find(&tasks, TodoStatus::Pending)) else { return };
+        for (at, task) in tasks.iter_mut().enumerate() {
+            if at == current {
+                task.status = TodoStatus::InProgress;
+            } else if task.status == TodoStatus::InProgress {
+                task.status = TodoStatus::Pending;
+            }
+        }
+    }
+
+    /// The list in words for the model that has just changed it.
+    pub fn summary(&self, errors: &[String]) -> String {
+        let mut text = String::new();
+        if !errors.is_empty() {
+            writeln!(text, "Errors: {}", errors.join("; ")).expect(TAKES_ALL);
+        }
+        if self.tasks().next().is_none() {
+            if errors.is_empty() {
+                text.push_str("Todo list cleared.");
+            }
+            return text.trim_end().to_owned();
+        }
+        self.write_open(&mut text);
+        self.write_progress(&mut text);
+        for phase in &self.phases {
+            writeln!(text, "  {}:", phase.name).expect(TAKES_ALL);
+            for task in &phase.tasks {
+                let sign = sign(task.status);
+                writeln!(text, "    {sign} {} {}", task.id, task.content).expect(TAKES_ALL);
+            }
+        }
+        text.trim_end().to_owned()
+    }
+
+    fn write_open(&self, text: &mut String) {
+        let open: Vec<_> = self.open().collect();
+        if open.is_empty() {
+            text.push_str("Remaining items: none.\n");
+            return;
+        }
+        writeln!(text, "Remaining items ({}):", open.len()).expect(TAKES_ALL);
+        for (phase, task) in open {
+            let TodoItem { id, content, status, details, .. } = task;
+            let status = status.name();
+            writeln!(text, "  - {id} {content} [{status}] ({})", phase.name).expect(TAKES_ALL);
+            let details = details.as_deref().filter(|_| task.status == TodoStatus::InProgress);
+            for line in details.unwrap_or_default().lines() {
+                writeln!(text, "      {line}").expect(TAKES_ALL);
+            }
+        }
+    }
+
+    /// How far the phase is that is being worked on.
+    fn write_progress(&self, text: &mut String) {
+        let is_open = |phase: &TodoPhase| phase.tasks.iter().any(|task| !task.status.is_over());
+        let last = self.phases.len() - 1;
+        let at = self.phases.iter().position(is_open).unwrap_or(last);
+        let phase = &self.phases[at];
+        let done = phase.tasks.iter().filter(|task| task.status.is_over()).count();
+        writeln!(
+            text,
+            "Phase {}/{} \"{}\" — {done}/{} tasks complete",
+            at + 1,
+            self.phases.len(),
+            phase.name,
+            phase.tasks.len(),
+        )
+        .expect(TAKES_ALL);
+    }
+}
+
+const TAKES_ALL: &str = "a string takes every text";
+const EMPTY_ON_UPDATE: &str = " (todo list is empty — was it replaced or not yet created?)";
+const EMPTY_ON_REMOVAL: &str = " (todo list is empty)";
+
+fn sign(status: TodoStatus) -> &'static str {
+    match status {
+        TodoStatus::Completed => "✓",
+        TodoStatus::InProgress => "→",
+        TodoStatus::Abandoned => "✗",
+        TodoStatus::Pending => "○",
+    }
+}
+
+/// The number after the highest one in use.
+fn next<'a>(ids: impl Iterator<Item = &'a String>) -> u64 {
+    let numbers = ids.filter_map(|id| id.rsplit_once('-')?.1.parse::<u64>().ok());
+    numbers.max().unwrap_or(0).saturating_add(1)
+}
+
+impl NewTask {
+    fn draft(self) -> DraftItem {
+        let NewTask { content, status, notes, details } = self;
+        DraftItem { id: None, content, status, notes, details }
+    }
+
+    fn item(self, number: u64) -> TodoItem {
+        TodoItem {
+            id: format!("task-{number}"),
+            content: self.content,
+            status: self.status.unwrap_or_default(),
+            notes: self.notes,
+            details: self.details,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    /// Applies the operations of several calls, and prints what the last one is told.
+    fn check(calls: &[&str], expect: Expect) {
+        let mut list = TodoList::default();
+        let mut told = String::new();
+        for ops in calls {
+            let errors = list.apply(serde_json::from_str(ops).unwrap());
+            told = list.summary(&errors);
+        }
+        expect.assert_eq(&told);
+    }
+
+    const PLAN: &str = r#"[{"op":"replace","phases":[
+        {"name":"Look","tasks":[{"content":"read","details":"all of it\ntwice"},{"content":"think"}]},
+        {"name":"Do","tasks":[{"content":"write","notes":"soon","details":"never shown"}]}]}]"#;
+
+    #[test]
+    fn a_new_list_begins_with_its_first_task() {
+        check(
+            &[PLAN],
+            expect![[r#"
+            Remaining items (3):
+              - task-1 read [in_progress] (Look)
+                  all of it
+                  twice
+              - task-2 think [pending] (Look)
+              - task-3 write [pending] (Do)
+            Phase 1/2 "Look" — 0/2 tasks complete
+              Look:
+                → task-1 read
+                ○ task-2 think
+              Do:
+                ○ task-3 write"#]],
+        );
+    }
+
+    #[test]
+    fn one_task_is_in_progress() {
+        check(
+            &[PLAN, r#"[{"op":"update","id":"task-1","status":"completed"}]"#],
+            expect![[r#"
+            Remaining items (2):
+              - task-2 think [in_progress] (Look)
+              - task-3 write [pending] (Do)
+            Phase 1/2 "Look" — 1/2 tasks complete
+              Look:
+                ✓ task-1 read
+                → task-2 think
+              Do:
+                ○ task-3 write"#]],
+        );
+        check(
+            &[
+                PLAN,
+                r#"[{"op":"update","id":"task-3","status":"in_progress"},
+                {"op":"update","id":"task-2","status":"abandoned"}]"#,
+            ],
+            expect![[r#"
+                Remaining items (2):
+                  - task-1 read [in_progress] (Look)
+                      all of it
+                      twice
+                  - task-3 write [pending] (Do)
+                Phase 1/2 "Look" — 1/2 tasks complete
+                  Look:
+                    → task-1 read
+                    ✗ task-2 think
+                  Do:
+                    ○ task-3 write"#]],
+        );
+    }
+
+    #[test]
+    fn numbers_go_on_from_the_highest() {
+        check(
+            &[
+                PLAN,
+                r#"[{"op":"remove_task","id":"task-2"},
+                {"op":"add_task","phase":"phase-1","content":"ask"},
+                {"op":"add_phase","name":"Rest","tasks":[{"content":"sleep"},{"content":"wake"}]},
+                {"op":"add_phase","name":"Nothing"}]"#,
+            ],
+            expect![[r#"
+                Remaining items (5):
+                  - task-1 read [in_progress] (Look)
+                      all of it
+                      twice
+                  - task-4 ask [pending] (Look)
+                  - task-3 write [pending] (Do)
+                  - task-5 sleep [pending] (Rest)
+                  - task-6 wake [pending] (Rest)
+                Phase 1/4 "Look" — 0/2 tasks complete
+                  Look:
+                    → task-1 read
+                    ○ task-4 ask
+                  Do:
+                    ○ task-3 write
+                  Rest:
+                    ○ task-5 sleep
+                    ○ task-6 wake
+                  Nothing:"#]],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_done_does_not_stop_the_rest() {
+        check(
+            &[
+                PLAN,
+                r#"[{"op":"update","id":"task-9","status":"completed"},
+                {"op":"add_task","phase":"Look","content":"by name"},
+                {"op":"remove_task","id":"x"},
+                {"op":"update","id":"task-1","status":"completed","content":"read it"},
+                {"op":"update","id":"task-2","status":"completed"},
+                {"op":"update","id":"task-3","status":"abandoned"}]"#,
+            ],
+            expect![[r#"
+                Errors: Task "task-9" not found; Phase "Look" not found; Task "x" not found
+                Remaining items: none.
+                Phase 2/2 "Do" — 1/1 tasks complete
+                  Look:
+                    ✓ task-1 read it
+                    ✓ task-2 think
+                  Do:
+                    ✗ task-3 write"#]],
+        );
+    }
+
+    #[test]
+    fn an_empty_list_says_so() {
+        check(&[PLAN, r#"[{"op":"replace","phases":[]}]"#], expect!["Todo list cleared."]);
+        check(
+            &[r#"[{"op":"update","id":"task-1"},{"op":"remove_task","id":"task-1"}]"#],
+            expect![[
+                r#"Errors: Task "task-1" not found (todo list is empty — was it replaced or not yet created?); Task "task-1" not found (todo list is empty)"#
+            ]],
+        );
+    }
+}
