@@ -8,7 +8,7 @@
 //! providers: name, default model, bytes of its models
 //! endpoints: API, URL
 //! limits:    window, longest answer
-//! prices:    in, out, cache read, cache write
+//! prices:    in, out, cache read, cache write; for each tier, where it begins and the same four
 //! levels:    names of the thinking levels
 //! switches:  a JSON object
 //! models:    id, name (empty if it is the id), and what `Numbers` says
@@ -124,7 +124,7 @@ impl Packing {
         let mut numbers = Numbers {
             endpoint,
             limits: self.limits.number(self::limits(limits)?),
-            price: self.prices.number(first_price(price)?),
+            price: self.prices.number(tiers(price)?),
             levels: None,
             switches: self.usual,
             thinks: false,
@@ -215,16 +215,15 @@ fn tokens(text: &str) -> Result<u64, String> {
     Ok(number * times)
 }
 
-/// The prices of longer prompts are checked and left behind: nothing can be told about them yet.
-fn first_price(text: &str) -> Result<String, String> {
+/// The usual prices, and those of longer prompts.
+fn tiers(text: &str) -> Result<String, String> {
     let mut steps = text.split(", above ");
-    let first = prices(steps.next().unwrap_or_default())?;
+    let mut all = prices(steps.next().unwrap_or_default())?;
     for step in steps {
         let (above, rest) = step.split_once(' ').ok_or("expected prices behind `above`")?;
-        tokens(above)?;
-        prices(rest)?;
+        write!(all, "\t{}\t{}", tokens(above)?, prices(rest)?).expect("a String takes everything");
     }
-    Ok(first)
+    Ok(all)
 }
 
 fn prices(text: &str) -> Result<String, String> {
@@ -295,7 +294,7 @@ mod tests {
              provider two\ndefault a\nat talk https://two.example\nwith nothing\n\
              a | A | 1M 64k | 0 0 0 0 | images\n",
             expect![[r#"
-                2 2 2 2 1 3 000190
+                2 2 2 3 1 3 000217
                 one b 50
                 two a 17
                 talk https://one.example
@@ -303,15 +302,16 @@ mod tests {
                 1000000 64000
                 128 16
                 1 2 0.1 0
+                1 2 0.1 0 200000 2 4 0.2 0
                 0 0 0 0
                 -  low    most
                 {"x":true,"y":false,"z":"word"}
                 {"w":{"a":[1]}}
 
                 a A 0 0 0 0 0 11
-                b  0 0 0 - 0 00
+                b  0 0 1 - 0 00
                 c C 0 1 0 - 1 10
-                a A 1 0 1 - 2 01
+                a A 1 0 2 - 2 01
             "#]],
         );
     }

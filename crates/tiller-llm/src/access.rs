@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tiller_agent::model::ThinkingLevel;
 
+use crate::trouble::Adviser;
+
 #[derive(Clone, Debug)]
 pub struct Access {
     pub key: Option<Secret>,
@@ -20,6 +22,8 @@ pub struct Access {
     pub cache_retention: CacheRetention,
     /// The user wants no picture to leave the machine.
     pub block_images: bool,
+    /// Who tells a person what to do about a failure.
+    pub adviser: Option<Adviser>,
 }
 
 impl Access {
@@ -51,6 +55,7 @@ impl Default for Access {
             thinking_budgets: ThinkingBudgets::default(),
             cache_retention: CacheRetention::Short,
             block_images: false,
+            adviser: None,
         }
     }
 }
@@ -62,6 +67,8 @@ pub struct AwsKeys {
     pub secret_access_key: Secret,
     /// Goes with keys that are lent for a time.
     pub session_token: Option<Secret>,
+    /// The part of the world that is asked, where the address does not say.
+    pub region: Option<String>,
 }
 
 impl AwsKeys {
@@ -162,6 +169,7 @@ mod tests {
             access_key_id: "AKIDEXAMPLE".into(),
             secret_access_key: Secret::new("wJalrXUtnFEMI"),
             session_token: Some(Secret::new("lent-for-an-hour")),
+            region: None,
         });
         let text = "AKIDEXAMPLE wJalrXUtnFEMI lent-for-an-hour".to_owned();
         assert_eq!(access.scrub(text), "AKIDEXAMPLE [redacted] [redacted]");

@@ -1,13 +1,16 @@
 //! The Responses API as Azure serves it: the same words at another address, with another header
 //! for the key.
 //!
-//! `model` in the body is what Azure calls a deployment. Since the `v1` API no version has to be
-//! named; a base URL that names one of the dated versions before it (`?api-version=2025-04-01-preview`)
-//! gets the path that belongs to those.
+//! `model` in the body is what Azure calls a deployment: the model's id, unless the switch
+//! `azureDeploymentName` names another. Since the `v1` API no version has to be named; a base URL
+//! that names one of the dated versions before it (`?api-version=2025-04-01-preview`) gets the path
+//! that belongs to those.
 
+use tiller_agent::model::Model;
 use tiller_agent::provider::{ProviderError, Request};
 
 use crate::access::{Access, Secret};
+use crate::compat;
 use crate::openai_responses::{self, request};
 use crate::stream::{Api, Post};
 
@@ -20,7 +23,7 @@ impl Api for Responses {
         let url = url(&request.model.base_url)?;
         let key = access.key.as_ref().map(Secret::expose);
         let headers = key.map(|key| ("api-key", key.to_owned())).into_iter().collect();
-        Ok(Post { url, headers, body: request::body(request, access)? })
+        Ok(Post { url, headers, body: request::body(request, deployment(&request.model), access)? })
     }
 
     fn decoder(request: &Request) -> openai_responses::Decoder {
@@ -30,6 +33,10 @@ impl Api for Responses {
     fn error_text(status: u16, body: &str) -> String {
         openai_responses::error_text("Azure OpenAI", status, body)
     }
+}
+
+fn deployment(model: &Model) -> &str {
+    compat::text(model, "azureDeploymentName").unwrap_or(&model.id)
 }
 
 /// Takes the address of the resource as well as the longer ones that Azure's pages show.
@@ -122,6 +129,7 @@ mod tests {
         let mut request = testing::request(vec![testing::user("hi")]);
         let mut model = testing::model();
         model.base_url = "https://r.openai.azure.com".into();
+        model.compat = Some(serde_json::json!({"azureDeploymentName": "ours"}));
         request.model = Arc::new(model);
         let Post { url, headers, body } =
             Responses::post(&request, &Access::with_key("azure-key")).unwrap();
@@ -129,7 +137,7 @@ mod tests {
         expect![[r#"
             https://r.openai.azure.com/openai/v1/responses
             [("api-key", "azure-key")]
-            {"model":"claude-test","input":[{"role":"developer","content":"Be brief."},{"role":"user","content":[{"type":"input_text","text":"hi"}]}],"stream":true,"prompt_cache_key":"session-1","store":false,"max_output_tokens":8192,"reasoning":{"effort":"none"}}
+            {"model":"ours","input":[{"role":"developer","content":"Be brief."},{"role":"user","content":[{"type":"input_text","text":"hi"}]}],"stream":true,"prompt_cache_key":"session-1","store":false,"max_output_tokens":8192,"reasoning":{"effort":"none"}}
         "#]].assert_eq(&format!("{url}\n{headers:?}\n{body}\n"));
     }
 

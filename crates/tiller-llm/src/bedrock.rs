@@ -2,6 +2,8 @@
 //! is signed in [`sign`], and the frames it comes in are taken apart in [`frames`].
 
 mod frames;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod framing;
 mod request;
 mod sign;
 mod thinking;
@@ -318,4 +320,4 @@ impl From<NativeUsage> for Usage {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

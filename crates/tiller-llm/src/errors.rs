@@ -5,12 +5,13 @@
 //! a rate limit is a spent account) or where there is neither. Otherwise a text such as "at most
 //! 1500 tokens" would count as a server error 500.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 use tiller_agent::provider::ProviderError;
+
+use crate::patience;
 
 /// A failure, as far as the server described it.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub(crate) struct Failure<'a> {
     pub status: Option<u16>,
     /// What the server sent: JSON in the vendor's shape, or anything at all.
     pub body: &'a str,
-    /// How long the server asked us to wait.
+    /// How long the server asked us to wait, in a header.
     pub after: Option<Duration>,
 }
 
@@ -27,11 +28,22 @@ impl Failure<'_> {
     /// Says what can be done. `message` is what the client will read.
     pub(crate) fn classify(&self, message: String) -> ProviderError {
         match self.remedy() {
-            Remedy::Wait => ProviderError::Retry { message, after: self.after },
+            Remedy::Wait => {
+                let after = self.after.or_else(|| patience::told(self.body));
+                ProviderError::Retry { message, after }
+            }
             Remedy::Shrink => ProviderError::Overflow { message },
             Remedy::Key => ProviderError::Auth { message },
             Remedy::None => ProviderError::Fatal { message },
         }
+    }
+
+    /// Whether what is missing is money.
+    pub(crate) fn is_spent(&self) -> bool {
+        const NAMES: [&str; 2] = ["billing_error", "insufficient_quota"];
+        self.status == Some(402)
+            || names(self.body).iter().any(|name| NAMES.contains(&&**name))
+            || mentions_any(&self.body.to_lowercase(), SPENT)
     }
 
     fn remedy(&self) -> Remedy {
@@ -44,13 +56,13 @@ impl Failure<'_> {
             // The name is the finer word: `request_too_large` among bad requests, and so on.
             Some(Remedy::None) => match named {
                 Some(named @ (Remedy::Shrink | Remedy::Key)) => named,
-                _ if mentions_any(&text, SPENT) => Remedy::Key,
+                _ if mentions_any(&text, SPENT) || mentions_any(&text, NO_KEY) => Remedy::Key,
                 _ => Remedy::None,
             },
             Some(Remedy::Wait) if self.status.is_none_or(|status| status < 500) => {
                 // A rate limit that no waiting will lift.
                 let spent = named == Some(Remedy::Key) || mentions_any(&text, SPENT);
-                if spent { Remedy::Key } else { Remedy::Wait }
+                if spent && !passes(self.body, &text) { Remedy::Key } else { Remedy::Wait }
             }
             Some(known) => known,
             None if mentions_any(&text, SPENT) => Remedy::Key,
@@ -66,6 +78,15 @@ enum Remedy {
     Shrink,
     Key,
     None,
+}
+
+/// Whether this is an error in the manner of some vendor.
+pub(crate) fn is_error(body: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Body {
+        error: Value,
+    }
+    serde_json::from_str::<Body>(body).is_ok_and(|body| !body.error.is_null())
 }
 
 fn by_status(status: u16) -> Option<Remedy> {
@@ -133,6 +154,12 @@ fn names(body: &str) -> Vec<String> {
     inner.chain(outer).map(String::from).collect()
 }
 
+/// Google calls every limit a quota. One that is not for the day and comes with a time to wait is
+/// full again by then.
+fn passes(body: &str, text: &str) -> bool {
+    patience::retry_info(body).is_some() && !mentions_any(text, &["perday"])
+}
+
 fn too_long(text: &str) -> bool {
     let throttled = text.starts_with("throttling error:")
         || text.starts_with("service unavailable:")
@@ -178,11 +205,15 @@ const SPENT: &[&str] = &[
     "freeusagelimiterror",
     "monthly usage limit reached",
     "available balance",
+    "credit balance",
     "insufficient_quota",
     "out of budget",
     "quota exceeded",
     "billing",
 ];
+
+/// A key that is none, told as if the request were at fault.
+const NO_KEY: &[&str] = &["api key not valid", "api_key_invalid", "incorrect api key"];
 
 /// Troubles that pass, in texts that come without a status and without a name.
 const PASSING: &[&str] = &[
@@ -233,7 +264,7 @@ pub(crate) fn cut_off(data: &str, err: &serde_json::Error) -> Option<String> {
     })
 }
 
-fn mentions_any(text: &str, patterns: &[&str]) -> bool {
+pub(crate) fn mentions_any(text: &str, patterns: &[&str]) -> bool {
     patterns.iter().any(|pattern| mentions(text, pattern))
 }
 
@@ -244,24 +275,6 @@ fn mentions(text: &str, pattern: &str) -> bool {
         rest = rest.and_then(|rest| rest.split_once(part)).map(|(_, after)| after);
     }
     rest.is_some()
-}
-
-/// How long the server asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date.
-pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let number = |text: &str| text.trim().parse::<f64>().ok();
-    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(ms) = header("retry-after-ms").and_then(number) {
-        return Duration::try_from_secs_f64(ms / 1000.0).ok();
-    }
-    let value = header("retry-after")?;
-    match number(value) {
-        Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        None => {
-            let date = httpdate::parse_http_date(value.trim()).ok()?;
-            // A date that has passed means now.
-            Some(date.duration_since(now).unwrap_or_default())
-        }
-    }
 }
 
 #[cfg(test)]

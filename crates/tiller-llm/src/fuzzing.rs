@@ -6,21 +6,50 @@
 use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
 use tiller_agent::provider::Request;
 
+#[cfg(feature = "bedrock")]
+use crate::bedrock::{self, framing::framed};
 use crate::listing::decode;
 use crate::stream::Api;
 use crate::{anthropic, google, openai_completions, openai_responses};
 
 /// The APIs that can be asked for.
-pub const APIS: [&str; 4] =
-    ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"];
+pub const APIS: &[&str] = &[
+    "anthropic-messages",
+    "openai-completions",
+    "openai-responses",
+    "google-generative-ai",
+    // As it comes over the network, and as events that are put into frames first: hardly any
+    // mutation of a frame gets past its checksum.
+    #[cfg(feature = "bedrock")]
+    "bedrock-converse-stream",
+    #[cfg(feature = "bedrock")]
+    "bedrock-converse-stream events",
+];
+
+/// Decodes the bytes in pieces of several sizes. Panics if that makes a difference.
+pub fn check(api: &str, bytes: &[u8]) {
+    let whole = listing(api, bytes, bytes.len());
+    let any = bytes.iter().fold(bytes.len(), |sum, &byte| sum.wrapping_mul(31) + usize::from(byte));
+    for chunk_bytes in [1, 7, 1 + any % 61] {
+        assert_eq!(listing(api, bytes, chunk_bytes), whole, "{chunk_bytes} at a time");
+    }
+}
 
 /// Decodes the bytes in chunks of this size and prints what came of it.
-pub fn listing(api: &str, bytes: &[u8], chunk_bytes: usize) -> String {
+fn listing(api: &str, bytes: &[u8], chunk_bytes: usize) -> String {
     match api {
         "anthropic-messages" => list::<anthropic::Messages>(bytes, chunk_bytes),
         "openai-completions" => list::<openai_completions::Completions>(bytes, chunk_bytes),
         "openai-responses" => list::<openai_responses::Responses>(bytes, chunk_bytes),
-        _ => list::<google::GenerateContent>(bytes, chunk_bytes),
+        "google-generative-ai" => list::<google::GenerateContent>(bytes, chunk_bytes),
+        #[cfg(feature = "bedrock")]
+        "bedrock-converse-stream" => list::<bedrock::ConverseStream>(bytes, chunk_bytes),
+        #[cfg(feature = "bedrock")]
+        "bedrock-converse-stream events" => {
+            let bytes = framed(&String::from_utf8_lossy(bytes));
+            list::<bedrock::ConverseStream>(&bytes, chunk_bytes)
+        }
+        other => panic!("nobody speaks {other}"),
     }
 }
 
@@ -49,6 +78,7 @@ fn request() -> Request {
         system: "".into(),
         messages: Vec::new(),
         tools: Vec::new().into(),
+        forced_tool: None,
         thinking: ThinkingLevel::Off,
         session_id: "fuzzed".into(),
     }
@@ -104,12 +134,15 @@ mod tests {
         for path in paths {
             let recording = std::fs::read(&path).unwrap();
             for api in APIS {
-                for _ in 0..25 {
-                    let bytes = mutated(&recording, &mut dice);
-                    let chunk_bytes = 1 + dice.roll(30);
-                    let whole = listing(api, &bytes, bytes.len());
-                    assert_eq!(listing(api, &bytes, chunk_bytes), whole, "{}", path.display());
+                check(api, &recording);
+                for _ in 0..12 {
+                    check(api, &mutated(&recording, &mut dice));
                 }
+            }
+            #[cfg(feature = "bedrock")]
+            for _ in 0..12 {
+                let frames = framed(&String::from_utf8_lossy(&recording));
+                check("bedrock-converse-stream", &mutated(&frames, &mut dice));
             }
         }
     }

@@ -94,6 +94,7 @@ impl Decode for Decoder {
         if let Some(error) = native.error {
             let status = error.code.and_then(|code| u16::try_from(code).ok());
             let failure = Failure { status, body: event.data, after: None };
+            self.close(out);
             return Err(failure.classify(event.data.to_owned()));
         }
         self.begin(native.response_id, native.model_version, out);
@@ -116,10 +117,10 @@ impl Decode for Decoder {
     }
 
     fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        self.close(out);
         let Some(Finish { reason: raw, message }) = self.finish.take() else {
             return Err(ProviderError::retry("Stream ended without finish_reason"));
         };
-        self.close(out);
         let reason = stop_reason(&raw, message, !self.calls.is_empty());
         let reason = reason.inspect_err(|_| out.push(StreamEvent::RawStop(raw.clone())))?;
         out.push(StreamEvent::Done { reason, raw: Some(raw) });

@@ -10,7 +10,8 @@
 //! errors      what can be done when it fails
 //! ```
 //!
-//! `room` says how long an answer may get, and `client` is the connection that answers share.
+//! `room` says how long an answer may get, and `client` is the connection that answers share. What
+//! a person could mend about a failure is a `trouble`. [`http`] asks servers that are no models.
 
 mod access;
 
@@ -26,12 +27,16 @@ mod google;
 mod json;
 mod openai_completions;
 mod openai_responses;
+mod patience;
 mod room;
 mod sse;
 
 // The network.
 mod client;
+pub mod http;
 mod stream;
+mod trouble;
+mod unreachable;
 
 // Models that need neither key nor network.
 pub mod demo;
@@ -50,6 +55,7 @@ use tiller_agent::model::Model;
 use tiller_agent::provider::Provider;
 
 pub use access::{Access, AwsKeys, CacheRetention, Secret, ThinkingBudgets};
+pub use trouble::{Adviser, Trouble, TroubleKind};
 
 /// Whoever answers for this model. `None` if we do not speak its API.
 ///

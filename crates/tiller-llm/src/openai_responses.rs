@@ -273,7 +273,11 @@ impl Decoder {
             _ if self.calls => Ok(StopReason::ToolUse),
             _ => Ok(StopReason::Stop),
         };
-        let raw = why.or(response.status);
+        // An answer that is cut short has two words for it.
+        let raw = match (response.status, why) {
+            (Some(status), Some(why)) => Some(format!("{status}.{why}")),
+            (status, why) => status.or(why),
+        };
         let reason = reason.inspect_err(|_| out.extend(raw.clone().map(StreamEvent::RawStop)))?;
         out.push(StreamEvent::Done { reason, raw });
         Ok(())

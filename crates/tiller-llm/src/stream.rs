@@ -3,8 +3,6 @@
 //! What is said on the wire is an [`Api`]'s affair. This file asks, waits, reads and gives up, in
 //! the same way for all of them.
 
-use std::error::Error;
-use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,12 +10,14 @@ use std::time::{Duration, SystemTime};
 use futures_util::stream::{self, StreamExt as _};
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tiller_agent::model::Model;
 use tiller_agent::provider::{EventStream, Provider, ProviderError, Request, StreamEvent};
 use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::errors::{self, Failure};
-use crate::{client, sse};
+use crate::trouble::{TroubleKind, advised, behind, reworded};
+use crate::{client, patience, sse, unreachable};
 
 /// How one vendor is spoken to.
 pub(crate) trait Api: Send + Sync + 'static {
@@ -90,8 +90,11 @@ enum Answer<A: Api> {
 
 struct Open<A: Api> {
     response: Response,
+    /// Whether anything of the answer has been seen.
+    begun: bool,
     sse: sse::Decoder,
     decoder: A::Decoder,
+    model: Arc<Model>,
     access: Arc<Access>,
 }
 
@@ -136,14 +139,16 @@ impl<A: Api> Open<A> {
             .post(&url)
             .headers(all_headers(&headers, &request, &access)?)
             .body(body);
-        let response = within(access.idle_timeout, post.send())
-            .await?
-            .map_err(|err| cannot_connect(&request.model.base_url, err))?;
+        let model = request.model.clone();
+        let response = within(access.idle_timeout, post.send()).await?.map_err(|err| {
+            let (err, kind) = unreachable::explain(&model.base_url, &err);
+            advised(err, kind, &model, &access)
+        })?;
         if !response.status().is_success() {
-            return Err(refused::<A>(response, &access).await);
+            return Err(refused::<A>(response, &model, &access).await);
         }
         let (sse, decoder) = (sse::Decoder::default(), A::decoder(&request));
-        Ok(Box::new(Open { response, sse, decoder, access }))
+        Ok(Box::new(Open { response, begun: false, sse, decoder, model, access }))
     }
 
     /// Reads and decodes the next chunk. `None` once the answer is complete.
@@ -155,16 +160,49 @@ impl<A: Api> Open<A> {
         let chunk = within(self.access.idle_timeout, self.response.chunk())
             .await?
             .map_err(|_cut| ProviderError::retry("terminated"))?;
+        if let Some(first) = chunk.as_ref().and_then(|bytes| bytes.trim_ascii_start().first())
+            && !std::mem::replace(&mut self.begun, true)
+            && matches!(first, b'<' | b'{' | b'[')
+        {
+            return Err(self.not_a_stream(chunk.unwrap_or_default().to_vec()).await);
+        }
         let decoded = match &chunk {
             Some(bytes) => self.decoder.read(&mut self.sse, bytes, out),
             None => self.decoder.end(out),
         };
-        decoded.map_err(|err| scrubbed(err, &self.access))?;
+        decoded.map_err(|err| {
+            let err = reworded(err, |message| self.access.scrub(message));
+            let said = Failure { body: err.message(), ..Failure::default() };
+            let kind = match err {
+                ProviderError::Auth { .. } => behind(&said, &err, &self.model),
+                _ => None,
+            };
+            advised(err, kind, &self.model, &self.access)
+        })?;
         if matches!(out.last(), Some(StreamEvent::Done { .. })) {
             spare_connection(self.response);
             return Ok(None);
         }
         Ok(Some(self))
+    }
+
+    /// The server took the request and answered with something whole: a page, or an error that
+    /// calls itself a success. No stream of events begins like this, and no frame of Amazon's.
+    async fn not_a_stream(mut self, begun: Vec<u8>) -> ProviderError {
+        let body = self.access.scrub(rest_of(self.response, begun).await);
+        if errors::is_error(&body) {
+            // They know their errors when they see one.
+            let event = sse::Event { name: "error", data: &body };
+            if let Err(err) = self.decoder.push(event, &mut Vec::new()) {
+                let told = Failure { body: &body, ..Failure::default() };
+                let kind = behind(&told, &err, &self.model);
+                return advised(err, kind, &self.model, &self.access);
+            }
+        }
+        let words = body.split_whitespace().collect::<Vec<_>>().join(" ");
+        let begin: String = words.chars().take(200).collect();
+        let err = ProviderError::fatal(format!("the server sent no stream of events: {begin}"));
+        advised(err, Some(TroubleKind::NotTheApi), &self.model, &self.access)
     }
 }
 
@@ -215,51 +253,25 @@ fn all_headers(
     Ok(headers)
 }
 
-fn cannot_connect(base_url: &str, err: reqwest::Error) -> ProviderError {
-    if err.is_builder() {
-        return ProviderError::fatal(format!("{base_url:?} is no address of a server"));
-    }
-    match certificate_error(&err) {
-        // Trying again would meet the same certificate.
-        Some(reason) => ProviderError::fatal(format!("Connection error: {reason}")),
-        None => ProviderError::retry("Connection error."),
-    }
-}
-
-/// The TLS library's word on a certificate it does not trust, wherever in the chain it is.
-fn certificate_error(err: &(dyn Error + 'static)) -> Option<String> {
-    let mut cause = Some(err);
-    while let Some(err) = cause {
-        if let Some(tls @ rustls::Error::InvalidCertificate(_)) = err.downcast_ref() {
-            return Some(tls.to_string());
-        }
-        // The source of an I/O error is that of the error inside it, which may be the one we want.
-        let io = err.downcast_ref::<io::Error>();
-        cause = match io.and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner),
-            None => err.source(),
-        };
-    }
-    None
-}
-
 /// The server answered, but with an error.
-async fn refused<A: Api>(response: Response, access: &Access) -> ProviderError {
+async fn refused<A: Api>(response: Response, model: &Model, access: &Access) -> ProviderError {
     let status = response.status();
-    let after = errors::retry_after(response.headers(), SystemTime::now());
-    let body = access.scrub(error_body(response).await);
+    let after = patience::in_header(response.headers(), SystemTime::now());
+    let body = access.scrub(rest_of(response, Vec::new()).await);
     let text = match body.trim() {
         "" => format!("{} status code (no body)", status.as_u16()),
         body => A::error_text(status.as_u16(), body),
     };
-    Failure { status: Some(status.as_u16()), body: &body, after }.classify(text)
+    let failure = Failure { status: Some(status.as_u16()), body: &body, after };
+    let err = failure.classify(text);
+    let kind = behind(&failure, &err, model);
+    advised(err, kind, model, access)
 }
 
 /// As much of the body as comes soon, and no more than a person would read.
-async fn error_body(mut response: Response) -> String {
+async fn rest_of(mut response: Response, mut body: Vec<u8>) -> String {
     const MAX_BYTES: usize = 64 << 10;
     const PATIENCE: Duration = Duration::from_secs(10);
-    let mut body = Vec::new();
     let read = async {
         while body.len() < MAX_BYTES
             && let Ok(Some(chunk)) = response.chunk().await
@@ -271,18 +283,6 @@ async fn error_body(mut response: Response) -> String {
     timeout(PATIENCE, read).await.unwrap_or(());
     body.truncate(MAX_BYTES);
     String::from_utf8_lossy(&body).into_owned()
-}
-
-fn scrubbed(err: ProviderError, access: &Access) -> ProviderError {
-    let scrub = |message| access.scrub(message);
-    match err {
-        ProviderError::Retry { message, after } => {
-            ProviderError::Retry { message: scrub(message), after }
-        }
-        ProviderError::Overflow { message } => ProviderError::Overflow { message: scrub(message) },
-        ProviderError::Auth { message } => ProviderError::Auth { message: scrub(message) },
-        ProviderError::Fatal { message } => ProviderError::Fatal { message: scrub(message) },
-    }
 }
 
 /// Reads the end that follows the last event. A connection whose answer was read to the end can

@@ -37,6 +37,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         system: "Be brief.".into(),
         messages: messages.into_iter().map(Arc::new).collect(),
         tools: Vec::new().into(),
+        forced_tool: None,
         thinking: ThinkingLevel::Off,
         session_id: "session-1".into(),
     }

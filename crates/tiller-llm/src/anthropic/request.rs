@@ -62,6 +62,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<ToolChoice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
@@ -99,9 +101,25 @@ impl<'a> Body<'a> {
             stream: true,
             system: Vec::from_iter(system),
             tools: tools(&request.tools, model, cache),
+            tool_choice: ToolChoice::of(request, thinking.as_ref()),
             thinking,
             output_config,
         })
+    }
+}
+
+#[derive(Serialize)]
+struct ToolChoice<'a> {
+    r#type: &'static str,
+    name: &'a str,
+}
+
+impl<'a> ToolChoice<'a> {
+    /// A model that thinks cannot be forced to anything: such a request is refused.
+    fn of(request: &'a Request, thinking: Option<&Thinking>) -> Option<ToolChoice<'a>> {
+        let name = request.forced_tool.as_deref()?;
+        let thinks = thinking.is_some_and(Thinking::is_on);
+        (!thinks).then_some(ToolChoice { r#type: "tool", name })
     }
 }
 
@@ -322,6 +340,12 @@ enum Thinking {
         display: &'static str,
     },
     Disabled,
+}
+
+impl Thinking {
+    fn is_on(&self) -> bool {
+        !matches!(self, Thinking::Disabled)
+    }
 }
 
 #[derive(Serialize)]

@@ -25,7 +25,7 @@ pub(super) fn headers(
         Credentials::new(&keys.access_key_id, secret, session_token, None, "tiller").into();
     let params = SigningParams::builder()
         .identity(&identity)
-        .region(region(url))
+        .region(region(url).or(keys.region.as_deref()).unwrap_or("us-east-1"))
         .name("bedrock")
         .time(now)
         .settings(SigningSettings::default())
@@ -39,12 +39,12 @@ pub(super) fn headers(
     Ok(headers.iter().map(|header| (header.name(), header.value().to_owned())).collect())
 }
 
-/// The address says which part of the world the request is for.
-fn region(url: &str) -> &str {
+/// Amazon's own addresses say which part of the world the request is for.
+fn region(url: &str) -> Option<&str> {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = host.split(['/', ':']).next().unwrap_or_default();
     let mut labels = host.split('.').skip_while(|label| !label.starts_with("bedrock-runtime"));
-    labels.nth(1).unwrap_or("us-east-1")
+    labels.nth(1)
 }
 
 #[cfg(test)]
@@ -59,11 +59,11 @@ mod tests {
     #[test]
     fn the_region_is_in_the_address() {
         for (url, expected) in [
-            ("https://bedrock-runtime.eu-central-1.amazonaws.com/model/x", "eu-central-1"),
-            ("https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
-            ("https://vpce-1.bedrock-runtime.ap-south-1.vpce.amazonaws.com/", "ap-south-1"),
-            ("http://127.0.0.1:9/model/x", "us-east-1"),
-            ("bedrock-runtime", "us-east-1"),
+            ("https://bedrock-runtime.eu-central-1.amazonaws.com/model/x", Some("eu-central-1")),
+            ("https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com", Some("us-gov-west-1")),
+            ("https://vpce-1.bedrock-runtime.ap-south-1.vpce.amazonaws.com/", Some("ap-south-1")),
+            ("http://127.0.0.1:9/model/x", None),
+            ("bedrock-runtime", None),
         ] {
             assert_eq!(region(url), expected, "{url}");
         }
@@ -75,6 +75,7 @@ mod tests {
             access_key_id: "AKIDEXAMPLE".into(),
             secret_access_key: Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
             session_token: Some(Secret::new("lent-for-an-hour")),
+            region: None,
         };
         let url = "https://bedrock-runtime.us-east-1.amazonaws.com/model/a%3A0/converse-stream";
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_440_938_160);
@@ -88,6 +89,10 @@ mod tests {
         "#]].assert_eq(&printed);
         assert!(!printed.contains("EXAMPLEKEY"), "the secret stays here");
         assert_ne!(headers(url, b"{ }", &keys, now).unwrap(), signed);
+        let elsewhere = AwsKeys { region: Some("eu-west-1".into()), ..keys.clone() };
+        assert_eq!(headers(url, b"{}", &elsewhere, now).unwrap(), signed);
+        let gateway = headers("https://gateway.example/", b"{}", &elsewhere, now).unwrap();
+        assert!(gateway[1].1.contains("/20150830/eu-west-1/bedrock/"), "{gateway:?}");
         assert_ne!(headers(url, b"{}", &keys, now + Duration::from_secs(1)).unwrap(), signed);
     }
 }

@@ -150,6 +150,8 @@ fn google() {
         503 {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}
         429 {"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}
         429 {"error":{"code":429,"message":"Quota exceeded for metric: free_tier_requests","status":"RESOURCE_EXHAUSTED"}}
+        429 {"error":{"code":429,"message":"Quota exceeded for metric: free_tier_requests","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"13s"}]}}
+        429 {"error":{"code":429,"message":"Quota exceeded for metric: x, id: RequestsPerDay","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"13s"}]}}
         400 {"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}
         400 {"error":{"code":400,"message":"The input token count (213462) exceeds the maximum number of tokens allowed (200000).","status":"INVALID_ARGUMENT"}}
         403 {"error":{"code":403,"message":"no","status":"PERMISSION_DENIED"}}
@@ -159,7 +161,9 @@ fn google() {
             retry    503 {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}
             retry    429 {"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}
             auth     429 {"error":{"code":429,"message":"Quota exceeded for metric: free_tier_requests","status":"RESOURCE_EXHAUSTED"}}
-            fatal    400 {"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}
+            retry    429 {"error":{"code":429,"message":"Quota exceeded for metric: free_tier_requests","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"13s"}]}}
+            auth     429 {"error":{"code":429,"message":"Quota exceeded for metric: x, id: RequestsPerDay","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"13s"}]}}
+            auth     400 {"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}
             overflow 400 {"error":{"code":400,"message":"The input token count (213462) exceeds the maximum number of tokens allowed (200000).","status":"INVALID_ARGUMENT"}}
             auth     403 {"error":{"code":403,"message":"no","status":"PERMISSION_DENIED"}}
             retry    - {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}
@@ -194,30 +198,17 @@ fn a_text_alone_decides_when_there_is_nothing_else() {
 }
 
 #[test]
-fn the_server_may_say_when_to_come_back() {
-    let now = httpdate::parse_http_date("Wed, 21 Oct 2015 07:28:00 GMT").unwrap();
-    let after = |name: &'static str, value: &str| {
-        let mut headers = HeaderMap::new();
-        headers.insert(name, value.parse().unwrap());
-        retry_after(&headers, now).map(|after| after.as_secs_f64())
-    };
-    assert_eq!(after("retry-after", "7"), Some(7.0));
-    assert_eq!(after("retry-after", "0.5"), Some(0.5));
-    assert_eq!(after("retry-after-ms", "1250"), Some(1.25));
-    assert_eq!(after("retry-after", "Wed, 21 Oct 2015 07:28:30 GMT"), Some(30.0));
-    assert_eq!(after("retry-after", "Wed, 21 Oct 2015 07:27:00 GMT"), Some(0.0));
-    for odd in ["soon", "-1", "NaN", "inf", ""] {
-        assert_eq!(after("retry-after", odd), None, "{odd}");
-    }
-    assert_eq!(after("x-other", "7"), None);
-}
-
-#[test]
 fn the_wait_reaches_the_loop() {
-    let after = Some(Duration::from_secs(3));
-    let failure = Failure { status: Some(429), body: "", after };
-    assert_eq!(
-        failure.classify("429".into()),
-        ProviderError::Retry { message: "429".into(), after }
-    );
+    let waits = |body: &str, after: Option<u64>| {
+        let after = after.map(Duration::from_secs);
+        match (Failure { status: Some(429), body, after }).classify("429".into()) {
+            ProviderError::Retry { after, .. } => after.map(|after| after.as_secs()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(waits("", Some(3)), Some(3));
+    assert_eq!(waits("try again in 5s", None), Some(5));
+    // The header is meant for programs.
+    assert_eq!(waits("try again in 5s", Some(3)), Some(3));
+    assert_eq!(waits("", None), None);
 }

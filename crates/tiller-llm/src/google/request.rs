@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tiller_agent::message::Arguments;
 use tiller_agent::model::Model;
 use tiller_agent::provider::{ProviderError, Request, ToolSpec};
@@ -35,6 +35,8 @@ struct Body<'a> {
     system_instruction: Option<Content<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<[Tools<'a>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<Value>,
     generation_config: GenerationConfig,
 }
 
@@ -66,6 +68,9 @@ impl<'a> Body<'a> {
             contents,
             system_instruction: system,
             tools: (!functions.is_empty()).then_some([Tools { function_declarations: functions }]),
+            tool_config: request.forced_tool.as_ref().map(|name| {
+                json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [name]}})
+            }),
             generation_config: GenerationConfig {
                 max_output_tokens: room::max_tokens(request),
                 thinking_config: ThinkingConfig::new(request, access),

@@ -108,12 +108,13 @@ fn an_error_in_the_middle() {
     check(
         "google_error.sse",
         expect![[r#"
-        response r5
-        0 text
-        0 + "half "
-        usage 100 in, 1 out (Some(0) thinking), 0 read, 0 written, 101 in all
-        Retry { message: "{\"error\":{\"code\":503,\"message\":\"Overloaded\",\"status\":\"UNAVAILABLE\"}}", after: None }
-    "#]],
+            response r5
+            0 text
+            0 + "half "
+            usage 100 in, 1 out (Some(0) thinking), 0 read, 0 written, 101 in all
+            0 end
+            Retry { message: "{\"error\":{\"code\":503,\"message\":\"Overloaded\",\"status\":\"UNAVAILABLE\"}}", after: None }
+        "#]],
     );
 }
 
@@ -140,6 +141,7 @@ fn an_answer_that_just_ends() {
             0 text
             0 + "half "
             usage 100 in, 1 out (Some(0) thinking), 0 read, 0 written, 101 in all
+            0 end
             Retry { message: "Stream ended without finish_reason", after: None }
         "#]],
     );

@@ -50,6 +50,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     tool_stream: Option<bool>,
     #[serde(flatten)]
     thinking: Thinking<'a>,
@@ -110,6 +112,10 @@ impl<'a> Body<'a> {
             max_tokens: field(MaxTokens::MaxTokens),
             tool_stream: (server.tool_stream && !tools.is_empty()).then_some(true),
             tools,
+            tool_choice: request
+                .forced_tool
+                .as_ref()
+                .map(|name| json!({"type": "function", "function": {"name": name}})),
             thinking: Thinking::new(request, server),
             prompt_cache_key: (server.cache_key || long).then_some(&*request.session_id),
             prompt_cache_retention: long.then_some("24h"),

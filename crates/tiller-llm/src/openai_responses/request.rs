@@ -32,12 +32,17 @@ pub(crate) fn post(request: &Request, access: &Access) -> Result<Post, ProviderE
         }
         headers.push(("x-client-request-id", request.session_id.to_string()));
     }
-    Ok(Post { url, headers, body: body(request, access)? })
+    Ok(Post { url, headers, body: body(request, &request.model.id, access)? })
 }
 
 /// The body, which is the same wherever the API is spoken.
-pub(crate) fn body(request: &Request, access: &Access) -> Result<Vec<u8>, ProviderError> {
-    let body = Body::new(request, access)?;
+/// `name` is what the server calls the model.
+pub(crate) fn body(
+    request: &Request,
+    name: &str,
+    access: &Access,
+) -> Result<Vec<u8>, ProviderError> {
+    let body = Body { model: name, ..Body::new(request, access)? };
     serde_json::to_vec(&body)
         .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))
 }
@@ -54,6 +59,8 @@ struct Body<'a> {
     max_output_tokens: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<ToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning<'a>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -93,10 +100,20 @@ impl<'a> Body<'a> {
             store: false,
             max_output_tokens: room::max_tokens(request).max(LEAST_TOKENS),
             tools: request.tools.iter().map(Tool::new).collect(),
+            tool_choice: request
+                .forced_tool
+                .as_deref()
+                .map(|name| ToolChoice { r#type: "function", name }),
             reasoning,
             include: if thinks { &["reasoning.encrypted_content"] } else { &[] },
         })
     }
+}
+
+#[derive(Serialize)]
+struct ToolChoice<'a> {
+    r#type: &'static str,
+    name: &'a str,
 }
 
 /// Every name and id of theirs has at most this many characters.

@@ -113,11 +113,11 @@ fn an_answer_that_fails() {
     check(
         "responses_failed.sse",
         expect![[r#"
-        response resp_05
-        0 text
-        0 + "half "
-        Retry { message: "rate_limit_exceeded: Rate limit reached for gpt-test. Please try again in 1s.", after: None }
-    "#]],
+            response resp_05
+            0 text
+            0 + "half "
+            Retry { message: "rate_limit_exceeded: Rate limit reached for gpt-test. Please try again in 1s.", after: Some(1s) }
+        "#]],
     );
 }
 
@@ -152,13 +152,13 @@ fn an_answer_that_got_too_long() {
     check(
         "responses_length.sse",
         expect![[r#"
-        response resp_05
-        0 text
-        0 + "half "
-        0 end, signed {"v":1,"id":"msg_5"}
-        usage 70 in, 20 out (Some(5) thinking), 30 read, 0 written, 120 in all
-        done Length Some("max_output_tokens")
-    "#]],
+            response resp_05
+            0 text
+            0 + "half "
+            0 end, signed {"v":1,"id":"msg_5"}
+            usage 70 in, 20 out (Some(5) thinking), 30 read, 0 written, 120 in all
+            done Length Some("incomplete.max_output_tokens")
+        "#]],
     );
 }
 
@@ -240,8 +240,8 @@ fn why_an_answer_ends() {
     }
     expect![[r#"
         done Stop Some("completed")
-        done Length Some("max_output_tokens")
-        raw stop content_filter
+        done Length Some("incomplete.max_output_tokens")
+        raw stop incomplete.content_filter
         Fatal { message: "The answer is incomplete: content_filter" }
         raw stop incomplete
         Fatal { message: "The answer is incomplete: no reason was given" }

@@ -19,6 +19,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         system: "Be brief.".into(),
         messages: messages.into_iter().map(Arc::new).collect(),
         tools: ["read", "bash"].map(tool).into(),
+        forced_tool: None,
         thinking: ThinkingLevel::Medium,
         session_id: "s".into(),
     }

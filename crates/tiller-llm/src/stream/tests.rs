@@ -1,7 +1,9 @@
 //! A server of a few lines on the loopback interface, so that everything below the decoder is
 //! the real thing.
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod silence;
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
@@ -287,36 +289,6 @@ async fn tls_is_not_spoken_here() {
     assert_eq!(failure(&url).await, ProviderError::retry("Connection error."));
 }
 
-#[test]
-fn a_certificate_nobody_vouches_for_is_found_in_the_chain() {
-    let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
-    let nested = io::Error::other(io::Error::other(tls));
-    assert_eq!(
-        certificate_error(&nested).as_deref(),
-        Some("invalid peer certificate: UnknownIssuer")
-    );
-    let other = io::Error::other(rustls::Error::General("no".into()));
-    assert_eq!(certificate_error(&other), None);
-}
-
-#[tokio::test]
-async fn a_server_that_falls_silent() {
-    let (_open, closed) = mpsc::channel::<()>();
-    let closed = std::sync::Mutex::new(closed);
-    let url = serve(move |mut connection| {
-        read_request(&connection).unwrap();
-        connection.write_all(OK.as_bytes()).unwrap();
-        // Until the test is over.
-        closed.lock().unwrap().recv().unwrap_err();
-    });
-    let patience = Some(Duration::from_millis(1500));
-    let access = Access { idle_timeout: patience, ..Access::default() };
-    let (events, failure) = all(ask_with(&url, access)).await;
-    assert_eq!(events, [StreamEvent::Start]);
-    let message = "timed out: nothing came from the server for 1.5 s";
-    assert_eq!(failure, Some(ProviderError::retry(message)));
-}
-
 #[tokio::test]
 async fn nothing_happens_before_somebody_listens() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -324,7 +296,7 @@ async fn nothing_happens_before_somebody_listens() {
     let stream = ask(&format!("http://{}", listener.local_addr().unwrap()));
     tokio::task::yield_now().await;
     let err = listener.accept().unwrap_err();
-    assert_eq!(err.kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(err.kind(), ErrorKind::WouldBlock);
     drop(stream);
 }
 
@@ -497,14 +469,16 @@ async fn an_error_in_the_words_of_openai() {
 
 #[cfg(feature = "bedrock")]
 #[tokio::test]
-async fn an_answer_in_frames() {
+async fn an_answer_in_frames_to_a_signed_question() {
     let text = std::fs::read_to_string(format!(
         "{}/tests/recordings/bedrock_text.sse",
         env!("CARGO_MANIFEST_DIR")
     ));
-    let frames = crate::bedrock::tests::framed(&text.unwrap());
+    let frames = crate::bedrock::framing::framed(&text.unwrap());
+    let (sent, requests) = mpsc::channel();
     let url = serve(move |mut connection| {
-        while read_request(&connection).is_some() {
+        while let Some((head, _)) = read_request(&connection) {
+            sent.send(head).unwrap();
             let head = format!("{OK}{:x}\r\n", frames.len());
             let answer = [head.as_bytes(), &frames, b"\r\n", END.as_bytes()].concat();
             connection.write_all(&answer).unwrap();
@@ -514,9 +488,27 @@ async fn an_answer_in_frames() {
     (model.api, model.base_url) = ("bedrock-converse-stream".to_owned(), url);
     let mut request = testing::request(vec![testing::user("hi")]);
     request.model = Arc::new(model);
-    let provider = crate::provider(&request.model, Access::with_key(KEY)).unwrap();
+    let aws = crate::AwsKeys {
+        access_key_id: "AKIDEXAMPLE".into(),
+        secret_access_key: Secret::new("never-sent"),
+        session_token: Some(Secret::new("lent-for-an-hour")),
+        region: Some("eu-west-1".into()),
+    };
+    let access = Access { aws: Some(aws), ..Access::default() };
+    let provider = crate::provider(&request.model, access).unwrap();
     let (events, failure) = all(provider.stream(request)).await;
     assert_eq!(failure, None);
     let raw = Some("end_turn".to_owned());
     assert_eq!(events.last(), Some(&StreamEvent::Done { reason: StopReason::Stop, raw }));
+
+    let head = requests.recv_timeout(SOON).unwrap();
+    assert!(head.starts_with("POST /model/claude-test/converse-stream HTTP/1.1\r\n"), "{head}");
+    let signed = "host;x-amz-date;x-amz-security-token, Signature=";
+    for part in
+        ["authorization: AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/", "/eu-west-1/bedrock/", signed]
+    {
+        assert!(head.contains(part), "{head}");
+    }
+    assert!(head.contains("x-amz-security-token: lent-for-an-hour\r\n"), "{head}");
+    assert!(!head.contains("never-sent"), "{head}");
 }

@@ -356,3 +356,15 @@ fn an_empty_conversation_is_not_sent() {
     let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
+
+#[test]
+fn a_tool_can_be_called_for_unless_the_model_thinks() {
+    let choice = |level| {
+        let mut request = request(vec![user("hi")]);
+        (request.forced_tool, request.thinking) = (Some("read".to_owned()), level);
+        let body = post(&request, &Access::default()).unwrap().body;
+        serde_json::from_slice::<Value>(&body).unwrap().get("tool_choice").cloned()
+    };
+    assert_eq!(choice(ThinkingLevel::Off), Some(json!({"type": "tool", "name": "read"})));
+    assert_eq!(choice(ThinkingLevel::High), None);
+}

@@ -174,6 +174,7 @@ fn requests_are_signed_unless_there_is_a_key() {
             access_key_id: "AKIDEXAMPLE".into(),
             secret_access_key: Secret::new("very-secret"),
             session_token: None,
+            region: None,
         }),
         ..Access::default()
     };

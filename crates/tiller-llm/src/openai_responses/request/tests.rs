@@ -295,3 +295,15 @@ fn an_empty_conversation_is_not_sent() {
     let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
+
+#[test]
+fn a_tool_can_be_called_for() {
+    let choice = |tool: Option<&str>| {
+        let mut request = request(vec![user("hi")]);
+        request.forced_tool = tool.map(str::to_owned);
+        let body = post(&request, &Access::default()).unwrap().body;
+        serde_json::from_slice::<Value>(&body).unwrap().get("tool_choice").cloned()
+    };
+    assert_eq!(choice(Some("read")), Some(json!({"type": "function", "name": "read"})));
+    assert_eq!(choice(None), None);
+}

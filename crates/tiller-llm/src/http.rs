@@ -1,0 +1,157 @@
+//! One HTTP exchange for others than models: what extensions fetch goes through the same proxies,
+//! certificates and connections as everything else.
+//!
+//! A body comes as the server sends it. Nothing here asks for compression and nothing undoes it,
+//! so a caller who sends an `accept-encoding` of its own gets what it asked for.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use reqwest::{Client, Method, Response};
+use tokio::time::timeout;
+
+use crate::trouble::{TroubleKind, shown};
+use crate::{client, unreachable};
+
+/// What to ask.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    pub method: String,
+    pub url: String,
+    /// In the order they were given; a name may be there more than once.
+    pub headers: Vec<(String, String)>,
+    pub body: Option<Vec<u8>>,
+    /// Whether to ask again where the server points to, up to twenty times. Otherwise its answer
+    /// is the answer.
+    pub follow_redirects: bool,
+}
+
+/// What the server answers. The body is still to come.
+pub struct Answer {
+    pub status: u16,
+    /// The usual words for the status.
+    pub status_text: String,
+    /// Who answered in the end.
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    /// In pieces as they come; nothing comes after an error. Dropping it closes the connection.
+    pub body: BoxStream<'static, Result<Vec<u8>, String>>,
+}
+
+/// How long a server may stay silent, before it answers and in the middle of it.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
+
+/// Asks a server and waits for the beginning of its answer. Must be called inside a Tokio runtime
+/// with time and I/O enabled. The error is a sentence that says what can be done.
+pub async fn exchange(exchange: Exchange) -> Result<Answer, String> {
+    within(SILENCE_MAX, exchange).await
+}
+
+async fn within(silence_max: Duration, exchange: Exchange) -> Result<Answer, String> {
+    let Exchange { method, url, headers, body, follow_redirects } = exchange;
+    let client = client_for(&url, follow_redirects)?;
+    let upper = method.to_ascii_uppercase();
+    let method = Method::from_bytes(upper.as_bytes())
+        .map_err(|_| format!("{method:?} is no HTTP method"))?;
+    let mut headers = read_headers(&headers)?;
+    // How long the body is we know ourselves.
+    headers.remove(CONTENT_LENGTH);
+    headers.remove(TRANSFER_ENCODING);
+    if body.is_none() && matches!(method, Method::POST | Method::PUT | Method::PATCH) {
+        // Servers refuse these when nothing says that there is no body.
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    let mut request = client.request(method, &url).headers(headers);
+    if let Some(body) = body {
+        request = request.body(body);
+    }
+    let silent = |_| format!("{} has not answered for {silence_max:?}", shown(&url));
+    let response = timeout(silence_max, request.send())
+        .await
+        .map_err(silent)?
+        .map_err(|err| explain(&url, &err))?;
+    Ok(Answer {
+        status: response.status().as_u16(),
+        status_text: response.status().canonical_reason().unwrap_or_default().to_owned(),
+        url: response.url().to_string(),
+        headers: response.headers().iter().map(|(name, value)| said(name, value)).collect(),
+        body: pieces(response, silence_max),
+    })
+}
+
+fn client_for(url: &str, follow_redirects: bool) -> Result<&'static Client, String> {
+    let client = match follow_redirects {
+        true => client::that_follows(),
+        false => client::for_url(url),
+    };
+    client.map_err(|err| err.to_string())
+}
+
+/// The values of headers are bytes, which JavaScript holds as characters up to U+00FF.
+fn read_headers(headers: &[(String, String)]) -> Result<HeaderMap, String> {
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("{name:?} is no name of an HTTP header"))?;
+        let bytes: Option<Vec<u8>> = value.chars().map(|c| u8::try_from(c).ok()).collect();
+        let value = bytes.and_then(|bytes| HeaderValue::from_bytes(&bytes).ok());
+        // The value may be a key, and this sentence may be shown.
+        let value = value.ok_or_else(|| {
+            format!("the value of the header {name} has characters that no header can carry")
+        })?;
+        map.append(key, value);
+    }
+    Ok(map)
+}
+
+fn said(name: &HeaderName, value: &HeaderValue) -> (String, String) {
+    (name.to_string(), value.as_bytes().iter().copied().map(char::from).collect())
+}
+
+fn pieces(
+    response: Response,
+    silence_max: Duration,
+) -> BoxStream<'static, Result<Vec<u8>, String>> {
+    let next = move |open: Option<Response>| async move {
+        let mut response = open?;
+        let (error, url) = match timeout(silence_max, response.chunk()).await {
+            Ok(Ok(None)) => return None,
+            Ok(Ok(Some(bytes))) => return Some((Ok(bytes.to_vec()), Some(response))),
+            Ok(Err(_cut)) => ("broke off in the middle of its answer", response.url()),
+            Err(_elapsed) => ("fell silent in the middle of its answer", response.url()),
+        };
+        Some((Err(format!("{} {error}", shown(url.as_str()))), None))
+    };
+    stream::unfold(Some(response), next).boxed()
+}
+
+fn explain(url: &str, err: &reqwest::Error) -> String {
+    if err.is_redirect() {
+        return format!("{} leads to another address too many times", shown(url));
+    }
+    // Redirects may have led elsewhere.
+    let url = err.url().map_or(url, |url| url.as_str());
+    let address = shown(url);
+    let (error, kind) = unreachable::explain(url, err);
+    match kind {
+        Some(TroubleKind::UnknownHost) => {
+            format!("cannot reach {address}: there is no such name, or no network")
+        }
+        Some(TroubleKind::Unreachable(why)) => format!("cannot reach {address}: {why}"),
+        Some(TroubleKind::Proxy(how)) => {
+            let proxy = client::proxy_for(url).unwrap_or_default();
+            format!("cannot reach {address}: the proxy {proxy} {how}")
+        }
+        Some(TroubleKind::NoTls) => {
+            format!("cannot reach {address}: the server does not speak TLS; try http://")
+        }
+        Some(TroubleKind::NoAddress) => error.to_string(),
+        Some(_) => format!("cannot reach {address}: {error}"),
+        None => format!("{address} hung up before it answered"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,7 @@
+//! Any bytes as an answer of `anthropic-messages`.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| tiller_llm::fuzzing::check("anthropic-messages", bytes));
