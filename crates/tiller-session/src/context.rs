@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tiller_agent::message::{AssistantMessage, Message, StopReason, ToolCall};
+use tiller_agent::message::{Message, ToolCall};
 use tiller_agent::model::ThinkingLevel;
 
 use crate::entry::{self, ContextEdit, ModelChange};
@@ -21,6 +21,9 @@ use crate::tree::{Index, Tree};
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     pub messages: Vec<ContextMessage>,
+    /// What a provider counted at the messages before this one was counted in a context that has
+    /// been shortened or edited since.
+    pub fresh_from: usize,
     /// Entries that belong here but whose message could not be read, with the reason.
     pub unreadable: Vec<(String, String)>,
 }
@@ -52,7 +55,8 @@ impl Session {
     pub fn context(&self) -> Result<Context, Error> {
         let mut context = Context::default();
         let mut reader = self.log().reader();
-        for item in project(self.tree(), self.tree().leaf()) {
+        let Projection { items, fresh_from } = project(self.tree(), self.tree().leaf());
+        for (at, item) in items.into_iter().enumerate() {
             let entry_id = self.tree().id(item.index).to_owned();
             let kind = self.tree().kind(item.index);
             let line = reader.text(self.tree().at(item.index)).map_err(self.read_error())?;
@@ -68,18 +72,23 @@ impl Session {
                 }
                 Err(reason) => context.unreadable.push((entry_id, reason)),
             }
+            if at + 1 == fresh_from {
+                context.fresh_from = context.messages.len();
+            }
         }
         Ok(context)
     }
 
     /// The newest messages of the context, back to the first one, seen from the end, that is
-    /// `enough`. As quick as that one is near.
+    /// `enough`. As quick as that one is near. It is told, too, whether a message is fresh: see
+    /// [`Context::fresh_from`].
     pub fn context_tail(
         &self,
-        mut enough: impl FnMut(&Message) -> bool,
+        mut enough: impl FnMut(&Message, bool) -> bool,
     ) -> Result<Vec<Arc<Message>>, Error> {
         let mut tail = Vec::new();
-        for item in project(self.tree(), self.tree().leaf()).into_iter().rev() {
+        let Projection { items, fresh_from } = project(self.tree(), self.tree().leaf());
+        for (at, item) in items.into_iter().enumerate().rev() {
             let line = self.line(item.index)?;
             let Ok(mut message) = reading::message(self.tree().kind(item.index), &line) else {
                 continue;
@@ -88,7 +97,7 @@ impl Session {
             if let Some(content) = edit.and_then(|edit| ContextEdit::replacement(&edit)) {
                 reading::replace_content(&mut message, content);
             }
-            let is_enough = enough(&message);
+            let is_enough = enough(&message, at >= fresh_from);
             tail.push(Arc::new(message));
             if is_enough {
                 break;
@@ -150,20 +159,14 @@ impl Session {
         Ok(Vec::new())
     }
 
-    /// The newest answer, if it failed, and the results of its calls: the entries to hide before
-    /// it is tried again.
-    pub fn last_failed_answer(&self) -> Result<Vec<String>, Error> {
+    /// The newest answer, if nobody has spoken since, and the results of its calls: the entries
+    /// to hide before it is tried again.
+    pub fn last_answer(&self) -> Result<Vec<String>, Error> {
         let mut entries = Vec::new();
         for index in self.tree().ancestors(self.tree().leaf()) {
             match self.tree().kind(index) {
                 Kind::ToolResult => entries.push(self.tree().id(index).to_owned()),
                 Kind::Assistant => {
-                    let message = reading::message(Kind::Assistant, &self.line(index)?).ok();
-                    let failed =
-                        |answer: &AssistantMessage| answer.stop_reason == StopReason::Error;
-                    if !message.as_ref().and_then(Message::as_assistant).is_some_and(failed) {
-                        break;
-                    }
                     entries.push(self.tree().id(index).to_owned());
                     entries.reverse();
                     return Ok(entries);
@@ -173,6 +176,37 @@ impl Session {
             }
         }
         Ok(Vec::new())
+    }
+
+    /// Whether nothing has happened since the conversation was shortened.
+    pub fn ends_with_compaction(&self) -> bool {
+        self.tree().leaf().is_some_and(|leaf| self.tree().kind(leaf) == Kind::Compaction)
+    }
+
+    /// Whether an earlier part of the conversation gave way to a summary.
+    pub fn is_compacted(&self) -> bool {
+        let mut ancestors = self.tree().ancestors(self.tree().leaf());
+        ancestors.any(|index| self.tree().kind(index) == Kind::Compaction)
+    }
+
+    /// The entry to keep from, if this message is the first to be kept: what was noted just
+    /// before it, a change of model for example, belongs to it.
+    pub fn kept_from(&self, entry_id: &str) -> Result<String, Error> {
+        let mut first = self.find(entry_id)?;
+        while let Some(parent) = self.tree().parent(first) {
+            let kind = self.tree().kind(parent);
+            if kind.is_in_context() || kind == Kind::Compaction {
+                break;
+            }
+            first = parent;
+        }
+        Ok(self.tree().id(first).to_owned())
+    }
+
+    /// What a user message says, if there is one of this id.
+    pub fn user_text(&self, entry_id: &str) -> Option<String> {
+        let index = self.find(entry_id).ok()?;
+        reading::user_text(&self.line(index).ok()?)
     }
 
     /// The user messages of all branches, in the order of the file: those that can be forked
@@ -199,8 +233,15 @@ pub struct ForkMessage {
     pub text: String,
 }
 
-/// What stands in the context at this leaf, first to last.
-pub(crate) fn project(tree: &Tree, leaf: Option<Index>) -> Vec<Item> {
+/// The context at a leaf.
+pub(crate) struct Projection {
+    /// First to last.
+    pub items: Vec<Item>,
+    /// See [`Context::fresh_from`].
+    pub fresh_from: usize,
+}
+
+pub(crate) fn project(tree: &Tree, leaf: Option<Index>) -> Projection {
     let path = tree.path(leaf);
     let edits: HashMap<Index, Index> = path
         .iter()
@@ -224,7 +265,24 @@ pub(crate) fn project(tree: &Tree, leaf: Option<Index>) -> Vec<Item> {
             _ => Some(Item { index, edit }),
         }
     });
-    items.collect()
+    let items: Vec<Item> = items.collect();
+    let changed = path.iter().enumerate().rev().find(|&(at, &index)| match tree.kind(index) {
+        Kind::Compaction => true,
+        Kind::ContextEdit => is_counted_before(tree, &path[..at], tree.refers(index)),
+        _ => false,
+    });
+    let fresh_from = changed.map_or(0, |(at, _)| {
+        let fresh: HashSet<Index> = path[at + 1..].iter().copied().collect();
+        items.iter().take_while(|item| !fresh.contains(&item.index)).count()
+    });
+    Projection { items, fresh_from }
+}
+
+/// Whether an answer came between an entry and its edit, and so was counted with the entry as it
+/// was. To hide an answer that failed, the usual edit, changes no count.
+fn is_counted_before(tree: &Tree, path: &[Index], target: Option<Index>) -> bool {
+    let since = path.iter().rev().take_while(|&&index| Some(index) != target);
+    since.into_iter().any(|&index| tree.kind(index) == Kind::Assistant)
 }
 
 fn chosen_model(line: &str) -> Option<ModelName> {

@@ -84,7 +84,7 @@ impl Header {
     }
 
     /// Its line, without the line end.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         if let Some(line) = &self.read_from {
             return line.clone();
         }
@@ -131,6 +131,16 @@ pub struct Entry {
 impl Entry {
     /// Reads a line. Nothing when it is not an entry at all.
     pub fn read(line: &str) -> Option<Entry> {
+        let mut entry = Entry::read_place(line)?;
+        entry.body = Body::read(&entry.kind, line, &entry.timestamp);
+        if let Some(Body::Compaction(compaction)) = &mut entry.body {
+            compaction.first_kept_entry_id.take_if(|first_kept| *first_kept == entry.id);
+        }
+        Some(entry)
+    }
+
+    /// The same without what it says.
+    pub(crate) fn read_place(line: &str) -> Option<Entry> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Tag {
@@ -141,13 +151,8 @@ impl Entry {
             #[serde(default)]
             timestamp: String,
         }
-        let tag: Tag = serde_json::from_str(line).ok()?;
-        let mut body = Body::read(&tag.r#type, line, &tag.timestamp);
-        if let Some(Body::Compaction(compaction)) = &mut body {
-            compaction.first_kept_entry_id.take_if(|first_kept| *first_kept == tag.id);
-        }
-        let Tag { r#type: kind, id, parent_id, timestamp } = tag;
-        Some(Entry { id, parent_id, timestamp, kind, body })
+        let Tag { r#type: kind, id, parent_id, timestamp } = serde_json::from_str(line).ok()?;
+        Some(Entry { id, parent_id, timestamp, kind, body: None })
     }
 }
 
@@ -187,6 +192,10 @@ pub enum Body {
     /// The session's name; empty for none.
     SessionInfo {
         name: String,
+    },
+    /// Rules that the model was told because of what it said, by name. xcsh's own kind of entry.
+    TtsrInjection {
+        rules: Vec<String>,
     },
 }
 
@@ -293,6 +302,15 @@ impl Body {
                 }
                 Body::SessionInfo { name: read::<Of>(line)?.name }
             }
+            "ttsr_injection" => {
+                #[derive(Deserialize)]
+                #[serde(rename_all = "camelCase")]
+                struct Of {
+                    #[serde(default)]
+                    injected_rules: Vec<String>,
+                }
+                Body::TtsrInjection { rules: read::<Of>(line)?.injected_rules }
+            }
             _ => return None,
         })
     }
@@ -383,6 +401,10 @@ impl Serialize for Line<'_> {
             Body::SessionInfo { name } => {
                 self.head("session_info", &mut map)?;
                 map.serialize_entry("name", name)?;
+            }
+            Body::TtsrInjection { rules } => {
+                self.head("ttsr_injection", &mut map)?;
+                map.serialize_entry("injectedRules", rules)?;
             }
         }
         map.end()

@@ -68,6 +68,7 @@ pub(crate) enum Kind {
     CustomMessage,
     Label,
     SessionInfo,
+    TtsrInjection,
     /// An entry of somebody else's.
     Other,
     /// A line that ends in rubbish; see [`Line::Damaged`].
@@ -95,6 +96,7 @@ impl Kind {
             b"custom_message" => Kind::CustomMessage,
             b"label" => Kind::Label,
             b"session_info" => Kind::SessionInfo,
+            b"ttsr_injection" => Kind::TtsrInjection,
             _ => Kind::Other,
         }
     }
@@ -418,7 +420,10 @@ mod tests {
             br#"{"type":"custom","customType":"x","data":{"id":"no"},"id":"yes","parentId":null}"#,
             expect!["Custom yes"],
         );
-        check(br#"{"type":"ttsr_injection","id":"d","parentId":"c"}"#, expect!["Other d under c"]);
+        check(
+            br#"{"type":"ttsr_injection","id":"d","parentId":"c"}"#,
+            expect!["TtsrInjection d under c"],
+        );
         check(br#" {"type":"session","id":"s"} "#, expect!["Header"]);
     }
 

@@ -96,7 +96,7 @@ impl Session {
         let lines_read = scan.lines_read();
         let Scan { header, tree, problems, .. } = scan;
         let header = header.expect("a scan without a header is no session");
-        let context_len = context::project(&tree, tree.leaf()).len();
+        let context_len = context::project(&tree, tree.leaf()).items.len();
         Session { home, log, header, tree, problems, lines_read, context_len }
     }
 
@@ -349,7 +349,7 @@ impl Session {
         if is_plain {
             self.context_len += usize::from(head.kind.is_in_context());
         } else {
-            self.context_len = context::project(&self.tree, self.tree.leaf()).len();
+            self.context_len = context::project(&self.tree, self.tree.leaf()).items.len();
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Session {
         let tree = self.tree();
         let mut reader = self.log().reader();
         let mut list = List::begin(out);
-        for item in context::project(tree, tree.leaf()) {
+        for item in context::project(tree, tree.leaf()).items {
             let kind = tree.kind(item.index);
             let edit = item.edit.map(|edit| self.line(edit)).transpose()?;
             let line = reader.text(tree.at(item.index)).map_err(self.read_error())?;

@@ -25,7 +25,7 @@ impl Index {
         Index(number.expect("fewer than four billion entries; Tree::is_full was asked"))
     }
 
-    fn position(self) -> usize {
+    pub(crate) fn position(self) -> usize {
         self.0.get() as usize - 1
     }
 }

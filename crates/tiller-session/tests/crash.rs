@@ -9,7 +9,43 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::{NOW, answer, begin, owner, reopen, say, snapshot, user};
-use tiller_session::{Problem, Session};
+use tiller_session::{Body, Compaction, Problem, Session};
+
+/// A compaction is one line: cut anywhere in it, the conversation is as it was before, and with
+/// the whole line as it is after.
+#[test]
+fn a_compaction_cut_anywhere_has_happened_or_has_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = begin(dir.path());
+    let path = session.path().unwrap().to_owned();
+    for text in ["first", "second"] {
+        say(&mut session, text);
+        session.append(answer(text), NOW).unwrap();
+    }
+    let kept = say(&mut session, "third");
+    let messages = |session: &Session| session.context().unwrap().messages.len();
+    assert_eq!(messages(&session), 5);
+    let before = fs::read(&path).unwrap().len();
+    let compaction = Compaction {
+        summary: "What was said: f\u{f6}rst and second.".into(),
+        first_kept_entry_id: Some(kept),
+        tokens_before: 1000,
+        details: None,
+        usage: None,
+        from_hook: false,
+    };
+    session.append(Body::Compaction(compaction), NOW).unwrap();
+    drop(session);
+    let whole = fs::read(&path).unwrap();
+    for cut in before..=whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let session = reopen(&path);
+        // The line is whole as soon as only its line end is missing.
+        let happened = cut + 1 >= whole.len();
+        assert_eq!(messages(&session), if happened { 2 } else { 5 }, "cut at {cut}");
+        assert_eq!(session.ends_with_compaction(), happened);
+    }
+}
 
 /// A file cut anywhere in its last three lines loses the line it was cut in, nothing before it,
 /// and can be written to again.

@@ -148,6 +148,12 @@ fn settings() {
             r#"{"type":"session_info","id":"ID","parentId":"ROOT","timestamp":"2026-11-15T20:39:16.762Z","name":"my name"}"#
         ]],
     );
+    check(
+        |_| Body::TtsrInjection { rules: vec!["no-foo".into()] },
+        expect![[
+            r#"{"type":"ttsr_injection","id":"ID","parentId":"ROOT","timestamp":"2026-11-15T20:39:16.762Z","injectedRules":["no-foo"]}"#
+        ]],
+    );
 }
 
 #[test]

@@ -246,3 +246,66 @@ fn a_long_conversation_is_a_deep_tree() {
     let clone = session.clone_at_leaf(SessionId::fresh(), Storage::Memory, NOW).unwrap();
     assert_eq!(clone.len(), 30_000);
 }
+
+#[test]
+fn an_outline_goes_by_places_in_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = begin(dir.path());
+    let path = session.path().unwrap().to_owned();
+    let first = say(&mut session, "first");
+    session.append(answer("one"), NOW).unwrap();
+    session.append_under(Some(&first), answer("two"), NOW).unwrap();
+    session.set_label(&first, Some("here"), NOW).unwrap();
+    drop(session);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text + "{\"type\":\"label\",\"id\":\"torn\",\"parentId\":null,\"te\n")
+        .unwrap();
+    let session = Session::open_read_only(&path).unwrap();
+    let mut outline = session.outline();
+    let parents: Vec<_> = (0..outline.len()).map(|place| outline.parent(place)).collect();
+    assert_eq!(parents, [None, Some(0), Some(0), Some(2), None]);
+    assert_eq!(
+        (outline.id(0), outline.label(0), outline.leaf()),
+        (first.as_str(), Some("here"), Some(4))
+    );
+    assert_eq!((outline.is_damaged(3), outline.is_damaged(4)), (false, true));
+    let lines = fs::read_to_string(&path).unwrap();
+    for (place, line) in lines.lines().skip(1).enumerate() {
+        assert_eq!(outline.line(place).unwrap(), line);
+        assert_eq!(outline.bytes(place), line.len() as u64);
+    }
+    assert!(!outline.is_empty());
+    // A block that nobody knows does not hide the others.
+    let newer = lines.lines().nth(2).unwrap().replacen(r#"[{"#, r#"[{"type":"hologram"},{"#, 1);
+    let read = outline.entry(1, &newer).unwrap();
+    assert_eq!(read.body, Some(answer("one")));
+    assert_eq!(outline.entry(3, lines.lines().nth(4).unwrap()).unwrap().kind, "label");
+}
+
+#[test]
+fn rules_that_were_told_are_known_on_their_branch() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = begin(dir.path());
+    let told = |names: &[&str]| Body::TtsrInjection {
+        rules: names.iter().map(|&name| name.into()).collect(),
+    };
+    let show = |session: &Session| {
+        let mut told: Vec<_> = session.told_rules().unwrap().into_iter().collect();
+        told.sort();
+        format!("{told:?}")
+    };
+    let first = say(&mut session, "hi");
+    assert_eq!(show(&session), "[]");
+    session.append(told(&["a", "b"]), NOW).unwrap();
+    session.append(answer("one"), NOW).unwrap();
+    session.append(told(&["b"]), NOW).unwrap();
+    session.append(answer("two"), NOW).unwrap();
+    session.append(answer("three"), NOW).unwrap();
+    assert_eq!(show(&session), r#"[("a", 3), ("b", 2)]"#);
+    let path = session.path().unwrap().to_owned();
+    drop(session);
+    let mut session = reopen(&path);
+    assert_eq!(show(&session), r#"[("a", 3), ("b", 2)]"#);
+    session.navigate(Some(&first), NOW).unwrap();
+    assert_eq!(show(&session), "[]");
+}

@@ -1,0 +1,81 @@
+//! A session to look through from end to end: where every entry hangs, and its line when it is
+//! asked for. Nothing is read before that, and one line is in memory at a time.
+
+use std::borrow::Cow;
+
+use crate::entry::{Body, Entry};
+use crate::error::Error;
+use crate::head::Kind;
+use crate::log::Reader;
+use crate::reading;
+use crate::session::Session;
+use crate::tree::Index;
+
+/// The entries of a session by their place in the file, from 0 on.
+pub struct Outline<'a> {
+    session: &'a Session,
+    reader: Reader<'a>,
+    all: Vec<Index>,
+}
+
+impl Session {
+    pub fn outline(&self) -> Outline<'_> {
+        let all = self.tree().all().collect();
+        Outline { session: self, reader: self.log().reader(), all }
+    }
+}
+
+impl Outline<'_> {
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub fn id(&self, place: usize) -> &str {
+        self.session.tree().id(self.all[place])
+    }
+
+    /// Always a place before its own.
+    pub fn parent(&self, place: usize) -> Option<usize> {
+        self.session.tree().parent(self.all[place]).map(Index::position)
+    }
+
+    pub fn leaf(&self) -> Option<usize> {
+        self.session.tree().leaf().map(Index::position)
+    }
+
+    pub fn label(&self, place: usize) -> Option<&str> {
+        self.session.tree().label(self.all[place]).map(|label| label.text.as_str())
+    }
+
+    /// A line that ends in rubbish: its place is known, its content is not.
+    pub fn is_damaged(&self, place: usize) -> bool {
+        self.session.tree().kind(self.all[place]) == Kind::Damaged
+    }
+
+    /// How long its line is.
+    pub fn bytes(&self, place: usize) -> u64 {
+        let at = self.session.tree().at(self.all[place]);
+        at.end - at.start
+    }
+
+    /// The entry in this line, which may be a changed copy of its own. Of a message that another
+    /// program wrote, as much is read as can be.
+    pub fn entry(&self, place: usize, line: &str) -> Option<Entry> {
+        let kind = self.session.tree().kind(self.all[place]);
+        if !kind.is_message() {
+            return Entry::read(line);
+        }
+        let body = reading::message(kind, line).ok().map(Body::message);
+        Some(Entry { body, ..Entry::read_place(line)? })
+    }
+
+    /// The line as it stands in the file. Neighbours cost one read together.
+    pub fn line(&mut self, place: usize) -> Result<Cow<'_, str>, Error> {
+        let at = self.session.tree().at(self.all[place]);
+        self.reader.text(at).map_err(self.session.read_error())
+    }
+}
