@@ -70,7 +70,7 @@ async fn run(input: Input, cx: ToolContext, shell: Shell) -> ToolResult {
         End::TimedOut | End::Cancelled if silent => status,
         _ => format!("{}\n\n{status}", text(&output)),
     };
-    Err(Failure { message, details: details(&output) })
+    Err(Failure { details: details(&output), ..Failure::new(message) })
 }
 
 fn seconds(timeout: f64) -> Result<Duration, Failure> {
@@ -134,7 +134,8 @@ impl Listener for Live {
         let text = Block::text(so_far.content.clone());
         // The file with all of it is named when it is complete, not before.
         let details = if so_far.truncated { json!({ "truncation": so_far }) } else { json!({}) };
-        self.cx.show(ToolOutput { content: vec![text], details: Some(details) });
+        let content = vec![text];
+        self.cx.show(ToolOutput { content, details: Some(details), ..ToolOutput::default() });
         (self.shown, self.news) = (Instant::now(), false);
     }
 }

@@ -72,6 +72,12 @@ pub async fn normalise(data: String, resize: Resize) -> Normalised {
     }
 }
 
+/// A picture as a prompt carries it, if these bytes are one.
+pub fn block(bytes: &[u8]) -> Option<Block> {
+    let kind = Kind::of(bytes)?;
+    Some(Block::image(BASE64_STANDARD.encode(bytes), kind.mime_type()))
+}
+
 /// What a picture is, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -27,6 +27,7 @@ pub mod command;
 mod shell;
 mod output;
 mod plain;
+pub mod child;
 pub mod process;
 #[cfg(test)]
 mod testing;

@@ -1,6 +1,6 @@
 //! Children, and the law that none of them outlives us.
 //!
-//! Every shell we start stands under a guardian, a process that does nothing but wait:
+//! Every shell, and every other program we start, stands under a guardian, a process that does nothing but wait:
 //!
 //! ```text
 //! tiller ── guardian ── shell ── whatever the command starts
@@ -24,9 +24,9 @@ mod guardian;
 mod kin;
 
 use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::AsFd;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -44,6 +44,10 @@ use nix::unistd::Pid;
 const END: u8 = b'e';
 /// What we say to a guardian: nobody reads the output any more, so keep the pipe from filling up.
 const DRAIN: u8 = b'd';
+/// What we say to a guardian: signal the shell. The other seven bits are the signal's number.
+const SIGNAL: u8 = 0x80;
+/// The status of a process that was killed, in the kernel's own form.
+const KILLED: i32 = nix::libc::SIGKILL;
 /// How long killed processes may take to disappear before we stop waiting for them. A process that
 /// waits for a broken disk cannot be killed at all.
 const END_MAX: Duration = Duration::from_secs(1);
@@ -86,10 +90,27 @@ pub(crate) struct Tree {
 
 /// What there is to know about a shell that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Exit {
-    /// As shells tell it: 128 and the signal's number for a violent end.
-    code: i32,
+pub(crate) struct Exit {
+    /// In the kernel's own form. nix would refuse the real-time signals, which have no names.
+    status: i32,
     leaves_children: bool,
+}
+
+impl Exit {
+    /// With what it ended by itself.
+    pub(crate) fn code(self) -> Option<i32> {
+        nix::libc::WIFEXITED(self.status).then(|| nix::libc::WEXITSTATUS(self.status))
+    }
+
+    /// What ended it otherwise.
+    pub(crate) fn signal(self) -> Option<i32> {
+        nix::libc::WIFSIGNALED(self.status).then(|| nix::libc::WTERMSIG(self.status))
+    }
+
+    /// As shells tell it: 128 and the signal's number for a violent end.
+    fn shell_code(self) -> i32 {
+        self.code().or(self.signal().map(|signal| 128 + signal)).unwrap_or(1)
+    }
 }
 
 /// What [`Tree::next`] has to tell.
@@ -109,19 +130,11 @@ impl Tree {
     /// Starts a shell without input. Its output and its errors come through one pipe, so they keep
     /// their order. Blocks until the shell runs.
     pub(crate) fn spawn(mut command: Command) -> io::Result<Tree> {
-        install();
         let (output, input) = io::pipe()?;
         #[cfg(target_os = "linux")]
         enlarge(&input);
         command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
-        // Held while we fork, so that a guardian is known by the time anybody can see it.
-        let mut registry = registry();
-        if registry.closed {
-            return Err(io::Error::other("tiller is about to exit"));
-        }
-        registry.reap();
-        let link = Arc::new(start(command, &output)?);
-        registry.links.push(link.clone());
+        let link = launch(command, Some(&output))?;
         Ok(Tree { link, output: Some(output), exit: None })
     }
 
@@ -153,7 +166,7 @@ impl Tree {
             _ => {
                 let exit = self.link.exit();
                 self.exit = Some(exit);
-                Ok(Happening::Ended(exit.code))
+                Ok(Happening::Ended(exit.shell_code()))
             }
         }
     }
@@ -169,9 +182,12 @@ impl Drop for Tree {
     fn drop(&mut self) {
         match self.exit {
             None => self.link.end(),
-            Some(Exit { leaves_children: true, .. }) => self.link.say(DRAIN),
-            // The guardian is ending this very moment.
-            Some(_) => registry().forget(&self.link),
+            Some(exit) => {
+                if exit.leaves_children {
+                    self.link.say(DRAIN);
+                }
+                self.link.release(exit);
+            }
         }
     }
 }
@@ -187,15 +203,64 @@ impl Ender {
     }
 }
 
+/// Starts a program under a guardian, which reads `output` when it is told that nobody else will.
+/// Blocks until the program runs.
+pub(crate) fn launch(command: Command, output: Option<&PipeReader>) -> io::Result<Arc<Link>> {
+    install();
+    // Held while we fork, so that a guardian is known by the time anybody can see it.
+    let mut registry = registry();
+    if registry.closed {
+        return Err(io::Error::other("tiller is about to exit"));
+    }
+    registry.reap();
+    let link = Arc::new(start(command, output)?);
+    registry.links.push(link.clone());
+    Ok(link)
+}
+
 /// Our end of what joins us to a guardian.
-struct Link {
+pub(crate) struct Link {
     /// The guardian; without one, the shell itself.
     pid: Pid,
+    /// The shell.
+    program: Pid,
     socket: UnixStream,
 }
 
 impl Link {
-    fn end(&self) {
+    pub(crate) fn program(&self) -> Pid {
+        self.program
+    }
+
+    /// Something to be read here is the shell's end.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Signals the shell and its group, as long as it has not ended.
+    pub(crate) fn signal(&self, signal: i32) {
+        let Ok(signal @ 1..) = u8::try_from(signal) else { return };
+        if signal & SIGNAL != 0 {
+            return;
+        }
+        #[cfg(target_os = "linux")]
+        self.say(SIGNAL | signal);
+        #[cfg(not(target_os = "linux"))]
+        if let Ok(signal) = nix::sys::signal::Signal::try_from(i32::from(signal)) {
+            // An empty group is no error.
+            nix::sys::signal::killpg(self.program, signal).ok();
+        }
+    }
+
+    /// Lets go of a shell that has ended. Its background children stay, under their guardian.
+    pub(crate) fn release(self: &Arc<Link>, exit: Exit) {
+        if !exit.leaves_children {
+            // The guardian is ending this very moment.
+            registry().forget(self);
+        }
+    }
+
+    pub(crate) fn end(&self) {
         self.say(END);
         #[cfg(not(target_os = "linux"))]
         {
@@ -210,13 +275,13 @@ impl Link {
     }
 
     /// Reads what the guardian says when the shell has ended.
-    fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         let mut words = [0; 5];
         match (&self.socket).read_exact(&mut words) {
             Ok(()) => {
                 let [a, b, c, d, leaves_children] = words;
                 Exit {
-                    code: i32::from_ne_bytes([a, b, c, d]),
+                    status: i32::from_ne_bytes([a, b, c, d]),
                     leaves_children: leaves_children != 0,
                 }
             }
@@ -224,7 +289,7 @@ impl Link {
                 // Somebody killed the guardian, which took the shell with it.
                 #[cfg(target_os = "linux")]
                 registry().end_strays();
-                Exit { code: 128 + nix::libc::SIGKILL, leaves_children: false }
+                Exit { status: KILLED, leaves_children: false }
             }
         }
     }
@@ -318,9 +383,9 @@ fn is_stray(links: &[Arc<Link>], child: &kin::Kin) -> bool {
 
 /// Starts the shell under a guardian.
 #[cfg(target_os = "linux")]
-fn start(mut command: Command, output: &PipeReader) -> io::Result<Link> {
-    let (ours, theirs) = UnixStream::pair()?;
-    let (link, output) = (theirs.as_raw_fd(), output.as_raw_fd());
+fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Link> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let (link, output) = (theirs.as_raw_fd(), output.map(PipeReader::as_raw_fd));
     // SAFETY: after the fork only this thread exists and any lock may be held for ever. `split`
     // makes system calls and touches its own stack; it neither allocates, locks nor panics.
     #[allow(unsafe_code)]
@@ -328,12 +393,17 @@ fn start(mut command: Command, output: &PipeReader) -> io::Result<Link> {
         command.pre_exec(move || guardian::split(link, output));
     }
     let child = command.spawn()?;
-    Ok(Link { pid: Pid::from_raw(child.id() as i32), socket: ours })
+    // Ours alone is left, so that a guardian that is killed right now is not waited for.
+    drop(theirs);
+    let mut program = [0; 4];
+    ours.read_exact(&mut program)?;
+    let program = Pid::from_raw(i32::from_ne_bytes(program));
+    Ok(Link { pid: Pid::from_raw(child.id() as i32), program, socket: ours })
 }
 
 /// Starts the shell by itself. A thread takes the guardian's part in the conversation.
 #[cfg(not(target_os = "linux"))]
-fn start(mut command: Command, _output: &PipeReader) -> io::Result<Link> {
+fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<Link> {
     use std::os::unix::process::ExitStatusExt;
     let (ours, mut theirs) = UnixStream::pair()?;
     // SAFETY: `setsid` is a system call and nothing else.
@@ -345,12 +415,11 @@ fn start(mut command: Command, _output: &PipeReader) -> io::Result<Link> {
     let pid = Pid::from_raw(child.id() as i32);
     std::thread::spawn(move || {
         let Ok(status) = child.wait() else { return };
-        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-        let [a, b, c, d] = code.to_ne_bytes();
+        let [a, b, c, d] = status.into_raw().to_ne_bytes();
         // When nobody listens any more, nobody wants to know.
         theirs.write_all(&[a, b, c, d, 0]).ok();
     });
-    Ok(Link { pid, socket: ours })
+    Ok(Link { pid, program: pid, socket: ours })
 }
 
 /// A larger pipe lets a busy command run on while we write what it said to disk. That the kernel

@@ -222,7 +222,7 @@ fn picture(kind: image::Kind, data: Vec<u8>, sees_images: bool, resize: Resize) 
     }
     ToolOutput {
         content: [Block::text(text)].into_iter().chain(normalised.image).collect(),
-        details: None,
+        ..ToolOutput::default()
     }
 }
 

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
+use tiller_tools::child::{self, Program};
 use tiller_tools::command::{BashCommand, execute};
 use tiller_tools::{Shell, process};
 use tokio_util::sync::CancellationToken;
@@ -52,7 +53,14 @@ fn actor() {
     process::install();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cancel = CancellationToken::new();
+    let as_children = std::env::var_os("HYGIENE_CHILDREN").is_some();
     for script in HIDING {
+        if as_children {
+            let script = script.replace("SLEEP", &sleep(&mark));
+            // Letting go of the handle ends nobody.
+            drop(start_child(script));
+            continue;
+        }
         let command = BashCommand {
             command: script.replace("SLEEP", &sleep(&mark)),
             cwd: Arc::new(PathBuf::from("/")),
@@ -99,6 +107,19 @@ fn actor() {
     }
 }
 
+/// Not a shell of the tool's, but a program with pipes, which nobody listens to.
+fn start_child(script: String) -> child::Handle {
+    let program = Program {
+        command: "bash".to_owned(),
+        args: vec!["-c".to_owned(), script],
+        cwd: PathBuf::from("/"),
+        env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
+        stdin: true,
+        argv0: None,
+    };
+    child::spawn(program, Box::new(drop)).unwrap()
+}
+
 /// How long something may take that is certain to happen. A generous bound, not a pause.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -110,16 +131,23 @@ struct Actor {
 impl Actor {
     /// Starts tiller and waits until everybody has hidden.
     fn start() -> Actor {
+        Actor::start_with(|_| ())
+    }
+
+    fn with_children() -> Actor {
+        Actor::start_with(|command| {
+            command.env("HYGIENE_CHILDREN", "1");
+        })
+    }
+
+    fn start_with(more: fn(&mut Command)) -> Actor {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let mark = format!("{}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["actor", "--exact", "--nocapture"])
-            .env("HYGIENE_MARK", &mark)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["actor", "--exact", "--nocapture"]).env("HYGIENE_MARK", &mark);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        more(&mut command);
+        let child = command.spawn().unwrap();
         let actor = Actor { child, mark };
         let expected = HIDING.iter().map(|script| sleepers(script)).sum::<usize>() + 2;
         actor.wait_until("everybody has hidden", |left| left.len() >= expected);
@@ -213,6 +241,21 @@ fn ended_in_order() {
     actor.say("end_all");
     // Nobody is left when it returns, not only some time later.
     assert_eq!(actor.hear(), "left: 0");
+    actor.wait_for_nobody();
+}
+
+#[test]
+fn programs_with_pipes_are_ended_in_order() {
+    let mut actor = Actor::with_children();
+    actor.say("end_all");
+    assert_eq!(actor.hear(), "left: 0");
+    actor.wait_for_nobody();
+}
+
+#[test]
+fn programs_with_pipes_die_with_us() {
+    let actor = Actor::with_children();
+    kill(actor.pid(), Signal::SIGKILL).unwrap();
     actor.wait_for_nobody();
 }
 

@@ -20,7 +20,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, read, setsid, write};
 
 use super::kin::{self, Step, Waited};
-use super::{DRAIN, END, END_MAX};
+use super::{DRAIN, END, END_MAX, KILLED, SIGNAL};
 
 /// How long we try to end processes that do not go away.
 const GIVE_UP: Duration = Duration::from_secs(60);
@@ -28,8 +28,11 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 /// To be called between fork and exec. Of the two processes that come out of it, the child returns
 /// and becomes the shell; the parent is the guardian and never returns.
 ///
-/// `link` leads to tiller, `output` is the end of the pipe that tiller reads.
-pub(super) fn split(link: RawFd, output: RawFd) -> io::Result<()> {
+/// `link` leads to tiller, `output` is the end of the pipe that tiller reads, if there is one that
+/// the guardian may have to read in its place.
+pub(super) fn split(link: RawFd, output: Option<RawFd>) -> io::Result<()> {
+    // Whoever has no output is never asked to read it.
+    let output = output.unwrap_or(link);
     // SAFETY: tiller keeps both open until the shell runs, and the guardian closes neither.
     #[allow(unsafe_code)]
     let (link, output) = unsafe { (BorrowedFd::borrow_raw(link), BorrowedFd::borrow_raw(output)) };
@@ -61,6 +64,8 @@ pub(super) fn split(link: RawFd, output: RawFd) -> io::Result<()> {
             Ok(())
         }
         ForkResult::Parent { child } => {
+            // The first word is who the shell is. When tiller is gone, the link will say so.
+            write(link, &child.as_raw().to_ne_bytes()).ok();
             Guardian { shell: child, exit: None, told: false, link, output }.watch()
         }
     }
@@ -68,7 +73,7 @@ pub(super) fn split(link: RawFd, output: RawFd) -> io::Result<()> {
 
 struct Guardian {
     shell: Pid,
-    /// How the shell ended.
+    /// How the shell ended, in the kernel's own form.
     exit: Option<i32>,
     /// Whether tiller knows.
     told: bool,
@@ -89,13 +94,13 @@ impl Guardian {
         loop {
             let alone = loop {
                 match kin::wait_any() {
-                    Waited::Reaped { pid, code } => self.note(pid, code),
+                    Waited::Reaped { pid, status } => self.note(pid, status),
                     Waited::AllBusy => break false,
                     Waited::NoChildren => break true,
                 }
             };
-            if let Some(code) = self.exit.filter(|_| !self.told) {
-                self.tell(code, !alone);
+            if let Some(status) = self.exit.filter(|_| !self.told) {
+                self.tell(status, !alone);
             }
             if alone {
                 leave();
@@ -108,6 +113,7 @@ impl Guardian {
                 let mut word = [0];
                 match read(self.link, &mut word) {
                     Ok(1) if word == [DRAIN] => draining = true,
+                    Ok(1) if word[0] & SIGNAL != 0 => self.pass_on(word[0] & !SIGNAL),
                     Ok(1) if word != [END] => (),
                     // Asked to, or left alone.
                     _ => self.end_tree(|| {
@@ -123,21 +129,29 @@ impl Guardian {
         }
     }
 
-    fn note(&mut self, pid: i32, code: i32) {
+    fn note(&mut self, pid: i32, status: i32) {
         if pid == self.shell.as_raw() {
-            self.exit = Some(code);
+            self.exit = Some(status);
+        }
+    }
+
+    /// Signals the shell and its group. Once the shell has been waited for, its number may belong
+    /// to somebody else; that is why tiller leaves this to us.
+    fn pass_on(&self, signal: u8) {
+        if let (None, Ok(signal)) = (self.exit, Signal::try_from(i32::from(signal))) {
+            killpg(self.shell, signal).ok();
         }
     }
 
     /// Says how the shell ended, or that it was killed.
     fn tell_once(&mut self) {
         if !self.told {
-            self.tell(self.exit.unwrap_or(128 + libc::SIGKILL), false);
+            self.tell(self.exit.unwrap_or(KILLED), false);
         }
     }
 
-    fn tell(&mut self, code: i32, leaves_children: bool) {
-        let [a, b, c, d] = code.to_ne_bytes();
+    fn tell(&mut self, status: i32, leaves_children: bool) {
+        let [a, b, c, d] = status.to_ne_bytes();
         // When tiller is gone, the next look at the link will say so.
         write(self.link, &[a, b, c, d, u8::from(leaves_children)]).ok();
         self.told = true;
@@ -153,7 +167,7 @@ impl Guardian {
         let begun = Instant::now();
         kin::end_children(|step| {
             match step {
-                Step::Reaped { pid, code } => self.note(pid, code),
+                Step::Reaped { pid, status } => self.note(pid, status),
                 Step::Pause => pause(),
             }
             // Somebody may be waiting for the news; nobody waits for us.

@@ -21,7 +21,7 @@ pub(super) struct Kin {
 
 /// What waiting for any child gave.
 pub(super) enum Waited {
-    Reaped { pid: i32, code: i32 },
+    Reaped { pid: i32, status: i32 },
     AllBusy,
     NoChildren,
 }
@@ -30,7 +30,8 @@ pub(super) enum Waited {
 pub(super) enum Step {
     Reaped {
         pid: i32,
-        code: i32,
+        /// In the kernel's own form, see wait(2).
+        status: i32,
     },
     /// Some are still there: the moment to wait a little.
     Pause,
@@ -44,7 +45,7 @@ pub(super) fn end_children(mut go_on: impl FnMut(Step) -> bool) {
         each_child(|child| end(child.pid));
         loop {
             let step = match wait_any() {
-                Waited::Reaped { pid, code } => Step::Reaped { pid, code },
+                Waited::Reaped { pid, status } => Step::Reaped { pid, status },
                 Waited::AllBusy => Step::Pause,
                 Waited::NoChildren => return,
             };
@@ -71,14 +72,9 @@ pub(super) fn wait_any() -> Waited {
     let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
     match pid {
         0 => Waited::AllBusy,
-        1.. => Waited::Reaped { pid, code: exit_code(status) },
+        1.. => Waited::Reaped { pid, status },
         _ => Waited::NoChildren,
     }
-}
-
-/// The way shells put it. nix would refuse the real-time signals, which have no names.
-fn exit_code(status: i32) -> i32 {
-    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 128 + libc::WTERMSIG(status) }
 }
 
 /// Whether any child waits to be waited for. One call, while looking through /proc is many.

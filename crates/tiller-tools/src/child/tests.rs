@@ -1,0 +1,267 @@
+//! Programs as people start them, and what is heard of them.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+/// How long something may take that is certain to happen. A generous bound, not a pause.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn program(command: &str, args: &[&str]) -> Program {
+    Program {
+        command: command.to_owned(),
+        args: args.iter().map(|arg| arg.to_string()).collect(),
+        cwd: PathBuf::from("/"),
+        env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap()), ("A".into(), "b".into())],
+        stdin: false,
+        argv0: None,
+    }
+}
+
+fn script(script: &str) -> Program {
+    program("sh", &["-c", script])
+}
+
+fn start(program: Program) -> (Handle, Receiver<Happening>) {
+    let (sender, receiver) = channel();
+    let sink = Box::new(move |happening| sender.send(happening).unwrap());
+    (spawn(program, sink).unwrap(), receiver)
+}
+
+/// All that happens, with neighbours of a kind joined, up to and including the end.
+fn all(receiver: &Receiver<Happening>) -> Vec<Happening> {
+    let mut all: Vec<Happening> = Vec::new();
+    loop {
+        let happening = receiver.recv_timeout(PATIENCE).unwrap();
+        match (all.last_mut(), &happening) {
+            (Some(Happening::Stdout(before)), Happening::Stdout(more))
+            | (Some(Happening::Stderr(before)), Happening::Stderr(more)) => before.extend(more),
+            _ => all.push(happening),
+        }
+        if all.last() == Some(&Happening::Closed) {
+            // The thread is gone, and so is the sink: nothing was told twice.
+            assert!(receiver.recv_timeout(PATIENCE).is_err());
+            return all;
+        }
+    }
+}
+
+fn check(program: Program, expected: Expect) {
+    let (_handle, receiver) = start(program);
+    expected.assert_eq(&print(&all(&receiver)));
+}
+
+fn print(all: &[Happening]) -> String {
+    let text = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
+    let lines = all.iter().map(|happening| match happening {
+        Happening::Stdout(bytes) => format!("out {}", text(bytes)),
+        Happening::Stderr(bytes) => format!("err {}", text(bytes)),
+        Happening::Exit { code, signal } => format!("exit {code:?} {signal:?}"),
+        Happening::Closed => "closed".to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn output_comes_before_the_end() {
+    check(
+        script("echo one; echo two"),
+        expect![[r#"
+            out "one\ntwo\n"
+            exit Some(0) None
+            closed"#]],
+    );
+    check(
+        script("echo wrong >&2; exit 3"),
+        expect![[r#"
+            err "wrong\n"
+            exit Some(3) None
+            closed"#]],
+    );
+    check(
+        script("exit 143"),
+        expect![[r#"
+            exit Some(143) None
+            closed"#]],
+    );
+    check(
+        script("kill -TERM $$"),
+        expect![[r#"
+            exit None Some(15)
+            closed"#]],
+    );
+}
+
+#[test]
+fn the_program_gets_what_it_was_given() {
+    let mut given = script(r#"echo "$0 $A $(pwd) [$HOME]"; cat"#);
+    given.args.push("name".to_owned());
+    check(
+        given,
+        expect![[r#"
+            out "name b / []\n"
+            exit Some(0) None
+            closed"#]],
+    );
+    let mut other = script("echo $0");
+    other.argv0 = Some("another".to_owned());
+    check(
+        other,
+        expect![[r#"
+            out "another\n"
+            exit Some(0) None
+            closed"#]],
+    );
+}
+
+/// Background children may write on when the program has ended.
+#[test]
+fn closed_means_that_nobody_can_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
+    let (_handle, receiver) = start(script(&format!("({wait}; echo late) & echo early; exit 0")));
+    let mut seen = Vec::new();
+    while !matches!(seen.last(), Some(Happening::Exit { .. })) {
+        seen.push(receiver.recv_timeout(PATIENCE).unwrap());
+    }
+    std::fs::write(&go, "").unwrap();
+    seen.extend(all(&receiver));
+    expect![[r#"
+        out "early\n"
+        exit Some(0) None
+        out "late\n"
+        closed"#]]
+    .assert_eq(&print(&seen));
+}
+
+#[test]
+fn what_is_written_comes_back() {
+    let (handle, receiver) = start(Program { stdin: true, ..program("cat", &[]) });
+    handle.write(b"hello ".to_vec());
+    handle.write(b"there".to_vec());
+    handle.close_stdin();
+    handle.write(b" lost".to_vec());
+    expect![[r#"
+        out "hello there"
+        exit Some(0) None
+        closed"#]]
+    .assert_eq(&print(&all(&receiver)));
+    // Letting go is closing, with or without a word before.
+    for words in ["", "words"] {
+        let (handle, receiver) = start(Program { stdin: true, ..program("cat", &[]) });
+        if !words.is_empty() {
+            handle.write(words.into());
+        }
+        drop(handle);
+        let all = all(&receiver);
+        assert!(
+            all.ends_with(&[Happening::Exit { code: Some(0), signal: None }, Happening::Closed])
+        );
+        assert_eq!(all.len(), if words.is_empty() { 2 } else { 3 });
+    }
+}
+
+/// More than all pipes hold goes through, both ways at once.
+#[test]
+fn much_comes_back() {
+    let much: Vec<u8> = (0..4_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let (handle, receiver) = start(Program { stdin: true, ..program("cat", &[]) });
+    for piece in much.chunks(100_000) {
+        handle.write(piece.to_vec());
+    }
+    handle.close_stdin();
+    let all = all(&receiver);
+    assert!(all[0] == Happening::Stdout(much));
+}
+
+/// Writing to a program that does not read, or that is gone, makes nobody wait.
+#[test]
+fn nobody_waits_for_a_program_that_does_not_read() {
+    let (handle, receiver) = start(Program { stdin: true, ..script("exec sleep 60") });
+    for _ in 0..100 {
+        handle.write(vec![0; 100_000]);
+    }
+    handle.kill(15);
+    assert_eq!(print(&all(&receiver)), "exit None Some(15)\nclosed");
+    handle.write(vec![0; 100_000]);
+    handle.kill(9);
+}
+
+/// A listener that does not listen stops the program, and not our memory.
+#[test]
+fn a_slow_listener_makes_the_program_wait() {
+    let (sender, receiver) = sync_channel(0);
+    let sink = Box::new(move |happening| drop(sender.send(happening)));
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    let program = script(&format!(
+        "i=0; while [ $i -lt 200 ]; do head -c 100000 /dev/zero; i=$((i+1)); echo $i > {}; done",
+        count.display()
+    ));
+    let handle = spawn(program, sink).unwrap();
+    let written = || -> usize {
+        let text = std::fs::read_to_string(&count).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    };
+    let mut heard = 0;
+    loop {
+        match receiver.recv_timeout(PATIENCE).unwrap() {
+            Happening::Stdout(bytes) => heard += bytes.len(),
+            Happening::Exit { .. } => {}
+            Happening::Closed => break,
+            Happening::Stderr(bytes) => panic!("{}", String::from_utf8_lossy(&bytes)),
+        }
+        // One pipe, and one piece in the hands of the thread.
+        let ahead = (written() * 100_000).saturating_sub(heard);
+        assert!(ahead <= 64 * 1024 + CHUNK_MAX_BYTES + 100_000, "{ahead}");
+    }
+    assert_eq!(heard, 20_000_000);
+    drop(handle);
+}
+
+#[test]
+fn signals_reach_the_program_and_its_group() {
+    // No child of the shell's: it would be hit too, and some shells remark on that.
+    let (handle, receiver) =
+        start(script("trap 'echo caught; exit 7' USR1; echo ready; while :; do :; done"));
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), Happening::Stdout(b"ready\n".to_vec()));
+    // Nothing, and no signal.
+    handle.kill(0);
+    handle.kill(1000);
+    handle.kill(-3);
+    handle.kill(nix::libc::SIGUSR1);
+    assert_eq!(print(&all(&receiver)), "out \"caught\\n\"\nexit Some(7) None\nclosed");
+    let (handle, receiver) = start(script("sleep 60 & sleep 60 & echo ready; wait"));
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), Happening::Stdout(b"ready\n".to_vec()));
+    handle.kill(9);
+    assert_eq!(print(&all(&receiver)), "exit None Some(9)\nclosed");
+}
+
+#[test]
+fn the_number_is_the_programs_own() {
+    let (handle, receiver) = start(script("echo $$"));
+    let all = all(&receiver);
+    assert_eq!(all[0], Happening::Stdout(format!("{}\n", handle.pid()).into()));
+}
+
+#[test]
+fn what_cannot_start_says_why() {
+    let check = |program: Program| {
+        let sink = Box::new(|happening| panic!("{happening:?}"));
+        let err = spawn(program, sink).err().unwrap();
+        err.raw_os_error().unwrap()
+    };
+    use nix::libc::{EACCES, ENOENT, ENOTDIR};
+    assert_eq!(check(program("no-such-program", &[])), ENOENT);
+    assert_eq!(check(program("/", &[])), EACCES);
+    let nowhere = Program { cwd: PathBuf::from("/no/such/folder"), ..program("true", &[]) };
+    assert_eq!(check(nowhere), ENOENT);
+    let file = std::env::current_exe().unwrap();
+    assert!(Path::new(&file).is_file());
+    assert_eq!(check(Program { cwd: file, ..program("true", &[]) }), ENOTDIR);
+}
