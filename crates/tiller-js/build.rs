@@ -1,0 +1,155 @@
+//! Makes the table of built-in modules out of the files in `js/`: an id from the path, the names
+//! a file exports, and its bytecode, so that an engine need not read our sources. The names are
+//! taken from the beginnings of lines, so `export` stands there and nowhere else.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use rquickjs::loader::{ImportAttributes, Loader, Resolver};
+use rquickjs::module::{Declared, WriteOptions, WriteOptionsEndianness};
+use rquickjs::{CatchResultExt, Context, Ctx, Module, Runtime};
+
+fn main() {
+    println!("cargo::rerun-if-changed=js");
+    println!("cargo::rerun-if-changed=build.rs");
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo says where we are"));
+    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo says where to write"));
+    let mut files = Vec::new();
+    collect(&root.join("js"), &mut files);
+    let mut rows: Vec<(String, PathBuf)> =
+        files.into_iter().map(|path| (id(&root, &path), path)).collect();
+    rows.sort();
+    let mut table = String::from("pub(crate) static BUILTINS: &[Builtin] = &[\n");
+    for (number, (id, path)) in rows.iter().enumerate() {
+        let mut source = fs::read_to_string(path).expect("a file that was just listed");
+        let mut exports = exports(&source);
+        if !exports.iter().any(|export| export.name == "default") {
+            source += &default_export(&exports);
+            exports.push(Export { name: "default".into(), local: String::new() });
+        }
+        let mut names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+        names.sort();
+        names.dedup();
+        let code = format!("{number}.bytecode");
+        fs::write(out.join(&code), compile(id, &source))
+            .expect("cargo's folder is ours to write to");
+        writeln!(
+            table,
+            "    Builtin {{ id: {id:?}, exports: &{names:?}, \
+             code: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{code}\")) }},"
+        )
+        .expect("a string takes everything");
+    }
+    table.push_str("];\n");
+    fs::write(out.join("builtins.rs"), table).expect("cargo's folder is ours to write to");
+}
+
+/// The same release of the engine reads it that writes it here.
+fn compile(id: &str, source: &str) -> Vec<u8> {
+    let runtime = Runtime::new().expect("an engine");
+    runtime.set_loader(Anything, Anything);
+    let context = Context::full(&runtime).expect("a context");
+    let is_big = env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "big");
+    let options = WriteOptions {
+        endianness: match is_big {
+            true => WriteOptionsEndianness::Big,
+            false => WriteOptionsEndianness::Little,
+        },
+        // What is left says where a function comes from; `import()` needs to know.
+        strip_source: true,
+        ..WriteOptions::default()
+    };
+    context.with(|ctx| {
+        let module = Module::declare(ctx.clone(), id, source);
+        let code = module.and_then(|module| module.write(options)).catch(&ctx);
+        code.unwrap_or_else(|err| panic!("{id}: {err}"))
+    })
+}
+
+/// Stands for every module that one of ours imports; what they export is looked at later.
+struct Anything;
+
+impl Resolver for Anything {
+    fn resolve<'js>(
+        &mut self,
+        _ctx: &Ctx<'js>,
+        _base: &str,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> rquickjs::Result<String> {
+        Ok(name.to_owned())
+    }
+}
+
+impl Loader for Anything {
+    fn load<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> rquickjs::Result<Module<'js, Declared>> {
+        Module::declare(ctx.clone(), name, "")
+    }
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("js is beside this file") {
+        let path = entry.expect("js can be listed").path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "js") {
+            files.push(path);
+        }
+    }
+}
+
+/// `js/node/fs/promises.js` is `node:fs/promises`, and `js/runtime/host.js` is `tiller:host`.
+fn id(root: &Path, path: &Path) -> String {
+    let name = path.strip_prefix(root.join("js")).expect("listed under js").with_extension("");
+    let name = name.to_str().expect("our own file names");
+    let (scheme, name) = name.split_once('/').expect("a folder for each kind of module");
+    let scheme = if scheme == "runtime" { "tiller" } else { scheme };
+    format!("{scheme}:{name}")
+}
+
+struct Export {
+    name: String,
+    /// What it is called inside the module.
+    local: String,
+}
+
+/// Whoever imports a module as a whole gets an object with everything in it, as in node.
+fn default_export(exports: &[Export]) -> String {
+    let pairs: Vec<String> =
+        exports.iter().map(|export| format!("{}: {}", export.name, export.local)).collect();
+    format!("\nexport default {{ {} }};\n", pairs.join(", "))
+}
+
+fn exports(source: &str) -> Vec<Export> {
+    let mut found = Vec::new();
+    let mut rest = source;
+    while let Some(place) = rest.find("export ") {
+        let at_line_start = place == 0 || rest.as_bytes()[place - 1] == b'\n';
+        rest = &rest[place + "export ".len()..];
+        if !at_line_start {
+            continue;
+        }
+        if let Some(list) = rest.strip_prefix('{') {
+            let list = list.split('}').next().unwrap_or_default();
+            for item in list.split(',') {
+                let mut words = item.split_whitespace();
+                if let (Some(local), Some(name)) = (words.next(), item.split_whitespace().last()) {
+                    found.push(Export { name: name.to_owned(), local: local.to_owned() });
+                }
+            }
+            continue;
+        }
+        let mut words = rest.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
+        const KINDS: [&str; 6] = ["", "async", "function", "class", "const", "let"];
+        if let Some(name) = words.find(|word| !KINDS.contains(word)) {
+            found.push(Export { name: name.to_owned(), local: name.to_owned() });
+        }
+    }
+    found
+}

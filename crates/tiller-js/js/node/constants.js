@@ -1,0 +1,5 @@
+// `constants`.
+
+import { constants } from "tiller:files";
+
+export default constants;

@@ -1,0 +1,11 @@
+// `inspector`: nothing to look into.
+
+export const url = () => undefined;
+export const open = () => {};
+export const close = () => {};
+export class Session {
+	connect() {}
+	disconnect() {}
+	post() {}
+	on() {}
+}

@@ -1,0 +1,5 @@
+// `util/types`.
+
+import { types } from "node:util";
+
+export default types;

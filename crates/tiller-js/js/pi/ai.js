@@ -1,0 +1,161 @@
+// What extensions use of pi-ai: schemas, requests to models, and small helpers around messages.
+
+import { query, sync } from "tiller:host";
+import {
+	AssistantMessageEventStream,
+	complete,
+	createAssistantMessageEventStream,
+	EventStream,
+	getModel,
+	getModels,
+	getProviders,
+	stream,
+	streamSimple,
+} from "tiller:completion";
+import { Type } from "pi:typebox";
+import { Errors } from "pi:typebox/value";
+
+export { Type, AssistantMessageEventStream, EventStream, createAssistantMessageEventStream, complete, stream, streamSimple, getModel, getModels, getProviders };
+export { complete as completeSimple, getModel as getBuiltinModel, getModels as getBuiltinModels, getProviders as getBuiltinProviders };
+
+export function StringEnum(values, options) {
+	return Type.Unsafe({ type: "string", enum: [...values], ...options });
+}
+
+/** Fills in what the tokens cost, at prices per million. */
+export function calculateCost(model, usage) {
+	const price = (tokens, rate) => ((rate ?? 0) / 1_000_000) * (tokens ?? 0);
+	const { cost: rates = {} } = model;
+	const cost = {
+		input: price(usage.input, rates.input),
+		output: price(usage.output, rates.output),
+		cacheRead: price(usage.cacheRead, rates.cacheRead),
+		cacheWrite: price(usage.cacheWrite, rates.cacheWrite),
+	};
+	usage.cost = { ...cost, total: cost.input + cost.output + cost.cacheRead + cost.cacheWrite };
+	return usage.cost;
+}
+
+const levels = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+export function getSupportedThinkingLevels(model) {
+	if (!model?.reasoning) return ["off"];
+	const map = model.thinkingLevelMap ?? {};
+	return levels.filter((level) => (level in map ? map[level] !== null : level !== "xhigh" && level !== "max"));
+}
+
+export function clampThinkingLevel(model, level) {
+	const known = getSupportedThinkingLevels(model);
+	const wanted = levels.indexOf(level);
+	return known.find((each) => levels.indexOf(each) >= wanted) ?? known.at(-1) ?? "off";
+}
+
+export function supportsXhigh(model) {
+	return getSupportedThinkingLevels(model).includes("xhigh");
+}
+
+export function modelsAreEqual(a, b) {
+	return a?.provider === b?.provider && a?.id === b?.id;
+}
+
+export function uuidv7(ms = Date.now()) {
+	const bytes = sync("crypto.random", 16);
+	for (let at = 5, rest = ms; at >= 0; at--, rest = Math.floor(rest / 256)) bytes[at] = rest % 256;
+	bytes[6] = (bytes[6] & 0x0f) | 0x70;
+	bytes[8] = (bytes[8] & 0x3f) | 0x80;
+	const hex = sync("text.toHex", undefined, bytes);
+	return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+export function contentText(content) {
+	if (typeof content === "string") return content;
+	return (content ?? []).filter((block) => block.type === "text").map((block) => block.text).join("\n");
+}
+
+const systemOf = (messages) => messages.filter((message) => message.role === "system");
+
+export function getCurrentSystemMessage(messages) {
+	return systemOf(messages).at(-1);
+}
+
+export function getCurrentSystemPrompt(messages) {
+	const last = systemOf(messages).findLast((message) => message.content !== undefined || message.systemPrompt !== undefined);
+	return last?.systemPrompt ?? (last === undefined ? undefined : contentText(last.content));
+}
+
+export function getCurrentTools(messages) {
+	return systemOf(messages).findLast((message) => message.tools !== undefined)?.tools ?? [];
+}
+
+/** One leading system message in place of many. */
+export function collapseSystemMessages(context) {
+	const messages = context.messages ?? [];
+	const rest = messages.filter((message) => message.role !== "system");
+	return {
+		...context,
+		systemPrompt: getCurrentSystemPrompt(messages) ?? context.systemPrompt,
+		tools: messages.some((message) => message.role === "system") ? getCurrentTools(messages) : context.tools,
+		messages: rest,
+	};
+}
+
+export const getSystemMessageText = (message) => contentText(message?.content);
+
+const apis = new Map();
+
+export function registerApiProvider(provider) {
+	apis.set(provider.api, provider);
+}
+export function getApiProvider(api) {
+	return apis.get(api) ?? { api, stream, streamSimple };
+}
+export function getApiProviders() {
+	return [...apis.values()];
+}
+export function unregisterApiProviders() {
+	apis.clear();
+}
+export function registerBuiltInApiProviders() {}
+export function resetApiProviders() {
+	apis.clear();
+}
+
+// In pi each API is a module that is loaded when it is first used.
+const api = () => ({ stream, streamSimple });
+export { api as anthropicMessagesApi, api as openAIResponsesApi, api as openAICompletionsApi, api as googleGenerativeAIApi };
+
+export function getEnvApiKey(provider) {
+	const name = `${String(provider).toUpperCase().replace(/[^A-Z0-9]/g, "_")}_API_KEY`;
+	return globalThis.process.env[name];
+}
+
+export function isContextOverflow(message) {
+	return /context.{0,20}(length|window|limit)|too many tokens|prompt is too long/i.test(message?.errorMessage ?? "");
+}
+
+export function parseStreamingJson(text) {
+	try {
+		return JSON.parse(text || "{}");
+	} catch {
+		return {};
+	}
+}
+
+export function validateToolArguments(tool, call) {
+	const errors = Errors(tool.parameters, call.arguments);
+	if (errors.length === 0) return call.arguments;
+	throw new Error(`Validation failed for tool "${tool.name}":\n${errors.map((each) => `  - ${each.path || "root"}: ${each.message}`).join("\n")}`);
+}
+
+export function validateToolCall(tools, call) {
+	const tool = tools.find((each) => each.name === call.name);
+	if (!tool) throw new Error(`Tool "${call.name}" not found`);
+	return validateToolArguments(tool, call);
+}
+
+// Each API has functions of its own in pi; all of them are one here.
+export { stream as streamAnthropic, stream as streamOpenAICompletions, stream as streamOpenAIResponses, stream as streamGoogle, stream as streamSimpleAnthropic, stream as streamSimpleOpenAICompletions, stream as streamSimpleOpenAIResponses, stream as streamSimpleGoogle };
+
+export function createModels() {
+	return { getModel, getModels, getProviders, stream, streamSimple, complete, getAll: () => query("models", { read: "all" }) };
+}

@@ -1,0 +1,139 @@
+// Requests to models, and the stream of events an answer is.
+
+import { begin, query } from "tiller:host";
+
+/** Events as they come, and the message at the end. What is pushed before anybody listens waits. */
+export class EventStream {
+	#waiting = [];
+	#readers = [];
+	#isEnded = false;
+	#isLast;
+	#result;
+	#settle;
+	#fail;
+
+	constructor(isLast = () => false, resultOf = () => undefined) {
+		this.#isLast = isLast;
+		this.resultOf = resultOf;
+		this.#result = new Promise((resolve, reject) => {
+			this.#settle = resolve;
+			this.#fail = reject;
+		});
+		this.#result.catch(() => {});
+	}
+
+	push(event) {
+		if (this.#isEnded) return;
+		if (this.#isLast(event)) {
+			this.#settle(this.resultOf(event));
+			this.#isEnded = true;
+		}
+		const reader = this.#readers.shift();
+		if (reader) reader({ value: event, done: false });
+		else this.#waiting.push(event);
+		if (this.#isEnded) this.#close();
+	}
+
+	end(result) {
+		if (result !== undefined) this.#settle(result);
+		this.#isEnded = true;
+		this.#close();
+	}
+
+	fail(error) {
+		this.#fail(error);
+		this.end();
+	}
+
+	#close() {
+		for (const reader of this.#readers.splice(0)) reader({ value: undefined, done: true });
+	}
+
+	result() {
+		return this.#result;
+	}
+
+	[Symbol.asyncIterator]() {
+		return {
+			next: () => {
+				if (this.#waiting.length > 0) return Promise.resolve({ value: this.#waiting.shift(), done: false });
+				if (this.#isEnded) return Promise.resolve({ value: undefined, done: true });
+				return new Promise((resolve) => this.#readers.push(resolve));
+			},
+			return: () => Promise.resolve({ value: undefined, done: true }),
+		};
+	}
+}
+
+/** The stream of an assistant's message. */
+export class AssistantMessageEventStream extends EventStream {
+	constructor() {
+		super(
+			(event) => event.type === "done" || event.type === "error",
+			(event) => (event.type === "done" ? event.message : event.error),
+		);
+	}
+}
+
+export function createAssistantMessageEventStream() {
+	return new AssistantMessageEventStream();
+}
+
+export function stream(model, context, { signal, onPayload, onResponse, ...options } = {}) {
+	const events = new AssistantMessageEventStream();
+	const failed = (message, reason = "error") =>
+		events.push({ type: "error", reason, error: failedMessage(model, reason, message) });
+	if (signal?.aborted) {
+		failed("Request was aborted", "aborted");
+		return events;
+	}
+	const { promise, cancel } = begin("model", { model, context, options }, undefined, (event) => events.push(event));
+	const abort = () => {
+		cancel();
+		failed("Request was aborted", "aborted");
+	};
+	signal?.addEventListener("abort", abort, { once: true });
+	promise
+		.then(() => failed("the answer ended early"), (error) => failed(error.message))
+		.finally(() => signal?.removeEventListener("abort", abort));
+	return events;
+}
+
+export const streamSimple = stream;
+
+export async function complete(model, context, options) {
+	return stream(model, context, options).result();
+}
+
+function failedMessage(model, stopReason, errorMessage) {
+	return {
+		role: "assistant",
+		content: [],
+		api: model?.api,
+		provider: model?.provider,
+		model: model?.id,
+		usage: {
+			input: 0,
+			output: 0,
+			cacheRead: 0,
+			cacheWrite: 0,
+			totalTokens: 0,
+			cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+		},
+		stopReason,
+		errorMessage,
+		timestamp: Date.now(),
+	};
+}
+
+export function getModel(provider, id) {
+	return query("models", { read: "find", provider, id }) ?? undefined;
+}
+
+export function getModels(provider) {
+	return query("models", { read: "all" }).filter((model) => model.provider === provider);
+}
+
+export function getProviders() {
+	return [...new Set(query("models", { read: "all" }).map((model) => model.provider))];
+}

@@ -1,0 +1,81 @@
+// Conversations as a model sees them, and as text.
+
+const compacted = "To save room, the conversation up to here was replaced with this summary of it:";
+const branched = "Before this point the conversation took another path and came back. What happened there:";
+
+function user(text, timestamp) {
+	return { role: "user", content: [{ type: "text", text }], timestamp };
+}
+
+function commandText({ command, output, exitCode, cancelled, truncated, fullOutputPath }) {
+	let text = `Ran \`${command}\`\n${output ? `\`\`\`\n${output}\n\`\`\`` : "(no output)"}`;
+	if (cancelled) text += "\n\n(command cancelled)";
+	else if (exitCode) text += `\n\nCommand exited with code ${exitCode}`;
+	if (truncated && fullOutputPath) text += `\n\n[Output truncated. Full output: ${fullOutputPath}]`;
+	return text;
+}
+
+export function convertToLlm(messages) {
+	const converted = [];
+	for (const message of messages) {
+		switch (message.role) {
+			case "bashExecution":
+				if (!message.excludeFromContext) converted.push(user(commandText(message), message.timestamp));
+				break;
+			case "custom": {
+				const content = typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
+				converted.push({ role: "user", content, timestamp: message.timestamp });
+				break;
+			}
+			case "compactionSummary":
+				converted.push(user(`${compacted}\n\n<summary>\n${message.summary}\n</summary>`, message.timestamp));
+				break;
+			case "branchSummary":
+				converted.push(user(`${branched}\n\n<summary>\n${message.summary}</summary>`, message.timestamp));
+				break;
+			case "user":
+			case "assistant":
+			case "toolResult":
+			case "system":
+				converted.push(message);
+				break;
+			default:
+		}
+	}
+	return converted;
+}
+
+const RESULT_MAX = 2000;
+
+function textOf(content) {
+	if (typeof content === "string") return content;
+	return (content ?? []).filter((block) => block.type === "text").map((block) => block.text).join("\n");
+}
+
+function callText({ name, arguments: args }) {
+	const shown = Object.entries(args ?? {}).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
+	return `${name}(${shown.join(", ")})`;
+}
+
+export function serializeConversation(messages) {
+	const parts = [];
+	for (const message of messages) {
+		if (message.role === "user") {
+			const text = textOf(message.content);
+			if (text) parts.push(`[User]: ${text}`);
+		} else if (message.role === "assistant") {
+			const blocks = (type) => message.content.filter((block) => block.type === type);
+			const thinking = blocks("thinking").map((block) => block.thinking).join("\n");
+			const text = blocks("text").map((block) => block.text).join("\n");
+			const calls = blocks("toolCall").map(callText);
+			if (thinking) parts.push(`[Assistant thinking]: ${thinking}`);
+			if (text) parts.push(`[Assistant]: ${text}`);
+			if (calls.length > 0) parts.push(`[Assistant tool calls]: ${calls.join("; ")}`);
+		} else if (message.role === "toolResult") {
+			const text = textOf(message.content);
+			const cut = text.length > RESULT_MAX ? `${text.slice(0, RESULT_MAX)}\n\n[... ${text.length - RESULT_MAX} more characters truncated]` : text;
+			if (cut) parts.push(`[Tool result]: ${cut}`);
+		}
+	}
+	return parts.join("\n\n");
+}

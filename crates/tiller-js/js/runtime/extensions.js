@@ -1,0 +1,363 @@
+// The extensions of this engine, and the `pi` object each of them is given.
+
+import { act, as, facts, log, meanwhileAs, native, query, request, stringify, sync } from "tiller:host";
+import { describe } from "tiller:errors";
+
+/** In load order. */
+export const extensions = [];
+
+/** Flags from the command line. */
+let flagValues = {};
+/** What holds until the next session or reload: all objects handed out belong to one of these. */
+let age = { isStale: false, isBound: false };
+let isPublishing = false;
+/** Whether what waits to be told is more than who listens to what. */
+let isNoticeable = false;
+
+const stale =
+	"This extension ctx is stale after session replacement or reload. " +
+	"Use the ctx given to withSession, or register again in the new session.";
+const unbound = "Extension runtime not initialized. Action methods cannot be called during extension loading.";
+
+/** Fails for objects of a session that is gone. */
+export function alive(its) {
+	if (its.isStale) throw new Error(stale);
+}
+
+class Extension {
+	constructor(number, path) {
+		this.number = number;
+		this.path = path;
+		this.factory = undefined;
+		this.reset();
+	}
+	reset() {
+		this.age = age;
+		this.failure = undefined;
+		this.handlers = new Map();
+		this.tools = new Map();
+		this.commands = new Map();
+		this.flags = new Map();
+		this.shortcuts = new Map();
+		this.messageRenderers = new Map();
+		this.entryRenderers = new Map();
+		this.providers = new Map();
+		this.subscriptions = new Set();
+		this.isLoading = true;
+		this.contexts = undefined;
+	}
+}
+
+/** Loads a file. `isWanted` says whether anybody still waits for it. */
+export async function loadExtension(number, path, isWanted = () => true) {
+	const extension = new Extension(number, path);
+	native.extension(number);
+	try {
+		const id = native.entry(path, number);
+		const module = await import(id);
+		extension.factory = factoryIn(module);
+	} catch (error) {
+		throw failedLoad(error);
+	}
+	if (typeof extension.factory !== "function") {
+		throw new Error(`Extension does not export a valid factory function: ${path}`);
+	}
+	try {
+		await make(extension);
+	} catch (error) {
+		throw failedLoad(error);
+	}
+	if (!isWanted()) return;
+	extensions.push(extension);
+	publish();
+}
+
+/** The default export, also where a compiler has wrapped it. */
+function factoryIn(module) {
+	let found = module.default;
+	if (typeof found === "object" && found !== null && "default" in found) found = found.default;
+	return found;
+}
+
+function failedLoad(error) {
+	const { message, stack } = describe(error);
+	return { message: `Failed to load extension: ${message}`, stack };
+}
+
+async function make(extension) {
+	try {
+		await as(extension, () => extension.factory(apiOf(extension)));
+		extension.isLoading = false;
+	} catch (error) {
+		extension.failure = `Extension "${extension.path}" failed to load and its API is no longer active.`;
+		unsubscribe(extension);
+		throw error;
+	}
+	for (const [name, config] of extension.providers) tellProvider(extension, name, config);
+}
+
+function unsubscribe(extension) {
+	for (const drop of extension.subscriptions) drop();
+	extension.subscriptions.clear();
+}
+
+/** From now on extensions may act. */
+export function bind() {
+	age.isBound = true;
+	for (const extension of extensions) {
+		for (const [name, config] of extension.providers) tellProvider(extension, name, config);
+	}
+}
+
+export function setFlags(values) {
+	flagValues = values;
+}
+
+/** Another session: factories run again, and what was handed out before is stale. */
+export async function renew() {
+	age.isStale = true;
+	age = { isStale: false, isBound: false };
+	const failed = [];
+	for (const extension of extensions) {
+		unsubscribe(extension);
+		extension.reset();
+		try {
+			await make(extension);
+		} catch (error) {
+			failed.push([extension.path, describe(error).message]);
+			extension.handlers.clear();
+		}
+	}
+	bind();
+	publish();
+	return failed;
+}
+
+/** Tells the host what there is now. Many changes at a time are told once. */
+function publish(changed = false) {
+	const own = extensions.map((extension) => ({
+		number: extension.number,
+		path: extension.path,
+		handlers: [...extension.handlers].map(([name, list]) => [name, list.length]).filter(([, count]) => count > 0),
+		messageRenderers: [...extension.messageRenderers.keys()],
+		tools: [...extension.tools.values()].map(shownTool),
+		commands: [...extension.commands].map(([name, { description }]) => ({ name, description })),
+		flags: [...extension.flags].map(([name, flag]) => ({ name, ...flag })),
+		shortcuts: [...extension.shortcuts].map(([key, { description }]) => ({ key, description })),
+		providers: [...extension.providers].map(([name, config]) => shownProvider(name, config)),
+	}));
+	const listeners = new Set(own.flatMap((extension) => extension.handlers.map(([name]) => name)));
+	sync("registered", { extensions: own, listeners: [...listeners], changed });
+}
+
+function publishSoon(noticeable = true) {
+	isNoticeable ||= noticeable;
+	if (isPublishing) return;
+	isPublishing = true;
+	queueMicrotask(() => {
+		isPublishing = false;
+		publish(isNoticeable);
+		isNoticeable = false;
+	});
+}
+
+function shownTool(tool) {
+	return {
+		name: String(tool.name),
+		label: tool.label === undefined ? undefined : String(tool.label),
+		description: String(tool.description ?? ""),
+		parameters: tool.parameters,
+		promptSnippet: tool.promptSnippet?.replace(/\s+/g, " ").trim() || undefined,
+		promptGuidelines: (tool.promptGuidelines ?? []).map(String),
+		sequential: tool.executionMode === "sequential",
+	};
+}
+
+function shownProvider(name, config) {
+	const { models, ...rest } = config;
+	const data = { ...rest, models: models ?? providerModels(config) };
+	return {
+		name,
+		config: data,
+		streams: typeof (config.streamSimple ?? config.stream) === "function",
+		hasOauth: config.oauth !== undefined || config.auth?.oauth !== undefined,
+	};
+}
+
+/** Models of a provider given as an object with methods. */
+function providerModels(config) {
+	if (typeof config.getModels !== "function") return undefined;
+	try {
+		return config.getModels();
+	} catch {
+		return undefined;
+	}
+}
+
+function tellProvider(extension, name, config) {
+	if (!extension.age.isBound) return;
+	const { config: data, streams, hasOauth } = shownProvider(name, config);
+	act("registerProvider", { name, config: { ...data, streams, hasOauth } });
+}
+
+// The bus all extensions of an engine share.
+const channels = new Map();
+
+const bus = {
+	emit(channel, data) {
+		for (const listener of [...(channels.get(channel) ?? [])]) {
+			try {
+				const result = meanwhileAs(listener.extension, () => listener.handle(data));
+				if (typeof result?.then === "function") result.then(undefined, (error) => busError(channel, error));
+			} catch (error) {
+				busError(channel, error);
+			}
+		}
+	},
+	on(extension, channel, handle) {
+		const listener = { extension, handle };
+		if (!channels.has(channel)) channels.set(channel, new Set());
+		channels.get(channel).add(listener);
+		const drop = () => {
+			channels.get(channel)?.delete(listener);
+			extension.subscriptions.delete(drop);
+		};
+		extension.subscriptions.add(drop);
+		return drop;
+	},
+};
+
+function busError(channel, error) {
+	log("error", `Event handler error (${channel}): ${describe(error).message}`);
+}
+
+function apiOf(extension) {
+	const its = extension.age;
+	const check = () => {
+		alive(its);
+		if (extension.failure) throw new Error(extension.failure);
+	};
+	/** Something that only makes sense when there is a session. */
+	const acting = (work) => (...args) => {
+		check();
+		if (!its.isBound) throw new Error(unbound);
+		return work(...args);
+	};
+	const registering = (work, noticeable = true) => (...args) => {
+		check();
+		const result = work(...args);
+		if (!extension.isLoading) publishSoon(noticeable);
+		return result;
+	};
+	const registerProvider = registering((name, config) => {
+		if (typeof name === "object" && name !== null) [name, config] = [name.id, name];
+		extension.providers.set(String(name), config);
+		if (!extension.isLoading) tellProvider(extension, String(name), config);
+	});
+	const unregisterProvider = registering((name) => {
+		extension.providers.delete(name);
+		if (its.isBound) act("unregisterProvider", { name: String(name) });
+	});
+	Object.assign(extension, { registerProvider, unregisterProvider });
+	return {
+		on: registering((name, handle) => {
+			if (!extension.handlers.has(name)) extension.handlers.set(name, []);
+			// Replaced and never changed, so that whoever is being told keeps the list as it was.
+			extension.handlers.set(name, [...extension.handlers.get(name), handle]);
+			return () => {
+				const list = extension.handlers.get(name) ?? [];
+				const place = list.indexOf(handle);
+				if (place < 0) return;
+				extension.handlers.set(name, list.toSpliced(place, 1));
+				publishSoon(false);
+			};
+		}, false),
+		registerTool: registering((tool) => {
+			const schema = tool.parameters;
+			if (typeof schema !== "object" || schema === null || Array.isArray(schema)) {
+				throw new Error(
+					`Tool "${tool.name}" registered by extension "${extension.path}" must define an object parameter schema.`,
+				);
+			}
+			stringify(schema);
+			extension.tools.set(String(tool.name), tool);
+		}),
+		registerCommand: registering((name, command) => {
+			extension.commands.set(String(name), command);
+		}),
+		registerShortcut: registering((key, shortcut) => {
+			extension.shortcuts.set(String(key).toLowerCase(), shortcut);
+		}),
+		registerFlag: registering((name, { description, type, default: value } = {}) => {
+			if (value !== undefined && typeof value !== type) {
+				throw new Error(`Invalid default for flag "${name}": expected ${type}, got ${typeof value}`);
+			}
+			extension.flags.set(String(name), { description, type: type === "string" ? "string" : "boolean", default: value });
+		}),
+		getFlag(name) {
+			check();
+			if (!extension.flags.has(name)) return undefined;
+			if (!extension.isLoading && Object.hasOwn(flagValues, name)) return flagValues[name];
+			return extension.flags.get(name).default;
+		},
+		registerMessageRenderer: registering((type, render) => {
+			extension.messageRenderers.set(String(type), render);
+		}),
+		registerEntryRenderer: registering((type, render) => {
+			extension.entryRenderers.set(String(type), render);
+		}),
+		registerMarkdownTransformer: registering(() => {}),
+		registerToolRenderer: registering(() => {}),
+		registerProvider,
+		unregisterProvider,
+		sendMessage: acting((message, options) => sendMessage(message, options)),
+		sendUserMessage: acting((content, options) => sendUserMessage(content, options)),
+		appendEntry: acting((customType, data) => act("appendEntry", { customType: String(customType), data })),
+		setSessionName: acting((name) => act("setSessionName", { name: String(name) })),
+		getSessionName: acting(() => query("session", { read: "name" }) ?? undefined),
+		setLabel: acting((entryId, label) => act("setLabel", { entryId, label })),
+		async exec(command, args, options) {
+			check();
+			const { exec } = await import("tiller:exec");
+			return exec(command, args, options);
+		},
+		getActiveTools: acting(() => query("activeTools")),
+		getAllTools: acting(() => query("allTools")),
+		setActiveTools: acting((names) => act("setActiveTools", { names: [...names].map(String) })),
+		getCommands: acting(() => query("commands")),
+		async setModel(model) {
+			check();
+			if (!its.isBound) throw new Error("Extension runtime not initialized");
+			return request("setModel", { model });
+		},
+		getThinkingLevel: acting(() => query("thinkingLevel")),
+		setThinkingLevel: acting((level) => act("setThinkingLevel", { level: String(level) })),
+		events: {
+			emit(channel, data) {
+				check();
+				bus.emit(channel, data);
+			},
+			on(channel, handle) {
+				check();
+				return bus.on(extension, channel, handle);
+			},
+		},
+		getSettings: () => ({}),
+		getMcpServers: () => [],
+		registerMcpServer() {},
+		unregisterMcpServer() {},
+		registerVirtualModel() {},
+		unregisterVirtualModel() {},
+	};
+}
+
+export function sendMessage({ customType, content, display, details }, { triggerTurn, deliverAs } = {}) {
+	const message = { customType: String(customType), content: content ?? [], display: display ?? true, details };
+	act("sendMessage", { message, triggerTurn, deliverAs });
+}
+
+export function sendUserMessage(content, { deliverAs, expandPromptTemplates } = {}) {
+	act("sendUserMessage", { content, deliverAs, expandPromptTemplates: expandPromptTemplates === true });
+}
+
+export { facts };

@@ -1,0 +1,215 @@
+// How several handlers' answers become one. Each hook has a function that is given the event,
+// the handlers in order, what earlier engines answered, and a way to call a handler that reports
+// what it throws. It gives `{outcome, ends}`: what to tell the host, and whether later handlers
+// are not to be asked.
+
+import { stringify } from "tiller:host";
+
+/** Asks until somebody cancels; the last object counts. */
+async function cancellable(event, handlers, soFar, call) {
+	let outcome = soFar?.outcome;
+	for (const handler of handlers) {
+		const answer = await call(handler, event);
+		if (!isObject(answer)) continue;
+		outcome = answer;
+		if (answer.cancel) return { outcome: { ...answer, cancel: true }, ends: true };
+	}
+	return { outcome: outcome ? { ...outcome, cancel: false } : {} };
+}
+
+/** Changes to messages chain, in place or by an answer. */
+async function messages(event, handlers, soFar, call) {
+	let current = soFar?.outcome?.messages ?? event.messages;
+	let changed = soFar?.outcome?.messages !== undefined;
+	const before = changed ? undefined : stringify(current);
+	for (const handler of handlers) {
+		const own = { ...event, messages: current };
+		const answer = await call(handler, own);
+		if (isObject(answer) && Array.isArray(answer.messages)) {
+			current = answer.messages;
+			changed = true;
+		} else if (Array.isArray(own.messages)) {
+			current = own.messages;
+		}
+	}
+	changed ||= stringify(current) !== before;
+	return { outcome: changed ? { messages: current } : {} };
+}
+
+/** Proposals for the end of a turn: each answer replaces what was proposed before. */
+async function boundary(event, handlers, soFar, call) {
+	const outcome = { ...soFar?.outcome };
+	for (const handler of handlers) {
+		const own = { ...event };
+		if (outcome.entries) own.entries = outcome.entries;
+		if (outcome.continue !== undefined) own.continue = outcome.continue;
+		const answer = await call(handler, own);
+		if (!isObject(answer)) continue;
+		if (Array.isArray(answer.entries)) outcome.entries = answer.entries;
+		if (typeof answer.continue === "boolean") outcome.continue = answer.continue;
+	}
+	return { outcome };
+}
+
+export const hooks = {
+	session_before_switch: cancellable,
+	session_before_fork: cancellable,
+	session_before_compact: cancellable,
+	session_before_tree: cancellable,
+	context: messages,
+	context_with_system: messages,
+	turn_end: boundary,
+	agent_before_settle: boundary,
+
+	async project_trust(event, handlers, soFar, call) {
+		if (soFar?.ends) return soFar;
+		for (const handler of handlers) {
+			const answer = await call(handler, event);
+			if (answer?.trusted === "yes" || answer?.trusted === "no") {
+				return { outcome: { trusted: answer.trusted, remember: answer.remember === true }, ends: true };
+			}
+		}
+		return { outcome: {} };
+	},
+
+	async resources_discover(event, handlers, soFar, call) {
+		const outcome = { skillPaths: [], promptPaths: [], themePaths: [], ...soFar?.outcome };
+		for (const handler of handlers) {
+			const answer = await call(handler, event);
+			if (!isObject(answer)) continue;
+			for (const kind of ["skillPaths", "promptPaths", "themePaths"]) {
+				for (const path of answer[kind] ?? []) outcome[kind].push([String(path), handler.extension.path]);
+			}
+		}
+		return { outcome };
+	},
+
+	async input(event, handlers, soFar, call) {
+		let outcome = soFar?.outcome ?? { action: "continue" };
+		const current = { ...event };
+		if (outcome.action === "transform") {
+			current.text = outcome.text;
+			if (outcome.images) current.images = outcome.images;
+		}
+		for (const handler of handlers) {
+			const answer = await call(handler, { ...current });
+			if (answer?.action === "handled") return { outcome: { action: "handled" }, ends: true };
+			if (answer?.action !== "transform") continue;
+			current.text = String(answer.text);
+			if (answer.images !== undefined) current.images = answer.images;
+			outcome = { action: "transform", text: current.text, images: current.images };
+		}
+		return { outcome };
+	},
+
+	async before_agent_start(event, handlers, soFar, call, live) {
+		const outcome = { messages: [], ...soFar?.outcome };
+		const options = outcome.systemPromptOptions ?? event.systemPromptOptions;
+		const before = stringify(options);
+		live.systemPrompt = outcome.systemPrompt ?? event.systemPrompt;
+		const own = { ...event, systemPromptOptions: options };
+		Object.defineProperty(own, "systemPrompt", { get: () => live.systemPrompt, enumerable: true });
+		for (const handler of handlers) {
+			const answer = await call(handler, own);
+			if (!isObject(answer)) continue;
+			if (answer.message) outcome.messages.push(answer.message);
+			if (typeof answer.systemPrompt === "string") {
+				outcome.systemPrompt = live.systemPrompt = answer.systemPrompt;
+			}
+		}
+		live.systemPrompt = undefined;
+		if (stringify(own.systemPromptOptions) !== before) outcome.systemPromptOptions = own.systemPromptOptions;
+		return { outcome };
+	},
+
+	async user_bash(event, handlers, soFar, call, _live, strictly) {
+		if (soFar?.ends) return soFar;
+		for (const handler of handlers) {
+			const answer = await strictly(handler, event);
+			if (answer === undefined || answer === null) continue;
+			if (isObject(answer.result)) return { outcome: { result: answer.result }, ends: true };
+			if (typeof answer.operations?.exec === "function") {
+				const { runOperations } = await import("tiller:bash");
+				return { outcome: { result: await runOperations(answer.operations, event) }, ends: true };
+			}
+			throw new Error("user_bash handlers must return a result or operations");
+		}
+		return { outcome: {} };
+	},
+
+	async message_end(event, handlers, soFar, call, _live, _strictly, report) {
+		let current = soFar?.outcome?.message ?? event.message;
+		let changed = soFar?.outcome?.message !== undefined;
+		for (const handler of handlers) {
+			const answer = await call(handler, { ...event, message: current });
+			if (!isObject(answer?.message)) continue;
+			if (answer.message.role !== current.role) {
+				report(handler, new Error("message_end handlers must return a message with the same role"));
+				continue;
+			}
+			current = answer.message;
+			changed = true;
+		}
+		return { outcome: changed ? { message: current } : {} };
+	},
+
+	async tool_call(event, handlers, soFar, _call, _live, strictly) {
+		const before = soFar?.outcome?.input ?? event.input;
+		const text = stringify(before);
+		const own = { ...event, input: before };
+		const changed = () => (stringify(own.input) === text ? soFar?.outcome?.input : own.input);
+		for (const handler of handlers) {
+			const answer = await strictly(handler, own);
+			if (answer?.block) {
+				const block = answer.reason ? String(answer.reason) : "Tool execution was blocked";
+				return { outcome: { block, terminate: answer.terminate === true, input: changed() }, ends: true };
+			}
+		}
+		return { outcome: { input: changed() } };
+	},
+
+	async tool_result(event, handlers, soFar, call) {
+		const changed = { ...soFar?.outcome };
+		const own = { ...event, ...changed };
+		for (const handler of handlers) {
+			const answer = await call(handler, own);
+			if (!isObject(answer)) continue;
+			for (const field of ["content", "details", "isError", "usage"]) {
+				if (answer[field] !== undefined) own[field] = changed[field] = answer[field];
+			}
+		}
+		return { outcome: changed };
+	},
+
+	async before_provider_request(event, handlers, soFar, call) {
+		let payload = soFar?.outcome?.payload ?? event.payload;
+		let changed = soFar?.outcome?.payload !== undefined;
+		const text = stringify(payload);
+		for (const handler of handlers) {
+			const answer = await call(handler, { ...event, payload });
+			if (answer === undefined) continue;
+			payload = answer;
+			changed = true;
+		}
+		return { outcome: changed || stringify(payload) !== text ? { payload } : {} };
+	},
+
+	async before_provider_headers(event, handlers, soFar, call) {
+		const headers = soFar?.outcome?.headers ?? event.headers;
+		for (const handler of handlers) await call(handler, { ...event, headers });
+		return { outcome: { headers } };
+	},
+
+	async cache_warming_decision(event, handlers, soFar, call) {
+		let outcome = soFar?.outcome ?? {};
+		for (const handler of handlers) {
+			const answer = await call(handler, event);
+			if (answer?.action) outcome = { action: answer.action };
+		}
+		return { outcome };
+	},
+};
+
+function isObject(value) {
+	return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,257 @@
+// Where JavaScript begins. The host calls the functions this module exports, and nothing else.
+
+import "tiller:globals";
+import { as, deliver, facts, native, parse, stringify, sync } from "tiller:host";
+import { describe, noticeRejection, report, reportRejections } from "tiller:errors";
+import { fire as fireTimer } from "tiller:timers";
+import { hooks } from "tiller:hooks";
+import { contextOf, live, runSignal } from "tiller:context";
+import { watchers } from "tiller:ui";
+import { bind, extensions, loadExtension, renew, setFlags } from "tiller:extensions";
+
+export { deliver, runSignal };
+
+Object.defineProperty(globalThis, "__tillerRejection", { value: noticeRejection });
+
+/** What is under way for the host, by number: how to tell it that nobody wants it any more. */
+const aborts = new Map();
+
+const entries = {
+	load({ number, path }, id) {
+		let isWanted = true;
+		aborts.set(id, {
+			abort() {
+				isWanted = false;
+			},
+		});
+		return loadExtension(number, path, () => isWanted);
+	},
+	bind,
+	flags: setFlags,
+	renew: () => unsettled(renew()),
+	ask: askHook,
+	emit_and_wait: (event) => tell(event),
+	tool: runTool,
+	command: runCommand,
+	stream: runStream,
+
+	restore: (input) => unsettled(restore(input)),
+};
+
+/** An engine that was started anew hears what the one before was told. */
+async function restore({ steps, guards }) {
+	for (const { entry, input } of steps) {
+		try {
+			await entries[entry](input, 0);
+		} catch (error) {
+			report(input?.path ?? "<runtime>", entry, error);
+		}
+	}
+	const back = extensions.map((extension) => extension.path);
+	sync("lostGuards", guards.filter((path) => !back.includes(path)));
+	await tell({ type: "session_start", reason: "reload" });
+}
+
+// While extensions start over they cannot be asked: a guard that is not there yet would let
+// everything through.
+let settled;
+
+function unsettled(work) {
+	const done = () => {
+		settled = undefined;
+	};
+	settled = work.then(done, done);
+	return work;
+}
+
+export function call(id, entry, json) {
+	let result;
+	try {
+		result = entries[entry](parse(json), id);
+	} catch (error) {
+		fail(id, error);
+		return;
+	}
+	if (typeof result?.then === "function") result.then((value) => reply(id, value), (error) => fail(id, error));
+	else reply(id, result);
+}
+
+function reply(id, value) {
+	aborts.delete(id);
+	let text;
+	try {
+		text = stringify(value) ?? "null";
+	} catch (error) {
+		fail(id, error);
+		return;
+	}
+	native.reply(id, text);
+}
+
+function fail(id, thrown) {
+	aborts.delete(id);
+	const { message, stack } = describe(thrown);
+	native.fail(id, message, stack);
+}
+
+export function abort(id) {
+	aborts.get(id)?.abort();
+	aborts.delete(id);
+}
+
+export function fire(id) {
+	try {
+		fireTimer(id);
+	} catch (error) {
+		report(pathOf(native.extension()) ?? "<runtime>", "timer", error);
+	}
+}
+
+export function rejections() {
+	reportRejections(pathOf);
+}
+
+function pathOf(number) {
+	return extensions.find((extension) => extension.number === number)?.path;
+}
+
+/** Handlers of an event in the order they were registered, as of now. */
+function handlersOf(name, first = 0, last = Infinity) {
+	const found = [];
+	for (const extension of extensions) {
+		if (extension.number < first || extension.number > last) continue;
+		for (const handle of extension.handlers.get(name) ?? []) found.push({ extension, handle });
+	}
+	return found;
+}
+
+function run({ extension, handle }, event, context) {
+	return as(extension, () => handle(event, context ?? contextOf(extension)));
+}
+
+// Events are handled one after another: what an earlier one set going is done before a later one
+// is told, as long as it can be waited for.
+let tail;
+
+/** Something happened. Nobody waits. */
+export function emit(json) {
+	const event = parse(json);
+	if (tail === undefined) tail = settle(tell(event));
+	else tail = settle(tail.then(() => tell(event)));
+}
+
+function settle(promise) {
+	const settled = promise.then(() => {
+		if (tail === settled) tail = undefined;
+	});
+	return settled;
+}
+
+async function tell(event) {
+	for (const handler of handlersOf(event.type)) {
+		try {
+			const result = run(handler, event);
+			if (typeof result?.then === "function") await result;
+		} catch (error) {
+			report(handler.extension.path, event.type, error);
+		}
+	}
+}
+
+watchers.tell = (event) => void tell(event);
+
+/** Waits for events told before, but not for ever: somebody waits for us. */
+function caughtUp() {
+	return new Promise((resolve) => {
+		const timer = setTimeout(resolve, facts.patienceMs);
+		tail.then(() => {
+			clearTimeout(timer);
+			resolve();
+		});
+	});
+}
+
+async function askHook({ name, event: asked, so_far: soFar, extensions: [first, last] }, id) {
+	if (settled !== undefined) await settled;
+	if (tail !== undefined) await caughtUp();
+	const handlers = handlersOf(name, first, last);
+	if (handlers.length === 0) return soFar ?? { outcome: {} };
+	const event = { type: name, ...asked };
+	if (name === "session_before_compact" || name === "session_before_tree") {
+		const controller = new AbortController();
+		aborts.set(id, controller);
+		event.signal = controller.signal;
+	}
+	const reduced = name === "project_trust" ? (handler) => contextOf(handler.extension).reduced : () => undefined;
+	const strictly = (handler, event) => run(handler, event, reduced(handler));
+	const complain = (handler, error) => report(handler.extension.path, name, error);
+	const call = async (handler, event) => {
+		try {
+			return await run(handler, event, reduced(handler));
+		} catch (error) {
+			complain(handler, error);
+			return undefined;
+		}
+	};
+	if (name === "user_bash") {
+		return hooks.user_bash(event, handlers, soFar, call, live, async (handler, event) => {
+			try {
+				return await run(handler, event);
+			} catch (error) {
+				complain(handler, error);
+				throw error;
+			}
+		});
+	}
+	return hooks[name](event, handlers, soFar, call, live, strictly, complain);
+}
+
+function extensionOf(number) {
+	const extension = extensions.find((extension) => extension.number === number);
+	if (!extension) throw new Error("the extension is no longer loaded");
+	return extension;
+}
+
+async function runTool({ extension: number, name, params, toolCallId }, id) {
+	const extension = extensionOf(number);
+	const tool = extension.tools.get(name);
+	if (!tool) throw new Error(`Tool ${name} not found`);
+	const controller = new AbortController();
+	aborts.set(id, controller);
+	let settled = false;
+	const onUpdate = (partial) => {
+		if (!settled && partial) native.progress(id, stringify(partial));
+	};
+	return as(extension, async () => {
+		try {
+			const prepared = tool.prepareArguments ? tool.prepareArguments(params) : params;
+			const result = await tool.execute(toolCallId, prepared, controller.signal, onUpdate, contextOf(extension));
+			if (typeof result !== "object" || result === null) throw new Error(`Tool ${name} returned no result`);
+			return result;
+		} finally {
+			settled = true;
+		}
+	});
+}
+
+async function runCommand({ extension: number, name, args }) {
+	const extension = extensionOf(number);
+	const command = extension.commands.get(name);
+	if (!command) throw new Error(`Command ${name} not found`);
+	await as(extension, () => command.handler(args, contextOf(extension).command));
+}
+
+async function runStream({ extension: number, provider, model, context, options }, id) {
+	const extension = extensionOf(number);
+	const config = extension.providers.get(provider);
+	const streams = config?.streamSimple ?? config?.stream;
+	if (!streams) throw new Error(`Provider ${provider} does not stream`);
+	const controller = new AbortController();
+	aborts.set(id, controller);
+	const more = { onPayload: async (payload) => payload, onResponse: async () => {} };
+	const events = await as(extension, () =>
+		streams.call(config, model, context, { ...more, ...options, signal: controller.signal }),
+	);
+	for await (const event of events) native.progress(id, stringify(event));
+	return null;
+}

@@ -1,0 +1,57 @@
+// `ctx.modelRegistry`: the models there are, their credentials, and requests to them.
+
+import { facts, query, request } from "tiller:host";
+import { complete, stream, streamSimple } from "tiller:completion";
+import { alive } from "tiller:extensions";
+
+export function modelRegistry(its, extension) {
+	const read = (what, more) => {
+		alive(its);
+		return query("models", { read: what, ...more }) ?? undefined;
+	};
+	const ask = async (type, more) => {
+		alive(its);
+		return (await request(type, more)) ?? undefined;
+	};
+	const whileAlive = (work) => (model, context, options) => {
+		alive(its);
+		return work(model, context, options);
+	};
+	return {
+		getAll: () => read("all") ?? [],
+		getAvailable: () => read("available") ?? [],
+		find: (provider, id) => read("find", { provider, id }),
+		hasConfiguredAuth: (model) => read("hasAuth", { provider: model?.provider ?? String(model) }) === true,
+		isUsingOAuth: (model) => read("isUsingOauth", { provider: model?.provider }) === true,
+		getProviderDisplayName: (provider) => read("providerName", { provider }) ?? provider,
+		getProviderAuthStatus: (provider) => read("authStatus", { provider }),
+		getError: () => read("error"),
+		getApiKeyAndHeaders: (model) => ask("apiKeyAndHeaders", { model }),
+		getApiKey: async (model) => {
+			const access = await ask("apiKeyAndHeaders", { model });
+			return access?.ok ? access.apiKey : undefined;
+		},
+		getApiKeyForProvider: (provider) => ask("apiKey", { provider }),
+		async getProviderAuth(provider) {
+			const apiKey = await ask("apiKey", { provider });
+			return apiKey === undefined ? undefined : { apiKey };
+		},
+		refresh: () => ask("refreshModels"),
+		stream: whileAlive(stream),
+		streamSimple: whileAlive(streamSimple),
+		complete: whileAlive(complete),
+		completeSimple: whileAlive(complete),
+		registerProvider: (name, config) => extension.registerProvider(name, config),
+		unregisterProvider: (name) => extension.unregisterProvider(name),
+		getProvider: (id) => extension.providers.get(id),
+		getRegisteredProviderConfig: (id) => extension.providers.get(id),
+		getRegisteredNativeProvider: () => undefined,
+		getRegisteredProviderIds: () => [...extension.providers.keys()],
+		authStorage: {
+			get: () => undefined,
+			hasAuth: (provider) => read("hasAuth", { provider }) === true,
+			getApiKey: (provider) => ask("apiKey", { provider }),
+			agentDir: facts.agentDir,
+		},
+	};
+}

@@ -1,0 +1,344 @@
+//! The functions JavaScript finds in `__tillerHost`. They are few: most of what extensions want
+//! goes through `sync` and `start` by name.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rquickjs::context::EvalOptions;
+use rquickjs::function::Opt;
+use rquickjs::{Ctx, Exception, Function, IntoJs, Module, Object, Result, TypedArray, Value};
+
+use crate::core::{Core, Task};
+use crate::host::News;
+use crate::modules::{Required, commonjs};
+use crate::operations::{self, Asked, Failed, Given, Teller};
+use crate::thread::{Message, Thrown, Trouble};
+use crate::world::{LogLevel, LogLine};
+
+/// The most a timer can wait; node has the same limit and takes more for one millisecond.
+const TIMER_MAX_MS: f64 = 2_147_483_647.0;
+
+pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> {
+    let host = Object::new(ctx.clone())?;
+    let own = |core: &Rc<Core>| core.clone();
+
+    let core_ = own(core);
+    host.set(
+        "sync",
+        Function::new(
+            ctx.clone(),
+            move |ctx: Ctx<'js>,
+                  name: String,
+                  json: Opt<Option<String>>,
+                  bytes: Opt<Value<'js>>| {
+                let asked = asked(json, bytes);
+                match operations::sync(&core_, &name, asked) {
+                    Ok(given) => give(&ctx, given),
+                    Err(failed) => Err(ctx.throw(error(&ctx, &failed)?)),
+                }
+            },
+        )?,
+    )?;
+
+    let core_ = own(core);
+    host.set(
+        "start",
+        Function::new(
+            ctx.clone(),
+            move |name: String, json: Opt<Option<String>>, bytes: Opt<Value<'js>>| {
+                let id = core_.begin();
+                let teller = Teller { id, to: core_.to.clone() };
+                match operations::start(&core_, &name, asked(json, bytes), teller.clone()) {
+                    Ok(future) => {
+                        let work = async move { teller.done(future.await) };
+                        let abort = core_.config.runtime.spawn(work).abort_handle();
+                        if let Some(operation) = core_.operations.borrow_mut().get_mut(&id) {
+                            operation.abort = Some(abort);
+                        }
+                    }
+                    Err(failed) => teller.done(Err(failed)),
+                }
+                id as f64
+            },
+        )?,
+    )?;
+
+    let core_ = own(core);
+    host.set("cancel", Function::new(ctx.clone(), move |id: f64| core_.cancel(id as u64))?)?;
+
+    let core_ = own(core);
+    host.set(
+        "reply",
+        Function::new(ctx.clone(), move |call: f64, json: String| {
+            core_.answer(call as u64, Ok(json));
+        })?,
+    )?;
+
+    let core_ = own(core);
+    host.set(
+        "fail",
+        Function::new(
+            ctx.clone(),
+            move |call: f64, message: String, stack: Opt<Option<String>>| {
+                let thrown = core_.thrown(message, stack.0.flatten().as_deref());
+                core_.answer(call as u64, Err(Trouble::Thrown(thrown)));
+            },
+        )?,
+    )?;
+
+    let core_ = own(core);
+    host.set(
+        "progress",
+        Function::new(ctx.clone(), move |call: f64, json: String| {
+            if let Some(waiting) = core_.calls.borrow().get(&(call as u64))
+                && let Some(progress) = &waiting.progress
+            {
+                // Whoever has gone away meanwhile did not want it any more.
+                progress.send(json).ok();
+            }
+        })?,
+    )?;
+
+    let core_ = own(core);
+    host.set(
+        "timer",
+        Function::new(ctx.clone(), move |id: f64, ms: f64| {
+            let ms = if (1.0..=TIMER_MAX_MS).contains(&ms) { ms } else { 1.0 };
+            let due = Instant::now() + Duration::from_micros((ms * 1000.0) as u64);
+            core_.timers.borrow_mut().set(id as u64, due, core_.task.get());
+        })?,
+    )?;
+    let core_ = own(core);
+    host.set(
+        "clearTimer",
+        Function::new(ctx.clone(), move |id: f64| core_.timers.borrow_mut().clear(id as u64))?,
+    )?;
+
+    let core_ = own(core);
+    host.set(
+        "extension",
+        Function::new(ctx.clone(), move |number: Opt<u32>| {
+            let task = core_.task.get();
+            if let Some(extension) = number.0 {
+                core_.task.set(Task { extension, ..task });
+            }
+            task.extension
+        })?,
+    )?;
+
+    let core_ = own(core);
+    let clock = move || core_.started.elapsed().as_secs_f64() * 1000.0;
+    host.set("clock", Function::new(ctx.clone(), clock)?)?;
+
+    let core_ = own(core);
+    host.set(
+        "report",
+        Function::new(
+            ctx.clone(),
+            move |path: String, event: String, message: String, stack: Opt<Option<String>>| {
+                let thrown: Thrown = core_.thrown(message, stack.0.flatten().as_deref());
+                core_.report(path, event, thrown);
+            },
+        )?,
+    )?;
+
+    modules(ctx, core, &host)?;
+    Ok(host)
+}
+
+/// What `require` and its kin are made of.
+fn modules<'js>(ctx: &Ctx<'js>, core: &Rc<Core>, host: &Object<'js>) -> Result<()> {
+    let core_ = core.clone();
+    host.set(
+        "require",
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, importer: String, name: String| {
+            let required = core_.modules.borrow_mut().require(&importer, &name);
+            required_object(&ctx, required)
+        })?,
+    )?;
+    let core_ = core.clone();
+    host.set(
+        "script",
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, id: String| {
+            let required = core_.modules.borrow_mut().script(&id);
+            required_object(&ctx, required)
+        })?,
+    )?;
+    let core_ = core.clone();
+    host.set(
+        "find",
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, importer: String, name: String| {
+            let found = core_.modules.borrow_mut().find(&importer, &name);
+            found.map_err(|message| refused(&ctx, message))
+        })?,
+    )?;
+    let core_ = core.clone();
+    host.set(
+        "compile",
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, id: String| {
+            let code = core_.modules.borrow_mut().script_code(&id);
+            let code = code.map_err(|message| refused(&ctx, message))?;
+            let mut options = EvalOptions::default();
+            options.strict = false;
+            options.filename = Some(id);
+            ctx.eval_with_options::<Value<'js>, _>(commonjs::wrap(&code), options)
+        })?,
+    )?;
+    let core_ = core.clone();
+    host.set(
+        "importNow",
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, id: String| import_now(&ctx, &core_, &id))?,
+    )?;
+    let core_ = core.clone();
+    host.set(
+        "entry",
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, path: String, number: u32| {
+            core_.paths.borrow_mut().insert(number, path.clone());
+            let id = core_.modules.borrow_mut().entry(Path::new(&path), number);
+            id.map_err(|message| refused(&ctx, message))
+        })?,
+    )?;
+    Ok(())
+}
+
+/// Evaluates a module at once and gives its namespace. One that has to wait for something cannot
+/// be had in this way, nor one that is being evaluated at the moment.
+pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, core: &Rc<Core>, id: &str) -> Result<Object<'js>> {
+    let before = core.loading.borrow().clone();
+    if !before.is_empty() && core.modules.borrow_mut().reaches(id, &before) {
+        let message = format!("Cannot require() ES Module {id} in a cycle");
+        return Err(refused(ctx, message));
+    }
+    let name = format!("tiller:now/{id}");
+    let source = format!("import * as all from {};export {{ all }};", serde_json::Value::from(id));
+    let (module, evaluated) = Module::declare(ctx.clone(), name, source)?.eval()?;
+    if evaluated.result::<()>().transpose()?.is_none() {
+        let message = format!("require() cannot be used on {id}, which has a top-level await");
+        return Err(refused(ctx, message));
+    }
+    *core.loading.borrow_mut() = before;
+    module.get("all")
+}
+
+/// Fills in `import.meta`.
+pub(crate) fn describe<'js>(
+    ctx: &Ctx<'js>,
+    core: &Rc<Core>,
+    meta: &Object<'js>,
+    id: &str,
+    path: &Path,
+) -> Result<()> {
+    let file = path.to_string_lossy().into_owned();
+    let folder = path.parent().unwrap_or(path).to_string_lossy().into_owned();
+    let url = operations::file_url(path);
+    meta.set("url", url)?;
+    meta.set("filename", file)?;
+    meta.set("dirname", folder)?;
+    meta.set("main", false)?;
+    let importer = id.to_owned();
+    let core = core.clone();
+    let resolve = move |ctx: Ctx<'js>, name: String| -> Result<String> {
+        let found = core.modules.borrow_mut().find(&importer, &name);
+        let found = found.map_err(|message| refused(&ctx, message))?;
+        match found.starts_with('/') {
+            true => Ok(operations::file_url(Path::new(&found))),
+            false => Ok(found),
+        }
+    };
+    meta.set("resolve", Function::new(ctx.clone(), resolve)?)?;
+    meta.set("__id", id)?;
+    Ok(())
+}
+
+pub(crate) fn warn(core: &Core, text: String) {
+    let extension_path = core.path(core.task.get().extension);
+    core.world.log(LogLine { extension_path, level: LogLevel::Warning, text });
+}
+
+/// What an operation gave, as JavaScript has it.
+pub(crate) fn give<'js>(ctx: &Ctx<'js>, given: Given) -> Result<Value<'js>> {
+    match given {
+        Given::Nothing => Ok(Value::new_undefined(ctx.clone())),
+        Given::Text(text) => text.into_js(ctx),
+        Given::Bytes(bytes) => Ok(TypedArray::<u8>::new(ctx.clone(), bytes)?.into_value()),
+        Given::Json(json) => ctx.json_parse(json),
+    }
+}
+
+/// An operation's failure, as JavaScript has it: an error with the fields node gives it.
+pub(crate) fn error<'js>(ctx: &Ctx<'js>, failed: &Failed) -> Result<Value<'js>> {
+    let object = Exception::from_message(ctx.clone(), &failed.message)?.into_object();
+    if let Some(name) = failed.name {
+        object.set("name", name)?;
+    }
+    for (key, value) in &failed.fields {
+        object.set(*key, ctx.json_parse(value.to_string())?)?;
+    }
+    Ok(object.into_value())
+}
+
+fn asked(json: Opt<Option<String>>, bytes: Opt<Value<'_>>) -> Asked {
+    let bytes = bytes.0.and_then(|value| {
+        let array = value.as_object()?.as_typed_array::<u8>()?;
+        Some(copied(array))
+    });
+    Asked { json: json.0.flatten().unwrap_or_default(), bytes }
+}
+
+#[allow(unsafe_code)]
+fn copied(array: &TypedArray<'_, u8>) -> Vec<u8> {
+    // SAFETY: the bytes are copied before any JavaScript runs that could change or detach them.
+    unsafe { array.as_bytes() }.map(<[u8]>::to_vec).unwrap_or_default()
+}
+
+fn required_object<'js>(
+    ctx: &Ctx<'js>,
+    required: std::result::Result<Required, String>,
+) -> Result<Object<'js>> {
+    let object = Object::new(ctx.clone())?;
+    match required.map_err(|message| refused(ctx, message))? {
+        Required::Module(id) => {
+            object.set("kind", "module")?;
+            object.set("id", id)?;
+        }
+        Required::Script { id, path } => {
+            object.set("kind", "script")?;
+            object.set("id", id)?;
+            object.set("path", path.to_string_lossy().into_owned())?;
+        }
+        Required::Json { id, text } => {
+            object.set("kind", "json")?;
+            object.set("id", id)?;
+            object.set("text", text)?;
+        }
+    }
+    Ok(object)
+}
+
+fn refused(ctx: &Ctx<'_>, message: String) -> rquickjs::Error {
+    let failed = if message.starts_with("Cannot find module") {
+        Failed::coded("MODULE_NOT_FOUND", message)
+    } else {
+        Failed::new(message)
+    };
+    match error(ctx, &failed) {
+        Ok(value) => ctx.throw(value),
+        Err(err) => err,
+    }
+}
+
+impl Teller {
+    fn done(&self, result: std::result::Result<Given, Failed>) {
+        // A thread that is gone has nobody who waits.
+        let news = News::Done(result);
+        self.to.send(Message::Operation { id: self.id, news }).ok();
+    }
+
+    /// Something on the way.
+    pub(crate) fn tell(&self, given: Given) {
+        let news = News::Event(given);
+        // As above.
+        self.to.send(Message::Operation { id: self.id, news }).ok();
+    }
+}

@@ -1,0 +1,263 @@
+//! What an engine's thread knows: who waits for what, whose turn it is, and how long it may last.
+//! All of it belongs to that one thread.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc as tokio_mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use crate::config::{Config, Permissions};
+use crate::modules::{Modules, stack};
+use crate::operations::resources::Resources;
+use crate::registrations::Own;
+use crate::thread::{Message, Shared, Thrown, Trouble};
+use crate::world::{ExtensionError, World};
+
+/// How long an interruption is held against an engine.
+const STRIKES_COUNT_FOR: Duration = Duration::from_secs(60);
+
+pub(crate) struct Core {
+    pub config: Arc<Config>,
+    pub world: Arc<dyn World>,
+    pub permissions: Permissions,
+    pub shared: Arc<Shared>,
+    pub to: mpsc::Sender<Message>,
+    pub modules: RefCell<Modules>,
+    /// Modules that may be in the middle of being evaluated.
+    pub loading: RefCell<HashSet<String>>,
+    pub budget: Rc<Budget>,
+    pub task: Cell<Task>,
+    pub calls: RefCell<HashMap<u64, Waiting>>,
+    pub operations: RefCell<HashMap<u64, Operation>>,
+    next_operation: Cell<u64>,
+    pub timers: RefCell<Timers>,
+    pub resources: RefCell<Resources>,
+    /// The files of the extensions, by their numbers.
+    pub paths: RefCell<HashMap<u32, String>>,
+    /// Whether some promise was rejected and nobody has looked yet.
+    pub rejected: Cell<bool>,
+    pub strikes: Cell<u32>,
+    last_strike: Cell<Option<Instant>>,
+    pub started: Instant,
+}
+
+/// For whom JavaScript runs at the moment: what it starts belongs to the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Task {
+    /// Zero for none.
+    pub call: u64,
+    /// Zero for none.
+    pub extension: u32,
+}
+
+/// Somebody who waits for a call to end.
+pub(crate) struct Waiting {
+    pub entry: &'static str,
+    pub what: &'static str,
+    pub reply: oneshot::Sender<Result<String, Trouble>>,
+    pub progress: Option<tokio_mpsc::UnboundedSender<String>>,
+    pub since: Instant,
+    /// When it has lasted too long, if there is such a time.
+    pub deadline: Option<Instant>,
+    /// How long it may last.
+    pub limit: Duration,
+}
+
+/// Something begun outside whose end will be told.
+pub(crate) struct Operation {
+    pub task: Task,
+    pub abort: Option<AbortHandle>,
+}
+
+impl Core {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        world: Arc<dyn World>,
+        permissions: Permissions,
+        shared: Arc<Shared>,
+        to: mpsc::Sender<Message>,
+    ) -> Core {
+        Core {
+            config,
+            world,
+            permissions,
+            shared,
+            to,
+            modules: RefCell::new(Modules::new()),
+            loading: RefCell::default(),
+            budget: Rc::default(),
+            task: Cell::default(),
+            calls: RefCell::default(),
+            operations: RefCell::default(),
+            next_operation: Cell::new(1),
+            timers: RefCell::default(),
+            resources: RefCell::default(),
+            paths: RefCell::default(),
+            rejected: Cell::new(false),
+            strikes: Cell::new(0),
+            last_strike: Cell::new(None),
+            started: Instant::now(),
+        }
+    }
+
+    /// A number for an operation that is about to begin.
+    pub(crate) fn begin(&self) -> u64 {
+        let id = self.next_operation.get();
+        self.next_operation.set(id + 1);
+        let operation = Operation { task: self.task.get(), abort: None };
+        self.operations.borrow_mut().insert(id, operation);
+        id
+    }
+
+    pub(crate) fn cancel(&self, id: u64) {
+        if let Some(operation) = self.operations.borrow_mut().remove(&id)
+            && let Some(abort) = operation.abort
+        {
+            abort.abort();
+        }
+    }
+
+    /// Whether this call waits for something outside that will end by itself.
+    pub(crate) fn is_outside(&self, call: u64) -> bool {
+        self.operations.borrow().values().any(|operation| operation.task.call == call)
+    }
+
+    pub(crate) fn answer(&self, call: u64, result: Result<String, Trouble>) {
+        if let Some(waiting) = self.calls.borrow_mut().remove(&call) {
+            // Whoever has gone away meanwhile did not want it any more.
+            waiting.reply.send(result).ok();
+        }
+    }
+
+    pub(crate) fn path(&self, extension: u32) -> Option<String> {
+        self.paths.borrow().get(&extension).cloned()
+    }
+
+    /// An error as JavaScript tells it, in the author's terms.
+    pub(crate) fn thrown(&self, message: String, js_stack: Option<&str>) -> Thrown {
+        let Some(js_stack) = js_stack else { return Thrown { message, ..Thrown::default() } };
+        let trace = stack::trace(&self.modules.borrow(), js_stack);
+        let stack = (!trace.stack.is_empty()).then(|| format!("{message}\n{}", trace.stack));
+        Thrown { message, at: trace.at, stack }
+    }
+
+    pub(crate) fn report(&self, extension_path: String, event: String, thrown: Thrown) {
+        let Thrown { message: error, at, stack } = thrown;
+        self.world.report(ExtensionError { extension_path, event, error, at, stack });
+    }
+
+    /// Somebody kept the thread too long. What was long ago is forgiven.
+    pub(crate) fn strike(&self) {
+        let before = self.last_strike.replace(Some(Instant::now()));
+        let is_recent = before.is_some_and(|before| before.elapsed() < STRIKES_COUNT_FOR);
+        self.strikes.set(if is_recent { self.strikes.get() + 1 } else { 1 });
+    }
+
+    /// The extensions that listen to something that fails closed.
+    pub(crate) fn guards(&self) -> Vec<String> {
+        let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.iter().filter(|own| own.is_guard()).map(|own| own.path.clone()).collect()
+    }
+
+    pub(crate) fn set_lost_guards(&self, lost: Vec<String>) {
+        *self.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner) = lost;
+    }
+
+    pub(crate) fn set_own(&self, own: Vec<Own>) {
+        *self.shared.own.lock().unwrap_or_else(PoisonError::into_inner) = own;
+    }
+
+    pub(crate) fn set_listeners(&self, bits: u64) {
+        self.shared.listeners.store(bits, Ordering::Release);
+    }
+}
+
+/// How long JavaScript may keep the thread.
+#[derive(Default)]
+pub(crate) struct Budget {
+    deadline: Cell<Option<Instant>>,
+    hit: Cell<bool>,
+}
+
+impl Budget {
+    pub(crate) fn begin(&self, limit: Duration) {
+        self.deadline.set(Some(Instant::now() + limit));
+        self.hit.set(false);
+    }
+
+    /// Whether it was too long.
+    pub(crate) fn end(&self) -> bool {
+        self.deadline.set(None);
+        self.hit.replace(false)
+    }
+
+    /// Asked by the engine every so often, and by us between jobs.
+    pub(crate) fn is_over(&self) -> bool {
+        let over = self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline);
+        if over {
+            self.hit.set(true);
+        }
+        over
+    }
+
+    pub(crate) fn was_hit(&self) -> bool {
+        self.hit.get()
+    }
+
+    /// Does something that takes time without being the extension's fault.
+    pub(crate) fn pause<R>(&self, work: impl FnOnce() -> R) -> R {
+        let begun = Instant::now();
+        let result = work();
+        self.deadline.set(self.deadline.get().map(|deadline| deadline + begun.elapsed()));
+        result
+    }
+}
+
+/// What is to be done later, soonest first.
+#[derive(Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<(Instant, u64)>>,
+    live: HashMap<u64, (Instant, Task)>,
+}
+
+impl Timers {
+    pub(crate) fn set(&mut self, id: u64, due: Instant, task: Task) {
+        self.live.insert(id, (due, task));
+        self.heap.push(Reverse((due, id)));
+    }
+
+    pub(crate) fn clear(&mut self, id: u64) {
+        self.live.remove(&id);
+        // Timers that are set and cleared all the time must not pile up.
+        if self.heap.len() > 64 && self.heap.len() > self.live.len() * 2 {
+            let live = &self.live;
+            self.heap.retain(|Reverse((due, id))| live.get(id).is_some_and(|(at, _)| at == due));
+        }
+    }
+
+    pub(crate) fn next_due(&mut self) -> Option<Instant> {
+        while let Some(Reverse((due, id))) = self.heap.peek() {
+            if self.live.get(id).is_some_and(|(at, _)| at == due) {
+                return Some(*due);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<(u64, Task)> {
+        let due = self.next_due()?;
+        if due > now {
+            return None;
+        }
+        let Reverse((_, id)) = self.heap.pop()?;
+        let (_, task) = self.live.remove(&id)?;
+        Some((id, task))
+    }
+}

@@ -1,0 +1,399 @@
+//! All extensions together, as the rest of the program sees them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, Extension};
+use crate::event::Event;
+use crate::hook::Hook;
+use crate::registrations::{LoadError, Own, Registrations};
+use crate::thread::{RunSignal, Thread, Thrown, Trouble};
+use crate::world::{ExtensionError, World};
+
+/// A handle to all extensions. Cheap to clone; nothing runs until something is loaded.
+#[derive(Clone)]
+pub struct Guests {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Arc<Config>,
+    world: Arc<dyn World>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The engine of all who share one.
+    shared: Option<Thread>,
+    /// Who was loaded where, in load order. The place in this list is the number minus one.
+    seats: Vec<Seat>,
+    bound: bool,
+}
+
+#[derive(Clone)]
+struct Seat {
+    thread: Thread,
+}
+
+/// What came of loading.
+#[derive(Clone, Debug, Default)]
+pub struct LoadReport {
+    pub registrations: Registrations,
+    /// Those that could not be loaded, and names that are taken twice.
+    pub errors: Vec<LoadError>,
+}
+
+/// Why a question that fails closed has no answer: what was asked for must not happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub reason: String,
+}
+
+impl Guests {
+    pub fn new(config: Config, world: Arc<dyn World>) -> Guests {
+        let state = Mutex::default();
+        Guests { inner: Arc::new(Inner { config: Arc::new(config), world, state }) }
+    }
+
+    /// Loads extensions one after another, behind those that are loaded already. What cannot be
+    /// loaded is told and left out.
+    pub async fn load(&self, extensions: &[Extension]) -> LoadReport {
+        let mut errors = Vec::new();
+        for extension in extensions {
+            if let Err(error) = self.load_one(extension).await {
+                errors.push(error);
+            }
+        }
+        let registrations = self.registrations();
+        errors.extend(registrations.conflicts.iter().cloned());
+        LoadReport { registrations, errors }
+    }
+
+    async fn load_one(&self, extension: &Extension) -> Result<(), LoadError> {
+        let path = extension.path.to_string_lossy().into_owned();
+        let error = |error: String, at| LoadError { path: path.clone(), error, at };
+        if !extension.path.exists() {
+            return Err(error(format!("Extension path does not exist: {path}"), None));
+        }
+        let (thread, number) =
+            self.seat(extension).map_err(|err| error(format!("no thread for it: {err}"), None))?;
+        let input = json!({ "number": number, "path": path });
+        match thread.call("load", &input).await {
+            Ok(_) => Ok(()),
+            Err(Trouble::Thrown(Thrown { message, at, .. })) => Err(error(message, at)),
+            Err(trouble) => Err(error(format!("Failed to load extension: {trouble}"), None)),
+        }
+    }
+
+    fn seat(&self, extension: &Extension) -> std::io::Result<(Thread, usize)> {
+        let mut state = self.state();
+        let start = || {
+            let (config, world) = (self.inner.config.clone(), self.inner.world.clone());
+            Thread::start(config, world, extension.permissions)
+        };
+        let thread = match (extension.shares(), &state.shared) {
+            (true, Some(shared)) => shared.clone(),
+            (true, None) => {
+                let shared = start()?;
+                state.shared = Some(shared.clone());
+                shared
+            }
+            (false, _) => start()?,
+        };
+        state.seats.push(Seat { thread: thread.clone() });
+        Ok((thread, state.seats.len()))
+    }
+
+    /// What the extensions bring along at the moment.
+    pub fn registrations(&self) -> Registrations {
+        let mut all: Vec<(Own, Thread)> = Vec::new();
+        for thread in self.threads() {
+            all.extend(thread.own().into_iter().map(|own| (own, thread.clone())));
+        }
+        all.sort_by_key(|(own, _)| own.number);
+        Registrations::merge(&all)
+    }
+
+    /// The values of flags from the command line, by name. Unknown names are ignored.
+    pub async fn set_flags(&self, values: &serde_json::Map<String, Value>) {
+        for thread in self.threads() {
+            // A flag has no way to fail; an engine that is gone has no flags.
+            thread.call("flags", values).await.ok();
+        }
+    }
+
+    /// Lets extensions act: until then, only registering is possible. Actions that registered
+    /// something meanwhile have been seen in [`Guests::registrations`].
+    pub async fn bind(&self) {
+        self.state().bound = true;
+        for thread in self.threads() {
+            // There is nothing in it that can fail.
+            thread.call("bind", &Value::Null).await.ok();
+        }
+    }
+
+    /// Whether anybody listens to events of this name.
+    pub fn hears(&self, name: &str) -> bool {
+        self.threads().iter().any(|thread| thread.hears(name))
+    }
+
+    /// Tells whoever listens. Nobody is waited for; events keep their order.
+    pub fn emit(&self, event: &Event) {
+        let mut json = None;
+        for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
+            let json = json.get_or_insert_with(|| to_json(event)).clone();
+            if !thread.emit(event.name(), json, self.inner.config.limits.backlog) {
+                self.report(event.name(), "dropped: the extension is too far behind");
+            }
+        }
+    }
+
+    /// Tells whoever listens and waits until they have heard it, within the time a hook has.
+    pub async fn tell(&self, event: &Event) {
+        for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
+            if let Err(trouble) =
+                thread.call_about("emit_and_wait", event.name(), event, None, None).await
+            {
+                self.report(event.name(), &trouble.to_string());
+            }
+        }
+    }
+
+    /// Asks whoever listens, and gives what they decided together. An error means that what was
+    /// asked about must not happen; only hooks that fail closed have it.
+    pub async fn ask<H: Hook>(&self, hook: H) -> Result<H::Outcome, Refused> {
+        self.ask_until(hook, None).await
+    }
+
+    /// The same for hooks whose event has a `signal`: it fires with `cancel`.
+    pub async fn ask_until<H: Hook>(
+        &self,
+        hook: H,
+        cancel: Option<CancellationToken>,
+    ) -> Result<H::Outcome, Refused> {
+        let mut outcome = None;
+        for (thread, extensions) in self.stretches() {
+            if H::FAILS_CLOSED
+                && let Some(path) = thread.lost_guard()
+            {
+                let reason = format!("the extension {path}, which guards this, is gone");
+                return Err(Refused { reason });
+            }
+            if !thread.hears(H::NAME) {
+                continue;
+            }
+            let question = Question { name: H::NAME, event: &hook, so_far: &outcome, extensions };
+            match thread.call_about("ask", H::NAME, &question, cancel.clone(), None).await {
+                Ok(answer) => {
+                    let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+                    let ends = answer.get("ends") == Some(&Value::Bool(true));
+                    outcome = Some(answer);
+                    if ends {
+                        break;
+                    }
+                }
+                Err(trouble) if H::FAILS_CLOSED => {
+                    return Err(Refused { reason: trouble.to_string() });
+                }
+                Err(trouble) => self.report(H::NAME, &trouble.to_string()),
+            }
+        }
+        let Some(mut outcome) = outcome else { return Ok(H::Outcome::default()) };
+        match serde_json::from_value(outcome["outcome"].take()) {
+            Ok(outcome) => Ok(outcome),
+            Err(err) if H::FAILS_CLOSED => Err(Refused { reason: err.to_string() }),
+            Err(err) => {
+                self.report(H::NAME, &format!("the answer makes no sense: {err}"));
+                Ok(H::Outcome::default())
+            }
+        }
+    }
+
+    /// Runs a command by the name it has in [`Registrations::commands`]. An error is the fields
+    /// of an `extension_error`, told nowhere else; `None` means there is no such command.
+    pub async fn command(&self, name: &str, args: &str) -> Option<Result<(), ExtensionError>> {
+        let registrations = self.registrations();
+        let command = registrations.commands.iter().find(|command| command.name == name)?;
+        let thread = self.thread_of(command.extension)?;
+        let input =
+            json!({ "extension": command.extension, "name": command.own_name, "args": args });
+        let failed = |thrown: Thrown| ExtensionError {
+            extension_path: format!("command:{name}"),
+            event: "command".into(),
+            error: thrown.message,
+            at: thrown.at,
+            stack: thrown.stack,
+        };
+        Some(match thread.call("command", &input).await {
+            // An engine that was stopped under a command is one that it asked to reload.
+            Ok(_) | Err(Trouble::Stopped) => Ok(()),
+            Err(Trouble::Thrown(thrown)) => Err(failed(thrown)),
+            Err(trouble) => {
+                Err(failed(Thrown { message: trouble.to_string(), ..Thrown::default() }))
+            }
+        })
+    }
+
+    /// Has an extension's provider answer: the events of an assistant message stream, the last of
+    /// which is `done` or `error`.
+    pub fn stream(
+        &self,
+        provider: &str,
+        model: Value,
+        context: Value,
+        options: Value,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Value> {
+        let registrations = self.registrations();
+        let known = registrations.providers.into_iter().find(|known| known.name == provider);
+        let seat = known.and_then(|known| Some((self.thread_of(known.extension)?, known)));
+        let Some((thread, provider)) = seat else {
+            let error = json!({ "type": "error", "reason": "error",
+                "error": { "errorMessage": format!("no provider \"{provider}\"") } });
+            return futures_util::stream::iter([error]).boxed();
+        };
+        let input = json!({ "extension": provider.extension, "provider": provider.name,
+            "model": model, "context": context, "options": options });
+        let (progress, events) = mpsc::unbounded_channel::<String>();
+        let running = thread.call_about("stream", "stream", &input, Some(cancel), Some(progress));
+        let events = futures_util::stream::unfold(events, |mut events| async move {
+            let event = events.recv().await?;
+            Some((serde_json::from_str(&event).unwrap_or_default(), events))
+        });
+        let end = futures_util::stream::once(running).filter_map(|result| async move {
+            let trouble = result.err()?;
+            Some(json!({ "type": "error", "reason": "error",
+                "error": { "errorMessage": trouble.to_string() } }))
+        });
+        events.chain(end).boxed()
+    }
+
+    /// A run began: `ctx.signal` is there from now on.
+    pub fn run_began(&self) {
+        self.run_signal(RunSignal::Began);
+    }
+
+    /// The run under way is being aborted: `ctx.signal` fires.
+    pub fn run_aborted(&self) {
+        self.run_signal(RunSignal::Aborted);
+    }
+
+    pub fn run_ended(&self) {
+        self.run_signal(RunSignal::Ended);
+    }
+
+    /// Another session: contexts handed out so far are stale, and the extensions start over with
+    /// fresh handlers. Their modules stay as they are. To be called between `session_shutdown`
+    /// and `session_start`.
+    pub async fn renew(&self) -> Vec<LoadError> {
+        let mut errors = Vec::new();
+        for thread in self.threads() {
+            match thread.call("renew", &Value::Null).await {
+                Ok(failed) => {
+                    let failed: Vec<(String, String)> =
+                        serde_json::from_str(&failed).unwrap_or_default();
+                    let error = |(path, error)| LoadError { path, error, at: None };
+                    errors.extend(failed.into_iter().map(error));
+                }
+                Err(trouble) => self.report("renew", &trouble.to_string()),
+            }
+        }
+        errors
+    }
+
+    /// Stops everything that was loaded and loads these instead, from their files as they are now.
+    /// `session_shutdown` has to be told before, `session_start` after.
+    pub async fn reload(&self, extensions: &[Extension]) -> LoadReport {
+        let bound = self.state().bound;
+        self.stop();
+        let report = self.load(extensions).await;
+        if bound {
+            self.bind().await;
+        }
+        report
+    }
+
+    /// Ends all engines. Whoever waits for one is told that it was stopped.
+    pub fn stop(&self) {
+        let state = std::mem::take(&mut *self.state());
+        for seat in &state.seats {
+            seat.thread.stop();
+        }
+        if let Some(shared) = state.shared {
+            shared.stop();
+        }
+    }
+
+    fn run_signal(&self, signal: RunSignal) {
+        for thread in self.threads() {
+            thread.run_signal(signal);
+        }
+    }
+
+    /// Stretches of extensions that share an engine, in load order, so that a chain of handlers
+    /// runs in that order across engines.
+    fn stretches(&self) -> Vec<(Thread, (usize, usize))> {
+        let state = self.state();
+        let mut stretches: Vec<(Thread, (usize, usize))> = Vec::new();
+        for (place, seat) in state.seats.iter().enumerate() {
+            let number = place + 1;
+            match stretches.last_mut() {
+                Some((thread, (_, last))) if thread.is(&seat.thread) => *last = number,
+                _ => stretches.push((seat.thread.clone(), (number, number))),
+            }
+        }
+        stretches
+    }
+
+    fn threads(&self) -> Vec<Thread> {
+        let state = self.state();
+        let mut threads: Vec<Thread> = Vec::new();
+        for seat in &state.seats {
+            if !threads.iter().any(|thread| thread.is(&seat.thread)) {
+                threads.push(seat.thread.clone());
+            }
+        }
+        threads
+    }
+
+    fn thread_of(&self, extension: u32) -> Option<Thread> {
+        let place = usize::try_from(extension).ok()?.checked_sub(1)?;
+        self.state().seats.get(place).map(|seat| seat.thread.clone())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn report(&self, event: &str, error: &str) {
+        self.inner.world.report(ExtensionError {
+            extension_path: "<runtime>".into(),
+            event: event.into(),
+            error: error.into(),
+            at: None,
+            stack: None,
+        });
+    }
+}
+
+/// One question to one engine.
+#[derive(Serialize)]
+struct Question<'q, H> {
+    name: &'static str,
+    event: &'q H,
+    /// What earlier engines answered.
+    so_far: &'q Option<Value>,
+    /// The first and the last extension this is for.
+    extensions: (usize, usize),
+}
+
+fn to_json(event: &Event) -> String {
+    serde_json::to_string(event).unwrap_or_else(|_| "null".into())
+}

@@ -1,0 +1,64 @@
+//! Before and after a tool runs.
+
+use super::*;
+
+/// A call whose arguments are in order, before the tool runs.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    pub tool_call_id: String,
+    pub tool_name: String,
+    pub input: Value,
+}
+
+impl Hook for ToolCall {
+    const NAME: &'static str = "tool_call";
+    const FAILS_CLOSED: bool = true;
+    type Outcome = ToolVerdict;
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolVerdict {
+    /// Why the tool must not run: the text of the error result.
+    #[serde(default)]
+    pub block: Option<String>,
+    /// Whether a blocked call ends the run if every result of the batch says so.
+    #[serde(default)]
+    pub terminate: bool,
+    /// The arguments, where a handler changed them.
+    #[serde(default)]
+    pub input: Option<Value>,
+}
+
+/// What a tool gave, before anybody else hears of it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResult {
+    pub tool_call_id: String,
+    pub tool_name: String,
+    pub input: Value,
+    pub content: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+    pub is_error: bool,
+}
+
+impl Hook for ToolResult {
+    const NAME: &'static str = "tool_result";
+    type Outcome = ToolResultChange;
+}
+
+/// What the handlers changed; the rest stays.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResultChange {
+    #[serde(default)]
+    pub content: Option<Value>,
+    #[serde(default)]
+    pub details: Option<Value>,
+    #[serde(default)]
+    pub is_error: Option<bool>,
+    #[serde(default)]
+    pub usage: Option<Value>,
+}

@@ -1,0 +1,367 @@
+//! Where modules come from. The engine asks for a module by the name another one wrote; this
+//! answers with source it can take. A name that is imported and does not exist is `undefined`,
+//! never a reason not to load: what does not match is put behind a facade that fills the gap.
+//!
+//! A module's id is its path and the number of the extension that wants it, as `/a/b.ts?3`,
+//! because each extension has modules of its own. Built-in modules have ids such as `node:fs`.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+pub(crate) mod builtin;
+pub(crate) mod commonjs;
+mod resolve;
+pub(crate) mod stack;
+pub(crate) mod transform;
+
+use resolve::{Place, Resolve};
+use transform::{Import, Unit};
+
+pub(crate) struct Modules {
+    resolve: Resolve,
+    units: HashMap<PathBuf, Rc<Read>>,
+    /// The code of files that nobody has taken yet. The engine keeps its own form of it.
+    codes: HashMap<PathBuf, String>,
+    /// By the id of the importer and the name it uses.
+    links: HashMap<(String, String), String>,
+    facades: Vec<String>,
+    /// Gaps found since somebody last asked, each told once.
+    warnings: Vec<String>,
+    warned: HashSet<String>,
+}
+
+/// A file and what it turned out to be.
+enum Read {
+    Code(Unit, Option<bool>),
+    Json(String),
+}
+
+/// What `require` has to do with a module.
+pub(crate) enum Required {
+    /// Evaluated by the engine's own means.
+    Module(String),
+    Script {
+        id: String,
+        path: PathBuf,
+    },
+    Json {
+        id: String,
+        text: String,
+    },
+}
+
+impl Modules {
+    pub(crate) fn new() -> Modules {
+        Modules {
+            resolve: Resolve::new(),
+            units: HashMap::new(),
+            codes: HashMap::new(),
+            links: HashMap::new(),
+            facades: Vec::new(),
+            warnings: Vec::new(),
+            warned: HashSet::new(),
+        }
+    }
+
+    /// The id of an extension's own file.
+    pub(crate) fn entry(&mut self, path: &Path, extension: u32) -> Result<String, String> {
+        let place = self.resolve.file(path)?;
+        self.link_to(place, &Import::default(), "", extension)
+    }
+
+    /// The id of what `importer` calls `name`.
+    pub(crate) fn resolve(&mut self, importer: &str, name: &str) -> Result<String, String> {
+        // What we wrote ourselves names modules by their ids.
+        if builtin::is_id(importer) || importer.starts_with("facade:") {
+            return Ok(name.to_owned());
+        }
+        let key = (importer.to_owned(), name.to_owned());
+        if let Some(id) = self.links.get(&key) {
+            return Ok(id.clone());
+        }
+        // Not among the static imports, so it is imported while the module runs, as a whole.
+        let wanted = Import { from: name.to_owned(), names: Vec::new(), whole: true };
+        let id = self.link(importer, &wanted)?;
+        self.links.insert(key, id.clone());
+        Ok(id)
+    }
+
+    /// The source of a module that is not built in, and the path it has as a file.
+    pub(crate) fn load(&mut self, id: &str) -> Result<(String, Option<PathBuf>), String> {
+        if let Some(number) = id.strip_prefix("facade:").and_then(|id| id.parse::<usize>().ok()) {
+            let source = self.facades.get(number).cloned();
+            return source.map(|source| (source, None)).ok_or_else(|| format!("no module {id}"));
+        }
+        let (path, _) = split(id);
+        let path = path.to_owned();
+        let read = self.read(&path, None)?;
+        let Read::Code(unit, _) = &*read else {
+            return Err(format!("not a module: {}", path.display()));
+        };
+        for import in &unit.imports {
+            let target = self.link(id, import)?;
+            self.links.insert((id.to_owned(), import.from.clone()), target);
+        }
+        let code = self.take_code(&path)?;
+        Ok((code, Some(path)))
+    }
+
+    /// What `require(name)` in `importer` finds.
+    pub(crate) fn require(&mut self, importer: &str, name: &str) -> Result<Required, String> {
+        let (from, extension) = split(importer);
+        let from = from.to_owned();
+        match self.resolve.locate(&from, name, resolve::By::Require)? {
+            Place::Builtin(id) => Ok(Required::Module(id.to_owned())),
+            Place::File { path, is_module } => {
+                let id = join(&path, extension);
+                match &*self.read(&path, is_module)? {
+                    Read::Json(text) => Ok(Required::Json { id, text: text.clone() }),
+                    Read::Code(unit, _) if unit.is_script => Ok(Required::Script { id, path }),
+                    Read::Code(..) => Ok(Required::Module(id)),
+                }
+            }
+        }
+    }
+
+    /// The script or JSON text with this id, for a facade that wants to run it.
+    pub(crate) fn script(&mut self, id: &str) -> Result<Required, String> {
+        let (path, _) = split(id);
+        let path = path.to_owned();
+        let id = id.to_owned();
+        Ok(match &*self.read(&path, None)? {
+            Read::Json(text) => Required::Json { id, text: text.clone() },
+            Read::Code(..) => Required::Script { id, path },
+        })
+    }
+
+    /// The code of a script that is about to run.
+    pub(crate) fn script_code(&mut self, id: &str) -> Result<String, String> {
+        let path = split(id).0.to_owned();
+        self.read(&path, None)?;
+        self.take_code(&path)
+    }
+
+    /// The path `name` leads to, for `import.meta.resolve` and `require.resolve`.
+    pub(crate) fn find(&mut self, importer: &str, name: &str) -> Result<String, String> {
+        let from = split(importer).0.to_owned();
+        match self.resolve.locate(&from, name, resolve::By::Require)? {
+            Place::Builtin(id) => Ok(id.to_owned()),
+            Place::File { path, .. } => Ok(path.to_string_lossy().into_owned()),
+        }
+    }
+
+    /// Whether the module with this id is one of `others` or imports one, however far below.
+    pub(crate) fn reaches(&mut self, id: &str, others: &HashSet<String>) -> bool {
+        let mut seen = HashSet::new();
+        let mut todo = vec![id.to_owned()];
+        while let Some(id) = todo.pop() {
+            if builtin::is_id(&id) || !seen.insert(id.clone()) {
+                continue;
+            }
+            if others.contains(&id) {
+                return true;
+            }
+            let (path, extension) = split(&id);
+            let path = path.to_owned();
+            let Ok(read) = self.read(&path, None) else { continue };
+            let Read::Code(unit, _) = &*read else { continue };
+            for import in &unit.imports {
+                if let Ok(Place::File { path, is_module }) =
+                    self.resolve.locate(&path, &import.from, resolve::By::Import)
+                    // Read now, while it is known what its surroundings say.
+                    && self.read(&path, is_module).is_ok()
+                {
+                    todo.push(join(&path, extension));
+                }
+            }
+        }
+        false
+    }
+
+    /// What is missing in what was linked so far, once each.
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// What its surroundings say about a file, which decides how it was read.
+    pub(crate) fn nature(&self, path: &Path) -> Option<bool> {
+        match self.units.get(path).map(|read| &**read) {
+            Some(Read::Code(_, is_module)) => *is_module,
+            _ => None,
+        }
+    }
+
+    fn link(&mut self, importer: &str, import: &Import) -> Result<String, String> {
+        let (from, extension) = split(importer);
+        let from = from.to_owned();
+        let place = self.resolve.locate(&from, &import.from, resolve::By::Import)?;
+        self.link_to(place, import, importer, extension)
+    }
+
+    fn link_to(
+        &mut self,
+        place: Place,
+        import: &Import,
+        importer: &str,
+        extension: u32,
+    ) -> Result<String, String> {
+        let (id, missing) = match place {
+            Place::Builtin(id) => {
+                let known = builtin::exports(id);
+                let lacks = |name: &&String| *name != "default" && !known.contains(&name.as_str());
+                (id.to_owned(), import.names.iter().filter(lacks).cloned().collect::<Vec<_>>())
+            }
+            Place::File { path, is_module } => {
+                let read = self.read(&path, is_module)?;
+                let id = join(&path, extension);
+                match &*read {
+                    Read::Code(unit, _) if !unit.is_script => {
+                        let mut missing = Vec::new();
+                        for name in &import.names {
+                            if !self.exports(&path, name, &mut HashSet::new()) {
+                                missing.push(name.clone());
+                            }
+                        }
+                        (id, missing)
+                    }
+                    Read::Code(..) => {
+                        let mut names = import.names.clone();
+                        if import.whole {
+                            names.extend(self.script_exports(&path, &mut HashSet::new()));
+                        }
+                        // Packages count on node's way, authors of extensions on jiti's.
+                        let as_node = split(importer).0.iter().any(|part| part == "node_modules");
+                        return Ok(self.facade(commonjs::facade(&id, names, as_node)));
+                    }
+                    Read::Json(_) => {
+                        let names = import.names.clone();
+                        return Ok(self.facade(commonjs::facade(&id, names, true)));
+                    }
+                }
+            }
+        };
+        if missing.is_empty() {
+            return Ok(id);
+        }
+        for name in &missing {
+            let from = if import.from.is_empty() { &id } else { &import.from };
+            let warning = format!("\"{from}\" has no export \"{name}\"; it is undefined");
+            if self.warned.insert(warning.clone()) {
+                self.warnings.push(warning);
+            }
+        }
+        let has_default =
+            builtin::is_id(&id) || self.exports(split(&id).0, "default", &mut HashSet::new());
+        Ok(self.facade(gap_filler(&id, has_default, &missing)))
+    }
+
+    fn facade(&mut self, source: String) -> String {
+        self.facades.push(source);
+        format!("facade:{}", self.facades.len() - 1)
+    }
+
+    fn read(&mut self, path: &Path, is_module: Option<bool>) -> Result<Rc<Read>, String> {
+        if let Some(read) = self.units.get(path) {
+            return Ok(read.clone());
+        }
+        if path.extension().is_some_and(|extension| extension == "node") {
+            return Err(format!("native addons cannot run inside tiller: {}", path.display()));
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|err| format!("cannot read {}: {err}", path.display()))?;
+        let read = if path.extension().is_some_and(|extension| extension == "json") {
+            Read::Json(text)
+        } else {
+            let mut unit = transform::transform(path, &text, is_module)?;
+            self.codes.insert(path.to_owned(), std::mem::take(&mut unit.code));
+            Read::Code(unit, is_module)
+        };
+        let read = Rc::new(read);
+        self.units.insert(path.to_owned(), read.clone());
+        Ok(read)
+    }
+
+    /// The code of a file that has been read; another extension may have taken it before.
+    fn take_code(&mut self, path: &Path) -> Result<String, String> {
+        if let Some(code) = self.codes.remove(path) {
+            return Ok(code);
+        }
+        let nature = self.nature(path);
+        self.units.remove(path);
+        self.read(path, nature)?;
+        Ok(self.codes.remove(path).unwrap_or_default())
+    }
+
+    /// Whether the module at `path` exports `name`, by itself or through a star.
+    fn exports(&mut self, path: &Path, name: &str, seen: &mut HashSet<PathBuf>) -> bool {
+        if !seen.insert(path.to_owned()) {
+            return false;
+        }
+        let Ok(read) = self.read(path, None) else { return false };
+        let Read::Code(unit, _) = &*read else { return true };
+        if unit.is_script || unit.exports.iter().any(|export| export == name) {
+            return true;
+        }
+        // A star never passes on the default.
+        name != "default"
+            && unit.stars.iter().any(|star| {
+                match self.resolve.locate(path, star, resolve::By::Import) {
+                    Ok(Place::Builtin(id)) => builtin::exports(id).contains(&name),
+                    Ok(Place::File { path, is_module }) => {
+                        // Read with what its own surroundings say, which `exports` does not know.
+                        self.read(&path, is_module).is_ok() && self.exports(&path, name, seen)
+                    }
+                    Err(_) => false,
+                }
+            })
+    }
+
+    /// The names a script seems to export, with those of scripts it passes on.
+    fn script_exports(&mut self, path: &Path, seen: &mut HashSet<PathBuf>) -> Vec<String> {
+        if !seen.insert(path.to_owned()) {
+            return Vec::new();
+        }
+        let Ok(code) = self.take_code(path) else { return Vec::new() };
+        let found = commonjs::exports(&code);
+        self.codes.insert(path.to_owned(), code);
+        let mut names = found.names;
+        for passed_on in found.passed_on {
+            if let Ok(Place::File { path, is_module }) =
+                self.resolve.locate(path, &passed_on, resolve::By::Require)
+                && let Ok(read) = self.read(&path, is_module)
+                && let Read::Code(..) = &*read
+            {
+                names.extend(self.script_exports(&path, seen));
+            }
+        }
+        names
+    }
+}
+
+/// A module like the one with this id, with the missing names beside.
+fn gap_filler(id: &str, has_default: bool, missing: &[String]) -> String {
+    let id = serde_json::Value::from(id);
+    let mut source = format!("export * from {id};");
+    if has_default {
+        write!(source, "export {{ default }} from {id};").ok();
+    }
+    source += "const missing = undefined;";
+    for name in missing.iter().filter(|name| *name != "default" || !has_default) {
+        write!(source, "export {{ missing as {} }};", commonjs::export_name(name)).ok();
+    }
+    source
+}
+
+fn join(path: &Path, extension: u32) -> String {
+    format!("{}?{extension}", path.display())
+}
+
+/// The path in an id, and the extension it belongs to.
+pub(crate) fn split(id: &str) -> (&Path, u32) {
+    match id.rsplit_once('?') {
+        Some((path, extension)) => (Path::new(path), extension.parse().unwrap_or(0)),
+        None => (Path::new(id), 0),
+    }
+}

@@ -1,0 +1,78 @@
+//! The modules we bring along. Their sources are in `js/`; `build.rs` compiles them and makes the
+//! table.
+
+use rquickjs::module::Declared;
+use rquickjs::{Ctx, Module};
+
+pub(crate) struct Builtin {
+    pub id: &'static str,
+    /// The names it exports.
+    pub exports: &'static [&'static str],
+    pub code: &'static [u8],
+}
+
+impl Builtin {
+    #[allow(unsafe_code)]
+    pub(crate) fn declare<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Module<'js, Declared>> {
+        // SAFETY: `build.rs` wrote these bytes with the same release of the engine, and they stay
+        // where they are as long as the program runs.
+        unsafe { Module::load(ctx.clone(), self.code) }
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
+
+/// Packages that stand for pi's own, under all the names they have had.
+const PACKAGES: &[(&str, &str)] = &[
+    ("pi-coding-agent", "pi:coding-agent"),
+    ("pi-agent-core", "pi:agent-core"),
+    ("pi-tui", "pi:tui"),
+    ("pi-ai", "pi:ai"),
+    ("pi-ai/compat", "pi:ai"),
+    ("pi-ai/oauth", "pi:ai/oauth"),
+    ("pi-ai/providers/all", "pi:ai"),
+];
+const SCOPES: [&str; 2] = ["@earendil-works/", "@mariozechner/"];
+const TYPEBOX: &[(&str, &str)] = &[
+    ("typebox", "pi:typebox"),
+    ("typebox/type", "pi:typebox"),
+    ("typebox/value", "pi:typebox/value"),
+    ("typebox/compile", "pi:typebox/compile"),
+    ("typebox/compiler", "pi:typebox/compile"),
+];
+
+/// Whether this is the id of a built-in module and no path.
+pub(crate) fn is_id(id: &str) -> bool {
+    ["tiller:", "node:", "pi:", "web:"].iter().any(|scheme| id.starts_with(scheme))
+}
+
+/// The built-in module that an extension means by `name`.
+pub(crate) fn id_of(name: &str) -> Option<&'static str> {
+    if name.starts_with("tiller:") {
+        return find(name).map(|builtin| builtin.id);
+    }
+    let packaged = SCOPES
+        .iter()
+        .find_map(|scope| name.strip_prefix(scope))
+        .map(|package| PACKAGES.iter().find(|(known, _)| *known == package).map(|(_, id)| *id));
+    if let Some(id) = packaged {
+        return id;
+    }
+    let typebox = name.strip_prefix("@sinclair/").unwrap_or(name);
+    if let Some((_, id)) = TYPEBOX.iter().find(|(known, _)| *known == typebox) {
+        return Some(id);
+    }
+    let bare = name.strip_prefix("node:").unwrap_or(name).trim_end_matches('/');
+    BUILTINS
+        .iter()
+        .find(|builtin| builtin.id.strip_prefix("node:") == Some(bare))
+        .map(|builtin| builtin.id)
+}
+
+pub(crate) fn find(id: &str) -> Option<&'static Builtin> {
+    BUILTINS.binary_search_by(|builtin| builtin.id.cmp(id)).ok().map(|place| &BUILTINS[place])
+}
+
+pub(crate) fn exports(id: &str) -> &'static [&'static str] {
+    find(id).map_or(&[], |builtin| builtin.exports)
+}

@@ -1,0 +1,75 @@
+//! Stacks in the author's terms. Maps from generated to written lines are made when an error
+//! needs one, not kept: errors are rare and maps are large.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::{Modules, builtin, split, transform};
+
+/// A stack with the author's lines, and the innermost of them.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Trace {
+    pub at: Option<String>,
+    pub stack: String,
+}
+
+/// Reads the engine's stack: lines such as `    at name (/a/b.ts?3:10:5)`. Frames of our own
+/// modules are left out.
+pub(crate) fn trace(modules: &Modules, stack: &str) -> Trace {
+    let mut sources = HashMap::new();
+    let mut trace = Trace::default();
+    for line in stack.lines() {
+        let Some(frame) = Frame::read(line) else { continue };
+        if builtin::is_id(frame.module) || frame.module.starts_with("facade:") {
+            continue;
+        }
+        let path = split(frame.module).0;
+        let (line, column) = place(modules, &mut sources, path, frame.line, frame.column);
+        let place = format!("{}:{line}:{column}", path.display());
+        if !trace.stack.is_empty() {
+            trace.stack.push('\n');
+        }
+        match frame.function {
+            "" | "<anonymous>" => trace.stack += &format!("    at {place}"),
+            function => trace.stack += &format!("    at {function} ({place})"),
+        }
+        trace.at.get_or_insert(place);
+    }
+    trace
+}
+
+struct Frame<'s> {
+    function: &'s str,
+    module: &'s str,
+    line: u32,
+    column: u32,
+}
+
+impl<'s> Frame<'s> {
+    fn read(line: &'s str) -> Option<Frame<'s>> {
+        let line = line.trim().strip_prefix("at ")?;
+        let (function, place) = match line.strip_suffix(')').and_then(|line| line.rsplit_once(" ("))
+        {
+            Some((function, place)) => (function, place),
+            None => ("", line),
+        };
+        let (rest, column) = place.rsplit_once(':')?;
+        let (module, row) = rest.rsplit_once(':')?;
+        Some(Frame { function, module, line: row.parse().ok()?, column: column.parse().ok()? })
+    }
+}
+
+fn place(
+    modules: &Modules,
+    sources: &mut HashMap<PathBuf, Option<String>>,
+    path: &Path,
+    line: u32,
+    column: u32,
+) -> (u32, u32) {
+    let source =
+        sources.entry(path.to_owned()).or_insert_with(|| std::fs::read_to_string(path).ok());
+    let original = source.as_ref().and_then(|source| {
+        transform::original_place(path, source, modules.nature(path), line, column)
+    });
+    original.unwrap_or((line, column))
+}

@@ -1,0 +1,134 @@
+//! What JavaScript can have done by name. `sync` operations give their result at once; those that
+//! are `start`ed tell about it later. Each kind stands in a file of its own, and each checks for
+//! itself what the extension is allowed to touch.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::mpsc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::core::Core;
+use crate::thread::Message;
+
+mod child;
+mod crypto;
+mod files;
+mod fs;
+mod http;
+mod net;
+mod os;
+mod outside;
+pub(crate) mod resources;
+mod text;
+mod url;
+mod zlib;
+
+pub(crate) use url::file_url;
+
+/// What an operation is asked with.
+pub(crate) struct Asked {
+    pub json: String,
+    pub bytes: Option<Vec<u8>>,
+}
+
+impl Asked {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failed> {
+        let json = if self.json.is_empty() { "null" } else { &self.json };
+        serde_json::from_str(json).map_err(|err| Failed::typed(err.to_string()))
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        self.bytes.unwrap_or_default()
+    }
+}
+
+/// What an operation gives.
+#[derive(Debug)]
+pub(crate) enum Given {
+    Nothing,
+    Text(String),
+    Bytes(Vec<u8>),
+    Json(String),
+}
+
+impl Given {
+    pub(crate) fn json(value: &impl serde::Serialize) -> Given {
+        Given::Json(serde_json::to_string(value).unwrap_or_else(|_| "null".into()))
+    }
+}
+
+/// An error as node would tell it.
+#[derive(Debug, Default)]
+pub(crate) struct Failed {
+    pub message: String,
+    /// Another kind than `Error`.
+    pub name: Option<&'static str>,
+    pub fields: Vec<(&'static str, Value)>,
+}
+
+impl Failed {
+    pub(crate) fn new(message: impl Into<String>) -> Failed {
+        Failed { message: message.into(), ..Failed::default() }
+    }
+
+    pub(crate) fn coded(code: &str, message: impl Into<String>) -> Failed {
+        let fields = vec![("code", code.into())];
+        Failed { message: message.into(), name: None, fields }
+    }
+
+    fn typed(message: String) -> Failed {
+        let fields = vec![("code", "ERR_INVALID_ARG_TYPE".into())];
+        Failed { message, name: Some("TypeError"), fields }
+    }
+
+    /// The settings do not let this extension do so.
+    fn denied(what: &str) -> Failed {
+        Failed::coded("EACCES", format!("EACCES: this extension has no permission for {what}"))
+    }
+}
+
+pub(crate) type Answer = Result<Given, Failed>;
+pub(crate) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// By which an operation tells how it goes.
+#[derive(Clone)]
+pub(crate) struct Teller {
+    pub id: u64,
+    pub to: mpsc::Sender<Message>,
+}
+
+pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+    match name.split_once('.') {
+        Some(("fs", name)) => fs::sync(core, name, asked),
+        Some(("os", name)) => os::sync(core, name, &asked),
+        Some(("text", name)) => text::sync(name, asked),
+        Some(("url", name)) => url::sync(name, &asked),
+        Some(("crypto", name)) => crypto::sync(name, asked),
+        Some(("zlib", name)) => zlib::sync(name, asked),
+        Some(("child", name)) => child::sync(core, name, asked),
+        Some(("net", name)) => net::sync(core, name, asked),
+        _ => outside::sync(core, name, &asked),
+    }
+}
+
+pub(crate) fn start(
+    core: &Rc<Core>,
+    name: &str,
+    asked: Asked,
+    teller: Teller,
+) -> Result<Later, Failed> {
+    match name.split_once('.') {
+        Some(("fs", name)) => fs::start(core, name, asked),
+        Some(("http", name)) => http::start(core, name, asked),
+        Some(("child", name)) => child::start(core, name, &asked, teller),
+        Some(("net", name)) => net::start(core, name, &asked, teller),
+        Some(("zlib", name)) => zlib::start(core, name, asked),
+        _ => outside::start(core, name, &asked, teller),
+    }
+}
+
+fn unknown(name: &str) -> Failed {
+    Failed::new(format!("no operation \"{name}\""))
+}

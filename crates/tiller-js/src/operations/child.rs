@@ -1,0 +1,268 @@
+//! Child processes. They are the world's to start, so that none outlives us; here they get their
+//! input and their output finds its way.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
+use crate::core::Core;
+use crate::world::{ChildEvent, SpawnRequest};
+
+/// Output that may wait for the extension to look at it.
+const WAITING_MAX_BYTES: usize = 4 << 20;
+/// As long as a killed child may take to close its output before we stop waiting for it.
+const LINGER: Duration = Duration::from_millis(500);
+
+pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+    match name {
+        "spawnSync" => {
+            let ask: Wait = asked.read()?;
+            core.budget.pause(|| spawn_and_wait(core, ask, asked.bytes))
+        }
+        "write" => {
+            let id: u64 = asked.read()?;
+            if let Some(child) = core.resources.borrow().children.get(&id) {
+                child.write(asked.bytes());
+            }
+            Ok(Given::Nothing)
+        }
+        "end" => {
+            if let Some(child) = core.resources.borrow().children.get(&asked.read()?) {
+                child.close_stdin();
+            }
+            Ok(Given::Nothing)
+        }
+        "kill" => {
+            let (id, signal): (u64, i32) = asked.read()?;
+            let resources = core.resources.borrow();
+            let child = resources.children.get(&id);
+            if let Some(child) = child {
+                child.kill(signal);
+            }
+            Ok(Given::json(&child.is_some()))
+        }
+        "read" => {
+            // The extension has taken so much and is ready for more.
+            let (id, bytes): (u64, usize) = asked.read()?;
+            if let Some(flow) = core.resources.borrow().flows.get(&id) {
+                flow.give(bytes);
+            }
+            Ok(Given::Nothing)
+        }
+        "forget" => {
+            let id: u64 = asked.read()?;
+            let mut resources = core.resources.borrow_mut();
+            resources.children.remove(&id);
+            resources.flows.remove(&id);
+            Ok(Given::Nothing)
+        }
+        _ => Err(unknown(name)),
+    }
+}
+
+/// `child.spawn`: first tells `{id, pid}`, then what the child does, and ends with it.
+pub(super) fn start(
+    core: &Rc<Core>,
+    name: &str,
+    asked: &Asked,
+    teller: Teller,
+) -> Result<Later, Failed> {
+    if name != "spawn" {
+        return Err(unknown(name));
+    }
+    if !core.permissions.exec {
+        return Err(Failed::denied("exec"));
+    }
+    let request: SpawnRequest = asked.read()?;
+    let command = request.command.clone();
+    let flow = Arc::new(Flow::default());
+    let (ended, end) = tokio::sync::oneshot::channel();
+    let mut ended = Some(ended);
+    let id = core.resources.borrow_mut().number();
+    let early = Arc::new(Mutex::new(Early::default()));
+    let sink = {
+        let (flow, teller, early) = (flow.clone(), teller.clone(), early.clone());
+        Box::new(move |event: ChildEvent| {
+            if let ChildEvent::Stdout(bytes) | ChildEvent::Stderr(bytes) = &event {
+                flow.take(bytes.len());
+            }
+            if event == ChildEvent::Closed {
+                // Whoever waited for it may have been told otherwise.
+                ended.take().map(|ended| ended.send(()));
+                return;
+            }
+            let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
+            match early.told {
+                true => tell(&teller, event),
+                false => early.events.push_back(event),
+            }
+        })
+    };
+    let spawned = core.budget.pause(|| core.world.spawn(request, sink));
+    let child = spawned.map_err(|err| spawn_failed(&err, &command))?;
+    teller.tell(Given::json(&json!({ "id": id, "pid": child.pid() })));
+    {
+        let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
+        early.told = true;
+        for event in early.events.drain(..) {
+            tell(&teller, event);
+        }
+    }
+    let mut resources = core.resources.borrow_mut();
+    resources.children.insert(id, child.into());
+    resources.flows.insert(id, flow);
+    Ok(Box::pin(async move {
+        // An error means the sink was dropped, which also means that nothing more will come.
+        end.await.ok();
+        Ok(Given::Nothing)
+    }))
+}
+
+/// What came before anybody could know about the child.
+#[derive(Default)]
+struct Early {
+    told: bool,
+    events: VecDeque<ChildEvent>,
+}
+
+fn tell(teller: &Teller, event: ChildEvent) {
+    match event {
+        // A word first, since bytes come alone.
+        ChildEvent::Stdout(bytes) => {
+            teller.tell(Given::Text("stdout".into()));
+            teller.tell(Given::Bytes(bytes));
+        }
+        ChildEvent::Stderr(bytes) => {
+            teller.tell(Given::Text("stderr".into()));
+            teller.tell(Given::Bytes(bytes));
+        }
+        ChildEvent::Exit { code, signal } => {
+            teller.tell(Given::json(&json!({ "code": code, "signal": signal })));
+        }
+        ChildEvent::Closed => (),
+    }
+}
+
+/// Lets a child write only as fast as the extension reads.
+#[derive(Default)]
+pub(crate) struct Flow {
+    waiting: Mutex<usize>,
+    read: Condvar,
+}
+
+impl Flow {
+    /// Waits while too much is unread.
+    fn take(&self, bytes: usize) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        while *waiting > WAITING_MAX_BYTES {
+            // An engine that was stopped reads no more, so nobody waits for it for ever.
+            let patience = Duration::from_secs(5);
+            let (guard, timeout) =
+                self.read.wait_timeout(waiting, patience).unwrap_or_else(PoisonError::into_inner);
+            waiting = guard;
+            if timeout.timed_out() {
+                break;
+            }
+        }
+        *waiting += bytes;
+    }
+
+    fn give(&self, bytes: usize) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        *waiting = waiting.saturating_sub(bytes);
+        self.read.notify_all();
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wait {
+    #[serde(flatten)]
+    request: SpawnRequest,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+    #[serde(default)]
+    kill_signal: Option<i32>,
+    max_buffer: usize,
+}
+
+/// Blocks the engine as node's `spawnSync` blocks node. Gives a line of JSON, then the output and
+/// the errors one after the other, whose lengths the line tells.
+fn spawn_and_wait(core: &Rc<Core>, ask: Wait, input: Option<Vec<u8>>) -> Answer {
+    if !core.permissions.exec {
+        return Err(Failed::denied("exec"));
+    }
+    let (to, events) = mpsc::channel();
+    let command = ask.request.command.clone();
+    let sink = Box::new(move |event| {
+        // The receiver is gone when the time is up.
+        to.send(event).ok();
+    });
+    let child = core.world.spawn(ask.request, sink).map_err(|err| spawn_failed(&err, &command))?;
+    if let Some(input) = input {
+        child.write(input);
+    }
+    child.close_stdin();
+    let mut deadline = ask.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let (mut code, mut signal, mut error) = (None, None, None);
+    loop {
+        let event = match deadline {
+            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(deadline) => {
+                events.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            }
+        };
+        match event {
+            Ok(ChildEvent::Stdout(bytes)) => stdout.extend(bytes),
+            Ok(ChildEvent::Stderr(bytes)) => stderr.extend(bytes),
+            Ok(ChildEvent::Exit { code: with, signal: by }) => (code, signal) = (with, by),
+            Ok(ChildEvent::Closed) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if error.is_some() => break,
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill(ask.kill_signal.unwrap_or(15));
+                error = Some("ETIMEDOUT");
+                deadline = Some(Instant::now() + LINGER);
+            }
+        }
+        if stdout.len().max(stderr.len()) > ask.max_buffer && error.is_none() {
+            child.kill(ask.kill_signal.unwrap_or(15));
+            error = Some("ENOBUFS");
+            deadline = Some(Instant::now() + LINGER);
+        }
+    }
+    stdout.truncate(ask.max_buffer);
+    stderr.truncate(ask.max_buffer);
+    let mut all = json!({
+        "pid": child.pid(), "code": code, "signal": signal, "error": error,
+        "stdout": stdout.len(), "stderr": stderr.len(),
+    })
+    .to_string()
+    .into_bytes();
+    all.push(b'\n');
+    all.extend(stdout);
+    all.extend(stderr);
+    Ok(Given::Bytes(all))
+}
+
+/// `spawn git ENOENT`, as node says it.
+fn spawn_failed(err: &std::io::Error, command: &str) -> Failed {
+    let number = err.raw_os_error().unwrap_or(nix::libc::EIO);
+    let code = format!("{:?}", nix::errno::Errno::from_raw(number));
+    Failed {
+        message: format!("spawn {command} {code}"),
+        name: None,
+        fields: vec![
+            ("errno", (-number).into()),
+            ("code", code.into()),
+            ("syscall", format!("spawn {command}").into()),
+            ("path", command.into()),
+        ],
+    }
+}

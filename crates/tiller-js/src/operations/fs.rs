@@ -1,0 +1,328 @@
+//! Files by their paths. The same operations serve node's synchronous functions, which block the
+//! engine as they do in node, and its promises, which do their work on another thread.
+
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Answer, Asked, Failed, Given, Later, files, unknown};
+use crate::core::Core;
+
+/// What any of them may be asked with.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Ask {
+    pub path: PathBuf,
+    pub to: PathBuf,
+    pub fd: Option<i32>,
+    pub flag: Option<String>,
+    pub mode: Option<u32>,
+    pub recursive: bool,
+    pub force: bool,
+    pub exclusive: bool,
+    pub length: Option<u64>,
+    pub position: Option<u64>,
+    /// Seconds.
+    pub atime: f64,
+    pub mtime: f64,
+}
+
+pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+    if !core.permissions.fs {
+        return Err(Failed::denied("fs"));
+    }
+    let ask: Ask = asked.read()?;
+    match files::sync(core, name, &ask, asked.bytes.as_deref()) {
+        Some(answer) => answer,
+        None => by_path(name, &ask, asked.bytes()),
+    }
+}
+
+pub(super) fn start(core: &Rc<Core>, name: &str, asked: Asked) -> Result<Later, Failed> {
+    if !core.permissions.fs {
+        return Err(Failed::denied("fs"));
+    }
+    let ask: Ask = asked.read()?;
+    // Open files belong to the engine's thread.
+    if let Some(answer) = files::sync(core, name, &ask, asked.bytes.as_deref()) {
+        return Ok(Box::pin(std::future::ready(answer)));
+    }
+    let name = name.to_owned();
+    let work = core.config.runtime.spawn_blocking(move || by_path(&name, &ask, asked.bytes()));
+    Ok(Box::pin(async move { work.await.unwrap_or_else(|err| Err(Failed::new(err.to_string()))) }))
+}
+
+fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>) -> Answer {
+    let path = ask.path.as_path();
+    let told = |call: &'static str| move |err: io::Error| failed(&err, call, ask);
+    match name {
+        "exists" => Ok(Given::json(&path.exists())),
+        "stat" => fs::metadata(path).map(|meta| stat(&meta)).map_err(told("stat")),
+        "lstat" => fs::symlink_metadata(path).map(|meta| stat(&meta)).map_err(told("lstat")),
+        "readFile" => fs::read(path).map(Given::Bytes).map_err(told("open")),
+        "writeFile" => write(ask, &bytes).map(nothing).map_err(told("open")),
+        "readdir" => list(path, ask.recursive).map_err(told("scandir")),
+        "mkdir" => make_folder(ask).map_err(told("mkdir")),
+        "mkdtemp" => make_scratch_folder(path).map_err(told("mkdtemp")),
+        "rmdir" if ask.recursive => fs::remove_dir_all(path).map(nothing).map_err(told("rmdir")),
+        "rmdir" => fs::remove_dir(path).map(nothing).map_err(told("rmdir")),
+        "unlink" => fs::remove_file(path).map(nothing).map_err(told("unlink")),
+        "rm" => remove(ask).map(nothing).map_err(told("rm")),
+        "rename" => fs::rename(path, &ask.to).map(nothing).map_err(told("rename")),
+        "copyFile" if ask.exclusive && ask.to.exists() => {
+            Err(failed(&io::Error::from_raw_os_error(nix::libc::EEXIST), "copyfile", ask))
+        }
+        "copyFile" => fs::copy(path, &ask.to).map(|_| Given::Nothing).map_err(told("copyfile")),
+        "cp" => copy(path, &ask.to, ask).map(nothing).map_err(told("cp")),
+        "symlink" => {
+            std::os::unix::fs::symlink(path, &ask.to).map(nothing).map_err(told("symlink"))
+        }
+        "link" => fs::hard_link(path, &ask.to).map(nothing).map_err(told("link")),
+        "readlink" => fs::read_link(path).map(text).map_err(told("readlink")),
+        "realpath" => fs::canonicalize(path).map(text).map_err(told("realpath")),
+        "chmod" => {
+            let permissions = fs::Permissions::from_mode(ask.mode.unwrap_or(0o644));
+            fs::set_permissions(path, permissions).map(nothing).map_err(told("chmod"))
+        }
+        "access" => access(ask).map(nothing).map_err(told("access")),
+        "truncate" => {
+            let file = OpenOptions::new().write(true).open(path);
+            let cut = file.and_then(|file| file.set_len(ask.length.unwrap_or(0)));
+            cut.map(nothing).map_err(told("open"))
+        }
+        "utimes" => {
+            let times = fs::FileTimes::new()
+                .set_accessed(moment(ask.atime))
+                .set_modified(moment(ask.mtime));
+            let file = fs::File::open(path);
+            file.and_then(|file| file.set_times(times)).map(nothing).map_err(told("utime"))
+        }
+        "statfs" => Ok(Given::json(&json!({ "type": 0, "bsize": 4096, "blocks": 0, "bfree": 0,
+            "bavail": 0, "files": 0, "ffree": 0 }))),
+        _ => Err(unknown(name)),
+    }
+}
+
+fn nothing((): ()) -> Given {
+    Given::Nothing
+}
+
+fn text(path: PathBuf) -> Given {
+    Given::Text(path.to_string_lossy().into_owned())
+}
+
+fn moment(seconds: f64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds.clamp(0.0, 1e11))
+}
+
+/// The options of `open` that node's flags stand for.
+pub(super) fn open_options(flag: &str, mode: u32) -> Result<OpenOptions, Failed> {
+    let mut options = OpenOptions::new();
+    options.mode(mode);
+    let known = flag.replace('s', "");
+    match known.as_str() {
+        "r" => options.read(true),
+        "r+" => options.read(true).write(true),
+        "w" => options.write(true).create(true).truncate(true),
+        "wx" | "xw" => options.write(true).create_new(true),
+        "w+" => options.read(true).write(true).create(true).truncate(true),
+        "wx+" | "xw+" => options.read(true).write(true).create_new(true),
+        "a" => options.append(true).create(true),
+        "ax" | "xa" => options.append(true).create_new(true),
+        "a+" => options.read(true).append(true).create(true),
+        "ax+" | "xa+" => options.read(true).append(true).create_new(true),
+        _ => {
+            let message = format!("The argument 'flags' is invalid. Received '{flag}'");
+            return Err(Failed::coded("ERR_INVALID_ARG_VALUE", message));
+        }
+    };
+    Ok(options)
+}
+
+fn write(ask: &Ask, bytes: &[u8]) -> io::Result<()> {
+    let flag = ask.flag.as_deref().unwrap_or("w");
+    let options = open_options(flag, ask.mode.unwrap_or(0o666))
+        .map_err(|failed| io::Error::new(io::ErrorKind::InvalidInput, failed.message))?;
+    options.open(&ask.path)?.write_all(bytes)
+}
+
+pub(super) fn stat(meta: &Metadata) -> Given {
+    let kind = meta.file_type();
+    let kind = if kind.is_dir() {
+        "dir"
+    } else if kind.is_symlink() {
+        "link"
+    } else if kind.is_file() {
+        "file"
+    } else {
+        special(kind)
+    };
+    let ms = |seconds: i64, nanos: i64| seconds as f64 * 1000.0 + nanos as f64 / 1e6;
+    Given::json(&json!({
+        "kind": kind,
+        "dev": meta.dev(), "ino": meta.ino(), "mode": meta.mode(), "nlink": meta.nlink(),
+        "uid": meta.uid(), "gid": meta.gid(), "rdev": meta.rdev(), "size": meta.size(),
+        "blksize": meta.blksize(), "blocks": meta.blocks(),
+        "atimeMs": ms(meta.atime(), meta.atime_nsec()),
+        "mtimeMs": ms(meta.mtime(), meta.mtime_nsec()),
+        "ctimeMs": ms(meta.ctime(), meta.ctime_nsec()),
+        "birthtimeMs": meta.created().ok()
+            .and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok())
+            .map_or_else(|| ms(meta.ctime(), meta.ctime_nsec()), |age| age.as_secs_f64() * 1000.0),
+    }))
+}
+
+fn special(kind: fs::FileType) -> &'static str {
+    if kind.is_fifo() {
+        "fifo"
+    } else if kind.is_socket() {
+        "socket"
+    } else if kind.is_block_device() {
+        "block"
+    } else {
+        "char"
+    }
+}
+
+/// `[[name, kind], …]` in the order of their names, those of folders below with their path.
+fn list(folder: &Path, recursive: bool) -> io::Result<Given> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(below) = folders.pop() {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(folder.join(&below))? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            let word = if kind.is_dir() {
+                "dir"
+            } else if kind.is_symlink() {
+                "link"
+            } else if kind.is_file() {
+                "file"
+            } else {
+                special(kind)
+            };
+            entries.push((below.join(entry.file_name()), word));
+        }
+        entries.sort();
+        let inner = entries.iter().rev().filter(|(_, kind)| recursive && *kind == "dir");
+        folders.extend(inner.map(|(path, _)| path.clone()));
+        found.extend(entries.into_iter().map(|(path, kind)| json!([path.to_string_lossy(), kind])));
+    }
+    Ok(Given::Json(Value::from(found).to_string()))
+}
+
+/// Gives the first folder that had to be made.
+fn make_folder(ask: &Ask) -> io::Result<Given> {
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(ask.mode.unwrap_or(0o777)).recursive(ask.recursive);
+    if !ask.recursive {
+        return builder.create(&ask.path).map(nothing);
+    }
+    let first = ask.path.ancestors().take_while(|path| !path.exists()).last().map(Path::to_owned);
+    builder.create(&ask.path)?;
+    Ok(first.map_or(Given::Nothing, text))
+}
+
+fn make_scratch_folder(prefix: &Path) -> io::Result<Given> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    loop {
+        let mut chance = [0; 6];
+        getrandom::fill(&mut chance).map_err(io::Error::other)?;
+        let mut path = prefix.to_string_lossy().into_owned();
+        path.extend(chance.map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()])));
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => (),
+            made => return made.map(|()| Given::Text(path)),
+        }
+    }
+}
+
+fn remove(ask: &Ask) -> io::Result<()> {
+    let meta = match fs::symlink_metadata(&ask.path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound && ask.force => return Ok(()),
+        meta => meta?,
+    };
+    match meta.is_dir() {
+        true if ask.recursive => fs::remove_dir_all(&ask.path),
+        true => Err(io::Error::from_raw_os_error(nix::libc::EISDIR)),
+        false => fs::remove_file(&ask.path),
+    }
+}
+
+fn copy(from: &Path, to: &Path, ask: &Ask) -> io::Result<()> {
+    let meta = fs::symlink_metadata(from)?;
+    if meta.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+    }
+    if !meta.is_dir() {
+        if to.exists() && !ask.force {
+            return Ok(());
+        }
+        if let Some(folder) = to.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        return fs::copy(from, to).map(|_| ());
+    }
+    if !ask.recursive {
+        return Err(io::Error::from_raw_os_error(nix::libc::EISDIR));
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()), ask)?;
+    }
+    Ok(())
+}
+
+fn access(ask: &Ask) -> io::Result<()> {
+    let wanted = ask.mode.unwrap_or(0) as i32;
+    let flags = nix::unistd::AccessFlags::from_bits_truncate(wanted);
+    nix::unistd::access(&ask.path, flags).map_err(io::Error::from)
+}
+
+/// The error node would throw: `ENOENT: no such file or directory, open '/x'`.
+pub(super) fn failed(err: &io::Error, call: &'static str, ask: &Ask) -> Failed {
+    let number = err.raw_os_error().unwrap_or(nix::libc::EIO);
+    let errno = nix::errno::Errno::from_raw(number);
+    let code = format!("{errno:?}");
+    let mut message = format!("{code}: {}, {call}", node_words(errno));
+    let path = ask.path.to_string_lossy();
+    let mut fields =
+        vec![("errno", Value::from(-number)), ("code", code.into()), ("syscall", call.into())];
+    if !path.is_empty() {
+        message += &format!(" '{path}'");
+        fields.push(("path", path.into()));
+    }
+    let to = ask.to.to_string_lossy();
+    if !to.is_empty() {
+        message += &format!(" -> '{to}'");
+        fields.push(("dest", to.into()));
+    }
+    Failed { message, name: None, fields }
+}
+
+/// What libuv says, where that differs from the system's own words in more than capitals.
+fn node_words(errno: nix::errno::Errno) -> String {
+    use nix::errno::Errno;
+    match errno {
+        Errno::ENOENT => "no such file or directory".into(),
+        Errno::EEXIST => "file already exists".into(),
+        Errno::EISDIR => "illegal operation on a directory".into(),
+        Errno::ENOTDIR => "not a directory".into(),
+        Errno::EACCES => "permission denied".into(),
+        Errno::EPERM => "operation not permitted".into(),
+        Errno::ENOTEMPTY => "directory not empty".into(),
+        Errno::EBADF => "bad file descriptor".into(),
+        Errno::EINVAL => "invalid argument".into(),
+        Errno::ELOOP => "too many symbolic links encountered".into(),
+        Errno::EXDEV => "cross-device link not permitted".into(),
+        other => other.desc().to_lowercase(),
+    }
+}

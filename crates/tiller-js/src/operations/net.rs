@@ -1,0 +1,206 @@
+//! Sockets: connections an extension makes, and those made to it.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{mpsc, watch};
+
+use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
+use crate::core::Core;
+
+/// The ways into connections, by number. Dropping one closes that side.
+pub(crate) type Sockets = Arc<Mutex<HashMap<u64, mpsc::UnboundedSender<Vec<u8>>>>>;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Place {
+    #[serde(default)]
+    host: Option<String>,
+    #[serde(default)]
+    port: u16,
+    /// Of a Unix socket.
+    #[serde(default)]
+    path: Option<String>,
+}
+
+pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+    match name {
+        "write" => {
+            let id: u64 = asked.read()?;
+            if let Some(socket) = lock(&core.resources.borrow().sockets).get(&id) {
+                // A connection that is gone says so by its end.
+                socket.send(asked.bytes()).ok();
+            }
+            Ok(Given::Nothing)
+        }
+        "end" => {
+            lock(&core.resources.borrow().sockets).remove(&asked.read()?);
+            Ok(Given::Nothing)
+        }
+        _ => Err(unknown(name)),
+    }
+}
+
+fn lock(sockets: &Sockets) -> MutexGuard<'_, HashMap<u64, mpsc::UnboundedSender<Vec<u8>>>> {
+    sockets.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `net.connect`: tells `{id, …}` when connected, then bytes, and ends with the other side.
+/// `net.listen`: tells `{port}`, then `{id, …}` and bytes of all who come, each with a word before.
+pub(super) fn start(
+    core: &Rc<Core>,
+    name: &str,
+    asked: &Asked,
+    teller: Teller,
+) -> Result<Later, Failed> {
+    if !core.permissions.net {
+        return Err(Failed::denied("net"));
+    }
+    let place: Place = asked.read()?;
+    match name {
+        "connect" => {
+            let sockets = core.resources.borrow().sockets.clone();
+            Ok(Box::pin(connect(place, sockets, teller)))
+        }
+        "listen" => {
+            let sockets = core.resources.borrow().sockets.clone();
+            Ok(Box::pin(listen(place, sockets, teller)))
+        }
+        _ => Err(unknown(name)),
+    }
+}
+
+async fn connect(place: Place, sockets: Sockets, teller: Teller) -> Answer {
+    let (id, from) = number(&sockets);
+    if let Some(path) = &place.path {
+        let stream = UnixStream::connect(path).await.map_err(|err| refused(&err, &place))?;
+        teller.tell(Given::json(&json!({ "id": id })));
+        return carry(stream, from, |bytes| teller.tell(Given::Bytes(bytes)), &place).await;
+    }
+    let host = place.host.as_deref().unwrap_or("localhost");
+    let stream =
+        TcpStream::connect((host, place.port)).await.map_err(|err| refused(&err, &place))?;
+    let local = stream.local_addr().ok();
+    let remote = stream.peer_addr().ok();
+    teller.tell(Given::json(&json!({
+        "id": id,
+        "localAddress": local.map(|at| at.ip().to_string()), "localPort": local.map(|at| at.port()),
+        "remoteAddress": remote.map(|at| at.ip().to_string()),
+        "remotePort": remote.map(|at| at.port()),
+    })));
+    carry(stream, from, |bytes| teller.tell(Given::Bytes(bytes)), &place).await
+}
+
+/// Moves bytes both ways until the other side ends and ours has said everything.
+async fn carry(
+    stream: impl AsyncRead + AsyncWrite,
+    mut from: mpsc::UnboundedReceiver<Vec<u8>>,
+    tell: impl Fn(Vec<u8>),
+    place: &Place,
+) -> Answer {
+    let (mut read, mut write) = tokio::io::split(stream);
+    let writing = async {
+        while let Some(bytes) = from.recv().await {
+            if write.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+        // The other side may be gone already.
+        write.shutdown().await.ok();
+    };
+    let reading = async {
+        loop {
+            let mut bytes = Vec::with_capacity(16 << 10);
+            match read.read_buf(&mut bytes).await {
+                Ok(0) => return Ok(Given::Nothing),
+                Ok(_) => tell(bytes),
+                Err(err) => return Err(refused(&err, place)),
+            }
+        }
+    };
+    let (_, ended) = tokio::join!(writing, reading);
+    ended
+}
+
+async fn listen(place: Place, sockets: Sockets, teller: Teller) -> Answer {
+    let refused = |err: std::io::Error| refused(&err, &place);
+    // Dropped with the listener, whose connections end by it.
+    let (open, _) = watch::channel(());
+    if let Some(path) = &place.path {
+        let listener = UnixListener::bind(path).map_err(refused)?;
+        teller.tell(Given::json(&json!({ "path": path })));
+        loop {
+            let (stream, _) = listener.accept().await.map_err(refused)?;
+            serve(stream, json!({}), &sockets, &teller, open.subscribe());
+        }
+    }
+    let host = place.host.as_deref().unwrap_or("127.0.0.1");
+    let listener = TcpListener::bind((host, place.port)).await.map_err(refused)?;
+    let at = listener.local_addr().map_err(refused)?;
+    teller.tell(Given::json(&json!({ "port": at.port(), "address": at.ip().to_string() })));
+    loop {
+        let (stream, peer) = listener.accept().await.map_err(refused)?;
+        let from = json!({ "remoteAddress": peer.ip().to_string(), "remotePort": peer.port() });
+        serve(stream, from, &sockets, &teller, open.subscribe());
+    }
+}
+
+fn serve(
+    stream: impl AsyncRead + AsyncWrite + Send + 'static,
+    mut about: serde_json::Value,
+    sockets: &Sockets,
+    teller: &Teller,
+    mut listener: watch::Receiver<()>,
+) {
+    let (id, from) = number(sockets);
+    about["id"] = id.into();
+    teller.tell(Given::json(&about));
+    let teller = teller.clone();
+    tokio::spawn(async move {
+        let told = teller.clone();
+        let tell = move |bytes: Vec<u8>| {
+            // A word first, since bytes come alone.
+            told.tell(Given::json(&json!({ "from": id })));
+            told.tell(Given::Bytes(bytes));
+        };
+        let place = Place { host: None, port: 0, path: None };
+        tokio::select! {
+            _ = listener.changed() => (),
+            _ = carry(stream, from, tell, &place) => (),
+        }
+        teller.tell(Given::json(&json!({ "ended": id })));
+    });
+}
+
+/// Connections so far.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+fn number(sockets: &Sockets) -> (u64, mpsc::UnboundedReceiver<Vec<u8>>) {
+    let id = NUMBERS.fetch_add(1, Ordering::Relaxed);
+    let (to, from) = mpsc::unbounded_channel();
+    lock(sockets).insert(id, to);
+    (id, from)
+}
+
+/// `connect ECONNREFUSED 127.0.0.1:1`, as node says it.
+fn refused(err: &std::io::Error, place: &Place) -> Failed {
+    let number = err.raw_os_error();
+    let code = match number {
+        Some(number) => format!("{:?}", nix::errno::Errno::from_raw(number)),
+        None => "ENOTFOUND".to_owned(),
+    };
+    let host = place.host.as_deref().unwrap_or("localhost");
+    let target = place.path.clone().unwrap_or_else(|| format!("{host}:{}", place.port));
+    let mut failed = Failed::coded(&code, format!("connect {code} {target}"));
+    failed.fields.push(("syscall", "connect".into()));
+    failed.fields.push(("errno", number.map_or(-3008, |number| -number).into()));
+    failed.fields.push(("address", host.into()));
+    failed.fields.push(("port", place.port.into()));
+    failed
+}

@@ -1,0 +1,156 @@
+//! Questions to the world beyond files and sockets: the session, the models, the user.
+
+use std::rc::Rc;
+
+use futures_util::StreamExt;
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
+use crate::core::Core;
+use crate::event;
+use crate::registrations::Own;
+use crate::world::{Dialog, LogLevel, LogLine, ModelRequest, Request};
+
+pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
+    match name {
+        "query" => {
+            let answer = core.budget.pause(|| Ok(core.world.query(asked.read()?)));
+            Ok(Given::json(&answer?.map_err(Failed::new)?))
+        }
+        "act" => {
+            core.world.act(asked.read()?);
+            Ok(Given::Nothing)
+        }
+        "notice" => {
+            core.world.notice(asked.read()?);
+            Ok(Given::Nothing)
+        }
+        "log" => {
+            let line: Line = asked.read()?;
+            let extension_path = core.path(core.task.get().extension);
+            core.world.log(LogLine { extension_path, level: line.level(), text: line.text });
+            Ok(Given::Nothing)
+        }
+        "registered" => {
+            let registered: Registered = asked.read()?;
+            core.set_own(registered.extensions);
+            let bits = registered.listeners.iter().fold(0, |bits, name| bits | event::bit(name));
+            core.set_listeners(bits);
+            if registered.changed {
+                core.world.changed();
+            }
+            Ok(Given::Nothing)
+        }
+        "lostGuards" => {
+            core.set_lost_guards(asked.read()?);
+            Ok(Given::Nothing)
+        }
+        "facts" => Ok(facts(core)),
+        _ => Err(unknown(name)),
+    }
+}
+
+pub(super) fn start(
+    core: &Rc<Core>,
+    name: &str,
+    asked: &Asked,
+    teller: Teller,
+) -> Result<Later, Failed> {
+    match name {
+        "request" => {
+            let request: Request = asked.read()?;
+            let answer = core.world.request(request);
+            Ok(Box::pin(async move { Ok(Given::json(&answer.await.map_err(Failed::new)?)) }))
+        }
+        "dialog" => {
+            let dialog: Dialog = asked.read()?;
+            let cancel = CancellationToken::new();
+            let answer = core.world.dialog(dialog, cancel.clone());
+            // Dropped with this future when the extension no longer waits.
+            let guard = cancel.drop_guard();
+            Ok(Box::pin(async move {
+                let answer = answer.await;
+                guard.disarm();
+                Ok(Given::json(&answer))
+            }))
+        }
+        "model" => {
+            let request: ModelRequest = asked.read()?;
+            let mut events = core.world.model(request);
+            Ok(Box::pin(async move {
+                while let Some(event) = events.next().await {
+                    teller.tell(Given::json(&event));
+                }
+                Ok(Given::Nothing)
+            }))
+        }
+        _ => Err(unknown(name)),
+    }
+}
+
+#[derive(Deserialize)]
+struct Line {
+    level: String,
+    text: String,
+}
+
+impl Line {
+    fn level(&self) -> LogLevel {
+        match self.level.as_str() {
+            "debug" => LogLevel::Debug,
+            "warn" => LogLevel::Warning,
+            "error" => LogLevel::Error,
+            _ => LogLevel::Info,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Registered {
+    extensions: Vec<Own>,
+    listeners: Vec<String>,
+    /// Whether this came after everything was loaded.
+    changed: bool,
+}
+
+fn facts(core: &Core) -> Given {
+    let config = &core.config;
+    let env = if core.permissions.env { &*config.env } else { &[] };
+    let env: serde_json::Map<String, serde_json::Value> =
+        env.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    Given::json(&json!({
+        "cwd": config.cwd,
+        "agentDir": config.agent_dir,
+        "homeDir": config.home_dir,
+        "mode": config.mode,
+        "hasUI": config.has_ui,
+        "version": config.version,
+        "execPath": config.exec_path,
+        "env": env,
+        "platform": platform(),
+        "arch": arch(),
+        "pid": std::process::id(),
+        "patienceMs": config.limits.patience.as_millis() as u64,
+    }))
+}
+
+/// As node names operating systems.
+pub(super) fn platform() -> &'static str {
+    match std::env::consts::OS {
+        "macos" => "darwin",
+        "windows" => "win32",
+        other => other,
+    }
+}
+
+/// As node names processors.
+pub(super) fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "x86" => "ia32",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

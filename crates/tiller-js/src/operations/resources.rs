@@ -1,0 +1,38 @@
+//! What an engine holds open for its extensions. All of it is closed when the engine goes.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::world::Child;
+
+use super::child::Flow;
+use super::http::Body;
+use super::net::Sockets;
+
+#[derive(Default)]
+pub(crate) struct Resources {
+    pub files: HashMap<i32, File>,
+    pub children: HashMap<u64, Arc<dyn Child>>,
+    /// How much of a child's output waits to be read.
+    pub flows: HashMap<u64, Arc<Flow>>,
+    pub bodies: HashMap<u64, Body>,
+    pub sockets: Sockets,
+    next: u64,
+}
+
+impl Resources {
+    /// A number that nothing else here has. The first three look like the standard streams.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next + 2
+    }
+}
+
+impl Drop for Resources {
+    fn drop(&mut self) {
+        for child in self.children.values() {
+            child.kill(9);
+        }
+    }
+}

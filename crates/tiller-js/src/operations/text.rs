@@ -1,0 +1,77 @@
+//! Text and bytes.
+
+use base64::Engine as _;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{
+    GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE_NO_PAD,
+};
+use serde::Deserialize;
+
+use super::{Answer, Asked, Failed, Given, unknown};
+
+pub(super) fn sync(name: &str, asked: Asked) -> Answer {
+    match name {
+        "encode" => Ok(Given::Bytes(asked.read::<String>()?.into_bytes())),
+        "decode" => decode(asked),
+        "toBase64" => Ok(Given::Text(STANDARD.encode(asked.bytes()))),
+        "toBase64Url" => Ok(Given::Text(URL_SAFE_NO_PAD.encode(asked.bytes()))),
+        "fromBase64" => Ok(Given::Bytes(from_base64(&asked.read::<String>()?))),
+        "toHex" => Ok(Given::Text(hex(&asked.bytes()))),
+        _ => Err(unknown(name)),
+    }
+}
+
+#[derive(Deserialize)]
+struct Decode {
+    #[serde(default)]
+    fatal: bool,
+}
+
+fn decode(asked: Asked) -> Answer {
+    let Decode { fatal } = asked.read()?;
+    match String::from_utf8(asked.bytes()) {
+        Ok(text) => Ok(Given::Text(text)),
+        Err(_) if fatal => {
+            let mut failed = Failed::coded(
+                "ERR_ENCODING_INVALID_ENCODED_DATA",
+                "The encoded data was not valid for encoding utf-8",
+            );
+            failed.name = Some("TypeError");
+            Err(failed)
+        }
+        Err(err) => Ok(Given::Text(String::from_utf8_lossy(err.as_bytes()).into_owned())),
+    }
+}
+
+/// Takes both alphabets and stops at what it does not know, as node does.
+fn from_base64(text: &str) -> Vec<u8> {
+    let known = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'/' | b'-' | b'_');
+    let mut symbols: Vec<u8> = text
+        .bytes()
+        .take_while(|c| *c != b'=')
+        .filter(known)
+        .map(|c| match c {
+            b'-' => b'+',
+            b'_' => b'/',
+            c => c,
+        })
+        .collect();
+    // One symbol alone makes no byte.
+    if symbols.len() % 4 == 1 {
+        symbols.pop();
+    }
+    let lenient = GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    GeneralPurpose::new(&base64::alphabet::STANDARD, lenient).decode(symbols).unwrap_or_default()
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
+}

@@ -1,0 +1,279 @@
+//! What extensions bring along, as all of them together say it. Where two say the same name, the
+//! rules are pi's: the first tool and the first flag win, commands keep both under numbered
+//! names, the last shortcut wins.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use tiller_agent::provider::ToolSpec;
+use tiller_agent::tool::Tool;
+
+use crate::thread::Thread;
+use crate::tool;
+
+#[derive(Clone, Debug, Default)]
+pub struct Registrations {
+    /// In the order they were loaded.
+    pub extensions: Vec<LoadedExtension>,
+    pub tools: Vec<RegisteredTool>,
+    pub commands: Vec<RegisteredCommand>,
+    pub flags: Vec<RegisteredFlag>,
+    pub shortcuts: Vec<RegisteredShortcut>,
+    pub providers: Vec<Provider>,
+    /// Names that two extensions claim.
+    pub conflicts: Vec<LoadError>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedExtension {
+    pub path: String,
+    /// Event names with the number of handlers, in the order of first use.
+    pub handlers: Vec<(String, u64)>,
+    pub message_renderers: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct RegisteredTool {
+    pub tool: Tool,
+    pub label: String,
+    pub extension_path: String,
+    /// Whether a batch with a call of this tool runs one call after another.
+    pub sequential: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisteredCommand {
+    /// What stands behind the slash; with `:1`, `:2`, … where several extensions took one name.
+    pub name: String,
+    pub description: Option<String>,
+    pub extension_path: String,
+    pub(crate) own_name: String,
+    pub(crate) extension: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegisteredFlag {
+    pub name: String,
+    pub description: Option<String>,
+    pub kind: FlagKind,
+    pub default: Option<Value>,
+    pub extension_path: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlagKind {
+    Boolean,
+    String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisteredShortcut {
+    pub key: String,
+    pub description: Option<String>,
+    pub extension_path: String,
+}
+
+/// A provider of models that an extension describes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Provider {
+    pub name: String,
+    /// What is data in its configuration: `baseUrl`, `apiKey`, `api`, `headers`, `models`, ….
+    pub config: Value,
+    /// Whether the extension streams the answers itself, by [`Guests::stream`].
+    ///
+    /// [`Guests::stream`]: crate::Guests::stream
+    pub streams: bool,
+    /// Whether it has a login of its own.
+    pub has_oauth: bool,
+    pub extension_path: String,
+    pub(crate) extension: u32,
+}
+
+/// An extension that could not be loaded, or not fully.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    pub path: String,
+    pub error: String,
+    /// The author's line.
+    pub at: Option<String>,
+}
+
+/// What one extension says of itself.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Own {
+    pub number: u32,
+    pub path: String,
+    handlers: Vec<(String, u64)>,
+    message_renderers: Vec<String>,
+    tools: Vec<OwnTool>,
+    commands: Vec<OwnCommand>,
+    flags: Vec<OwnFlag>,
+    shortcuts: Vec<OwnShortcut>,
+    providers: Vec<OwnProvider>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnTool {
+    name: String,
+    #[serde(default)]
+    label: Option<String>,
+    #[serde(default)]
+    description: String,
+    parameters: Value,
+    #[serde(default)]
+    prompt_snippet: Option<String>,
+    #[serde(default)]
+    prompt_guidelines: Vec<String>,
+    #[serde(default)]
+    sequential: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct OwnCommand {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct OwnFlag {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(rename = "type")]
+    kind: FlagKind,
+    #[serde(default)]
+    default: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct OwnShortcut {
+    key: String,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnProvider {
+    name: String,
+    config: Value,
+    #[serde(default)]
+    streams: bool,
+    #[serde(default)]
+    has_oauth: bool,
+}
+
+impl Own {
+    /// Whether something must not be done when this extension cannot be asked.
+    pub(crate) fn is_guard(&self) -> bool {
+        self.handlers.iter().any(|(name, _)| matches!(name.as_str(), "tool_call" | "user_bash"))
+    }
+}
+
+impl Registrations {
+    /// Puts together what each extension said of itself, in load order.
+    pub(crate) fn merge(all: &[(Own, Thread)]) -> Registrations {
+        let mut merged = Registrations::default();
+        let mut command_names: HashMap<&str, usize> = HashMap::new();
+        for (own, _) in all {
+            for command in &own.commands {
+                *command_names.entry(&command.name).or_default() += 1;
+            }
+        }
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
+        for (own, thread) in all {
+            merged.extensions.push(LoadedExtension {
+                path: own.path.clone(),
+                handlers: own.handlers.clone(),
+                message_renderers: own.message_renderers.clone(),
+            });
+            for tool in &own.tools {
+                merged.add_tool(own, tool, thread);
+            }
+            for command in &own.commands {
+                let mut name = command.name.clone();
+                if command_names.get(command.name.as_str()).is_some_and(|count| *count > 1) {
+                    let number = numbers.entry(&command.name).or_default();
+                    *number += 1;
+                    name = format!("{name}:{number}");
+                }
+                merged.commands.push(RegisteredCommand {
+                    name,
+                    description: command.description.clone(),
+                    extension_path: own.path.clone(),
+                    own_name: command.name.clone(),
+                    extension: own.number,
+                });
+            }
+            for flag in &own.flags {
+                merged.add_flag(own, flag);
+            }
+            for shortcut in &own.shortcuts {
+                merged.shortcuts.retain(|known| known.key != shortcut.key);
+                merged.shortcuts.push(RegisteredShortcut {
+                    key: shortcut.key.clone(),
+                    description: shortcut.description.clone(),
+                    extension_path: own.path.clone(),
+                });
+            }
+            for provider in &own.providers {
+                merged.providers.retain(|known| known.name != provider.name);
+                merged.providers.push(Provider {
+                    name: provider.name.clone(),
+                    config: provider.config.clone(),
+                    streams: provider.streams,
+                    has_oauth: provider.has_oauth,
+                    extension_path: own.path.clone(),
+                    extension: own.number,
+                });
+            }
+        }
+        merged
+    }
+
+    fn add_tool(&mut self, own: &Own, tool: &OwnTool, thread: &Thread) {
+        if let Some(first) = self.tools.iter().find(|known| known.tool.name() == tool.name) {
+            let error = format!("Tool \"{}\" conflicts with {}", tool.name, first.extension_path);
+            self.conflicts.push(LoadError { path: own.path.clone(), error, at: None });
+            return;
+        }
+        let spec = ToolSpec {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            parameters: tool.parameters.clone(),
+        };
+        let mut built = tool::tool(spec, own.number, thread.clone());
+        built.snippet = tool.prompt_snippet.clone();
+        built.rules = tool.prompt_guidelines.clone();
+        self.tools.push(RegisteredTool {
+            tool: built,
+            label: tool.label.clone().unwrap_or_else(|| tool.name.clone()),
+            extension_path: own.path.clone(),
+            sequential: tool.sequential,
+        });
+    }
+
+    fn add_flag(&mut self, own: &Own, flag: &OwnFlag) {
+        if let Some(first) = self.flags.iter().find(|known| known.name == flag.name) {
+            if first.extension_path != own.path {
+                let error =
+                    format!("Flag \"--{}\" conflicts with {}", flag.name, first.extension_path);
+                self.conflicts.push(LoadError { path: own.path.clone(), error, at: None });
+            }
+            return;
+        }
+        self.flags.push(RegisteredFlag {
+            name: flag.name.clone(),
+            description: flag.description.clone(),
+            kind: flag.kind,
+            default: flag.default.clone(),
+            extension_path: own.path.clone(),
+        });
+    }
+}

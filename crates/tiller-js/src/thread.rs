@@ -1,0 +1,234 @@
+//! An engine's thread, seen from outside: what can be sent to it and what comes back.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, Permissions};
+use crate::event;
+use crate::host;
+use crate::registrations::Own;
+use crate::world::World;
+
+/// A handle to an engine's thread. The thread ends when it is told to stop.
+#[derive(Clone)]
+pub(crate) struct Thread {
+    to: std_mpsc::Sender<Message>,
+    shared: Arc<Shared>,
+    runtime: tokio::runtime::Handle,
+}
+
+/// What both sides look at.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// The events somebody in this engine listens to.
+    pub listeners: AtomicU64,
+    /// Events told and not yet handled.
+    pub backlog: AtomicUsize,
+    /// What its extensions say of themselves.
+    pub own: Mutex<Vec<Own>>,
+    /// Extensions that guarded something and did not come back when the engine was started anew.
+    pub lost_guards: Mutex<Vec<String>>,
+    next_call: AtomicU64,
+}
+
+pub(crate) enum Message {
+    Call(Call),
+    /// Tell those who listen; nobody waits.
+    Emit {
+        what: &'static str,
+        json: String,
+    },
+    /// The result of this call is no longer wanted.
+    Abort {
+        call: u64,
+    },
+    /// Something an operation has to tell.
+    Operation {
+        id: u64,
+        news: host::News,
+    },
+    /// A run began, was aborted, or ended.
+    Run(RunSignal),
+    Stop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunSignal {
+    Began,
+    Aborted,
+    Ended,
+}
+
+/// A call of a function of the runtime's, by name.
+pub(crate) struct Call {
+    pub id: u64,
+    pub entry: &'static str,
+    /// What it is about, for reports: an event's name, or the entry's.
+    pub what: &'static str,
+    pub json: String,
+    pub reply: oneshot::Sender<Result<String, Trouble>>,
+    /// For what it tells before it ends.
+    pub progress: Option<mpsc::UnboundedSender<String>>,
+}
+
+/// Why a call has no result.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Trouble {
+    Thrown(Thrown),
+    /// It kept the thread too long, or never came to an end.
+    TimedOut(Duration),
+    /// The engine was stopped or started anew meanwhile.
+    Stopped,
+}
+
+/// An error in JavaScript, in the author's terms.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Thrown {
+    pub message: String,
+    pub at: Option<String>,
+    pub stack: Option<String>,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Thrown(thrown) => f.write_str(&thrown.message),
+            Trouble::TimedOut(limit) => write!(f, "stopped after {} ms", limit.as_millis()),
+            Trouble::Stopped => f.write_str("the extension was stopped"),
+        }
+    }
+}
+
+impl Thread {
+    /// Starts a thread with an engine. What goes wrong there shows with the first call.
+    pub(crate) fn start(
+        config: Arc<Config>,
+        world: Arc<dyn World>,
+        permissions: Permissions,
+    ) -> std::io::Result<Thread> {
+        let (to, from) = std_mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let runtime = config.runtime.clone();
+        let seat =
+            host::Seat { config, world, permissions, shared: shared.clone(), to: to.clone(), from };
+        std::thread::Builder::new()
+            .name("extensions".into())
+            // Room for deep recursion in scripts and in the parser; only what is used costs.
+            .stack_size(16 << 20)
+            .spawn(move || host::run(seat))?;
+        Ok(Thread { to, shared, runtime })
+    }
+
+    /// Whether both are handles to one thread.
+    pub(crate) fn is(&self, other: &Thread) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    pub(crate) fn hears(&self, name: &str) -> bool {
+        self.shared.listeners.load(Ordering::Acquire) & event::bit(name) != 0
+    }
+
+    /// What its extensions say of themselves.
+    pub(crate) fn own(&self) -> Vec<Own> {
+        self.shared.own.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An extension that guarded something and is gone.
+    pub(crate) fn lost_guard(&self) -> Option<String> {
+        let lost = self.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.first().cloned()
+    }
+
+    /// Whether there was room for one more.
+    pub(crate) fn emit(&self, what: &'static str, json: String, backlog_max: usize) -> bool {
+        if self.shared.backlog.load(Ordering::Relaxed) >= backlog_max {
+            return false;
+        }
+        self.shared.backlog.fetch_add(1, Ordering::Relaxed);
+        self.send(Message::Emit { what, json });
+        true
+    }
+
+    pub(crate) fn run_signal(&self, signal: RunSignal) {
+        self.send(Message::Run(signal));
+    }
+
+    pub(crate) fn stop(&self) {
+        self.send(Message::Stop);
+    }
+
+    pub(crate) fn call(&self, entry: &'static str, input: &impl Serialize) -> Running {
+        self.call_about(entry, entry, input, None, None)
+    }
+
+    pub(crate) fn call_about(
+        &self,
+        entry: &'static str,
+        what: &'static str,
+        input: &impl Serialize,
+        cancel: Option<CancellationToken>,
+        progress: Option<mpsc::UnboundedSender<String>>,
+    ) -> Running {
+        let id = self.shared.next_call.fetch_add(1, Ordering::Relaxed) + 1;
+        let (reply, result) = oneshot::channel();
+        let json = serde_json::to_string(input).unwrap_or_else(|_| "null".into());
+        self.send(Message::Call(Call { id, entry, what, json, reply, progress }));
+        let watcher = cancel.map(|cancel| {
+            let to = self.to.clone();
+            let watch = async move {
+                cancel.cancelled().await;
+                // A thread that is gone needs no telling.
+                to.send(Message::Abort { call: id }).ok();
+            };
+            self.runtime.spawn(watch).abort_handle()
+        });
+        Running { result, id, to: self.to.clone(), watcher, ended: false }
+    }
+
+    fn send(&self, message: Message) {
+        // A thread that is gone has dropped whoever waited, and they know by that.
+        self.to.send(message).ok();
+    }
+}
+
+/// A call under way. Whoever drops it is no longer interested, and the extension is told.
+pub(crate) struct Running {
+    result: oneshot::Receiver<Result<String, Trouble>>,
+    id: u64,
+    to: std_mpsc::Sender<Message>,
+    watcher: Option<AbortHandle>,
+    ended: bool,
+}
+
+impl Future for Running {
+    type Output = Result<String, Trouble>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = Pin::new(&mut self.result).poll(cx);
+        result.map(|result| {
+            self.ended = true;
+            result.unwrap_or(Err(Trouble::Stopped))
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(watcher) = &self.watcher {
+            watcher.abort();
+        }
+        if !self.ended {
+            // A thread that is gone needs no telling.
+            self.to.send(Message::Abort { call: self.id }).ok();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What an extension says to the user, and what it asks.
+
+use serde::{Deserialize, Serialize};
+
+/// A question. Serializes as the fields of an `extension_ui_request`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Dialog {
+    #[serde(flatten)]
+    pub kind: DialogKind,
+    /// Milliseconds until the default counts as the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "camelCase")]
+pub enum DialogKind {
+    Select {
+        title: String,
+        options: Vec<String>,
+    },
+    Confirm {
+        title: String,
+        message: String,
+    },
+    Input {
+        title: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        placeholder: Option<String>,
+    },
+    Editor {
+        title: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prefill: Option<String>,
+    },
+}
+
+/// A remark. Serializes as the fields of an `extension_ui_request`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Notice {
+    Notify {
+        message: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        notify_type: Option<String>,
+    },
+    SetStatus {
+        status_key: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status_text: Option<String>,
+    },
+    SetWidget {
+        widget_key: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        widget_lines: Option<Vec<String>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        widget_placement: Option<String>,
+    },
+    SetTitle {
+        title: String,
+    },
+    #[serde(rename = "set_editor_text")]
+    SetEditorText {
+        text: String,
+    },
+}

@@ -1,0 +1,461 @@
+//! Extensions that mean harm, or are only badly written. Each is asked about a tool call; whatever
+//! it does, the answer comes in time, the call is not let through by accident, and a well-behaved
+//! extension beside it goes on.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+use support::Stage;
+use tiller_js::event::{Event, StartReason};
+use tiller_js::hook::ToolCall;
+use tiller_js::{Limits, Permissions};
+
+const GOOD: &str = "export default (pi) => { let n = 0; pi.on('session_start', () => console.log('good', ++n)); pi.registerCommand('ping', { handler: () => console.log('pong') }); };";
+
+fn limits() -> Limits {
+    Limits {
+        memory_bytes: 48 << 20,
+        slice: Duration::from_millis(150),
+        long_slice: Duration::from_millis(600),
+        load: Duration::from_millis(500),
+        hook: Duration::from_millis(500),
+        ..Limits::default()
+    }
+}
+
+fn call() -> ToolCall {
+    ToolCall {
+        tool_call_id: "c1".into(),
+        tool_name: "bash".into(),
+        input: json!({"command": "ls"}),
+    }
+}
+
+/// Loads `body` as a handler of `tool_call` beside a good extension, asks, and looks whether the
+/// good one still works.
+async fn check(body: &str, expect: Expect) {
+    let source = format!("export default (pi) => pi.on('tool_call', {body});");
+    check_source(&source, expect).await;
+}
+
+async fn check_source(source: &str, expect: Expect) {
+    check_within(limits(), source, expect).await;
+}
+
+async fn check_within(limits: Limits, source: &str, expect: Expect) {
+    expect.assert_eq(&errors_first(&play(limits, source).await));
+}
+
+async fn play(limits: Limits, source: &str) -> String {
+    let stage = Stage::set(&[("ext-bad.js", source), ("ext-good.js", GOOD)], limits);
+    let begun = Instant::now();
+    let report = stage.load().await;
+    for error in &report.errors {
+        stage.world.note(format!("not loaded: {}", error.error));
+    }
+    stage.guests.bind().await;
+    let verdict = match stage.guests.ask(call()).await {
+        Ok(verdict) => format!("{:?}", verdict.block),
+        Err(refused) => format!("refused: {}", refused.reason),
+    };
+    stage.world.note(verdict);
+    stage
+        .guests
+        .tell(&Event::SessionStart { reason: StartReason::Startup, previous_session_file: None })
+        .await;
+    stage.command("ping").await;
+    assert!(begun.elapsed() < Duration::from_secs(10), "took {:?}", begun.elapsed());
+    stage.log()
+}
+
+/// Reports come when they come, and as often as somebody errs.
+fn errors_first(log: &str) -> String {
+    let (mut errors, others): (Vec<&str>, Vec<&str>) =
+        log.lines().partition(|line| line.starts_with("extension_error"));
+    errors.sort_unstable();
+    errors.dedup();
+    errors.into_iter().chain(others).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn an_endless_loop() {
+    check(
+        "() => { for (;;); }",
+        expect![[r#"
+        extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
+        refused: stopped after 150 ms
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_loop_that_catches_everything() {
+    check(
+        "() => { for (;;) { try { for (;;); } catch { continue; } finally { continue; } } }",
+        expect![[r#"
+        extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
+        refused: stopped after 150 ms
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_loop_behind_an_await() {
+    check(
+        "async () => { await null; await new Promise((r) => setTimeout(r, 5)); for (;;); }",
+        expect![[r#"
+        extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
+        refused: stopped after 150 ms
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn endless_recursion() {
+    check(
+        "() => { const f = () => f() + 1; return f(); }",
+        expect![[r#"
+        refused: Maximum call stack size exceeded
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+    check(
+        "async () => { const f = async () => { await f(); }; await f(); }",
+        expect![[r#"
+        refused: Maximum call stack size exceeded
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn more_memory_than_there_is() {
+    check(
+        "() => { const all = []; for (;;) all.push(new Uint8Array(4 << 20)); }",
+        expect![[r#"
+        refused: out of memory
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+    check(
+        "() => { let s = 'x'; for (;;) s += s; }",
+        expect![[r#"
+        refused: string too long
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn getters_that_throw() {
+    check(
+        "() => ({ get block() { throw new Error('no'); } })",
+        expect![[r#"
+        refused: no
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+    check(
+        "() => { throw { get message() { throw 1; }, get stack() { for (;;); } }; }",
+        expect![[r#"
+        refused: something was thrown that cannot be shown
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+    check(
+        "() => new Proxy({}, { get() { throw new Error('trap'); } })",
+        expect![[r#"
+        refused: trap
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+    check(
+        "() => { throw null; }",
+        expect![[r#"
+        refused: null
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_promise_that_never_settles() {
+    check(
+        "() => new Promise(() => {})",
+        expect![[r#"
+        refused: stopped after 500 ms
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_endless_chain_of_promises() {
+    let source = "export default (pi) => pi.on('tool_call', () => { const f = () => Promise.resolve().then(f); f(); return new Promise(() => {}); });";
+    let log = play(limits(), source).await;
+    // Whether its time or its memory runs out first, and whom that meets, is a matter of speed.
+    let log: Vec<&str> = log.lines().filter(|line| !line.starts_with("extension_error")).collect();
+    expect![[r#"
+        refused: stopped after 150 ms
+        Info: good 1
+        Info: pong"#]]
+    .assert_eq(&log.join("\n"));
+}
+
+#[tokio::test]
+async fn ten_thousand_timers() {
+    check_within(
+        Limits { slice: Duration::from_secs(3), hook: Duration::from_secs(5), ..limits() },
+        "export default (pi) => pi.on('tool_call', async () => { let n = 0; await new Promise((done) => { for (let i = 0; i < 10000; i++) setTimeout(() => { if (++n === 10000) done(); }, i % 7); }); console.log(n); });",
+        expect![[r#"
+            Info: 10000
+            None
+            Info: good 1
+            Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_interval_that_loops() {
+    let bad = "export default (pi) => { setInterval(() => { for (;;); }, 1); };";
+    let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], limits());
+    stage.load().await;
+    stage.guests.bind().await;
+    let begun = Instant::now();
+    while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("started anew")) {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // It goes on being started anew, and now and then a command is lost with it.
+    while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("pong")) {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        stage.command("ping").await;
+    }
+}
+
+#[tokio::test]
+async fn the_prototypes_of_everything() {
+    check_source(
+        r#"export default (pi) => {
+            Object.prototype.polluted = true;
+            Array.prototype.map = () => { throw new Error("map"); };
+            Promise.prototype.then = () => { throw new Error("then"); };
+            JSON.stringify = () => "nonsense"; JSON.parse = () => ({});
+            Object.keys = () => { throw new Error("keys"); };
+            globalThis.setTimeout = () => {}; globalThis.Promise = class {};
+            pi.on("tool_call", () => ({ block: true, reason: "still here" }));
+        };"#,
+        expect![[r#"
+            extension_error ext-good.js unhandled_rejection: map at DIR/ext-bad.js:3:53
+            not loaded: map
+            not loaded: then
+            None
+            no command ping"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn ways_out() {
+    check(
+        "() => process.exit(1)",
+        expect![[r#"
+        refused: process.exit() is not available to extensions; ctx.shutdown() asks for the end
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+    check(
+        "() => { process.kill(process.pid, 'SIGKILL'); }",
+        expect![[r#"
+        refused: kill EPERM: an extension cannot signal its own process
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+    check(
+        "() => { process.abort(); }",
+        expect![[r#"
+        refused: process.abort() is not available to extensions; ctx.shutdown() asks for the end
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn it_does_not_even_load() {
+    check_source(
+        "for (;;);\nexport default () => {};",
+        expect![[r#"
+        extension_error ext-bad.js load: stopped after 600 ms of work without a pause
+        not loaded: Failed to load extension: stopped after 600 ms
+        None
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+    check_source(
+        "await new Promise(() => {});\nexport default () => {};",
+        expect![[r#"
+        not loaded: Failed to load extension: stopped after 500 ms
+        None
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+    check_source(
+        "export default () => { let s = 'x'; for (;;) s += s; };",
+        expect![[r#"
+        not loaded: Failed to load extension: string too long
+        None
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_regular_expression_that_takes_for_ever() {
+    check(
+        "() => /^(a+)+$/.test('a'.repeat(40) + 'b')",
+        expect![[r#"
+        extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
+        refused: stopped after 150 ms
+        Info: good 1
+        Info: pong"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn rejections_nobody_handles() {
+    check("() => { Promise.reject(new Error('nobody cares')); setTimeout(() => { throw new Error('from a timer'); }, 1); return new Promise((done) => setTimeout(done, 50)); }", expect![[r#"
+        extension_error ext-bad.js timer: from a timer at DIR/ext-bad.js:1:123
+        extension_error ext-bad.js unhandled_rejection: nobody cares at DIR/ext-bad.js:1:70
+        None
+        Info: good 1
+        Info: pong"#]]).await;
+}
+
+#[tokio::test]
+async fn an_engine_is_started_anew_and_the_gate_is_back() {
+    let bad = "export default (pi) => { let n = 0; pi.on('tool_call', (e) => { n++; if (e.input.command === 'loop') for (;;); return { block: true, reason: `asked ${n} times` }; }); };";
+    let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], limits());
+    stage.load().await;
+    stage.guests.bind().await;
+    let ask = |command: &str| ToolCall { input: json!({"command": command}), ..call() };
+    for command in ["x", "loop", "loop", "x", "loop", "x"] {
+        let verdict = stage.guests.ask(ask(command)).await;
+        stage.world.note(format!("{command}: {:?}", verdict.map(|verdict| verdict.block)));
+    }
+    let log = errors_first(&stage.log());
+    // The other extension hears of the restart when it does.
+    let log: Vec<&str> = log.lines().filter(|line| !line.contains("good")).collect();
+    expect![[r#"
+        extension_error <runtime> restart: the engine was started anew after 3 interruptions
+        extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
+        x: Ok(Some("asked 1 times"))
+        loop: Err(Refused { reason: "stopped after 150 ms" })
+        loop: Err(Refused { reason: "stopped after 150 ms" })
+        x: Ok(Some("asked 4 times"))
+        loop: Err(Refused { reason: "stopped after 150 ms" })
+        x: Ok(Some("asked 1 times"))"#]]
+    .assert_eq(&log.join("\n"));
+}
+
+#[tokio::test]
+async fn a_guard_that_does_not_come_back() {
+    let guard = "import { existsSync, writeFileSync } from 'node:fs';\nif (existsSync('seen')) throw new Error('only once');\nwriteFileSync('seen', '');\nexport default (pi) => pi.on('tool_call', () => {});\n";
+    let looping = "export default (pi) => pi.registerCommand('loop', { handler() { setTimeout(() => { for (;;); }, 0); } });";
+    let limits = Limits { strikes: 1, ..limits() };
+    let stage = Stage::set(&[("ext-guard.js", guard), ("ext-loop.js", looping)], limits);
+    stage.load().await;
+    stage.guests.bind().await;
+    let ask = || async { stage.guests.ask(call()).await.map(|verdict| verdict.block) };
+    stage.world.note(format!("{:?}", ask().await));
+    stage.command("loop").await;
+    while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("only once")) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Answered when the restart is over, whatever it does then.
+    stage.command("loop").await;
+    stage.world.note(format!("{:?}", ask().await));
+    expect![[r#"
+        Ok(None)
+        extension_error ext-loop.js timer: stopped after 150 ms of work without a pause
+        extension_error <runtime> restart: the engine was started anew after 1 interruptions
+        extension_error ext-guard.js load: Failed to load extension: only once at DIR/ext-guard.js:2:35
+        Err(Refused { reason: "the extension DIR/ext-guard.js, which guards this, is gone" })"#]].assert_eq(&stage.log());
+}
+
+#[tokio::test]
+async fn too_much_to_tell() {
+    let slow = "export default (pi) => pi.on('agent_start', () => new Promise(() => {}));";
+    let stage = Stage::set(&[("ext-slow.js", slow)], Limits { backlog: 10, ..limits() });
+    stage.load().await;
+    stage.guests.bind().await;
+    let begun = Instant::now();
+    for _ in 0..2000 {
+        stage.guests.emit(&Event::AgentStart);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    stage.guests.stop();
+}
+
+#[tokio::test]
+async fn what_is_not_allowed() {
+    let source = r#"
+        import { readFileSync } from "node:fs";
+        import { execSync, spawn } from "node:child_process";
+        import { connect } from "node:net";
+        export default (pi) => pi.registerCommand("go", { handler: async () => {
+            const attempts = {
+                read: () => readFileSync("/etc/hostname"), write: () => import("fs/promises").then((fs) => fs.writeFile("/tmp/x", "")),
+                run: () => execSync("ls"), spawn: () => new Promise((_, no) => spawn("ls").on("error", no)), exec: async () => { throw new Error((await pi.exec("ls", [])).stderr); },
+                fetch: async () => { try { await fetch("http://127.0.0.1/"); } catch (error) { throw error.cause; } },
+                connect: () => new Promise((_, no) => connect(1).on("error", no)), env: () => { throw new Error(JSON.stringify(process.env)); },
+                kill: () => process.kill(1, 9),
+            };
+            for (const [name, attempt] of Object.entries(attempts)) {
+                try { await attempt(); console.log(name, "went through"); } catch (error) { console.log(name, error.message); }
+            }
+        } });"#;
+    let stage = Stage::set(&[("ext.js", source)], limits());
+    let mut extensions = stage.extensions();
+    extensions[0].permissions = Permissions { fs: false, exec: false, net: false, env: false };
+    stage.guests.load(&extensions).await;
+    stage.guests.bind().await;
+    stage.command("go").await;
+    expect![[r#"
+        Info: read EACCES: this extension has no permission for fs
+        Info: write EACCES: this extension has no permission for fs
+        Info: run EACCES: this extension has no permission for exec
+        Info: spawn EACCES: this extension has no permission for exec
+        Info: exec EACCES: this extension has no permission for exec
+        Info: fetch EACCES: this extension has no permission for net
+        Info: connect EACCES: this extension has no permission for net
+        Info: env {}
+        Info: kill EACCES: this extension has no permission for exec"#]]
+    .assert_eq(&stage.log());
+}

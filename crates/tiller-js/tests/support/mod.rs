@@ -1,0 +1,360 @@
+//! A stage for extensions: a folder of files, and a world that writes down what is asked of it.
+#![allow(dead_code, reason = "each test file uses its own part of the stage")]
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tiller_js::world::{
+    Action, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HttpRequest,
+    HttpResponse, Later, LogLine, ModelRead, ModelRequest, Notice, Query, Request, SessionRead,
+    SpawnRequest, World,
+};
+use tiller_js::{Config, Extension, Guests, Limits, LoadReport};
+use tokio_util::sync::CancellationToken;
+
+pub struct Stage {
+    pub dir: TempDir,
+    pub world: Arc<Fake>,
+    pub guests: Guests,
+}
+
+impl Stage {
+    /// Writes the files and loads those whose names begin with `ext`.
+    pub async fn play(files: &[(&str, &str)]) -> Stage {
+        let stage = Stage::set(files, quick_limits());
+        let report = stage.load().await;
+        stage.world.note(shown(&report, &stage));
+        stage.guests.bind().await;
+        stage
+    }
+
+    pub fn set(files: &[(&str, &str)], limits: Limits) -> Stage {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let world = Arc::new(Fake::default());
+        *world.root.lock().unwrap() = dir.path().to_string_lossy().into_owned();
+        let config = Config {
+            runtime: tokio::runtime::Handle::current(),
+            limits,
+            cwd: dir.path().to_owned(),
+            agent_dir: dir.path().join("agent"),
+            home_dir: dir.path().join("home"),
+            mode: "rpc".into(),
+            has_ui: true,
+            version: "0.87.1".into(),
+            exec_path: "/usr/bin/tiller".into(),
+            env: vec![
+                ("PATH".into(), std::env::var("PATH").unwrap_or_default()),
+                ("COLOUR".into(), "blue".into()),
+            ],
+        };
+        let guests = Guests::new(config, world.clone());
+        Stage { dir, world, guests }
+    }
+
+    pub fn extensions(&self) -> Vec<Extension> {
+        let mut names: Vec<_> = std::fs::read_dir(self.dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("ext"))
+            .collect();
+        names.sort();
+        names.into_iter().map(Extension::new).collect()
+    }
+
+    pub async fn load(&self) -> LoadReport {
+        self.guests.load(&self.extensions()).await
+    }
+
+    pub async fn command(&self, name: &str) {
+        match self.guests.command(name, "").await {
+            None => self.world.note(format!("no command {name}")),
+            Some(Ok(())) => (),
+            Some(Err(error)) => self.world.report(error),
+        }
+    }
+
+    /// What was written down since the last time, with the folder's name taken out.
+    pub fn log(&self) -> String {
+        let lines = std::mem::take(&mut *self.world.lines.lock().unwrap());
+        let root = self.dir.path().to_string_lossy().into_owned();
+        let real = std::fs::canonicalize(self.dir.path()).unwrap();
+        lines.join("\n").replace(&*real.to_string_lossy(), "DIR").replace(&root, "DIR")
+    }
+}
+
+/// Short enough for tests of those who exceed them.
+pub fn quick_limits() -> Limits {
+    Limits {
+        memory_bytes: 64 << 20,
+        slice: Duration::from_millis(400),
+        long_slice: Duration::from_secs(10),
+        hook: Duration::from_secs(5),
+        ..Limits::default()
+    }
+}
+
+pub fn shown(report: &LoadReport, _stage: &Stage) -> String {
+    let mut lines = Vec::new();
+    let all = &report.registrations;
+    for extension in &all.extensions {
+        let handlers: Vec<String> =
+            extension.handlers.iter().map(|(name, count)| format!("{name}×{count}")).collect();
+        let name = extension.path.rsplit('/').next().unwrap_or_default();
+        lines.push(format!("loaded {name} {}", handlers.join(" ")).trim_end().to_owned());
+    }
+    for tool in &all.tools {
+        let spec = &tool.tool.spec;
+        lines.push(format!("tool {} {}", spec.name, spec.parameters));
+    }
+    for command in &all.commands {
+        lines.push(format!("command /{} {:?}", command.name, command.description));
+    }
+    for flag in &all.flags {
+        lines.push(format!("flag --{} {:?} {:?}", flag.name, flag.kind, flag.default));
+    }
+    for provider in &all.providers {
+        lines.push(format!("provider {} {}", provider.name, provider.config));
+    }
+    for error in &report.errors {
+        let at = error.at.as_deref().map(|at| format!(" at {at}")).unwrap_or_default();
+        lines.push(format!("error {}{at}", error.error));
+    }
+    lines.join("\n")
+}
+
+/// A world that agrees to everything.
+#[derive(Default)]
+pub struct Fake {
+    pub lines: Mutex<Vec<String>>,
+    pub root: Mutex<String>,
+    /// What the user answers, in order; then there is nobody.
+    pub answers: Mutex<Vec<Value>>,
+    pub pages: Mutex<HashMap<String, Vec<String>>>,
+    pub guests: Mutex<Option<Guests>>,
+    pub entries: Mutex<Vec<Value>>,
+}
+
+impl Fake {
+    pub fn note(&self, line: impl Into<String>) {
+        self.lines.lock().unwrap().push(line.into());
+    }
+}
+
+impl World for Fake {
+    fn query(&self, query: Query) -> Result<Value, String> {
+        Ok(match query {
+            Query::Cwd => self.root.lock().unwrap().clone().into(),
+            Query::IsIdle => true.into(),
+            Query::HasPendingMessages => false.into(),
+            Query::IsProjectTrusted => true.into(),
+            Query::ContextUsage => json!({"tokens": 10, "contextWindow": 100, "percent": 10}),
+            Query::SystemPrompt => "You are helpful.".into(),
+            Query::SystemPromptOptions => json!({"cwd": "."}),
+            Query::Model => json!({"provider": "p", "id": "m", "name": "M"}),
+            Query::ScopedModels => json!([]),
+            Query::ThinkingLevel => "medium".into(),
+            Query::ActiveTools => json!(["read", "bash"]),
+            Query::AllTools | Query::BuiltinTools => json!([
+                {"name": "read", "label": "read", "description": "Read a file.",
+                 "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}},
+                {"name": "bash", "label": "bash", "description": "Run a command.",
+                 "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}},
+            ]),
+            Query::Commands => json!([]),
+            Query::Session(SessionRead::Entries | SessionRead::Branch { .. }) => {
+                self.entries.lock().unwrap().clone().into()
+            }
+            Query::Session(SessionRead::Id) => "session-1".into(),
+            Query::Session(SessionRead::Name) => Value::Null,
+            Query::Session(SessionRead::LeafId) => "e1".into(),
+            Query::Session(_) => Value::Null,
+            Query::Models(ModelRead::All | ModelRead::Available) => {
+                json!([{"provider": "p", "id": "m", "name": "M"}])
+            }
+            Query::Models(ModelRead::Find { provider, id }) if provider == "p" => {
+                json!({"provider": provider, "id": id})
+            }
+            Query::Models(ModelRead::HasAuth { provider }) => (provider == "p").into(),
+            Query::Models(_) => Value::Null,
+        })
+    }
+
+    fn act(&self, action: Action) {
+        if let Action::AppendEntry { custom_type, data } = &action {
+            let entry = json!({"type": "custom", "customType": custom_type, "data": data});
+            self.entries.lock().unwrap().push(entry);
+        }
+        self.note(format!("act {action:?}"));
+    }
+
+    fn request(&self, request: Request) -> Later<Result<Value, String>> {
+        self.note(format!("request {request:?}"));
+        let guests = self.guests.lock().unwrap().clone();
+        Box::pin(async move {
+            match request {
+                Request::SetModel { .. } => Ok(true.into()),
+                Request::NewSession { .. } => {
+                    if let Some(guests) = guests {
+                        guests.renew().await;
+                    }
+                    Ok(json!({"cancelled": false}))
+                }
+                Request::RunTool { name, .. } => {
+                    Ok(json!({"content": [{"type": "text", "text": format!("{name} ran")}]}))
+                }
+                Request::Compact { .. } => Err("nothing to compact".into()),
+                Request::ApiKeyAndHeaders { .. } => Ok(json!({"ok": true, "apiKey": "k"})),
+                Request::ApiKey { .. } => Ok("k".into()),
+                _ => Ok(json!({"cancelled": false})),
+            }
+        })
+    }
+
+    fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> Later<Value> {
+        self.note(format!("dialog {}", serde_json::to_string(&dialog).unwrap()));
+        let mut answers = self.answers.lock().unwrap();
+        let answer = if answers.is_empty() { None } else { Some(answers.remove(0)) };
+        let confirm = matches!(dialog.kind, DialogKind::Confirm { .. });
+        Box::pin(async move {
+            match answer {
+                Some(Value::String(word)) if word == "(never)" => {
+                    cancel.cancelled().await;
+                    Value::Null
+                }
+                Some(answer) => answer,
+                None if confirm => false.into(),
+                None => Value::Null,
+            }
+        })
+    }
+
+    fn notice(&self, notice: Notice) {
+        self.note(format!("notice {}", serde_json::to_string(&notice).unwrap()));
+    }
+
+    fn http(&self, request: HttpRequest) -> Later<Result<HttpResponse, String>> {
+        let body = request.body.as_ref().map(|body| String::from_utf8_lossy(body).into_owned());
+        self.note(format!(
+            "http {} {} {:?} {body:?}",
+            request.method, request.url, request.headers
+        ));
+        let page = self.pages.lock().unwrap().get(&request.url).cloned();
+        Box::pin(async move {
+            let Some(page) = page else { return Err("connect ECONNREFUSED".into()) };
+            let pieces = page.into_iter().map(|piece| Ok(piece.into_bytes()));
+            Ok(HttpResponse {
+                status: 200,
+                status_text: "OK".into(),
+                url: request.url,
+                headers: vec![("content-type".into(), "text/plain".into())],
+                body: stream::iter(pieces).boxed(),
+            })
+        })
+    }
+
+    fn spawn(&self, request: SpawnRequest, sink: ChildSink) -> io::Result<Box<dyn Child>> {
+        let mut command = Command::new(&request.command);
+        command
+            .args(&request.args)
+            .current_dir(&request.cwd)
+            .env_clear()
+            .envs(request.env)
+            .stdin(if request.stdin { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let pid = child.id();
+        let stdin = Mutex::new(child.stdin.take());
+        let sink = Arc::new(Mutex::new(sink));
+        let mut out = child.stdout.take().unwrap();
+        let mut err = child.stderr.take().unwrap();
+        let tell = sink.clone();
+        let errors = std::thread::spawn(move || {
+            carry(&mut err, |bytes| (tell.lock().unwrap())(ChildEvent::Stderr(bytes)));
+        });
+        std::thread::spawn(move || {
+            carry(&mut out, |bytes| (sink.lock().unwrap())(ChildEvent::Stdout(bytes)));
+            errors.join().unwrap();
+            let status = child.wait().unwrap();
+            let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+            let mut sink = sink.lock().unwrap();
+            sink(ChildEvent::Exit { code: status.code(), signal });
+            sink(ChildEvent::Closed);
+        });
+        Ok(Box::new(Process { pid, stdin }))
+    }
+
+    fn model(&self, request: ModelRequest) -> BoxStream<'static, Value> {
+        self.note(format!("model {} {}", request.model["id"], request.context));
+        let message = json!({"role": "assistant", "content": [{"type": "text", "text": "yes"}],
+            "stopReason": "stop"});
+        stream::iter([
+            json!({"type": "start", "partial": {}}),
+            json!({"type": "done", "reason": "stop", "message": message}),
+        ])
+        .boxed()
+    }
+
+    fn report(&self, error: ExtensionError) {
+        let name = error.extension_path.rsplit('/').next().unwrap_or_default();
+        let at = error.at.map(|at| format!(" at {at}")).unwrap_or_default();
+        self.note(format!("extension_error {name} {}: {}{at}", error.event, error.error));
+    }
+
+    fn log(&self, line: LogLine) {
+        self.note(format!("{:?}: {}", line.level, line.text));
+    }
+
+    fn changed(&self) {
+        self.note("changed");
+    }
+}
+
+fn carry(from: &mut impl Read, mut tell: impl FnMut(Vec<u8>)) {
+    let mut bytes = [0; 4096];
+    loop {
+        match from.read(&mut bytes) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => tell(bytes[..count].to_vec()),
+        }
+    }
+}
+
+struct Process {
+    pid: u32,
+    stdin: Mutex<Option<std::process::ChildStdin>>,
+}
+
+impl Child for Process {
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn write(&self, bytes: Vec<u8>) {
+        if let Some(stdin) = self.stdin.lock().unwrap().as_mut() {
+            stdin.write_all(&bytes).ok();
+        }
+    }
+
+    fn close_stdin(&self) {
+        self.stdin.lock().unwrap().take();
+    }
+
+    fn kill(&self, signal: i32) {
+        let kill = format!("kill -{signal} {}", self.pid);
+        Command::new("sh").args(["-c", &kill]).status().ok();
+    }
+}
