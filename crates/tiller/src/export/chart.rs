@@ -1,0 +1,261 @@
+//! Two small pictures of a run: what each answer took, and how full the model's window was.
+
+use super::survey::{Answer, Survey};
+use super::text::{brief, counted, dollars, grouped};
+
+/// Width and height of a picture, in its own units; it is stretched to its place.
+const WIDTH: f64 = 600.0;
+const HEIGHT: f64 = 72.0;
+/// More answers than this share columns.
+const COLUMNS_MAX: usize = 120;
+
+/// Both pictures, or nothing when there is too little to draw. `is_on_path` tells by place;
+/// `window` is how much the last model can hold.
+pub(super) fn charts(
+    survey: &Survey,
+    is_on_path: impl Fn(usize) -> bool,
+    window: Option<u64>,
+    out: &mut String,
+) {
+    if survey.answers.len() < 2 {
+        return;
+    }
+    out.push_str("<div class=\"charts\">");
+    spending(&survey.answers, out);
+    let path: Vec<Answer> =
+        survey.answers.iter().filter(|answer| is_on_path(answer.place)).copied().collect();
+    let compactions: Vec<usize> =
+        survey.compactions.iter().filter(|place| is_on_path(**place)).copied().collect();
+    if path.len() > 1 {
+        filling(&path, &compactions, window, out);
+    }
+    out.push_str("</div>");
+}
+
+/// Tokens as bars, money as a line that only rises.
+fn spending(answers: &[Answer], out: &mut String) {
+    let columns: Vec<Column> = columns(answers);
+    let highest = columns.iter().map(Column::tokens).max().unwrap_or(0).max(1);
+    let total: f64 = answers.iter().map(|answer| answer.cost).sum();
+    let tokens = answers.iter().map(Answer::context).fold(0, u64::saturating_add);
+    let title = format!(
+        "Tokens and cost over {}: {} tokens, {}",
+        counted(answers.len() as u64, "answer"),
+        grouped(tokens),
+        dollars(total),
+    );
+    caption(
+        "Tokens per answer",
+        &[("cached", "cached"), ("input", "input"), ("output", "output")],
+        out,
+    );
+    if total > 0.0 {
+        out.push_str("<span class=\"key cost\">cost, ");
+        out.push_str(&dollars(total));
+        out.push_str(" in all</span>");
+    }
+    open(&title, out);
+    let width = WIDTH / columns.len() as f64;
+    let gap = (width * 0.2).min(2.0);
+    let height = |tokens: u64| tokens as f64 / highest as f64 * HEIGHT;
+    for class in ["cached", "input", "output"] {
+        out.push_str(&format!("<path class=\"{class}\" d=\""));
+        for (at, column) in columns.iter().enumerate() {
+            let (below, tokens) = column.part(class);
+            if tokens > 0 {
+                let (left, bottom) = (at as f64 * width, HEIGHT - height(below));
+                // A sliver stays visible.
+                let tall = height(tokens).max(0.75);
+                out.push_str(&format!(
+                    "M{left:.1} {bottom:.1}h{:.1}v-{tall:.1}h-{:.1}z",
+                    width - gap,
+                    width - gap
+                ));
+            }
+        }
+        out.push_str("\"/>");
+    }
+    if total > 0.0 {
+        out.push_str("<path class=\"cost\" d=\"M0 ");
+        out.push_str(&format!("{HEIGHT:.0}"));
+        let mut spent = 0.0;
+        for (at, column) in columns.iter().enumerate() {
+            spent += column.cost;
+            let y = HEIGHT - spent / total * (HEIGHT - 2.0) - 1.0;
+            out.push_str(&format!("L{:.1} {y:.1}", (at + 1) as f64 * width));
+        }
+        out.push_str("\"/>");
+    }
+    close(out);
+}
+
+/// How full the window was after each answer, and where it was emptied.
+fn filling(answers: &[Answer], compactions: &[usize], window: Option<u64>, out: &mut String) {
+    let columns = columns(answers);
+    let peak = columns.iter().map(|column| column.context).max().unwrap_or(0).max(1);
+    // A window that is nearly empty would leave nothing to see.
+    let limit = window.filter(|window| *window > 0);
+    let shown_limit = limit.filter(|window| peak.saturating_mul(4) >= *window);
+    let top = shown_limit.map_or(peak, |window| window.max(peak)) as f64 * 1.06;
+    let share = limit
+        .map(|window| format!(" of {}, {}%", brief(window), peak.saturating_mul(100) / window));
+    let share = share.unwrap_or_default();
+    let title = format!(
+        "Context window over {}: at most {} tokens{share}; {}",
+        counted(answers.len() as u64, "answer"),
+        grouped(peak),
+        counted(compactions.len() as u64, "compaction"),
+    );
+    caption("Context window", &[("fill", &format!("peak {}{share}", brief(peak)))], out);
+    if !compactions.is_empty() {
+        out.push_str("<span class=\"key compaction\">");
+        out.push_str(&counted(compactions.len() as u64, "compaction"));
+        out.push_str("</span>");
+    }
+    open(&title, out);
+    let width = WIDTH / columns.len() as f64;
+    let y = |tokens: u64| HEIGHT - tokens as f64 / top * HEIGHT;
+    let mut line = String::new();
+    for (at, column) in columns.iter().enumerate() {
+        let y = y(column.context);
+        let (left, right) = (at as f64 * width, (at + 1) as f64 * width);
+        line.push_str(&format!("{}{left:.1} {y:.1}H{right:.1}", if at == 0 { "M" } else { "L" }));
+    }
+    out.push_str(&format!(
+        "<path class=\"area\" d=\"{line}V{HEIGHT:.0}H0z\"/><path class=\"fill\" d=\"{line}\"/>"
+    ));
+    if let Some(window) = shown_limit {
+        out.push_str(&format!("<path class=\"limit\" d=\"M0 {:.1}H{WIDTH:.0}\"/>", y(window)));
+    }
+    for &place in compactions {
+        let before = answers.partition_point(|answer| answer.place < place);
+        let x = before as f64 / answers.len() as f64 * WIDTH;
+        out.push_str(&format!("<path class=\"compaction\" d=\"M{x:.1} 0V{HEIGHT:.0}\"/>"));
+    }
+    close(out);
+}
+
+/// What a few neighbouring answers took together.
+#[derive(Default)]
+struct Column {
+    input: u64,
+    cached: u64,
+    output: u64,
+    cost: f64,
+    /// The fullest of them.
+    context: u64,
+}
+
+impl Column {
+    /// What is drawn below a part of the bar, and how much it is.
+    fn part(&self, class: &str) -> (u64, u64) {
+        match class {
+            "cached" => (0, self.cached),
+            "input" => (self.cached, self.input),
+            _ => (self.cached.saturating_add(self.input), self.output),
+        }
+    }
+
+    fn tokens(&self) -> u64 {
+        self.input.saturating_add(self.cached).saturating_add(self.output)
+    }
+}
+
+fn columns(answers: &[Answer]) -> Vec<Column> {
+    let each = answers.len().div_ceil(COLUMNS_MAX).max(1);
+    let column = |answers: &[Answer]| {
+        answers.iter().fold(Column::default(), |column, answer| Column {
+            input: column.input.saturating_add(answer.input),
+            cached: column.cached.saturating_add(answer.cached),
+            output: column.output.saturating_add(answer.output),
+            cost: column.cost + answer.cost,
+            context: column.context.max(answer.context()),
+        })
+    };
+    answers.chunks(each).map(column).collect()
+}
+
+fn caption(title: &str, keys: &[(&str, &str)], out: &mut String) {
+    out.push_str(&format!("<figure class=\"chart\"><figcaption><b>{title}</b>"));
+    for (class, name) in keys {
+        out.push_str(&format!("<span class=\"key {class}\">{name}</span>"));
+    }
+}
+
+fn open(title: &str, out: &mut String) {
+    out.push_str(&format!(
+        "</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"{title}\"><title>{title}</title>",
+    ));
+}
+
+fn close(out: &mut String) {
+    out.push_str("</svg></figure>");
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn answer(place: usize, cached: u64, output: u64, cost: f64) -> Answer {
+        Answer { place, model: 0, input: 10, cached, output, cost }
+    }
+
+    #[test]
+    fn a_run_has_two_pictures() {
+        let survey = Survey {
+            answers: vec![answer(1, 0, 5, 0.1), answer(3, 100, 10, 0.2), answer(6, 20, 5, 0.0)],
+            compactions: vec![5],
+            ..Survey::default()
+        };
+        let mut out = String::new();
+        charts(&survey, |_| true, Some(200), &mut out);
+        expect![[r#"
+            <div class="charts">
+            <figure class="chart">
+            <figcaption>
+            <b>Tokens per answer</b>
+            <span class="key cached">cached</span>
+            <span class="key input">input</span>
+            <span class="key output">output</span>
+            <span class="key cost">cost, $0.3000 in all</span>
+            </figcaption>
+            <svg viewBox="0 0 600 72" preserveAspectRatio="none" role="img" aria-label="Tokens and cost over 3 answers: 170 tokens, $0.3000">
+            <title>Tokens and cost over 3 answers: 170 tokens, $0.3000</title>
+            <path class="cached" d="M200.0 72.0h198.0v-60.0h-198.0zM400.0 72.0h198.0v-12.0h-198.0z"/>
+            <path class="input" d="M0.0 72.0h198.0v-6.0h-198.0zM200.0 12.0h198.0v-6.0h-198.0zM400.0 60.0h198.0v-6.0h-198.0z"/>
+            <path class="output" d="M0.0 66.0h198.0v-3.0h-198.0zM200.0 6.0h198.0v-6.0h-198.0zM400.0 54.0h198.0v-3.0h-198.0z"/>
+            <path class="cost" d="M0 72L200.0 47.7L400.0 1.0L600.0 1.0"/>
+            </svg>
+            </figure>
+            <figure class="chart">
+            <figcaption>
+            <b>Context window</b>
+            <span class="key fill">peak 120 of 200, 60%</span>
+            <span class="key compaction">1 compaction</span>
+            </figcaption>
+            <svg viewBox="0 0 600 72" preserveAspectRatio="none" role="img" aria-label="Context window over 3 answers: at most 120 tokens of 200, 60%; 1 compaction">
+            <title>Context window over 3 answers: at most 120 tokens of 200, 60%; 1 compaction</title>
+            <path class="area" d="M0.0 66.9H200.0L200.0 31.2H400.0L400.0 60.1H600.0V72H0z"/>
+            <path class="fill" d="M0.0 66.9H200.0L200.0 31.2H400.0L400.0 60.1H600.0"/>
+            <path class="limit" d="M0 4.1H600"/>
+            <path class="compaction" d="M400.0 0V72"/>
+            </svg>
+            </figure>
+            </div>"#]].assert_eq(&out.replace("><", ">\n<"));
+    }
+
+    #[test]
+    fn a_long_run_has_few_columns() {
+        let answers: Vec<Answer> = (0..100_000).map(|place| answer(place, 5, 5, 0.01)).collect();
+        let survey = Survey { answers, ..Survey::default() };
+        let mut out = String::new();
+        charts(&survey, |_| true, None, &mut out);
+        assert!(out.len() < 30_000, "{}", out.len());
+        let mut nothing = String::new();
+        charts(&Survey::default(), |_| true, None, &mut nothing);
+        assert_eq!(nothing, "");
+    }
+}

@@ -1,0 +1,368 @@
+//! One entry as an article of the page, and as a line of the tree.
+
+use serde_json::Value;
+use tiller_agent::message::{
+    AssistantMessage, Block, Content, CustomMessage, Message, StopReason, Usage,
+};
+use tiller_session::{Body, Entry, LEAF_MARK};
+
+use super::highlight::Colours;
+use super::markdown::{Breaks, markdown};
+use super::survey::Kind;
+use super::text::{brief, dollars, escape, one_line, show, shown};
+use super::tool::{self, Calls};
+use super::when::clock;
+
+/// How long an entry's line in the tree may be.
+const PREVIEW_CHARS: usize = 80;
+
+/// Draws entries, in the order of the page.
+pub(super) struct Painter {
+    pub colours: Colours,
+    calls: Calls,
+}
+
+/// What is known of an entry without its line.
+pub(super) struct Place<'a> {
+    pub id: &'a str,
+    pub kind: Kind,
+    pub label: Option<&'a str>,
+}
+
+/// What the tree says of an entry.
+#[derive(Debug, PartialEq)]
+pub(super) struct Preview {
+    pub text: String,
+    /// An answer that only calls tools.
+    pub is_only_calls: bool,
+}
+
+impl Painter {
+    pub(super) fn new() -> Painter {
+        Painter { colours: Colours::new(), calls: Calls::default() }
+    }
+
+    /// Adds the article to `out`. Entry and line are masked already, and missing when the line is
+    /// damaged.
+    pub(super) fn article(
+        &mut self,
+        place: &Place<'_>,
+        entry: Option<&Entry>,
+        line: Option<&str>,
+        out: &mut String,
+    ) -> Preview {
+        out.push_str("<article class=\"e ");
+        out.push_str(place.kind.class());
+        // Filled in when the body is known.
+        let class_end = out.len();
+        out.push_str("\" id=\"entry-");
+        escape(place.id, out);
+        out.push_str("\">");
+        let mut article = Article { place, entry, painter: self, class: "", out };
+        let text = article.body(line);
+        let class = article.class;
+        out.push_str("</article>\n");
+        out.insert_str(class_end, class);
+        if place.label.is_some() {
+            out.insert_str(class_end, " labelled");
+        }
+        let text = one_line(&text, PREVIEW_CHARS);
+        Preview { text, is_only_calls: class == " calls" }
+    }
+}
+
+/// An article under way.
+struct Article<'a> {
+    place: &'a Place<'a>,
+    entry: Option<&'a Entry>,
+    painter: &'a mut Painter,
+    class: &'static str,
+    out: &'a mut String,
+}
+
+impl Article<'_> {
+    /// Writes everything inside and returns what the tree shows of it.
+    fn body(&mut self, line: Option<&str>) -> String {
+        let raw = || pretty(&serde_json::from_str(line?).ok()?);
+        let Some(entry) = self.entry else {
+            let data = raw();
+            return self.note(
+                "damaged",
+                "This line of the session file cannot be read.",
+                data.as_deref(),
+            );
+        };
+        match &entry.body {
+            Some(Body::Message(message)) => self.message(message),
+            Some(Body::CustomMessage(custom)) => self.custom(custom),
+            Some(Body::Compaction(compaction)) => {
+                let before = format!("{} tokens before", brief(compaction.tokens_before));
+                self.summary("Compaction", &before, &compaction.summary)
+            }
+            Some(Body::BranchSummary(branch)) => {
+                self.summary("Branch summary", "", &branch.summary)
+            }
+            Some(Body::ModelChange { provider, model_id }) => {
+                let name = format!("{provider}/{model_id}");
+                self.note("Model", &name, None);
+                name
+            }
+            Some(Body::ThinkingLevelChange { level }) => self.note("Thinking", level.name(), None),
+            Some(Body::SessionInfo { name }) => self.note("Name", name, None),
+            Some(Body::TtsrInjection { rules }) => {
+                let what = format!("the model was told {}", rules.join(", "));
+                self.note("Rules", &what, None)
+            }
+            Some(Body::Label { label, .. }) => {
+                self.note("Label", label.as_deref().unwrap_or("taken away"), None)
+            }
+            Some(Body::ContextEdit { replacement, .. }) => {
+                let what = if replacement.is_some() { "replaced" } else { "hidden" };
+                self.note("Context", &format!("an earlier entry was {what} for the model"), None)
+            }
+            Some(Body::Usage(usage)) => {
+                let spent = format!("{} at {}/{}", usage.kind, usage.provider, usage.model);
+                self.note("Usage", &spent, None)
+            }
+            Some(Body::Custom { custom_type, .. }) if custom_type == LEAF_MARK => {
+                self.note("Navigation", "the conversation goes on from here", None)
+            }
+            Some(Body::Custom { custom_type, data }) => {
+                self.note(custom_type, "", data.as_ref().and_then(pretty).as_deref())
+            }
+            // Somebody else's: shown as it is.
+            None => self.note(&entry.kind, "", raw().as_deref()),
+        }
+    }
+
+    fn message(&mut self, message: &Message) -> String {
+        match message {
+            Message::User(user) => {
+                self.head("User", "");
+                let said = self.content(&user.content, Breaks::Kept);
+                match Skill::read(&said) {
+                    Some(skill) => format!("{}: {}", skill.name, skill.rest),
+                    None => said,
+                }
+            }
+            Message::Assistant(answer) => self.answer(answer),
+            Message::ToolResult(result) => {
+                self.class = if result.is_error { " err" } else { "" };
+                let at = self.at();
+                let label = self.label();
+                let Painter { calls, colours } = &mut *self.painter;
+                tool::result(result, calls, colours, &(label + &at), self.out)
+            }
+            Message::BashExecution(bash) => {
+                self.head(
+                    "Shell",
+                    if bash.exclude_from_context { "hidden from the model" } else { "" },
+                );
+                tool::shell(bash, &mut self.painter.colours, self.out);
+                format!("$ {}", bash.command)
+            }
+            Message::Custom(custom) => self.custom(custom),
+            Message::CompactionSummary(summary) => {
+                let before = format!("{} tokens before", brief(summary.tokens_before));
+                self.summary("Compaction", &before, &summary.summary)
+            }
+            Message::BranchSummary(branch) => self.summary("Branch summary", "", &branch.summary),
+        }
+    }
+
+    fn answer(&mut self, answer: &AssistantMessage) -> String {
+        self.head("Assistant", &cost(&answer.usage, &answer.model));
+        let mut preview = String::new();
+        let mut says_something = false;
+        for block in &answer.content {
+            match block {
+                Block::Text { text, .. } if text.trim().is_empty() => {}
+                Block::Text { text, .. } => {
+                    self.markdown(text, Breaks::Soft);
+                    if !says_something {
+                        preview.clone_from(text);
+                    }
+                    says_something = true;
+                }
+                Block::Thinking { thinking, redacted, .. } => self.thinking(thinking, *redacted),
+                Block::Image { data, mime_type } => tool::image(data, mime_type, self.out),
+                Block::ToolCall(call) => {
+                    let Painter { calls, colours } = &mut *self.painter;
+                    let summary = tool::call(call, calls, colours, self.out);
+                    if preview.is_empty() {
+                        preview = format!("→ {summary}");
+                    }
+                }
+            }
+        }
+        match (answer.stop_reason, &answer.error_message) {
+            (_, Some(why)) => self.aside("error", why),
+            (StopReason::Aborted, None) => self.aside("error", "Aborted"),
+            (StopReason::Length, None) => self.aside("error", "Cut off at the output limit"),
+            _ => {}
+        }
+        if !says_something && answer.tool_calls().next().is_some() {
+            self.class = " calls";
+        }
+        if preview.is_empty() {
+            preview = answer.error_message.clone().unwrap_or_default();
+        }
+        preview
+    }
+
+    fn custom(&mut self, custom: &CustomMessage) -> String {
+        self.head(&custom.custom_type, "");
+        self.content(&custom.content, Breaks::Soft)
+    }
+
+    fn summary(&mut self, title: &str, aside: &str, text: &str) -> String {
+        self.head(title, aside);
+        self.out.push_str("<details class=\"fold\"><summary>Summary</summary>");
+        self.markdown(text, Breaks::Soft);
+        self.out.push_str("</details>");
+        format!("{title}: {text}")
+    }
+
+    fn thinking(&mut self, text: &str, is_redacted: bool) {
+        if text.trim().is_empty() {
+            if is_redacted {
+                self.aside("hint", "Thinking, hidden by the provider");
+            }
+            return;
+        }
+        self.out.push_str("<details class=\"think\"><summary>Thinking <span class=\"first\">");
+        show(&one_line(text, 120), self.out);
+        self.out.push_str("</span></summary>");
+        self.markdown(text, Breaks::Soft);
+        self.out.push_str("</details>");
+    }
+
+    fn content(&mut self, content: &Content, breaks: Breaks) -> String {
+        match content {
+            Content::Text(text) => self.markdown(text, breaks),
+            Content::Blocks(blocks) => {
+                for block in blocks {
+                    match block {
+                        Block::Text { text, .. } => self.markdown(text, breaks),
+                        Block::Image { data, mime_type } => tool::image(data, mime_type, self.out),
+                        Block::Thinking { .. } | Block::ToolCall(_) => {}
+                    }
+                }
+            }
+        }
+        let text = content.text();
+        if text.trim().is_empty() { "(image)".to_owned() } else { text }
+    }
+
+    fn markdown(&mut self, text: &str, breaks: Breaks) {
+        let Some(skill) = Skill::read(text).filter(|_| breaks == Breaks::Kept) else {
+            return self.prose(text, breaks);
+        };
+        self.out.push_str("<details class=\"fold\"><summary>Skill ");
+        show(skill.name, self.out);
+        self.out.push_str("</summary>");
+        self.prose(skill.text, Breaks::Soft);
+        self.out.push_str("</details>");
+        if !skill.rest.is_empty() {
+            self.prose(skill.rest, breaks);
+        }
+    }
+
+    fn prose(&mut self, text: &str, breaks: Breaks) {
+        self.out.push_str("<div class=\"md\" dir=\"auto\">");
+        markdown(text, breaks, &mut self.painter.colours, self.out);
+        self.out.push_str("</div>");
+    }
+
+    fn aside(&mut self, class: &str, text: &str) {
+        self.out.push_str("<p class=\"");
+        self.out.push_str(class);
+        self.out.push_str("\">");
+        show(text, self.out);
+        self.out.push_str("</p>");
+    }
+
+    fn head(&mut self, title: &str, aside: &str) {
+        self.out.push_str("<header><h2>");
+        show(title, self.out);
+        self.out.push_str("</h2>");
+        let label = self.label();
+        self.out.push_str(&label);
+        if !aside.is_empty() {
+            self.out.push_str("<span class=\"aside\">");
+            show(aside, self.out);
+            self.out.push_str("</span>");
+        }
+        let at = self.at();
+        self.out.push_str(&at);
+        self.out.push_str("</header>");
+    }
+
+    /// A line of bookkeeping, with data to unfold if there is any.
+    fn note(&mut self, title: &str, text: &str, data: Option<&str>) -> String {
+        self.head(title, text);
+        if let Some(data) = data {
+            self.out.push_str(
+                "<details class=\"fold\"><summary>Data</summary><pre class=\"code\"><code>",
+            );
+            self.painter.colours.code("json", &super::text::visible(data), self.out);
+            self.out.push_str("</code></pre></details>");
+        }
+        format!("{title} {text}")
+    }
+
+    fn label(&self) -> String {
+        let label =
+            self.place.label.map(|label| format!("<span class=\"label\">{}</span>", shown(label)));
+        label.unwrap_or_default()
+    }
+
+    /// The time, which is also the link to the entry.
+    fn at(&self) -> String {
+        let timestamp = self.entry.map(|entry| entry.timestamp.as_str()).unwrap_or_default();
+        let id = shown(self.place.id);
+        match clock(timestamp) {
+            Some(clock) => format!(
+                "<a class=\"at\" href=\"#entry-{id}\" title=\"Link to this entry\"><time datetime=\"{}\">{clock}</time></a>",
+                shown(timestamp),
+            ),
+            None => {
+                format!("<a class=\"at\" href=\"#entry-{id}\" title=\"Link to this entry\">#</a>")
+            }
+        }
+    }
+}
+
+/// A skill that stands at the beginning of what the user said, because it was called by name.
+struct Skill<'t> {
+    name: &'t str,
+    text: &'t str,
+    /// What was said to it.
+    rest: &'t str,
+}
+
+impl Skill<'_> {
+    fn read(text: &str) -> Option<Skill<'_>> {
+        let (name, text) = text.strip_prefix("<skill name=\"")?.split_once('"')?;
+        let (_, text) = text.split_once(">\n")?;
+        let (text, rest) = text.split_once("\n</skill>")?;
+        Some(Skill { name, text, rest: rest.trim() })
+    }
+}
+
+fn cost(usage: &Usage, model: &str) -> String {
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+    if input == 0 && usage.output == 0 {
+        return model.to_owned();
+    }
+    let tokens = format!("{model} · ↑{} ↓{}", brief(input), brief(usage.output));
+    if usage.cost.total > 0.0 {
+        format!("{tokens} · {}", dollars(usage.cost.total))
+    } else {
+        tokens
+    }
+}
+
+fn pretty(value: &Value) -> Option<String> {
+    serde_json::to_string_pretty(value).ok()
+}

@@ -1,0 +1,297 @@
+//! The page from its first byte to its last, written as it is made.
+//!
+//! What is in memory at a time is one entry, a list of places, and a line for each entry of the
+//! tree. The newest entries stand in the page as they are. In a long session the earlier ones are
+//! folded: their HTML waits in packs that the page's script unfolds when somebody wants to see
+//! them, because a browser that had to lay out a hundred thousand messages would not open.
+
+use std::io::{self, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{SHA256, digest};
+use serde_json::Value;
+use tiller_session::{Outline, Session};
+
+use super::Export;
+use super::entry::{Painter, Place, Preview};
+use super::head::{self, head};
+use super::highlight::Colours;
+use super::mask::Mask;
+use super::order::{Row, order};
+use super::pack::Pack;
+use super::survey::{Kind, Survey, survey};
+use super::text::{entries, grouped, one_line, shown};
+
+const PAGE: &str = include_str!("assets/page.html");
+const STYLE: &str = include_str!("assets/style.css");
+const SCRIPT: &str = include_str!("assets/page.js");
+
+/// How many entries are not folded, and how many bytes of the session file.
+const LIVE_ENTRIES: usize = 2000;
+const LIVE_BYTES: u64 = 16 * 1024 * 1024;
+/// How many entries are folded together.
+const PACK_ENTRIES: usize = 500;
+
+/// Writes the page of a session.
+pub(super) fn write(export: &Export, session: &Session, out: &mut dyn Write) -> io::Result<()> {
+    let mask = Mask::new(export.secrets.iter().cloned());
+    let mut outline = session.outline();
+    let survey = survey(&mut outline, &mask).map_err(io::Error::other)?;
+    let rows = order(&outline);
+    let mut page = Page { export, session, mask, outline, survey, rows, tree: Vec::new(), out };
+    for piece in PAGE.split("{{") {
+        let text = match piece.split_once("}}") {
+            Some((slot, text)) => {
+                page.fill(slot)?;
+                text
+            }
+            None => piece,
+        };
+        page.text(text)?;
+    }
+    Ok(())
+}
+
+struct Page<'a> {
+    export: &'a Export,
+    session: &'a Session,
+    mask: Mask,
+    outline: Outline<'a>,
+    survey: Survey,
+    rows: Vec<Row>,
+    /// A JSON array under way: what the tree shows, in the order of the page.
+    tree: Vec<u8>,
+    out: &'a mut dyn Write,
+}
+
+impl Page<'_> {
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(text.as_bytes())
+    }
+
+    /// Writes what belongs where the page has a name in double braces.
+    fn fill(&mut self, slot: &str) -> io::Result<()> {
+        match slot {
+            "policy" => self.text(&policy()),
+            "version" => self.text(env!("CARGO_PKG_VERSION")),
+            "style" => self.text(STYLE),
+            "script" => self.text(SCRIPT),
+            "title" => {
+                let title = head::title(self.session, &self.survey, &self.mask);
+                self.text(&shown(&title))
+            }
+            "head" => self.head(),
+            "entries" => self.entries(),
+            "tree" => {
+                let tree = std::mem::take(&mut self.tree);
+                self.out.write_all(&tree)?;
+                self.text("]")
+            }
+            "name" => {
+                let name = self.session.path().and_then(|path| path.file_name());
+                let name = name.unwrap_or_default().to_string_lossy().into_owned();
+                self.text(&shown(&self.mask.text(&name)))
+            }
+            "jsonl" => self.jsonl(),
+            _ => unreachable!("page.html has a place that nothing belongs to: {slot}"),
+        }
+    }
+
+    fn head(&mut self) -> io::Result<()> {
+        let mut is_on_path = vec![false; self.rows.len()];
+        for row in self.rows.iter().filter(|row| row.is_on_path()) {
+            is_on_path[row.place] = true;
+        }
+        let last = self.survey.answers.iter().rev().find(|answer| is_on_path[answer.place]);
+        let model = last.and_then(|answer| self.survey.models.get(answer.model));
+        let window = model.and_then(|model| self.export.windows.get(model)).copied();
+        let mut html = String::new();
+        head(self.session, &self.survey, &self.mask, |place| is_on_path[place], window, &mut html);
+        if let Some(setting) = &self.export.setting {
+            head::setting(setting, &self.mask, &mut html);
+        }
+        self.text(&html)
+    }
+
+    fn entries(&mut self) -> io::Result<()> {
+        let mut painter = Painter::new();
+        let live = self.live_from();
+        self.tree.push(b'[');
+        if live > 0 {
+            let note = format!(
+                "<noscript><p class=\"hint\">{} of {} are folded away; scripting unfolds them.</p></noscript>\n",
+                grouped(live as u64),
+                entries(self.rows.len()),
+            );
+            self.text(&note)?;
+            // Who unfolds a pack wants to read; the colours are for what everybody sees.
+            painter.colours = Colours::none();
+        }
+        let mut from = 0;
+        while from < live {
+            let to = self.next_cut(from + PACK_ENTRIES).min(live);
+            let rows = format!("<section class=\"pack\" data-from=\"{from}\" data-to=\"{to}\">");
+            self.text(&rows)?;
+            self.text("<script type=\"text/plain\">")?;
+            let mut html = String::new();
+            let mut drawn = Drawn::default();
+            // A pack writes to the page while the page is read from.
+            let mut packed = Pack::begin(Vec::new());
+            for at in from..to {
+                self.row(at, &mut painter, &mut drawn, &mut html)?;
+                packed.write_all(html.as_bytes())?;
+                html.clear();
+            }
+            drawn.close(&mut html);
+            packed.write_all(html.as_bytes())?;
+            let packed = packed.end()?;
+            self.out.write_all(&packed)?;
+            self.text("</script></section>\n")?;
+            from = to;
+        }
+        painter.colours = Colours::new();
+        let mut drawn = Drawn::default();
+        let mut html = String::new();
+        for at in live..self.rows.len() {
+            self.row(at, &mut painter, &mut drawn, &mut html)?;
+            self.out.write_all(html.as_bytes())?;
+            html.clear();
+        }
+        drawn.close(&mut html);
+        self.text(&html)
+    }
+
+    /// The first row that is not folded.
+    fn live_from(&self) -> usize {
+        let mut bytes = 0;
+        let mut from = self.rows.len();
+        while from > 0 && self.rows.len() - from < LIVE_ENTRIES {
+            bytes += self.outline.bytes(self.rows[from - 1].place);
+            // The last entry is shown whatever its size.
+            if bytes > LIVE_BYTES && from < self.rows.len() {
+                break;
+            }
+            from -= 1;
+        }
+        if from == 0 { 0 } else { self.next_cut(from) }
+    }
+
+    /// The first row from here on that a part of the page can begin with. A branch is not cut.
+    fn next_cut(&self, from: usize) -> usize {
+        let from = from.min(self.rows.len());
+        let next = self.rows[from..].iter().position(Row::is_on_path);
+        next.map_or(self.rows.len(), |at| from + at)
+    }
+
+    /// Draws a row, and adds its line to the tree.
+    fn row(
+        &mut self,
+        at: usize,
+        painter: &mut Painter,
+        drawn: &mut Drawn,
+        html: &mut String,
+    ) -> io::Result<()> {
+        let row = self.rows[at];
+        let mut article = String::new();
+        let line = if self.outline.is_damaged(row.place) {
+            None
+        } else {
+            let line = self.outline.line(row.place).map_err(io::Error::other)?;
+            Some(self.mask.line(&line).into_owned())
+        };
+        let label = self.outline.label(row.place).map(|label| self.mask.text(label).into_owned());
+        let kind = self.survey.kinds[row.place];
+        let place = Place { id: self.outline.id(row.place), kind, label: label.as_deref() };
+        let entry = line.as_deref().and_then(|line| self.outline.entry(row.place, line));
+        let preview = painter.article(&place, entry.as_ref(), line.as_deref(), &mut article);
+        if row.is_on_path() || row.begins_branch {
+            drawn.close(html);
+        }
+        if row.begins_branch {
+            let branch = &self.rows[at..];
+            let others =
+                branch[1..].iter().take_while(|row| !row.is_on_path() && !row.begins_branch);
+            let len = 1 + others.count();
+            let is_minor =
+                branch[..len].iter().all(|row| self.survey.kinds[row.place] == Kind::Note);
+            drawn.open(len, is_minor, &preview, html);
+        }
+        if row.is_fork {
+            html.push_str("<p class=\"forked\">Another branch from further up</p>\n");
+        }
+        html.push_str(&article);
+        let mark = match kind {
+            Kind::Answer if preview.is_only_calls => "A",
+            kind => &kind.class()[..1],
+        };
+        let label = label.map(|label| one_line(&label, 60));
+        self.line(&row, mark, &preview.text, label.as_deref())
+    }
+
+    /// `[id, depth, mark, text, label?]`
+    fn line(&mut self, row: &Row, mark: &str, text: &str, label: Option<&str>) -> io::Result<()> {
+        let mut line: Vec<Value> =
+            vec![self.outline.id(row.place).into(), row.depth.into(), mark.into(), text.into()];
+        line.extend(label.map(Value::from));
+        // A `<` could end the script that the data stands in.
+        let line = Value::from(line).to_string().replace('<', "\\u003c");
+        if self.tree.len() > 1 {
+            self.tree.extend_from_slice(b",\n");
+        }
+        self.tree.extend_from_slice(line.as_bytes());
+        Ok(())
+    }
+
+    /// The session file itself, but for its secrets.
+    fn jsonl(&mut self) -> io::Result<()> {
+        let mut pack = Pack::begin(&mut *self.out);
+        let header = self.session.header().line();
+        pack.write_all(self.mask.line(&header).as_bytes())?;
+        pack.write_all(b"\n")?;
+        for place in 0..self.outline.len() {
+            let line = self.outline.line(place).map_err(io::Error::other)?;
+            pack.write_all(self.mask.line(&line).as_bytes())?;
+            pack.write_all(b"\n")?;
+        }
+        pack.end()?;
+        Ok(())
+    }
+}
+
+/// Whether a branch is open in the HTML.
+#[derive(Default)]
+struct Drawn {
+    is_open: bool,
+}
+
+impl Drawn {
+    fn open(&mut self, len: usize, is_minor: bool, preview: &Preview, html: &mut String) {
+        let class = if is_minor { "branch minor" } else { "branch" };
+        html.push_str(&format!(
+            "<details class=\"{class}\"><summary>Another branch<span class=\"aside\">{}</span>\
+             <span class=\"first\">{}</span></summary>\n",
+            entries(len),
+            shown(&preview.text),
+        ));
+        self.is_open = true;
+    }
+
+    fn close(&mut self, html: &mut String) {
+        if std::mem::take(&mut self.is_open) {
+            html.push_str("</details>\n");
+        }
+    }
+}
+
+/// What the page may do: run its own script, use its own style, draw pictures that are in it. It
+/// cannot ask anybody for anything.
+fn policy() -> String {
+    let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
+    format!(
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; \
+         base-uri 'none'; form-action 'none'",
+        hash(SCRIPT),
+        hash(STYLE),
+    )
+}

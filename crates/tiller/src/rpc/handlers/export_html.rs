@@ -1,0 +1,43 @@
+//! `export_html`: the session as a page for people.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::export::{Export, IN_MEMORY, NOTHING_YET, Setting};
+use crate::rpc::dispatch::{Answer, Handled};
+use crate::rpc::state::State;
+use crate::rpc::wire::{Label, Level, Reply};
+
+#[derive(Serialize)]
+struct Exported {
+    path: PathBuf,
+}
+
+/// The page is made from the file, on another thread: what is said meanwhile is not in it.
+pub(crate) fn export_html(
+    state: &mut State,
+    label: &Label,
+    level: Level,
+    wanted: Option<&Path>,
+) -> Handled {
+    let session = state.conversation.session();
+    let file = match session.path() {
+        None => return Err(IN_MEMORY.to_owned()),
+        Some(_) if !session.is_on_disk() => return Err(NOTHING_YET.to_owned()),
+        Some(file) => file.to_owned(),
+    };
+    let setting = Setting { system: state.system(), tools: state.tools().specs() };
+    let export = Export {
+        to: Export::place(&file, wanted, level.file_prefix(), &state.workplace.cwd),
+        session: file,
+        secrets: state.models.credentials().secrets(),
+        windows: state.models.windows(),
+        setting: Some(setting),
+    };
+    state.answer_later(label.clone(), move || {
+        export.run()?;
+        Ok(Reply::data(&Exported { path: export.to }))
+    });
+    Ok(Answer::Later)
+}

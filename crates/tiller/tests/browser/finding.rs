@@ -1,0 +1,166 @@
+//! The list of entries, search, filters, links, keys.
+
+use serde_json::json;
+
+use super::chromium::{Tab, with_tab};
+use super::pages::sample;
+
+const ROWS: &str = "[...document.querySelectorAll('#rows li')]";
+/// The entry that a left branch begins with, and one of the conversation.
+const LEFT: &str = "a0000999";
+const FIX: &str = "a0000bbb";
+
+/// What the list says is shown, of everything there is.
+fn count(tab: &mut Tab) -> String {
+    tab.eval("document.getElementById('count').textContent").as_str().unwrap().to_owned()
+}
+
+fn is_in_view(id: &str) -> String {
+    format!(
+        "(() => {{ const b = document.getElementById('entry-{id}').getBoundingClientRect(); \
+         return b.height > 0 && b.top > 0 && b.top < innerHeight }})()"
+    )
+}
+
+#[test]
+fn the_tree_shows_branches_and_the_path() {
+    with_tab("tree", |tab| {
+        let page = sample();
+        tab.go(&page.path, "");
+        assert_eq!(count(tab), "22 of 26 entries");
+        assert_eq!(tab.eval(&format!("{ROWS}.length")), 22);
+        let left =
+            tab.eval(&format!("{ROWS}.filter(e => e.matches('.off')).map(e => e.textContent)"));
+        assert_eq!(left.as_array().unwrap().len(), 2, "{left}");
+        assert!(left[0].as_str().unwrap().starts_with("Just subtract an hour"));
+        assert_eq!(tab.eval("document.querySelector('.branch').open"), false);
+        tab.click("#rows li.off a");
+        tab.until(&is_in_view(LEFT));
+        assert_eq!(tab.eval("document.querySelector('.branch').open"), true);
+        assert_eq!(tab.eval("location.hash"), format!("#entry-{LEFT}"));
+        let current = "document.querySelector('#rows [aria-current]').textContent";
+        assert!(tab.eval(current).as_str().unwrap().starts_with("Just subtract an hour"));
+        assert_eq!(tab.misdeeds(), [""; 0]);
+    });
+}
+
+#[test]
+fn search_finds_what_was_said_anywhere() {
+    with_tab("search", |tab| {
+        let page = sample();
+        tab.go(&page.path, "");
+        tab.press("/");
+        tab.call("Input.insertText", json!({"text": "Almanac  MINUTE"}));
+        tab.until("document.getElementById('count').textContent === '3 of 26 entries'");
+        assert_eq!(tab.eval("CSS.highlights.get('found').size > 2"), true);
+        tab.press("Enter");
+        tab.until("location.hash !== ''");
+        let first = tab.eval("location.hash");
+        tab.press("Enter");
+        tab.until(&format!("location.hash !== {first}"));
+        // Deep in the output of a tool, which the list does not show.
+        tab.eval("document.getElementById('search').select()");
+        tab.call("Input.insertText", json!({"text": "41aa07b"}));
+        tab.until("document.getElementById('count').textContent === '1 of 26 entries'");
+        tab.eval("document.getElementById('search').select()");
+        tab.call("Input.insertText", json!({"text": "nobody said this"}));
+        tab.until("document.getElementById('count').textContent === '0 of 26 entries'");
+        tab.press("Enter");
+        tab.press("Escape");
+        assert_eq!(count(tab), "22 of 26 entries");
+        assert_eq!(tab.eval("document.getElementById('search').value"), "");
+        assert_eq!(tab.misdeeds(), [""; 0]);
+    });
+}
+
+#[test]
+fn filters_choose_entries() {
+    with_tab("filters", |tab| {
+        let page = sample();
+        tab.go(&page.path, "");
+        // In the list, and in the conversation beside it with all branches open.
+        tab.eval("document.querySelectorAll('.branch').forEach(e => { e.open = true })");
+        let visible =
+            "[...document.querySelectorAll('.e')].filter(e => e.checkVisibility()).length";
+        for (key, name, rows) in [
+            ("2", "no-tools", 14),
+            ("3", "user", 4),
+            ("4", "labelled", 2),
+            ("5", "all", 26),
+            ("1", "default", 22),
+        ] {
+            tab.press(key);
+            assert_eq!(tab.eval("document.documentElement.dataset.filter"), name);
+            assert_eq!(tab.eval(&format!("{ROWS}.length")), rows, "{name}");
+            assert_eq!(tab.eval(visible), rows, "{name}");
+            let pressed = "document.querySelector('#filters [aria-pressed=true]').dataset.filter";
+            assert_eq!(tab.eval(pressed), name);
+        }
+        tab.click("#filters [data-filter=user]");
+        assert_eq!(count(tab), "4 of 26 entries");
+        assert_eq!(tab.misdeeds(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_link_leads_to_its_entry() {
+    with_tab("links", |tab| {
+        let page = sample();
+        tab.go(&page.path, &format!("#entry-{LEFT}"));
+        tab.until(&is_in_view(LEFT));
+        tab.eval(&format!("location.hash = 'entry-{FIX}'"));
+        tab.until(&is_in_view(FIX));
+        // What a filter hides is shown to who asks for it by name.
+        tab.press("3");
+        let note = "document.querySelector('.note').id.slice(6)";
+        let note = tab.eval(note).as_str().unwrap().to_owned();
+        tab.eval(&format!("location.hash = 'entry-{note}'"));
+        tab.until(&is_in_view(&note));
+        for nonsense in ["entry-nobody", "entry-%", "entry-%22%3E%3Cscript%3E", "else"] {
+            tab.eval(&format!("location.hash = '{nonsense}'"));
+        }
+        assert_eq!(tab.misdeeds(), [""; 0]);
+    });
+}
+
+#[test]
+fn keys_do_what_the_help_says() {
+    with_tab("keys", |tab| {
+        let page = sample();
+        tab.go(&page.path, "");
+        let at = |tab: &mut Tab| {
+            tab.eval("document.querySelector('#rows [aria-current]')?.textContent ?? ''")
+        };
+        tab.press("j");
+        assert_eq!(at(tab), "anthropic/claude-opus-4-8");
+        tab.press("n");
+        assert!(at(tab).as_str().unwrap().starts_with("The tide tables"));
+        tab.press("n");
+        assert!(at(tab).as_str().unwrap().starts_with("the fixYes, the first."));
+        tab.press("p");
+        tab.press("j");
+        assert!(at(tab).as_str().unwrap().starts_with("An hour since Sunday"));
+        tab.press("k");
+        assert!(at(tab).as_str().unwrap().starts_with("The tide tables"));
+        tab.press("G");
+        tab.until("scrollY > 500");
+        tab.press("g");
+        tab.until("scrollY === 0");
+        tab.press("?");
+        assert_eq!(tab.eval("document.getElementById('help').open"), true);
+        tab.press("j");
+        tab.press("Escape");
+        tab.until("!document.getElementById('help').open");
+        tab.press("b");
+        assert_eq!(tab.eval("document.getElementById('side').checkVisibility()"), false);
+        tab.press("/");
+        assert_eq!(tab.eval("document.activeElement.id"), "search");
+        tab.press("ArrowDown");
+        assert_eq!(tab.eval("document.activeElement.dataset.row"), "0");
+        tab.press("ArrowDown");
+        assert_eq!(tab.eval("document.activeElement.dataset.row"), "1");
+        tab.press("Enter");
+        tab.until("location.hash !== ''");
+        assert_eq!(tab.misdeeds(), [""; 0]);
+    });
+}

@@ -1,0 +1,12 @@
+//! The exported page in a real browser: it finds, folds and filters, asks nobody for anything,
+//! and does nothing that a session tells it to do.
+#![allow(clippy::unwrap_used)]
+
+mod chromium;
+mod pages;
+
+mod finding;
+mod hostile;
+mod long;
+mod looks;
+mod reading;
