@@ -1,0 +1,252 @@
+//! The place tiller works in: the user's and the project's own files that change how it works.
+//!
+//! Which files there are is decided at the start ([`Place::find`]: settings and trust, two or
+//! three small files). The rest, [`Resources`], is read when the first prompt needs it, once, and
+//! again when a client says `reload`. Nothing that is found can keep tiller from starting: what
+//! is wrong becomes a sentence that names the file.
+
+mod trust;
+mod context_files;
+mod source;
+mod front_matter;
+mod skills;
+mod skill_files;
+mod templates;
+mod rules;
+mod arguments;
+mod resources;
+pub(crate) mod text_file;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) use resources::Resources;
+pub(crate) use source::{Source, SourceInfo};
+
+use crate::settings::{Layers, Places, Scope, Settings, read_file, resolve};
+
+/// Where to look, what the command line says about it, and what settings and trust came of it.
+#[derive(Clone)]
+pub struct Place {
+    whereabouts: Whereabouts,
+    flags: Arc<Flags>,
+    layers: Layers,
+    is_trusted: bool,
+    /// What is wrong with settings and trust.
+    problems: Vec<String>,
+}
+
+/// The folders that matter.
+#[derive(Clone, Debug)]
+pub struct Whereabouts {
+    pub cwd: PathBuf,
+    /// Where the user keeps what is theirs.
+    pub agent_dir: PathBuf,
+    pub home: Option<PathBuf>,
+}
+
+/// What the command line says about files.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// Whether the project is trusted, if the command line says.
+    pub approve: Option<bool>,
+    pub no_context_files: bool,
+    pub no_skills: bool,
+    pub no_prompt_templates: bool,
+    pub no_rules: bool,
+    pub skills: Vec<String>,
+    /// Patterns of the skills that count; all of them if there are none.
+    pub skill_names: Option<Vec<String>>,
+    pub prompt_templates: Vec<String>,
+    /// A text, or the name of a file with one.
+    pub system_prompt: Option<String>,
+    pub append_system_prompt: Vec<String>,
+    /// `--models` was given, and `enabledModels` is not asked.
+    pub own_models: bool,
+    /// xcsh's RPC mode takes the defaults for todos whatever the user has set.
+    pub usual_todos: bool,
+    /// How the person who started tiller is told what is wrong with files that are read later.
+    pub complain: Option<fn(&str)>,
+}
+
+impl Place {
+    /// Reads the settings there are and decides whether the project's count.
+    pub fn find(whereabouts: Whereabouts, flags: Flags) -> Place {
+        Place::read(whereabouts, Arc::new(flags))
+    }
+
+    fn read(place: Whereabouts, flags: Arc<Flags>) -> Place {
+        let mut problems = Vec::new();
+        let user = read_file(&place.agent_dir.join("settings.json"), &mut problems);
+        let default = Layers { user: user.clone(), ..Layers::default() }.settings();
+        let is_trusted =
+            trust::is_trusted(&place, flags.approve, default.default_project_trust, &mut problems);
+        // What is wrong with a file that does not count is nobody's concern.
+        let mut passed_over = Vec::new();
+        let said = if is_trusted { &mut problems } else { &mut passed_over };
+        let project = read_file(&place.project_dir().join("settings.json"), said);
+        let project_session_dir = Layers::session_dir_of(&project);
+        let project = if is_trusted { project } else { Default::default() };
+        let layers = Layers { user, project, project_session_dir };
+        Place { whereabouts: place, flags, layers, is_trusted, problems }
+    }
+
+    /// The same place looked at anew, or another folder with the same command line.
+    pub(crate) fn again(&self, cwd: PathBuf) -> Place {
+        let whereabouts = Whereabouts { cwd, ..self.whereabouts.clone() };
+        Place::read(whereabouts, self.flags.clone())
+    }
+
+    /// What is wrong with settings and trust. Not fatal, but the user should know.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Whether the command line chose the models to cycle through.
+    pub(crate) fn has_own_models(&self) -> bool {
+        self.flags.own_models
+    }
+
+    pub fn settings(&self) -> Settings {
+        let mut settings = self.layers.settings();
+        let Whereabouts { cwd, home, .. } = &self.whereabouts;
+        let absolute = |dir: PathBuf| resolve(&dir.to_string_lossy(), cwd, home.as_deref());
+        settings.session_dir = settings.session_dir.map(absolute);
+        if self.flags.usual_todos {
+            settings.todo = Default::default();
+        }
+        settings
+    }
+
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.whereabouts.cwd
+    }
+
+    pub(crate) fn whereabouts(&self) -> &Whereabouts {
+        &self.whereabouts
+    }
+
+    /// What the files say, each for itself. The project's says nothing when it is not trusted.
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.is_trusted
+    }
+
+    /// Reads everything that shapes a prompt.
+    pub(crate) fn resources(&self) -> Resources {
+        Resources::read(self)
+    }
+
+    /// Tells the person who started tiller, if somebody listens.
+    pub(crate) fn complain<'a>(&self, problems: impl Iterator<Item = &'a String>) {
+        if let Some(complain) = self.flags.complain {
+            problems.for_each(|problem| complain(&format!("Warning: {problem}")));
+        }
+    }
+
+    fn skill_roots(&self) -> Vec<Source> {
+        let (flags, place) = (&self.flags, &self.whereabouts);
+        let mut shared: Vec<Source> = Vec::new();
+        for dir in place.shared_skill_dirs() {
+            let base = dir.parent().unwrap_or(&dir).to_owned();
+            shared.push(Source::shared(Scope::Project, base));
+        }
+        let home = place.home.as_ref().map(|home| home.join(".agents"));
+        let shared_by_all =
+            home.into_iter().map(|base| Source::shared(Scope::User, base)).collect();
+        self.roots("skills", flags.no_skills, &flags.skills, shared, shared_by_all)
+    }
+
+    fn template_roots(&self) -> Vec<Source> {
+        let flags = &self.flags;
+        let named = &flags.prompt_templates;
+        self.roots("prompts", flags.no_prompt_templates, named, Vec::new(), Vec::new())
+    }
+
+    /// Where rules are: ours and xcsh's, the project's first.
+    fn rule_roots(&self) -> Vec<Source> {
+        let Whereabouts { cwd, agent_dir, home } = &self.whereabouts;
+        let project_dir = self.whereabouts.project_dir();
+        let mut roots = Vec::new();
+        if self.flags.no_rules {
+            return roots;
+        }
+        if self.is_trusted {
+            roots.push(Source::usual(Scope::Project, project_dir.clone(), "rules"));
+            let inner = project_dir.join("agent");
+            if inner != *agent_dir {
+                roots.push(Source::usual(Scope::Project, inner, "rules"));
+            }
+            roots.push(Source::usual(Scope::Project, cwd.join(".xcsh"), "rules"));
+        }
+        roots.push(Source::usual(Scope::User, agent_dir.clone(), "rules"));
+        let theirs = home.as_ref().map(|home| home.join(".xcsh/agent"));
+        roots.extend(theirs.map(|base| Source::usual(Scope::User, base, "rules")));
+        roots
+    }
+
+    /// The places of one kind of file, the most particular first; those that the command line
+    /// names come last, and they alone when it says so.
+    fn roots(
+        &self,
+        kind: &str,
+        only_named: bool,
+        named: &[String],
+        project_shared: Vec<Source>,
+        user_shared: Vec<Source>,
+    ) -> Vec<Source> {
+        let Whereabouts { cwd, agent_dir, home } = &self.whereabouts;
+        let project_dir = self.whereabouts.project_dir();
+        let mut roots = Vec::new();
+        if !only_named {
+            let places = Places { project: &project_dir, user: agent_dir, home: home.as_deref() };
+            let listed = self.layers.listed(kind, &places);
+            let listed_in = |scope: Scope| {
+                let of_scope = listed.iter().filter(move |listed| listed.scope == scope);
+                of_scope.map(move |listed| Source::named(scope, listed.path.clone()))
+            };
+            if self.is_trusted {
+                roots.extend(listed_in(Scope::Project));
+                roots.push(Source::usual(Scope::Project, project_dir.clone(), kind));
+                let inner = project_dir.join("agent");
+                if inner != *agent_dir {
+                    roots.push(Source::usual(Scope::Project, inner, kind));
+                }
+                roots.extend(project_shared);
+            }
+            roots.extend(listed_in(Scope::User));
+            roots.push(Source::usual(Scope::User, agent_dir.clone(), kind));
+            roots.extend(user_shared);
+        }
+        let named = named.iter().map(|path| resolve(path, cwd, home.as_deref()));
+        roots.extend(named.map(|path| Source::named(Scope::Process, path)));
+        roots
+    }
+}
+
+impl Whereabouts {
+    pub(crate) fn project_dir(&self) -> PathBuf {
+        self.cwd.join(".pi")
+    }
+
+    /// The skills that a project shares with other programs: in the working directory and the
+    /// folders around it, up to the root of the repository. Those in the user's home are theirs.
+    fn shared_skill_dirs(&self) -> Vec<PathBuf> {
+        let mut dirs = Vec::new();
+        for folder in self.cwd.ancestors() {
+            if self.home.as_deref() != Some(folder) {
+                dirs.push(folder.join(".agents/skills"));
+            }
+            if folder.join(".git").exists() {
+                break;
+            }
+        }
+        dirs.retain(|dir| dir.is_dir());
+        dirs
+    }
+}

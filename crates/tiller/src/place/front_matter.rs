@@ -1,0 +1,163 @@
+//! The few lines of YAML at the head of a skill or a template.
+//!
+//! Only the parser is somebody else's: what it says is folded into JSON, which the rest of the
+//! program knows how to read. Anchors are refused, so no file can grow while it is read.
+
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
+use serde_json::{Map, Value};
+
+/// A text in its two parts.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Document<'a> {
+    /// The lines between the rules, if the text begins with one.
+    head: Option<&'a str>,
+    pub(crate) body: &'a str,
+}
+
+impl<'a> Document<'a> {
+    /// The head goes from a first line `---` to the next one. The body behind a head is trimmed.
+    pub(crate) fn split(text: &'a str) -> Document<'a> {
+        let whole = Document { head: None, body: text };
+        let Some(inside) = text.trim_start_matches('\u{feff}').strip_prefix("---") else {
+            return whole;
+        };
+        match inside.split_once("\n---") {
+            Some((head, body)) => Document { head: Some(head), body: body.trim() },
+            None => whole,
+        }
+    }
+
+    /// What the head says. An error names the line and column of the file.
+    pub(crate) fn fields(&self) -> Result<Map<String, Value>, String> {
+        let Some(head) = self.head else { return Ok(Map::new()) };
+        match parse(head)? {
+            Value::Object(fields) => Ok(fields),
+            Value::Null => Ok(Map::new()),
+            _ => Err("expected names and values at line 2 column 1".to_owned()),
+        }
+    }
+}
+
+/// Deeper than any head ought to be.
+const DEPTH_MAX: usize = 32;
+
+/// A list or a mapping that has not ended.
+enum Open {
+    List(Vec<Value>),
+    Mapping { fields: Map<String, Value>, key: Option<String> },
+}
+
+fn parse(text: &str) -> Result<Value, String> {
+    let mut open: Vec<Open> = Vec::new();
+    let mut whole = None;
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|err| told(&err))?;
+        let refuse = |why: &str| Err(format!("{why} at line {}", span.start.line()));
+        let value = match event {
+            Event::MappingStart(..) | Event::SequenceStart(..) if open.len() == DEPTH_MAX => {
+                return refuse("too many levels");
+            }
+            Event::MappingStart(..) => {
+                open.push(Open::Mapping { fields: Map::new(), key: None });
+                continue;
+            }
+            Event::SequenceStart(..) => {
+                open.push(Open::List(Vec::new()));
+                continue;
+            }
+            Event::MappingEnd | Event::SequenceEnd => match open.pop() {
+                Some(Open::List(items)) => Value::Array(items),
+                Some(Open::Mapping { fields, .. }) => Value::Object(fields),
+                None => continue,
+            },
+            Event::Scalar(text, style, ..) => scalar(&text, style),
+            Event::Alias(_) => return refuse("aliases are not understood"),
+            _ => continue,
+        };
+        match open.last_mut() {
+            None => whole = whole.or(Some(value)),
+            Some(Open::List(items)) => items.push(value),
+            Some(Open::Mapping { fields, key }) => match key.take() {
+                Some(key) => drop(fields.insert(key, value)),
+                None => match value {
+                    Value::String(name) => *key = Some(name),
+                    Value::Array(_) | Value::Object(_) => return refuse("expected a name"),
+                    other => *key = Some(other.to_string()),
+                },
+            },
+        }
+    }
+    Ok(whole.unwrap_or(Value::Null))
+}
+
+/// What a word without quotes may mean besides itself.
+fn scalar(text: &str, style: ScalarStyle) -> Value {
+    if style != ScalarStyle::Plain {
+        return Value::String(text.to_owned());
+    }
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        _ => match text.parse::<i64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => Value::String(text.to_owned()),
+        },
+    }
+}
+
+/// The head begins on the file's first line, behind the rule.
+fn told(err: &ScanError) -> String {
+    let marker = err.marker();
+    format!("{} at line {} column {}", err.info(), marker.line(), marker.col() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(text: &str, expected: Expect) {
+        let document = Document::split(text);
+        let fields = match document.fields() {
+            Ok(fields) => Value::Object(fields).to_string(),
+            Err(why) => why,
+        };
+        expected.assert_eq(&format!("{fields} {:?}", document.body));
+    }
+
+    #[test]
+    fn heads_and_bodies() {
+        check("no head\n", expect![[r#"{} "no head\n""#]]);
+        check("---\nname: a\n---\n\nBody.\n", expect![[r#"{"name":"a"} "Body.""#]]);
+        check("---\r\nname: a\r\n---\r\nBody.\r\n", expect![[r#"{"name":"a"} "Body.""#]]);
+        check("\u{feff}---\nname: a\n---\nBody.", expect![[r#"{"name":"a"} "Body.""#]]);
+        check("---\n---\nBody.", expect![[r#"{} "Body.""#]]);
+        check("---\n# only a comment\n---\nBody.", expect![[r#"{} "Body.""#]]);
+        check("---\nname: never ends", expect![[r#"{} "---\nname: never ends""#]]);
+        check(
+            "---\na: \"x: y\"\nb: >-\n  one\n  two\nc: [1, two, {d: ~}]\ne: true\nf: 'true'\n---\n",
+            expect![[
+                r#"{"a":"x: y","b":"one two","c":[1,"two",{"d":null}],"e":true,"f":"true"} """#
+            ]],
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        check(
+            "---\nname: a\ndescription: use it: now\n---\nBody.",
+            expect![[
+                r#"mapping values are not allowed in this context at line 3 column 20 "Body.""#
+            ]],
+        );
+        check("---\n- a\n---\n", expect![[r#"expected names and values at line 2 column 1 """#]]);
+        check(
+            "---\na: &x [1]\nb: [*x, *x]\n---\n",
+            expect![[r#"aliases are not understood at line 3 """#]],
+        );
+        let deep = format!("---\na: {}\n---\n", "[".repeat(100_000));
+        check(&deep, expect![[r#"recursion limit exceeded at line 2 column 259 """#]]);
+    }
+}

@@ -1,0 +1,70 @@
+//! `get_commands` and `reload`: what the user's and the project's files bring.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::data;
+use crate::place::SourceInfo;
+use crate::rpc::dispatch::{Answer, Handled};
+use crate::rpc::state::State;
+use crate::rpc::wire::Label;
+
+#[derive(Serialize)]
+struct Commands {
+    commands: Value,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CommandInfo<'a> {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    source: &'static str,
+    location: &'static str,
+    path: &'a Path,
+    source_info: SourceInfo,
+}
+
+pub(crate) fn get_commands(state: &mut State) -> Handled {
+    data(&Commands { commands: command_list(state) })
+}
+
+/// Those of extensions first, then templates, then skills, each kind in the order it was found.
+pub(crate) fn command_list(state: &mut State) -> Value {
+    let brought = state.visitors.commands();
+    let brought = brought.iter().map(|(command, found)| CommandInfo {
+        name: command.name.clone(),
+        description: command.description.as_deref(),
+        source: "extension",
+        location: found.source.location(),
+        path: &found.extension.path,
+        source_info: found.source.extension_info(&found.extension.path),
+    });
+    let resources = state.here.resources();
+    let templates = resources.templates.iter().map(|template| CommandInfo {
+        name: template.name.clone(),
+        description: Some(&template.description),
+        source: "prompt",
+        location: template.source.location(),
+        path: &template.path,
+        source_info: template.source.info(&template.path),
+    });
+    let skills = resources.skills.iter().map(|skill| CommandInfo {
+        name: format!("skill:{}", skill.name),
+        description: Some(&skill.description),
+        source: "skill",
+        location: skill.source.location(),
+        path: &skill.path,
+        source_info: skill.source.info(&skill.path),
+    });
+    let all: Vec<_> = brought.chain(templates).chain(skills).collect();
+    serde_json::to_value(all).expect("our own shapes can be written")
+}
+
+pub(crate) fn reload(state: &mut State, label: &Label) -> Handled {
+    state.reload(label.clone());
+    Ok(Answer::Later)
+}

@@ -1,0 +1,248 @@
+//! What the server knows of the place it works in, and how it gets to know it.
+//!
+//! Other people's files are looked at on another thread. The first command that needs them waits
+//! for that, and everything behind it waits too, so that the order stays; after that they are
+//! known until a client asks for another look, or a session takes us to another folder.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::server::Input;
+use super::state::State;
+use super::wire::{Label, Reply, Request};
+use crate::place::{Place, Resources};
+use crate::prompt::SystemPrompt;
+use crate::settings::{CompactionSettings, RetrySettings, Settings};
+
+pub(crate) struct Here {
+    place: Place,
+    resources: Option<Arc<Resources>>,
+    prompt: Option<SystemPrompt>,
+    /// Who waits for a look to end.
+    waiting: Waiting,
+    /// Looks begun. What an older one found does not replace what a newer one has.
+    looks: u64,
+    newest: u64,
+}
+
+/// Which commands wait for a look to end.
+#[derive(Clone, Copy, PartialEq)]
+enum Waiting {
+    Nobody,
+    /// Those that a change of the session would hold back, too.
+    NotUrgent,
+    /// All of them, in order: the first has not even begun.
+    Everybody,
+}
+
+/// Why somebody looks.
+#[derive(Debug)]
+enum Reason {
+    /// A command needs to know, for the first time here.
+    Need,
+    /// A client says that files have changed.
+    Reload(Label),
+    /// The session works in another folder.
+    Move,
+}
+
+/// What somebody saw.
+pub struct Looked {
+    number: u64,
+    reason: Reason,
+    /// Where, when settings were read again.
+    place: Option<Place>,
+    resources: Option<Resources>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Reloaded<'a> {
+    skills: usize,
+    prompt_templates: usize,
+    context_files: usize,
+    rules: usize,
+    diagnostics: Vec<&'a str>,
+}
+
+/// A disk that has not answered by then is not waited for.
+const LOOK_MAX: Duration = Duration::from_secs(10);
+
+impl Here {
+    pub(crate) fn new(place: Place) -> Here {
+        let (resources, prompt) = (None, None);
+        Here { place, resources, prompt, waiting: Waiting::Nobody, looks: 0, newest: 0 }
+    }
+
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting != Waiting::Nobody
+    }
+
+    /// Whether a request has to wait until somebody has looked.
+    pub(crate) fn holds_back(&self, request: &Request) -> bool {
+        match self.waiting {
+            Waiting::Nobody => false,
+            Waiting::NotUrgent => {
+                request.command.as_ref().is_ok_and(|command| !command.is_urgent())
+            }
+            Waiting::Everybody => true,
+        }
+    }
+
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.place.is_trusted()
+    }
+
+    /// Tells the person who started tiller.
+    pub(crate) fn complain(&self, problem: &str) {
+        self.place.complain([problem.to_owned()].iter());
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.resources.is_some()
+    }
+
+    /// What there is. Read on the spot if nobody waited for it: that is slower, never wrong.
+    pub(crate) fn resources(&mut self) -> Arc<Resources> {
+        let resources = self.resources.get_or_insert_with(|| Arc::new(self.place.resources()));
+        resources.clone()
+    }
+
+    /// What was found wrong, in settings and in everything else.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = &str> {
+        let later = self.resources.iter().flat_map(|resources| &resources.problems);
+        self.place.problems().iter().chain(later).map(String::as_str)
+    }
+}
+
+impl State {
+    /// Commands wait until the place is known.
+    pub(super) fn await_place(&mut self) {
+        self.here.waiting = Waiting::Everybody;
+        self.look(Reason::Need);
+    }
+
+    /// Reads settings and everything else again.
+    pub(crate) fn reload(&mut self, label: Label) {
+        self.slow_answers += 1;
+        self.here.waiting = Waiting::NotUrgent;
+        self.look(Reason::Reload(label));
+    }
+
+    /// Works in another folder from now on, with what the project there brings.
+    pub(super) fn move_to(&mut self, cwd: PathBuf) {
+        if *self.workplace.cwd != cwd {
+            self.workplace.cwd = Arc::new(cwd);
+            self.here.resources = None;
+            self.here.waiting = Waiting::Everybody;
+            self.look(Reason::Move);
+        }
+    }
+
+    fn look(&mut self, reason: Reason) {
+        self.here.looks += 1;
+        let number = self.here.looks;
+        let (place, cwd) = (self.here.place.clone(), self.workplace.cwd.to_path_buf());
+        let again = !matches!(reason, Reason::Need);
+        let wants_all = !matches!(reason, Reason::Move);
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let work = tokio::task::spawn_blocking(move || {
+                let place = if again { place.again(cwd) } else { place };
+                let resources = wants_all.then(|| place.resources());
+                let later = resources.iter().flat_map(|resources| &resources.problems);
+                let again = if again { place.problems() } else { &[] };
+                place.complain(again.iter().chain(later));
+                (place, resources)
+            });
+            let (place, resources) = match tokio::time::timeout(LOOK_MAX, work).await {
+                Ok(Ok((place, resources))) => (again.then_some(place), resources),
+                Ok(Err(crash)) => (None, Some(Resources::none(format!("internal error: {crash}")))),
+                Err(_) => {
+                    let why = "skills, templates and context files could not be read in time";
+                    (None, Some(Resources::none(why.to_owned())))
+                }
+            };
+            let looked = Looked { number, reason, place, resources };
+            // A server that no longer listens has ended.
+            inputs.send(Input::Looked(Box::new(looked))).await.ok();
+        });
+    }
+
+    /// Takes note of what was seen. A client that asked for it is answered.
+    pub(super) fn looked(&mut self, looked: Looked) -> Option<(Label, Reply)> {
+        let Looked { number, reason, place, resources } = looked;
+        if number > self.here.newest {
+            self.here.newest = number;
+            if let Some(place) = place {
+                self.prefer(place.settings());
+                self.here.place = place;
+            }
+            self.here.resources = resources.map(Arc::new);
+        }
+        self.here.waiting = Waiting::Nobody;
+        match reason {
+            Reason::Move => {
+                self.forget_modes();
+                None
+            }
+            Reason::Need => None,
+            Reason::Reload(label) => {
+                self.slow_answers -= 1;
+                let resources = self.here.resources();
+                let reply = Reply::data(&Reloaded {
+                    skills: resources.skills.len(),
+                    prompt_templates: resources.templates.len(),
+                    context_files: resources.context_files.len(),
+                    rules: resources.rules.len(),
+                    diagnostics: self.here.problems().collect(),
+                });
+                Some((label, reply))
+            }
+        }
+    }
+
+    /// Applies settings that were read again. What a client has set stays, unless the setting
+    /// itself is another one now.
+    fn prefer(&mut self, settings: Settings) {
+        let before = std::mem::replace(&mut self.settings, settings);
+        let after = &self.settings;
+        let queues = &mut self.queues;
+        follow(&mut queues.steering_mode, before.steering_mode, after.steering_mode);
+        follow(&mut queues.follow_up_mode, before.follow_up_mode, after.follow_up_mode);
+        follow(&mut self.interrupt_mode, before.interrupt_mode, after.interrupt_mode);
+        let mut retries = self.retries.settings.enabled;
+        follow(&mut retries, before.retry.enabled, after.retry.enabled);
+        self.retries.settings = RetrySettings { enabled: retries, ..after.retry };
+        let mut compacts = self.compactions.settings.enabled;
+        follow(&mut compacts, before.compaction.enabled, after.compaction.enabled);
+        self.compactions.settings =
+            CompactionSettings { enabled: compacts, ..after.compaction.clone() };
+        self.durability = after.session.durability;
+        self.models.prefer(after);
+        if before.enabled_models != after.enabled_models && !self.here.place.has_own_models() {
+            self.models.set_scope(&after.enabled_models, &mut self.diagnostics);
+        }
+        self.workplace.prefer(after);
+    }
+
+    /// What the model is told first, the same text as long as nothing it is made of changes.
+    pub(crate) fn system(&mut self) -> Arc<str> {
+        let resources = self.here.resources();
+        let (tools, cwd) = (&self.tools(), &self.workplace.cwd);
+        let prompt = self.here.prompt.take();
+        let prompt = prompt.filter(|prompt| prompt.is_of(tools, cwd, &resources));
+        let prompt = prompt.unwrap_or_else(|| SystemPrompt::new(tools, cwd, &resources));
+        self.here.prompt.insert(prompt).text()
+    }
+}
+
+/// Follows a setting that has changed.
+fn follow<T: PartialEq>(current: &mut T, before: T, after: T) {
+    if before != after {
+        *current = after;
+    }
+}

@@ -1,0 +1,97 @@
+//! `docs/settings.md`, made of the types: a key that is added without its page fails the test.
+
+use std::fmt::Write;
+
+use expect_test::expect_file;
+use serde_json::{Map, Value};
+
+use super::Settings;
+
+const HEAD: &str = include_str!("page-head.txt");
+const TAIL: &str = include_str!("page-tail.txt");
+
+/// Sections that are read and not used, because what they are about is not there yet.
+const NOT_YET: [&str; 1] = ["branchSummary"];
+
+#[test]
+fn the_page_says_what_the_types_say() {
+    let schema = schemars::schema_for!(Settings).to_value();
+    let definitions = schema["$defs"].as_object().unwrap();
+    let fields = schema["properties"].as_object().unwrap();
+    let mut page = HEAD.to_owned();
+    let rows = |page: &mut String, wanted: &dyn Fn(&str) -> bool| {
+        writeln!(page, "| key | value | default | |\n|---|---|---|---|").unwrap();
+        for (key, field) in fields.iter().filter(|(key, _)| wanted(key)) {
+            row(page, key, field, definitions);
+        }
+    };
+    rows(&mut page, &|key| !NOT_YET.contains(&key));
+    page.push_str(
+        "\n## Without effect yet\n\nUnderstood, but what they are about is not there.\n\n",
+    );
+    rows(&mut page, &|key| NOT_YET.contains(&key));
+    page.push_str(TAIL);
+    expect_file!["../../../../docs/settings.md"].assert_eq(&page);
+}
+
+/// One line for a key, or one for each key of a section.
+fn row(page: &mut String, key: &str, field: &Value, definitions: &Map<String, Value>) {
+    let section = reference(field).map(|name| &definitions[name]);
+    let inside = section.and_then(|section| section["properties"].as_object());
+    if let Some(inside) = inside {
+        for (name, inner) in inside {
+            row(page, &format!("{key}.{name}"), inner, definitions);
+        }
+        return;
+    }
+    let default = match &field["default"] {
+        Value::Null => String::new(),
+        default if *default == Value::Array(Vec::new()) => String::new(),
+        default if *default == Value::Object(Map::new()) => String::new(),
+        default => format!("`{default}`"),
+    };
+    let kind = kind(field, definitions);
+    let meaning = field["description"].as_str().unwrap_or_else(|| panic!("{key} says nothing"));
+    writeln!(page, "| `{key}` | {kind} | {default} | {} |", meaning.replace('\n', " ")).unwrap();
+    let entries = reference(&field["additionalProperties"]).map(|name| &definitions[name]);
+    let entries = entries.and_then(|entry| entry["properties"].as_object());
+    for (name, inner) in entries.into_iter().flatten() {
+        row(page, &format!("{key}.*.{name}"), inner, definitions);
+    }
+}
+
+fn reference(field: &Value) -> Option<&str> {
+    let reference = field["$ref"].as_str().or_else(|| field["allOf"][0]["$ref"].as_str());
+    reference?.strip_prefix("#/$defs/")
+}
+
+/// What may stand there, in a word.
+fn kind(field: &Value, definitions: &Map<String, Value>) -> String {
+    if let Some(name) = reference(field) {
+        return names(&definitions[name]);
+    }
+    let kind = match &field["type"] {
+        Value::Array(kinds) => kinds[0].as_str(),
+        kind => kind.as_str(),
+    };
+    match kind {
+        Some("boolean") => "`true` or `false`".to_owned(),
+        Some("integer") => "number".to_owned(),
+        Some("array") if reference(&field["items"]).is_some() => "list".to_owned(),
+        Some("array") => "list of texts".to_owned(),
+        Some("object") => "object".to_owned(),
+        _ => "text".to_owned(),
+    }
+}
+
+/// The names of an enumeration, some of which may carry comments.
+fn names(definition: &Value) -> String {
+    let plain = definition["enum"].as_array().into_iter().flatten();
+    let told = definition["oneOf"].as_array().into_iter().flatten();
+    let told = told.flat_map(|variant| {
+        let many = variant["enum"].as_array().into_iter().flatten();
+        variant.get("const").into_iter().chain(many)
+    });
+    let names: Vec<String> = plain.chain(told).map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
