@@ -1,0 +1,483 @@
+//! Shortening the conversation: when, and what happens around it.
+//!
+//! The summary is written by a task of its own, so that the server goes on answering and an abort
+//! is heard at any moment. The session changes by one entry at the very end: whatever happens
+//! before, it is as it was.
+
+use std::sync::Arc;
+
+use tiller_agent::compaction::cut::Plan;
+use tiller_agent::compaction::summary::{Listener, Progress, Unwritten, Writer, Written};
+use tiller_agent::compaction::{Compacted, Limits, Reason};
+use tiller_agent::event::Event;
+use tiller_agent::host::End;
+use tiller_agent::message::{AssistantMessage, Message, StopReason};
+use tiller_agent::model::Model;
+use tiller_agent::provider::ProviderError;
+use tiller_agent::tokens;
+use tiller_session::Compaction;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::dispatch::Answer;
+use super::server::Input;
+use super::state::State;
+use super::wire::{Label, Level, Reply, ShapedCompaction};
+use crate::conversation::Tokens;
+use crate::settings::CompactionSettings;
+
+/// What is known about compactions beside the one under way.
+pub(crate) struct Compactions {
+    pub(crate) settings: CompactionSettings,
+    pub(super) current: Option<Compacting>,
+    /// An overflow was answered by a compaction since the user spoke last. Once must do.
+    recovered: bool,
+    /// The last automatic one failed. The next is tried with the next prompt, not at every turn.
+    failed: bool,
+}
+
+impl Compactions {
+    pub(crate) fn new(settings: CompactionSettings) -> Compactions {
+        Compactions { settings, current: None, recovered: false, failed: false }
+    }
+
+    /// One that the client did not ask for: part of being busy.
+    pub(crate) fn is_automatic(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.reason != Reason::Manual)
+    }
+
+    /// One that the client asked for and has not aborted yet.
+    pub(crate) fn is_manual(&self) -> bool {
+        let current = self.current.as_ref().filter(|current| !current.cancel.is_cancelled());
+        current.is_some_and(|current| current.reason == Reason::Manual)
+    }
+
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.current.is_some()
+    }
+
+    pub(super) fn cancel(&self) {
+        if let Some(current) = &self.current {
+            current.cancel.cancel();
+        }
+    }
+
+    /// The user has spoken: an overflow from here on is another one.
+    pub(super) fn user_spoke(&mut self) {
+        self.recovered = false;
+    }
+}
+
+/// A compaction under way.
+pub(super) struct Compacting {
+    reason: Reason,
+    cancel: CancellationToken,
+    first_kept: String,
+    tokens_before: u64,
+    then: Then,
+}
+
+/// What waits for a compaction.
+pub(super) enum Then {
+    /// The response to `compact`.
+    Answer { label: Label, level: Level },
+    /// A prompt; its response too, unless it has been given.
+    Prompt { label: Option<Label>, messages: Vec<Message> },
+    /// The next turn of the run under way.
+    NextTurn(oneshot::Sender<Option<Vec<Arc<Message>>>>),
+    /// The end of a run that is over.
+    Settle,
+    /// Another run in the place of one that did not fit.
+    Retry,
+    /// The same where there is an answer, though cut off: it is hidden when its replacement is
+    /// sure to come.
+    Replace,
+}
+
+/// In what way a run found the window too small.
+#[derive(Clone, Copy, PartialEq)]
+enum Overflow {
+    /// The provider refused the request.
+    Refused,
+    /// The answer ended where the window did.
+    CutOff,
+    /// The answer is whole, but the provider must have dropped part of the conversation.
+    Silent,
+}
+
+/// A summary, or why there is none.
+pub struct Summarised(Result<Written, Unwritten>);
+
+impl State {
+    /// `compact`, now that nothing runs. Like every compaction it begins and ends with an event,
+    /// also when there is nothing to be done.
+    pub(super) fn compact(&mut self, label: Label, level: Level, focus: Option<String>) {
+        let planned = self.plan_manual();
+        let then = Then::Answer { label, level };
+        match planned {
+            Ok((plan, first_kept)) => self.begin(Reason::Manual, plan, first_kept, focus, then),
+            Err(error) => {
+                self.emit(Event::CompactionStart { reason: Reason::Manual });
+                self.end_failed(Reason::Manual, &error);
+                self.go_on(then, Err(error));
+            }
+        }
+    }
+
+    fn plan_manual(&mut self) -> Result<(Plan, String), String> {
+        if self.conversation.session().ends_with_compaction() {
+            return Err("Already compacted".to_owned());
+        }
+        let keep = self.limits().map_or(0, |limits| limits.keep);
+        let planned = self.conversation.cut(keep, 0).map_err(|err| err.to_string())?;
+        planned.ok_or_else(|| "Nothing to compact (session too small)".to_owned())
+    }
+
+    /// Says a prompt and what goes with it. A conversation that is too long is shortened before;
+    /// then the prompt waits.
+    pub(crate) fn prompt(
+        &mut self,
+        level: Level,
+        label: Option<Label>,
+        messages: Vec<Message>,
+    ) -> Answer {
+        self.compactions.failed = false;
+        let size = messages.iter().map(tokens::estimate).sum();
+        let Some((plan, first_kept)) = self.plan_if_full(size) else {
+            let messages = self.opening(messages);
+            self.start_run(messages);
+            return Answer::Now(Reply::DONE);
+        };
+        // At xcsh's level clients give up on a response that takes as long as a summary.
+        let is_acknowledged = level == Level::Xcsh;
+        let label = label.filter(|_| !is_acknowledged);
+        let then = Then::Prompt { label, messages };
+        self.begin(Reason::Threshold, plan, first_kept, None, then);
+        if is_acknowledged { Answer::Now(Reply::DONE) } else { Answer::Later }
+    }
+
+    /// Shortens a conversation that became too long in the middle of a run.
+    pub(super) fn compact_between_turns(
+        &mut self,
+        asker: oneshot::Sender<Option<Vec<Arc<Message>>>>,
+    ) {
+        match self.plan_if_full(0) {
+            Some((plan, first_kept)) => {
+                self.begin(Reason::Threshold, plan, first_kept, None, Then::NextTurn(asker));
+            }
+            // A run that is gone no longer wants its answer.
+            None => asker.send(None).unwrap_or(()),
+        }
+    }
+
+    /// Shortens the conversation after a run, if it must be. Says whether it does.
+    pub(super) fn compact_after_run(&mut self, end: &End) -> bool {
+        if let Some(overflow) = self.overflow(end) {
+            return self.recover(overflow);
+        }
+        let planned = (*end == End::Complete).then(|| self.plan_if_full(0)).flatten();
+        let Some((plan, first_kept)) = planned else { return false };
+        self.begin(Reason::Threshold, plan, first_kept, None, Then::Settle);
+        true
+    }
+
+    /// Whether a run that ended like this will be followed by another, on a shorter conversation.
+    pub(super) fn will_recover(&mut self, end: &End) -> bool {
+        match self.overflow(end) {
+            None | Some(Overflow::Silent) => false,
+            Some(overflow) => !self.compactions.recovered && self.plan_recovery(overflow).is_some(),
+        }
+    }
+
+    fn recover(&mut self, overflow: Overflow) -> bool {
+        let reason = Reason::Overflow;
+        if self.compactions.recovered {
+            let error = match overflow {
+                Overflow::Silent => return false,
+                Overflow::CutOff => TRUNCATED_AGAIN,
+                Overflow::Refused => REFUSED_AGAIN,
+            };
+            self.emit(Event::CompactionStart { reason });
+            self.emit(Event::CompactionEnd {
+                reason,
+                result: None,
+                aborted: false,
+                will_retry: false,
+                error_message: Some(error.to_owned()),
+            });
+            return false;
+        }
+        let Some((plan, first_kept)) = self.plan_recovery(overflow) else { return false };
+        self.compactions.recovered = true;
+        let then = match overflow {
+            Overflow::Silent => Then::Settle,
+            Overflow::CutOff => Then::Replace,
+            Overflow::Refused => {
+                self.hide_last_answer();
+                Then::Retry
+            }
+        };
+        self.begin(reason, plan, first_kept, None, then);
+        true
+    }
+
+    /// Whether, and how, the run that ended like this found the window too small.
+    fn overflow(&self, end: &End) -> Option<Overflow> {
+        let model = self.automatic()?;
+        let last = self.conversation.loaded()?.iter().rev().find_map(|m| m.as_assistant())?;
+        match end {
+            End::Failed(ProviderError::Overflow { .. }) => Some(Overflow::Refused),
+            End::Complete if last.provider == model.provider && last.model == model.id => {
+                overflow_of(last, &model)
+            }
+            _ => None,
+        }
+    }
+
+    /// Where to cut so that the request that failed fits. That it did not fit shows that what we
+    /// know of the window or guessed of the conversation is wrong, so half must go at least.
+    fn plan_recovery(&mut self, overflow: Overflow) -> Option<(Plan, String)> {
+        let limits = self.limits()?;
+        let messages = self.conversation.messages().ok()?;
+        let answer = messages.iter().rposition(|message| message.as_assistant().is_some())?;
+        // The answer that comes again is not part of what is summarised or kept.
+        let skip = if overflow == Overflow::Silent { 0 } else { messages.len() - answer };
+        let size = tokens::estimate_all(&messages[..messages.len() - skip]);
+        let keep = if size < WORTH_HALVING { limits.keep } else { limits.keep.min(size / 2) };
+        self.conversation.cut(keep, skip).ok().flatten()
+    }
+
+    /// Where to cut, if the conversation and `more` are too long for the model.
+    fn plan_if_full(&mut self, more: u64) -> Option<(Plan, String)> {
+        if self.compactions.failed || self.stopping {
+            return None;
+        }
+        let model = self.automatic()?;
+        let size = match self.conversation.tokens().ok()? {
+            Tokens::Counted(tokens) => tokens,
+            Tokens::Estimated(tokens) => tokens + self.frame_tokens(),
+        };
+        if size + more <= self.compactions.settings.limits(&model).threshold {
+            return None;
+        }
+        let keep = self.limits()?.keep;
+        self.conversation.cut(keep, 0).ok().flatten()
+    }
+
+    /// The model, if its conversations are shortened without being asked.
+    fn automatic(&self) -> Option<Arc<Model>> {
+        let model = self.model.clone().filter(|model| model.context_window > 0)?;
+        self.compactions.settings.enabled.then_some(model)
+    }
+
+    fn limits(&mut self) -> Option<Limits> {
+        let limits = self.compactions.settings.limits(self.model.as_ref()?);
+        // What every request carries cannot be shortened, so less may be kept of the rest.
+        let room = limits.threshold.saturating_sub(self.frame_tokens());
+        Some(Limits { keep: limits.keep.min(room / 2), ..limits })
+    }
+
+    fn frame_tokens(&mut self) -> u64 {
+        tokens::estimate_frame(&self.system(), &self.tools().specs())
+    }
+
+    fn begin(
+        &mut self,
+        reason: Reason,
+        plan: Plan,
+        first_kept: String,
+        focus: Option<String>,
+        then: Then,
+    ) {
+        self.emit(Event::CompactionStart { reason });
+        let cancel = CancellationToken::new();
+        if self.stopping {
+            cancel.cancel();
+        }
+        let tokens_before = match self.conversation.tokens() {
+            Ok(Tokens::Counted(tokens) | Tokens::Estimated(tokens)) => tokens,
+            Err(_) => 0,
+        };
+        // A provider that refuses what fitted by its own count is believed in the former.
+        let guess = self.conversation.loaded().map_or(0, tokens::estimate_all);
+        let tokens_before = match reason {
+            Reason::Overflow => tokens_before.max(guess),
+            Reason::Manual | Reason::Threshold => tokens_before,
+        };
+        let setup = self.setup();
+        let writer = Writer {
+            provider: setup.provider,
+            limits: self.compactions.settings.limits(&setup.model),
+            model: setup.model,
+            thinking: setup.thinking,
+            retry: self.retries.settings.policy(),
+            session_id: setup.session_id,
+            now: self.clock.now(),
+            cancel: cancel.clone(),
+        };
+        let teller = Teller { inputs: self.inputs.clone(), reason };
+        let inputs = self.inputs.clone();
+        let task =
+            tokio::spawn(async move { writer.write(&plan, focus.as_deref(), &teller).await });
+        tokio::spawn(async move {
+            let crash = |err| Err(Unwritten::Failed(format!("internal error: {err}")));
+            let result = task.await.unwrap_or_else(crash);
+            // A server that no longer listens has ended.
+            inputs.send(Input::Summarised(Box::new(Summarised(result)))).await.ok();
+        });
+        let compacting = Compacting { reason, cancel, first_kept, tokens_before, then };
+        self.compactions.current = Some(compacting);
+    }
+
+    /// The summary is there, or will never be.
+    pub(super) fn summarised(&mut self, Summarised(result): Summarised) {
+        let Some(current) = self.compactions.current.take() else { return };
+        let Compacting { reason, first_kept, tokens_before, then, .. } = current;
+        let result = match result {
+            Ok(written) => self.put_in_place(written, first_kept, tokens_before, &then),
+            Err(Unwritten::Failed(error)) => Err(error),
+            Err(Unwritten::Cancelled) => {
+                self.emit(Event::CompactionEnd {
+                    reason,
+                    result: None,
+                    aborted: true,
+                    will_retry: false,
+                    error_message: None,
+                });
+                return self.go_on(then, Err("Compaction cancelled".to_owned()));
+            }
+        };
+        match &result {
+            Ok(compacted) => {
+                let will_retry = matches!(then, Then::Retry | Then::Replace);
+                let result = Some(Box::new(compacted.clone()));
+                self.emit(Event::CompactionEnd {
+                    reason,
+                    result,
+                    aborted: false,
+                    will_retry,
+                    error_message: None,
+                });
+            }
+            Err(error) => {
+                self.compactions.failed = reason != Reason::Manual;
+                self.end_failed(reason, error);
+            }
+        }
+        self.go_on(then, result);
+    }
+
+    fn put_in_place(
+        &mut self,
+        written: Written,
+        first_kept: String,
+        tokens_before: u64,
+        then: &Then,
+    ) -> Result<Compacted, String> {
+        if matches!(then, Then::Replace) {
+            self.hide_last_answer();
+        }
+        let Written { summary, files, usage } = written;
+        let compaction = Compaction {
+            summary: summary.clone(),
+            first_kept_entry_id: Some(first_kept.clone()),
+            tokens_before,
+            details: serde_json::to_value(&files).ok(),
+            usage: Some(usage.clone()),
+            from_hook: false,
+        };
+        let now = self.clock.now();
+        self.conversation.compact(compaction, now).map_err(|err| err.to_string())?;
+        let messages = self.conversation.messages().map_err(|err| err.to_string())?;
+        Ok(Compacted {
+            summary,
+            first_kept_entry_id: first_kept,
+            tokens_before,
+            estimated_tokens_after: tokens::estimate_all(messages),
+            usage: Some(usage),
+            details: files,
+        })
+    }
+
+    fn end_failed(&mut self, reason: Reason, error: &str) {
+        let error = match reason {
+            Reason::Manual => format!("Compaction failed: {error}"),
+            Reason::Threshold => format!("Auto-compaction failed: {error}"),
+            Reason::Overflow => format!("Context overflow recovery failed: {error}"),
+        };
+        self.emit(Event::CompactionEnd {
+            reason,
+            result: None,
+            aborted: false,
+            will_retry: false,
+            error_message: Some(error),
+        });
+    }
+
+    /// Whoever waited for the compaction is let go, with or without it.
+    fn go_on(&mut self, then: Then, result: Result<Compacted, String>) {
+        match then {
+            Then::Answer { label, level } => {
+                let reply = |result| Reply::data(&ShapedCompaction { result: &result, level });
+                self.settle_answer(label, result.map(reply));
+                self.do_after_run();
+            }
+            Then::Prompt { label, messages } => {
+                if let Some(label) = label {
+                    self.settle_answer(label, Ok(Reply::DONE));
+                }
+                let messages = self.opening(messages);
+                self.start_run(messages);
+                if !self.after_run_is_empty() {
+                    // Somebody wanted it stopped while it waited.
+                    self.abort();
+                }
+            }
+            Then::NextTurn(asker) => {
+                let context = result.ok().and_then(|_| self.conversation.loaded());
+                // A run that is gone no longer wants its answer.
+                asker.send(context.map(<[_]>::to_vec)).unwrap_or(());
+            }
+            Then::Settle => self.close_run(false),
+            Then::Retry | Then::Replace if result.is_ok() && self.after_run_is_empty() => {
+                self.start_run(Vec::new());
+            }
+            Then::Retry | Then::Replace => self.close_run(false),
+        }
+    }
+}
+
+/// Tells the client how the writing goes.
+struct Teller {
+    inputs: mpsc::Sender<Input>,
+    reason: Reason,
+}
+
+impl Listener for Teller {
+    async fn tell(&self, progress: Progress) {
+        let event = Event::Summarization { reason: self.reason, progress };
+        // A server that no longer listens has ended.
+        self.inputs.send(Input::Event(event)).await.ok();
+    }
+}
+
+/// Less than this is not what did not fit.
+const WORTH_HALVING: u64 = 1000;
+
+const REFUSED_AGAIN: &str = "Context overflow recovery failed after one compact-and-retry \
+     attempt. Try reducing context or switching to a larger-context model.";
+const TRUNCATED_AGAIN: &str =
+    "Truncated response recovery failed after one compact-and-retry attempt.";
+
+/// What an answer that came says about the window.
+fn overflow_of(answer: &AssistantMessage, model: &Model) -> Option<Overflow> {
+    let usage = &answer.usage;
+    let input = usage.input + usage.cache_read;
+    match answer.stop_reason {
+        StopReason::Stop if input > model.context_window => Some(Overflow::Silent),
+        StopReason::Length if usage.output < model.max_tokens && usage.total_tokens > 0 => {
+            Some(Overflow::CutOff)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,150 @@
+//! Compactions as a level writes them. xcsh knows events for automatic ones only, under names of
+//! their own.
+
+use serde::{Serialize, Serializer};
+use tiller_agent::compaction::summary::Progress;
+use tiller_agent::compaction::{Compacted, FileLists, Reason};
+
+use super::Level;
+use super::shape::{ShapedUsage, usage};
+
+/// What a compaction came to, on its way to a client of the given level.
+pub(crate) struct ShapedCompaction<'a> {
+    pub(crate) result: &'a Compacted,
+    pub(crate) level: Level,
+}
+
+impl Serialize for ShapedCompaction<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Shape<'a> {
+            summary: &'a str,
+            first_kept_entry_id: &'a str,
+            tokens_before: u64,
+            estimated_tokens_after: u64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            usage: Option<ShapedUsage<'a>>,
+            details: &'a FileLists,
+        }
+        let newer = self.level == Level::PiDelta;
+        let spent = self.result.usage.as_ref().filter(|_| newer);
+        let shape = Shape {
+            summary: &self.result.summary,
+            first_kept_entry_id: &self.result.first_kept_entry_id,
+            tokens_before: self.result.tokens_before,
+            estimated_tokens_after: self.result.estimated_tokens_after,
+            usage: spent.map(|spent| usage(spent, self.level)),
+            details: &self.result.details,
+        };
+        shape.serialize(serializer)
+    }
+}
+
+/// xcsh has other ways to shorten a conversation; this is ours.
+const ACTION: &str = "context-full";
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Start {
+    Pi {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        reason: Reason,
+    },
+    Xcsh {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        reason: Reason,
+        action: &'static str,
+    },
+}
+
+impl Start {
+    pub(super) fn of(reason: Reason, level: Level) -> Start {
+        if is_named_auto(reason, level) {
+            Start::Xcsh { kind: "auto_compaction_start", reason, action: ACTION }
+        } else {
+            Start::Pi { kind: "compaction_start", reason }
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct End<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(flatten)]
+    what: What<'a>,
+    aborted: bool,
+    will_retry: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_message: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum What<'a> {
+    Pi {
+        reason: Reason,
+        /// `null` where there is none, as the protocol's document has it.
+        result: Option<ShapedCompaction<'a>>,
+    },
+    Xcsh {
+        action: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<ShapedCompaction<'a>>,
+    },
+}
+
+impl<'a> End<'a> {
+    pub(super) fn of(
+        level: Level,
+        reason: Reason,
+        result: Option<&'a Compacted>,
+        aborted: bool,
+        will_retry: bool,
+        error_message: Option<&'a str>,
+    ) -> End<'a> {
+        let result = result.map(|result| ShapedCompaction { result, level });
+        let (kind, what) = if is_named_auto(reason, level) {
+            ("auto_compaction_end", What::Xcsh { action: ACTION, result })
+        } else {
+            ("compaction_end", What::Pi { reason, result })
+        };
+        End { kind, what, aborted, will_retry, error_message }
+    }
+}
+
+fn is_named_auto(reason: Reason, level: Level) -> bool {
+    level == Level::Xcsh && reason != Reason::Manual
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
+pub(super) enum Summarization<'a> {
+    #[serde(rename = "summarization_retry_scheduled")]
+    Scheduled { attempt: u32, max_attempts: u32, delay_ms: u64, error_message: &'a str },
+    #[serde(rename = "summarization_retry_attempt_start")]
+    AttemptStart { source: &'static str, reason: Reason },
+    #[serde(rename = "summarization_retry_finished")]
+    Finished,
+}
+
+impl<'a> Summarization<'a> {
+    pub(super) fn of(reason: Reason, progress: &'a Progress) -> Summarization<'a> {
+        match progress {
+            Progress::RetryScheduled { attempt, max_attempts, delay_ms, error } => {
+                Summarization::Scheduled {
+                    attempt: *attempt,
+                    max_attempts: *max_attempts,
+                    delay_ms: *delay_ms,
+                    error_message: error,
+                }
+            }
+            Progress::RetryBegins => Summarization::AttemptStart { source: "compaction", reason },
+            Progress::RetriesOver => Summarization::Finished,
+        }
+    }
+}
