@@ -1,0 +1,34 @@
+//! `set_host_tools`, and what a client says about the calls of its tools.
+
+use serde::Serialize;
+use tiller_agent::tool::{ToolOutput, ToolResult};
+
+use super::data;
+use crate::rpc::dispatch::{Answer, Handled};
+use crate::rpc::state::State;
+use crate::rpc::wire::HostTool;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Names {
+    tool_names: Vec<String>,
+}
+
+pub(crate) fn set_host_tools(state: &mut State, tools: Vec<HostTool>) -> Handled {
+    let tool_names: Vec<String> = tools.iter().map(|tool| tool.spec.name.clone()).collect();
+    if let Some(name) = tool_names.iter().find(|name| state.has_own_tool(name)) {
+        return Err(format!("RPC host tool \"{name}\" conflicts with an existing tool"));
+    }
+    state.set_host_tools(tools);
+    data(&Names { tool_names })
+}
+
+pub(crate) fn update(state: &mut State, id: &str, partial: ToolOutput) -> Handled {
+    state.host_tool_update(id, partial);
+    Ok(Answer::Never)
+}
+
+pub(crate) fn result(state: &mut State, id: &str, result: ToolResult) -> Handled {
+    state.host_tool_result(id, result);
+    Ok(Answer::Never)
+}

@@ -1,0 +1,19 @@
+//! `set_todos`: a client gives the model its list.
+
+use serde::Serialize;
+use tiller_agent::todo::{DraftPhase, TodoList};
+
+use super::data;
+use crate::rpc::dispatch::Handled;
+use crate::rpc::state::State;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TodoData<'a> {
+    todo_phases: &'a TodoList,
+}
+
+pub(crate) fn set_todos(state: &mut State, phases: Vec<DraftPhase>) -> Handled {
+    state.set_todos(TodoList::new(phases))?;
+    data(&TodoData { todo_phases: state.todos() })
+}

@@ -1,0 +1,280 @@
+//! The todo list of the session: where it comes from, how it is kept, and what follows from it.
+//!
+//! A client sets it as a whole, a model changes it with `todo_write`. What a model did is in its
+//! results on disk, what a client did in an entry of its own; the newer one counts. The list is
+//! looked for when somebody wants it, because a large session is not read only to be opened.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use tiller_agent::event::Event;
+use tiller_agent::message::{Content, CustomMessage, Message, UserMessage};
+use tiller_agent::todo::TodoList;
+use tiller_agent::todo::ops::Op;
+use tiller_agent::tool::{ToolOutput, ToolResult};
+use tiller_session::Body;
+use tokio::sync::oneshot;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::server::Input;
+use super::state::State;
+use super::todo_tool;
+use super::wire::Level;
+use crate::settings::TodoSettings;
+
+pub(crate) struct Todos {
+    /// Nothing when nobody has looked for it in this session.
+    list: Option<TodoList>,
+    /// Finished tasks that will be cleared, by their ids.
+    clearing: HashMap<String, Clearing>,
+    clearings: u64,
+    /// Reminders since the user spoke last.
+    reminders: u32,
+    /// The next answer has to begin with the list.
+    is_due: bool,
+    /// At xcsh's level the model is expected to keep a list, and the user's settings for it do
+    /// not count.
+    pub(crate) level: Level,
+}
+
+struct Clearing {
+    number: u64,
+    /// Dropped, it lets the clock go.
+    _clock: DropGuard,
+}
+
+/// The time of a finished task is over.
+pub struct TodoDue {
+    task_id: String,
+    number: u64,
+}
+
+/// What a model wants to have changed, and whom to tell what came of it.
+pub struct TodoWrite {
+    pub(super) ops: Vec<Op>,
+    pub(super) answer: oneshot::Sender<ToolResult>,
+}
+
+/// The `customType` of the entry that keeps what a client has set.
+const ENTRY: &str = "tiller.todos";
+
+const PRELUDE: &str = include_str!("../../prompts/todo-prelude.md");
+const REMINDER: &str = include_str!("../../prompts/todo-reminder.md");
+
+impl Todos {
+    pub(crate) fn new(level: Level) -> Todos {
+        let (list, clearing) = (None, HashMap::new());
+        Todos { list, clearing, clearings: 0, reminders: 0, is_due: false, level }
+    }
+
+    /// The tool that the next answer has to begin with.
+    pub(super) fn forced_tool(&self) -> Option<String> {
+        self.is_due.then(|| todo_tool::NAME.to_owned())
+    }
+
+    /// Another session, or another place in it: whatever was known is known no more.
+    pub(super) fn forget(&mut self) {
+        *self = Todos::new(self.level);
+    }
+
+    /// The user has spoken.
+    pub(super) fn user_spoke(&mut self) {
+        self.reminders = 0;
+    }
+
+    /// The model has answered, or will not.
+    pub(super) fn answered(&mut self) {
+        self.is_due = false;
+    }
+}
+
+impl State {
+    /// The list as it stands, from the session when it was not looked for yet.
+    pub(crate) fn todos(&mut self) -> &TodoList {
+        if self.todos.list.is_none() {
+            let list = self.stored_todos();
+            self.todos.list = Some(list);
+        }
+        self.todos.list.get_or_insert_default()
+    }
+
+    fn stored_todos(&mut self) -> TodoList {
+        #[derive(Deserialize)]
+        struct Stored {
+            phases: TodoList,
+        }
+        match self.conversation.session().newest_data(ENTRY, todo_tool::NAME) {
+            Ok(data) => {
+                // Somebody else's idea of a list is none.
+                let stored = data.and_then(|data| Stored::deserialize(data).ok());
+                stored.map(|stored| stored.phases.without_finished()).unwrap_or_default()
+            }
+            Err(err) => {
+                self.emit(Event::SessionError { error: err.to_string() });
+                TodoList::default()
+            }
+        }
+    }
+
+    /// Puts a client's list in the place of the one there was. It is in the session before it
+    /// counts.
+    pub(crate) fn set_todos(&mut self, list: TodoList) -> Result<(), String> {
+        let data = Some(json!({ "phases": list }));
+        self.record(Body::Custom { custom_type: ENTRY.to_owned(), data })?;
+        self.change_todos(list);
+        Ok(())
+    }
+
+    /// What a model does to the list. Its result, which will be in the session, keeps it.
+    pub(super) fn todo_write(&mut self, write: TodoWrite) {
+        let TodoWrite { ops, answer } = write;
+        let mut list = self.todos().clone();
+        let errors = list.apply(ops);
+        let storage = if self.conversation.file().is_some() { "session" } else { "memory" };
+        let output = ToolOutput::text(list.summary(&errors));
+        let output = output.details(json!({ "phases": list, "storage": storage }));
+        self.change_todos(list);
+        // A tool that was given up meanwhile no longer wants its answer.
+        answer.send(Ok(output)).ok();
+    }
+
+    /// Takes the list as it is now, and sets a clock for every task that is newly finished.
+    fn change_todos(&mut self, list: TodoList) {
+        let over = list.tasks().filter(|(_, task)| task.status.is_over());
+        let over: HashSet<String> = over.map(|(_, task)| task.id.clone()).collect();
+        self.todos.clearing.retain(|id, _| over.contains(id));
+        self.todos.list = Some(list);
+        let Ok(delay) = u64::try_from(self.settings.tasks.todo_clear_delay) else { return };
+        for id in over {
+            if !self.todos.clearing.contains_key(&id) {
+                self.clear_later(id, Duration::from_secs(delay));
+            }
+        }
+    }
+
+    fn clear_later(&mut self, task_id: String, delay: Duration) {
+        self.todos.clearings += 1;
+        let number = self.todos.clearings;
+        let token = CancellationToken::new();
+        let clearing = Clearing { number, _clock: token.clone().drop_guard() };
+        self.todos.clearing.insert(task_id.clone(), clearing);
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let due = async {
+                tokio::time::sleep(delay).await;
+                let due = TodoDue { task_id, number };
+                // A server that no longer listens has ended.
+                inputs.send(Input::TodoDue(due)).await.ok();
+            };
+            token.run_until_cancelled(due).await;
+        });
+    }
+
+    /// A finished task has been on the list for long enough.
+    pub(super) fn clear_todo(&mut self, due: TodoDue) {
+        let TodoDue { task_id, number } = due;
+        // It may have been taken up again while this was on the way.
+        let clearing = self.todos.clearing.get(&task_id);
+        if clearing.is_none_or(|clearing| clearing.number != number) {
+            return;
+        }
+        self.todos.clearing.remove(&task_id);
+        if let Some(list) = &mut self.todos.list {
+            list.retain(|task| task.id != task_id || !task.status.is_over());
+            self.emit(Event::TodoAutoClear);
+        }
+    }
+
+    /// Whether the model has the tool: named on the command line it does at every level,
+    /// unmentioned it does where clients expect it.
+    pub(super) fn offers_todos(&self) -> bool {
+        let is_wanted = self.workplace.todo_tool.unwrap_or(self.todos.level == Level::Xcsh);
+        is_wanted && self.todo_settings().enabled
+    }
+
+    fn todo_settings(&self) -> TodoSettings {
+        match self.todos.level {
+            Level::Xcsh => TodoSettings::default(),
+            Level::Pi | Level::PiDelta => self.settings.todo,
+        }
+    }
+
+    /// What a prompt is begun with: itself, and at xcsh's level the wish for a list before the
+    /// first one of a session. A question or an exclamation is hardly a piece of work.
+    pub(super) fn opening(&mut self, mut messages: Vec<Message>) -> Vec<Message> {
+        let is_first = self.conversation.session().stats().user_messages == 0;
+        let text = match messages.first() {
+            Some(Message::User(UserMessage { content, .. })) => content.text(),
+            _ => String::new(),
+        };
+        let is_eager = self.todos.level == Level::Xcsh
+            && self.todo_settings().eager
+            && self.offers_todos()
+            && is_first
+            && !text.trim_end().ends_with(['?', '!']);
+        if !is_eager || !self.todos().is_empty() {
+            return messages;
+        }
+        self.todos.is_due = true;
+        messages.insert(0, self.aside("eager-todo-prelude", PRELUDE.trim_end().to_owned()));
+        messages
+    }
+
+    /// A model that has stopped although tasks are open is told of them, some times.
+    pub(super) fn remind_of_todos(&mut self) -> Option<Message> {
+        let settings = self.todo_settings();
+        if self.stopping || !settings.reminders || !self.offers_todos() || !self.has_stopped() {
+            return None;
+        }
+        let open: Vec<_> = self.todos().open().map(|(_, task)| task.clone()).collect();
+        if open.is_empty() {
+            self.todos.reminders = 0;
+        }
+        if open.is_empty() || self.todos.reminders >= settings.reminders_max {
+            return None;
+        }
+        self.todos.reminders += 1;
+        let (attempt, max_attempts) = (self.todos.reminders, settings.reminders_max);
+        let text = reminder(self.todos(), open.len(), attempt, max_attempts);
+        self.emit(Event::TodoReminder { todos: open, attempt, max_attempts });
+        Some(self.aside("todo-reminder", text))
+    }
+
+    /// Whether the newest answer is one that means to be the last.
+    fn has_stopped(&self) -> bool {
+        let mut messages = self.conversation.loaded().unwrap_or_default().iter().rev();
+        let answer = messages.find_map(|message| message.as_assistant());
+        answer.is_some_and(|answer| !answer.failed() && answer.tool_calls().next().is_none())
+    }
+
+    /// Words for the model that are nobody's to read.
+    fn aside(&self, custom_type: &str, text: String) -> Message {
+        Message::Custom(CustomMessage {
+            custom_type: custom_type.to_owned(),
+            content: Content::Text(text),
+            display: false,
+            details: None,
+            timestamp: self.clock.now(),
+        })
+    }
+}
+
+fn reminder(list: &TodoList, count: usize, attempt: u32, max_attempts: u32) -> String {
+    let mut items = Vec::new();
+    for phase in &list.phases {
+        let open = phase.tasks.iter().filter(|task| !task.status.is_over());
+        let lines: Vec<String> = open.map(|task| format!("  - {}", task.content)).collect();
+        if !lines.is_empty() {
+            items.push(format!("- {}", phase.name));
+            items.extend(lines);
+        }
+    }
+    REMINDER
+        .trim_end()
+        .replace("{count}", &count.to_string())
+        .replace("{attempt}", &attempt.to_string())
+        .replace("{max}", &max_attempts.to_string())
+        .replace("{items}", &items.join("\n"))
+}

@@ -1,0 +1,49 @@
+//! The tools there are right now: our own, the todo list, and those the client brings.
+
+use std::sync::Arc;
+
+use tiller_agent::tool::{Tool, ToolSet};
+
+use super::state::State;
+use super::todo_tool;
+
+/// The set that was put together last, and out of what. The same tools are the same set, so that
+/// what is made of it need not be made again.
+#[derive(Default)]
+pub(crate) struct Toolbox {
+    own: Option<Arc<ToolSet>>,
+    has_todos: bool,
+    host_version: u64,
+    tools: Arc<ToolSet>,
+}
+
+impl State {
+    /// What the next request offers.
+    pub(crate) fn tools(&mut self) -> Arc<ToolSet> {
+        let (own, host) = (&self.workplace.tools, &self.host_tools);
+        let has_todos = self.offers_todos();
+        let before = &self.toolbox;
+        let is_same = before.own.as_ref().is_some_and(|before| Arc::ptr_eq(before, own))
+            && (before.has_todos, before.host_version) == (has_todos, host.version());
+        if !is_same {
+            let tools = if has_todos || !host.tools().is_empty() {
+                let todos = has_todos.then(|| todo_tool::tool(&self.inputs));
+                let all = own.iter().cloned().chain(todos).chain(host.tools().iter().cloned());
+                Arc::new(ToolSet::new(all.collect()))
+            } else {
+                own.clone()
+            };
+            let (own, host_version) = (Some(own.clone()), host.version());
+            self.toolbox = Toolbox { own, has_todos, host_version, tools };
+        }
+        self.toolbox.tools.clone()
+    }
+
+    /// Whether a tool of ours has this name, offered or not.
+    pub(crate) fn has_own_tool(&self, name: &str) -> bool {
+        let is_it = |tool: &Tool| tool.name() == name;
+        name == todo_tool::NAME
+            || self.workplace.tools.iter().any(is_it)
+            || tiller_tools::builtin().iter().any(is_it)
+    }
+}

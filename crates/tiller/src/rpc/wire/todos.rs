@@ -1,0 +1,35 @@
+//! What is said about the todo list.
+
+use serde::{Deserialize, Serialize};
+use tiller_agent::todo::{DraftPhase, TodoItem, TodoStatus};
+
+#[derive(Deserialize)]
+pub(super) struct SetTodos {
+    pub(super) phases: Vec<DraftPhase>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Reminder<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    todos: Vec<Todo<'a>>,
+    attempt: u32,
+    max_attempts: u32,
+}
+
+#[derive(Serialize)]
+struct Todo<'a> {
+    id: &'a str,
+    content: &'a str,
+    status: TodoStatus,
+}
+
+impl<'a> Reminder<'a> {
+    pub(super) fn of(todos: &'a [TodoItem], attempt: u32, max_attempts: u32) -> Reminder<'a> {
+        let todo =
+            |item: &'a TodoItem| Todo { id: &item.id, content: &item.content, status: item.status };
+        let todos = todos.iter().map(todo).collect();
+        Reminder { kind: "todo_reminder", todos, attempt, max_attempts }
+    }
+}
