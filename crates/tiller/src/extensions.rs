@@ -1,0 +1,4 @@
+//! Extensions: JavaScript of the user's and the project's own that changes what tiller does.
+
+pub(crate) mod find;
+pub(crate) mod world;

@@ -1,0 +1,208 @@
+//! What counts as an extension in a folder: files that end in `.ts` or `.js`, and folders that
+//! say in their `package.json` where theirs are, or that have an `index.ts` or `index.js`.
+//!
+//! What one `package.json` names is never asked for another, so no circle is walked for ever.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::Problem;
+use super::patterns::{self, Rules};
+use crate::place::text_file;
+use crate::settings::resolve;
+
+/// A file to load, and what else it may be called than by its own name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) path: PathBuf,
+    /// Its folder's, its package's.
+    pub(super) names: Vec<String>,
+}
+
+/// What a `package.json` says about extensions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(expecting = "an object")]
+pub(super) struct Manifest {
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) pi: Option<Listing>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
+pub(super) struct Listing {
+    #[serde(default)]
+    pub(super) extensions: Option<Vec<String>>,
+}
+
+/// No folder of extensions is larger; a link to everything there is is none.
+const ENTRIES_MAX: usize = 10_000;
+const DEPTH_MAX: usize = 8;
+
+/// What a path leads to that somebody has named: a file, or a folder that is an extension or has
+/// some inside.
+pub(super) fn at(path: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => match whole(path, problems) {
+            entries if entries.is_empty() => inside(path, problems),
+            entries => entries,
+        },
+        Ok(_) => vec![Entry { path: path.to_owned(), names: Vec::new() }],
+        Err(err) => {
+            let path = path.display();
+            let error = match err.kind() {
+                ErrorKind::NotFound => format!("Extension path does not exist: {path}"),
+                _ => format!("Cannot look at extension path {path}: {err}"),
+            };
+            problems.push(Problem { what: path.to_string(), error });
+            Vec::new()
+        }
+    }
+}
+
+/// What is right inside a folder where extensions are kept. Nobody has to have one.
+pub(super) fn inside(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for path in list(folder, problems) {
+        match is_script(&path) {
+            true => entries.push(Entry { path, names: Vec::new() }),
+            false if path.is_dir() => entries.extend(whole(&path, problems)),
+            false => {}
+        }
+    }
+    entries
+}
+
+/// The extensions that a folder is as a whole: what its `package.json` names, or its index.
+fn whole(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
+    let mut names = vec![name_of(folder)];
+    let manifest = manifest(folder, problems).unwrap_or_default();
+    names.extend(manifest.name);
+    let listed = manifest.pi.and_then(|pi| pi.extensions).unwrap_or_default();
+    let mut paths = named_in(folder, &listed, problems);
+    if paths.is_empty() {
+        paths.extend(index(folder));
+    }
+    paths.into_iter().map(|path| Entry { path, names: names.clone() }).collect()
+}
+
+pub(super) fn manifest(folder: &Path, problems: &mut Vec<Problem>) -> Option<Manifest> {
+    let path = folder.join("package.json");
+    let mut complaints = Vec::new();
+    let text = text_file::read(&path, &mut complaints);
+    let manifest = text.and_then(|text| {
+        let wrong = |err| complaints.push(format!("{} is ignored: {err}", path.display()));
+        serde_json::from_str(&text).map_err(wrong).ok()
+    });
+    let what = path.display().to_string();
+    problems.extend(complaints.into_iter().map(|error| Problem { what: what.clone(), error }));
+    manifest
+}
+
+/// The files behind the paths and patterns of a `package.json`.
+pub(super) fn named_in(
+    root: &Path,
+    listed: &[String],
+    problems: &mut Vec<Problem>,
+) -> Vec<PathBuf> {
+    let (rules, paths) = Rules::split(listed);
+    let mut files = Vec::new();
+    for text in paths {
+        let path = resolve(text, root, None);
+        match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => match index(&path) {
+                Some(index) => files.push(index),
+                None => files.extend(flat(&path, problems)),
+            },
+            Ok(_) => files.push(path),
+            Err(_) if patterns::is_pattern(text) => {
+                files.extend(matching(root, text).into_iter().map(|entry| entry.path));
+            }
+            Err(_) => problems.push(Problem {
+                what: path.display().to_string(),
+                error: format!(
+                    "Extension path does not exist: {}, named in {}",
+                    path.display(),
+                    root.join("package.json").display()
+                ),
+            }),
+        }
+    }
+    files.retain(|path| rules.allow(path, root));
+    files
+}
+
+/// Files, and the indexes of folders.
+fn flat(folder: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
+    let paths = list(folder, problems).into_iter();
+    paths.filter_map(|path| if is_script(&path) { Some(path) } else { index(&path) }).collect()
+}
+
+pub(super) fn index(folder: &Path) -> Option<PathBuf> {
+    let mut paths = ["index.ts", "index.js"].iter().map(|name| folder.join(name));
+    paths.find(|path| path.is_file())
+}
+
+/// All scripts below a folder whose path matches the pattern. Links and hidden folders are not
+/// entered.
+pub(super) fn matching(base: &Path, pattern: &str) -> Vec<Entry> {
+    // Begin as deep as the pattern is plain.
+    let plain = pattern.split('/').take_while(|part| !patterns::is_pattern(part));
+    let plain: Vec<&str> = plain.collect();
+    let pattern = patterns::Pattern::new(pattern);
+    let mut found = Vec::new();
+    let mut folders = vec![(resolve(&plain.join("/"), base, None), 0)];
+    let mut looked_at = 0;
+    while let Some((folder, depth)) = folders.pop() {
+        let paths = list(&folder, &mut Vec::new());
+        looked_at += paths.len();
+        if looked_at > ENTRIES_MAX {
+            break;
+        }
+        for path in paths {
+            if is_script(&path) && pattern.matches(&path, base) {
+                found.push(Entry { path, names: Vec::new() });
+            } else if depth < DEPTH_MAX && path.is_dir() && !path.is_symlink() {
+                folders.push((path, depth + 1));
+            }
+        }
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found
+}
+
+/// The paths in a folder in a stable order, without what is hidden.
+fn list(folder: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(err) if err.kind() == ErrorKind::NotFound => return Vec::new(),
+        Err(err) => {
+            let what = folder.display().to_string();
+            let error = format!("Cannot look for extensions in {what}: {err}");
+            problems.push(Problem { what, error });
+            return Vec::new();
+        }
+    };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path())).take(ENTRIES_MAX);
+    let is_seen = |path: &PathBuf| {
+        let name = name_of(path);
+        !name.starts_with('.') && name != "node_modules"
+    };
+    let mut paths: Vec<PathBuf> = paths.filter(is_seen).collect();
+    paths.sort();
+    paths
+}
+
+/// Declarations say what there is elsewhere and do nothing.
+fn is_script(path: &Path) -> bool {
+    let name = name_of(path);
+    let is_one = (name.ends_with(".ts") && !name.ends_with(".d.ts")) || name.ends_with(".js");
+    is_one && !path.is_dir()
+}
+
+pub(super) fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,195 @@
+//! Packages of extensions that settings name, where pi has put them:
+//!
+//! | source | in the agent folder, or in the project's `.pi` |
+//! |---|---|
+//! | `npm:NAME[@VERSION]` | `npm/node_modules/NAME` |
+//! | `git:HOST/PATH[@REF]`, or an address | `git/HOST/PATH` |
+//! | a path | nowhere: the folder itself |
+//!
+//! Nothing is installed or brought up to date here; whatever version is there is the one that is
+//! used. A project's package may also be in the agent folder.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::folder::{self, Entry};
+use super::patterns::Rules;
+use super::{Problem, base};
+use crate::place::Place;
+use crate::settings::{self, PackagePart, Scope, resolve};
+
+/// A package that somebody wants, or a part of it.
+pub(super) struct Wanted {
+    /// As it was written.
+    pub(super) source: String,
+    pub(super) scope: Scope,
+    origin: Origin,
+    rules: Rules,
+}
+
+/// What makes a package the same as another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Npm(String),
+    /// Host and path.
+    Git(String),
+    Local(PathBuf),
+}
+
+/// The packages of both settings files, the project's first. Of a package that is in both, the
+/// project's entry counts, or changes the user's if it says `autoload: false`.
+pub(super) fn wanted(place: &Place) -> Vec<Wanted> {
+    let home = place.whereabouts().home.as_deref();
+    let mut all: Vec<Wanted> = Vec::new();
+    let mut changes: Vec<(Origin, Vec<String>, Wanted)> = Vec::new();
+    for scope in [Scope::Project, Scope::User] {
+        let listed: Vec<settings::Package> = place.layers().said(scope, "packages");
+        for part in listed.into_iter().map(settings::Package::into_part) {
+            let PackagePart { source, extensions, autoload } = part;
+            let local = || Origin::Local(resolve(&source, &base(scope, place), home));
+            let origin = Origin::read(&source).unwrap_or_else(local);
+            if all.iter().any(|other| other.origin == origin) {
+                continue;
+            }
+            let list = extensions.clone().unwrap_or_default();
+            if scope == Scope::Project && autoload == Some(false) {
+                let mut rules = Rules::default();
+                rules.change(&list);
+                rules.nothing_else();
+                let alone = Wanted { source, scope, origin: origin.clone(), rules };
+                changes.push((origin, list, alone));
+                continue;
+            }
+            let mut rules = extensions.map(|list| Rules::of_package(&list)).unwrap_or_default();
+            if let Some(at) = changes.iter().position(|(changed, ..)| *changed == origin) {
+                rules.change(&changes.remove(at).1);
+            }
+            all.push(Wanted { source, scope, origin, rules });
+        }
+    }
+    // What changes nothing stands for itself.
+    all.splice(0..0, changes.into_iter().map(|(.., alone)| alone));
+    all
+}
+
+impl Wanted {
+    /// A package that the command line names.
+    pub(super) fn for_now(source: &str, origin: Origin) -> Wanted {
+        let (source, scope) = (source.to_owned(), Scope::Process);
+        Wanted { source, scope, origin, rules: Rules::default() }
+    }
+
+    /// The folder of the package and the extensions in it.
+    pub(super) fn entries(
+        &self,
+        place: &Place,
+        problems: &mut Vec<Problem>,
+    ) -> Option<(PathBuf, Vec<Entry>)> {
+        let source = &self.source;
+        let places = self.places(place);
+        let Some(root) = places.iter().find(|path| path.exists()) else {
+            let paths: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+            let paths = paths.join(" nor at ");
+            let what = source.clone();
+            let error = match &self.origin {
+                Origin::Local(path) => format!("Package path does not exist: {}", path.display()),
+                _ if paths.is_empty() => format!("{source:?} is no name of a package"),
+                _ => format!(
+                    "Package {source} is not installed: there is nothing at {paths}. Install it \
+                     with `pi install {source}`"
+                ),
+            };
+            problems.push(Problem { what, error });
+            return None;
+        };
+        let mut entries = self.inside(root, problems);
+        entries.retain(|entry| self.rules.allow(&entry.path, root));
+        Some((root.clone(), entries))
+    }
+
+    fn inside(&self, root: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
+        if !root.is_dir() {
+            return folder::at(root, problems);
+        }
+        let manifest = folder::manifest(root, problems).unwrap_or_default();
+        let mut names = vec![self.origin.name()];
+        names.extend(manifest.name);
+        let is_local = matches!(self.origin, Origin::Local(_));
+        let mut entries = match manifest.pi {
+            Some(pi) => {
+                let listed = pi.extensions.unwrap_or_default();
+                let paths = folder::named_in(root, &listed, problems).into_iter();
+                paths.map(|path| Entry { path, names: Vec::new() }).collect()
+            }
+            // A folder that nobody has made a package of is an extension, or has some inside.
+            None if is_local && !KINDS.iter().any(|kind| root.join(kind).is_dir()) => {
+                folder::at(root, problems)
+            }
+            None => folder::inside(&root.join(KINDS[0]), problems),
+        };
+        for entry in &mut entries {
+            entry.names.extend(names.iter().cloned());
+        }
+        entries
+    }
+
+    /// Where it may be, the nearest first.
+    fn places(&self, place: &Place) -> Vec<PathBuf> {
+        let inner = match &self.origin {
+            Origin::Local(path) => return vec![path.clone()],
+            Origin::Npm(name) => Path::new("npm/node_modules").join(name),
+            Origin::Git(path) => Path::new("git").join(path),
+        };
+        // A name leads to a folder below, and not anywhere else.
+        if !inner.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Vec::new();
+        }
+        let mut bases = vec![place.whereabouts().agent_dir.clone()];
+        if self.scope != Scope::User && place.is_trusted() {
+            bases.insert(0, place.whereabouts().project_dir());
+        }
+        bases.into_iter().map(|base| base.join(&inner)).collect()
+    }
+}
+
+/// The folders of a package that says nothing about itself. Extensions are in the first.
+const KINDS: [&str; 4] = ["extensions", "skills", "prompts", "themes"];
+
+impl Origin {
+    /// Anything but a path.
+    pub(super) fn read(source: &str) -> Option<Origin> {
+        if let Some(name) = source.strip_prefix("npm:") {
+            return Some(Origin::Npm(without_version(name.trim()).to_owned()));
+        }
+        const SCHEMES: [&str; 4] = ["https://", "http://", "ssh://", "git://"];
+        let said = source.strip_prefix("git:").filter(|rest| !rest.starts_with("//"));
+        let address = SCHEMES.iter().find_map(|scheme| said.unwrap_or(source).strip_prefix(scheme));
+        let rest = address.or(said)?;
+        let (mut host, mut path) = rest.split_once('/').unwrap_or((rest, ""));
+        // A name before the host, and a port behind it; or `git@host:path`.
+        host = host.rsplit('@').next().unwrap_or_default();
+        let joined;
+        if let Some((before, after)) = host.split_once(':') {
+            host = before;
+            if address.is_none() {
+                joined = format!("{after}/{path}");
+                path = joined.trim_end_matches('/');
+            }
+        }
+        let path = without_version(path).trim_end_matches('/');
+        let path = path.strip_suffix(".git").unwrap_or(path);
+        Some(Origin::Git(format!("{}/{path}", host.to_lowercase())))
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Origin::Npm(name) => name.clone(),
+            Origin::Git(path) => folder::name_of(Path::new(path)),
+            Origin::Local(path) => folder::name_of(path),
+        }
+    }
+}
+
+/// The name before `@VERSION`. A scope begins with an `@` of its own.
+fn without_version(name: &str) -> &str {
+    name.char_indices().skip(1).find(|(_, c)| *c == '@').map_or(name, |(at, _)| &name[..at])
+}

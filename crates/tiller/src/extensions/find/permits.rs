@@ -1,0 +1,93 @@
+//! What each extension may do: `extensionSettings` of both files.
+//!
+//! In one file, a name or a path that is spelled out decides before a pattern does, and where two
+//! of a kind disagree the stricter one counts. Of the two files the stricter one counts as well,
+//! so that no project allows what the user forbids.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use tiller_js::{Extension, Permissions};
+
+use super::folder::name_of;
+use super::patterns::{Pattern, is_pattern};
+use crate::place::Place;
+use crate::settings::{ExtensionSettings, Scope, resolve};
+
+pub(super) struct Permits {
+    files: Vec<Vec<Permit>>,
+}
+
+/// One key of `extensionSettings`.
+struct Permit {
+    key: String,
+    /// Where it leads if it is a path.
+    path: PathBuf,
+    /// The two of them as patterns, if the key is one.
+    patterns: Option<(Pattern, Pattern)>,
+    settings: ExtensionSettings,
+}
+
+impl Permits {
+    pub(super) fn read(place: &Place) -> Permits {
+        let home = place.whereabouts().home.as_deref();
+        let read = |scope| {
+            let said: HashMap<String, ExtensionSettings> =
+                place.layers().said(scope, "extensionSettings");
+            let base = super::base(scope, place);
+            let permits = said.into_iter().map(|(key, settings)| {
+                let path = resolve(&key, &base, home);
+                let patterns = || (Pattern::new(&key), Pattern::new(&path.to_string_lossy()));
+                let patterns = is_pattern(&key).then(patterns);
+                Permit { key, path, patterns, settings }
+            });
+            permits.collect()
+        };
+        Permits { files: [Scope::Project, Scope::User].map(read).into() }
+    }
+
+    /// The extension with all it may do. It goes by its path, the name of its file, and `names`.
+    pub(super) fn grant(&self, path: PathBuf, names: &[String]) -> Extension {
+        let mut own = vec![name_of(&path)];
+        own.extend(names.iter().cloned());
+        let mut extension = Extension::new(path);
+        for file in &self.files {
+            let said: Vec<(Closeness, &ExtensionSettings)> = file
+                .iter()
+                .filter_map(|permit| Some((permit.names(&extension.path, &own)?, &permit.settings)))
+                .collect();
+            let decide = |read: fn(&ExtensionSettings) -> Option<bool>, strict: bool| {
+                let values = said.iter().filter_map(|(close, s)| Some((*close, read(s)?)));
+                let closest = values.clone().map(|(close, _)| close).max()?;
+                let mut values = values.filter(|(close, _)| *close == closest);
+                Some(if values.any(|(_, value)| value == strict) { strict } else { !strict })
+            };
+            let may = |read| decide(read, false).unwrap_or(true);
+            extension.isolate |= decide(|s| s.isolate, true).unwrap_or(false);
+            let Permissions { fs, exec, net, env } = &mut extension.permissions;
+            *fs &= may(|s| s.permissions.fs);
+            *exec &= may(|s| s.permissions.exec);
+            *net &= may(|s| s.permissions.net);
+            *env &= may(|s| s.permissions.env);
+        }
+        extension
+    }
+}
+
+/// How well a key fits, the better the greater.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Closeness {
+    Pattern,
+    Name,
+}
+
+impl Permit {
+    fn names(&self, path: &Path, names: &[String]) -> Option<Closeness> {
+        if names.contains(&self.key) || path.starts_with(&self.path) {
+            return Some(Closeness::Name);
+        }
+        let (of_name, of_path) = self.patterns.as_ref()?;
+        let fits = names.iter().any(|name| of_name.is_for(name));
+        (fits || of_path.is_for(&path.to_string_lossy())).then_some(Closeness::Pattern)
+    }
+}

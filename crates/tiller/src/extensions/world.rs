@@ -1,0 +1,152 @@
+//! What extensions find outside their engine: the server, which knows the session, the models and
+//! the client, and beside it the network and child processes.
+//!
+//! The methods are called on an engine's own thread. What needs the server becomes an [`Input`]
+//! like everything else; the server never waits for an engine, so an engine may wait for it.
+
+use std::io;
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use serde_json::{Value, json};
+use tiller_js::world::{
+    Action, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HttpRequest,
+    HttpResponse, Later, LogLine, ModelRequest, Notice, Query, Request, SpawnRequest, World,
+};
+use tiller_llm::http::{self, Exchange};
+use tiller_tools::child::{self, Happening, Program};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::rpc::guests::Wish;
+use crate::rpc::server::Input;
+
+pub(crate) struct Outside {
+    pub(crate) inputs: mpsc::Sender<Input>,
+}
+
+impl Outside {
+    /// From the engine's thread. A server that no longer listens has ended, and we with it.
+    fn wish(&self, wish: Wish) {
+        self.inputs.blocking_send(Input::Guest(Box::new(wish))).ok();
+    }
+}
+
+impl World for Outside {
+    fn query(&self, query: Query) -> Result<Value, String> {
+        let (answer, wait) = oneshot::channel();
+        self.wish(Wish::Query(query, answer));
+        wait.blocking_recv().unwrap_or_else(|_| Err(GONE.to_owned()))
+    }
+
+    fn act(&self, action: Action) {
+        self.wish(Wish::Act(action));
+    }
+
+    fn request(&self, request: Request) -> Later<Result<Value, String>> {
+        let (answer, wait) = oneshot::channel();
+        self.wish(Wish::Request(request, answer));
+        Box::pin(async move { wait.await.unwrap_or_else(|_| Err(GONE.to_owned())) })
+    }
+
+    fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> Later<Value> {
+        let none = no_answer(&dialog.kind);
+        let (answer, wait) = oneshot::channel();
+        self.wish(Wish::Dialog { dialog, cancel, answer });
+        Box::pin(async move { wait.await.unwrap_or(none) })
+    }
+
+    fn notice(&self, notice: Notice) {
+        self.wish(Wish::Notice(notice));
+    }
+
+    fn http(&self, request: HttpRequest) -> Later<Result<HttpResponse, String>> {
+        let HttpRequest { method, url, headers, body, follow_redirects } = request;
+        let exchange = Exchange { method, url, headers, body, follow_redirects };
+        Box::pin(async move {
+            let answer = http::exchange(exchange).await?;
+            Ok(HttpResponse {
+                status: answer.status,
+                status_text: answer.status_text,
+                url: answer.url,
+                headers: answer.headers,
+                body: answer.body,
+            })
+        })
+    }
+
+    fn spawn(&self, request: SpawnRequest, mut sink: ChildSink) -> io::Result<Box<dyn Child>> {
+        let SpawnRequest { command, args, cwd, env, stdin, argv0 } = request;
+        let program = Program { command, args, cwd, env, stdin, argv0 };
+        let sink = Box::new(move |happening| sink(told(happening)));
+        child::spawn(program, sink).map(|handle| Box::new(Process(handle)) as Box<dyn Child>)
+    }
+
+    fn model(&self, request: ModelRequest) -> BoxStream<'static, Value> {
+        let (answer, wait) = oneshot::channel();
+        self.wish(Wish::Model(Box::new(request), answer));
+        let events = async move { wait.await.unwrap_or_else(|_| failed(GONE)) };
+        stream::once(events).flatten().boxed()
+    }
+
+    fn report(&self, error: ExtensionError) {
+        self.wish(Wish::Report(error));
+    }
+
+    fn log(&self, line: LogLine) {
+        self.wish(Wish::Log(line));
+    }
+
+    fn changed(&self) {
+        self.wish(Wish::Changed);
+    }
+}
+
+const GONE: &str = "tiller is about to exit";
+
+/// What a dialog comes to when nobody answers.
+pub(crate) fn no_answer(kind: &DialogKind) -> Value {
+    match kind {
+        DialogKind::Confirm { .. } => Value::Bool(false),
+        _ => Value::Null,
+    }
+}
+
+/// A model's answer that never came.
+pub(crate) fn failed(why: &str) -> BoxStream<'static, Value> {
+    let error = json!({
+        "type": "error",
+        "reason": "error",
+        "error": { "role": "assistant", "content": [], "stopReason": "error", "errorMessage": why },
+    });
+    stream::iter([error]).boxed()
+}
+
+fn told(happening: Happening) -> ChildEvent {
+    match happening {
+        Happening::Stdout(bytes) => ChildEvent::Stdout(bytes),
+        Happening::Stderr(bytes) => ChildEvent::Stderr(bytes),
+        Happening::Exit { code, signal } => ChildEvent::Exit { code, signal },
+        Happening::Closed => ChildEvent::Closed,
+    }
+}
+
+struct Process(child::Handle);
+
+impl Child for Process {
+    fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    fn write(&self, bytes: Vec<u8>) {
+        self.0.write(bytes);
+    }
+
+    fn close_stdin(&self) {
+        self.0.close_stdin();
+    }
+
+    fn kill(&self, signal: i32) {
+        self.0.kill(signal);
+    }
+}

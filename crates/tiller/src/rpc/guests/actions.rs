@@ -1,0 +1,204 @@
+//! What extensions do: messages, entries, names, tools; and what they have done and wait for.
+
+use serde_json::{Value, json};
+use tiller_agent::event::Event;
+use tiller_agent::host::Queue;
+use tiller_agent::message::{Block, Message};
+use tiller_agent::model::ThinkingLevel;
+use tiller_agent::tool::ToolContext;
+use tiller_js::world::{Action, Delivery, ExtensionError, Request};
+use tiller_session::Body;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::State;
+use super::prompts::{Prompt, custom};
+use crate::rpc::handlers;
+use crate::rpc::wire::{Level, WhenBusy};
+
+type Answer = oneshot::Sender<Result<Value, String>>;
+
+impl State {
+    /// Does it at once. What goes wrong is an `extension_error`.
+    pub(super) fn act(&mut self, action: Action) {
+        let (event, done) = match action {
+            Action::SendMessage { message, trigger_turn, deliver_as } => {
+                ("send_message", self.send_message(message, trigger_turn, deliver_as))
+            }
+            Action::SendUserMessage { content, deliver_as, .. } => {
+                self.send_user_message(content, deliver_as);
+                ("send_user_message", Ok(()))
+            }
+            Action::AppendEntry { custom_type, data } => {
+                ("append_entry", self.append_entry(Body::Custom { custom_type, data }))
+            }
+            Action::AppendMessage { message } => ("append_message", self.append_message(message)),
+            Action::SetSessionName { name } => {
+                ("set_session_name", handlers::session::set_name(self, &name).map(|_| ()))
+            }
+            Action::SetLabel { entry_id, label } => {
+                ("set_label", handlers::tree::set_label(self, &entry_id, label).map(|_| ()))
+            }
+            Action::SetActiveTools { names } => {
+                self.visitors.active = Some(names);
+                self.take_stock();
+                ("set_active_tools", Ok(()))
+            }
+            Action::SetThinkingLevel { level } => ("set_thinking_level", self.set_level(&level)),
+            Action::Abort => {
+                self.abort();
+                ("abort", Ok(()))
+            }
+            Action::Shutdown => {
+                self.wants_to_leave = true;
+                ("shutdown", Ok(()))
+            }
+            Action::RegisterProvider { name, .. } => (
+                "register_provider",
+                Err(format!("provider \"{name}\": providers of extensions are not there yet")),
+            ),
+            Action::UnregisterProvider { .. } => ("unregister_provider", Ok(())),
+        };
+        if let Err(error) = done {
+            let extension_path = "<runtime>".to_owned();
+            let event = event.to_owned();
+            self.report(ExtensionError { extension_path, event, error, at: None, stack: None });
+        }
+    }
+
+    fn send_message(
+        &mut self,
+        message: Value,
+        trigger_turn: Option<bool>,
+        deliver_as: Option<Delivery>,
+    ) -> Result<(), String> {
+        let message = custom(message, self.clock.now())
+            .ok_or("expected {customType, content, display, details?}")?;
+        match (deliver_as, self.is_busy(), trigger_turn) {
+            (Some(Delivery::NextTurn), ..) => self.visitors.next_turn.push(message),
+            (_, true, Some(false)) => self.visitors.after_run.push(message),
+            (Some(Delivery::FollowUp), true, _) => self.enqueue(Queue::FollowUp, message),
+            (_, true, _) => self.enqueue(Queue::Steering, message),
+            (_, false, Some(true)) => {
+                handlers::prompt::can_start(self)?;
+                self.start_run(vec![message]);
+            }
+            (_, false, _) => self.say_aside(message),
+        }
+        Ok(())
+    }
+
+    fn send_user_message(&mut self, content: Value, deliver_as: Option<Delivery>) {
+        let (text, images) = match content {
+            Value::String(text) => (text, Vec::new()),
+            blocks => {
+                let blocks: Vec<Block> = serde_json::from_value(blocks).unwrap_or_default();
+                let words = |block: &Block| match block {
+                    Block::Text { text, .. } => Some(text.clone()),
+                    _ => None,
+                };
+                let text: Vec<String> = blocks.iter().filter_map(words).collect();
+                let images = blocks.into_iter().filter(|b| matches!(b, Block::Image { .. }));
+                (text.join("\n"), images.collect())
+            }
+        };
+        let when_busy = match deliver_as {
+            Some(Delivery::Steer) => WhenBusy::Steer,
+            Some(Delivery::FollowUp) => WhenBusy::FollowUp,
+            _ => WhenBusy::Refuse,
+        };
+        let prompt = Prompt { label: None, level: Level::Pi, text, images, when_busy };
+        let handled = self.consider(prompt);
+        self.conclude(None, handled);
+    }
+
+    /// Puts a message into the conversation without asking the model.
+    fn say_aside(&mut self, message: Message) {
+        let message = std::sync::Arc::new(message);
+        self.emit(Event::MessageStart { message: message.clone(), ticket: None });
+        self.keep(message.clone());
+        self.emit(Event::MessageEnd { message });
+    }
+
+    /// What was held back until the run was over.
+    pub(crate) fn say_held_back(&mut self) {
+        for message in std::mem::take(&mut self.visitors.after_run) {
+            self.say_aside(message);
+        }
+        for waiter in std::mem::take(&mut self.visitors.idle_waiters) {
+            // Whoever waited may be gone.
+            waiter.send(Ok(Value::Null)).unwrap_or(());
+        }
+        self.visitors.system = None;
+    }
+
+    fn append_entry(&mut self, body: Body) -> Result<(), String> {
+        let now = self.clock.now();
+        let id = self.conversation.record(body, now).map_err(|err| err.to_string())?;
+        let text = self.conversation.session().raw(&id).map_err(|err| err.to_string())?;
+        let entry = text.and_then(|text| serde_json::value::RawValue::from_string(text).ok());
+        if let Some(entry) = entry {
+            self.emit(Event::EntryAppended { entry });
+        }
+        Ok(())
+    }
+
+    fn append_message(&mut self, message: Value) -> Result<(), String> {
+        let message: Message = serde_json::from_value(message).map_err(|err| err.to_string())?;
+        self.keep(std::sync::Arc::new(message));
+        Ok(())
+    }
+
+    fn set_level(&mut self, level: &str) -> Result<(), String> {
+        let level: ThinkingLevel =
+            serde_json::from_value(json!(level)).map_err(|err| err.to_string())?;
+        handlers::thinking::set_level(self, level).map(|_| ())
+    }
+
+    /// Does something whose end the extension waits for.
+    pub(super) fn take_request(&mut self, request: Request, answer: Answer) {
+        let done = match request {
+            Request::SetModel { model } => {
+                let name = |key: &str| model[key].as_str().unwrap_or_default().to_owned();
+                let (provider, id) = (name("provider"), name("id"));
+                Ok(json!(handlers::model::set_model(self, &provider, &id).is_ok()))
+            }
+            Request::WaitForIdle if self.is_at_work() => {
+                return self.visitors.idle_waiters.push(answer);
+            }
+            Request::WaitForIdle => Ok(Value::Null),
+            Request::RunTool { name, arguments, cwd, .. } => {
+                return self.run_tool(&name, arguments, cwd, answer);
+            }
+            Request::RefreshModels => Ok(json!({ "aborted": false, "errors": {} })),
+            Request::ApiKey { .. }
+            | Request::ApiKeyAndHeaders { .. }
+            | Request::Compact { .. }
+            | Request::NewSession { .. }
+            | Request::Fork { .. }
+            | Request::NavigateTree { .. }
+            | Request::SwitchSession { .. }
+            | Request::Reload => Err("this cannot be done from an extension yet".to_owned()),
+        };
+        // Whoever asked may be gone.
+        answer.send(done).unwrap_or(());
+    }
+
+    /// Runs a built-in tool for an extension that wraps it.
+    fn run_tool(&mut self, name: &str, arguments: Value, cwd: String, answer: Answer) {
+        let tool = tiller_tools::builtin().into_iter().find(|tool| tool.name() == name);
+        let (Some(tool), Value::Object(arguments)) = (tool, arguments) else {
+            let error = Err(format!("there is no built-in tool called {name}"));
+            return answer.send(error).unwrap_or(());
+        };
+        let cwd = std::sync::Arc::new(std::path::PathBuf::from(cwd));
+        let env = self.workplace.env.clone();
+        tokio::spawn(async move {
+            let (cx, _shown) = ToolContext::new(cwd, CancellationToken::new(), true, env);
+            let result = tool.run(arguments, cx).await;
+            let result = result.map(|output| json!(output)).map_err(|failure| failure.message);
+            // Whoever asked may be gone.
+            answer.send(result).unwrap_or(());
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! Questions of a run that extensions decide: what the model is shown, whether a tool runs, what
+//! its result is. Asked by the run itself, which waits; the server and the wire do not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tiller_agent::host::{CallOutcome, Verdict};
+use tiller_agent::message::{Arguments, Message, ToolCall};
+use tiller_agent::tool::Failure;
+use tiller_js::hook::{Context, Hook, MessageEnd, ToolCall as Call, ToolResult, TurnEnd};
+use tiller_js::{Guests, Refused};
+use tokio_util::sync::CancellationToken;
+
+/// The messages of one request after all have looked at them. An answer that is no list of
+/// messages changes nothing.
+pub(crate) async fn shown(
+    guests: &Guests,
+    messages: &[Arc<Message>],
+    cancel: &CancellationToken,
+) -> Vec<Arc<Message>> {
+    let context = Context { messages: messages.iter().map(|message| value(&**message)).collect() };
+    let asked = ask(guests, context, cancel).await;
+    let changed = asked.ok().and_then(|asked| asked.messages);
+    let changed: Option<Vec<Message>> =
+        changed.and_then(|messages| serde_json::from_value(Value::Array(messages)).ok());
+    match changed {
+        Some(changed) => changed.into_iter().map(Arc::new).collect(),
+        None => messages.to_vec(),
+    }
+}
+
+pub(crate) async fn message_ends(
+    guests: &Guests,
+    message: Arc<Message>,
+    cancel: &CancellationToken,
+) -> Arc<Message> {
+    let asked = ask(guests, MessageEnd { message: value(&*message) }, cancel).await;
+    let replaced = asked.ok().and_then(|asked| asked.message);
+    match replaced.and_then(|replaced| serde_json::from_value(replaced).ok()) {
+        Some(replaced) => Arc::new(replaced),
+        None => message,
+    }
+}
+
+/// Nobody who cannot be asked lets a call through.
+pub(crate) async fn before_call(
+    guests: &Guests,
+    call: &Arc<ToolCall>,
+    arguments: &Arguments,
+    cancel: &CancellationToken,
+) -> Verdict {
+    let hook = Call {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        input: json!(arguments),
+    };
+    match ask(guests, hook, cancel).await {
+        Err(refused) => Verdict::Block { reason: refused.reason },
+        Ok(verdict) => match (verdict.block, verdict.input) {
+            (Some(reason), _) => Verdict::Block { reason },
+            (None, Some(Value::Object(arguments))) => Verdict::RunWith(arguments),
+            (None, _) => Verdict::Run,
+        },
+    }
+}
+
+pub(crate) async fn after_call(
+    guests: &Guests,
+    call: &Arc<ToolCall>,
+    mut outcome: CallOutcome,
+    cancel: &CancellationToken,
+) -> CallOutcome {
+    let hook = ToolResult {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        input: json!(call.arguments),
+        content: json!(outcome.output.content),
+        details: outcome.output.details.clone(),
+        is_error: outcome.is_error,
+    };
+    let Ok(change) = ask(guests, hook, cancel).await else { return outcome };
+    if let Some(content) = change.content.and_then(|content| serde_json::from_value(content).ok()) {
+        outcome.output.content = content;
+    }
+    if change.details.is_some() {
+        outcome.output.details = change.details;
+    }
+    outcome.is_error = change.is_error.unwrap_or(outcome.is_error);
+    outcome
+}
+
+pub(crate) async fn turn_ended(
+    guests: &Guests,
+    turn_index: u64,
+    message: &Message,
+    results: &[Arc<Message>],
+    cancel: &CancellationToken,
+) {
+    let hook = TurnEnd {
+        turn_index,
+        message: value(message),
+        tool_results: results.iter().map(|result| value(&**result)).collect(),
+        boundary: json!({}),
+    };
+    // What they would store or go on with here is not taken up yet; that they failed was told.
+    ask(guests, hook, cancel).await.ok();
+}
+
+/// How long a handler may take to come to an end when its run is aborted.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Asks, and stops waiting soon after an abort: a handler that waits for the user, or for
+/// something that never comes, must not keep a run from ending. What it guards does not happen.
+pub(super) async fn ask<H: Hook>(
+    guests: &Guests,
+    hook: H,
+    cancel: &CancellationToken,
+) -> Result<H::Outcome, Refused> {
+    let overdue = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        biased;
+        answer = guests.ask_until(hook, Some(cancel.clone())) => answer,
+        () = overdue => Err(Refused { reason: Failure::aborted().message }),
+    }
+}
+
+fn value(of: &(impl Serialize + ?Sized)) -> Value {
+    serde_json::to_value(of).unwrap_or_default()
+}

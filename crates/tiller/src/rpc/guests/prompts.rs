@@ -1,0 +1,302 @@
+//! What extensions have to say about a prompt before it becomes a run: some are commands of
+//! theirs, some they change or see to themselves, and to some they add.
+
+use serde_json::{Value, json};
+use tiller_agent::host::Queue;
+use tiller_agent::message::{Block, CustomMessage, Message, UnixMs};
+use tiller_js::hook::{
+    BeforeAgentStart, ForkPosition, Input as Said, InputOutcome, InputSource, PromptChange,
+    SessionBeforeFork, SessionBeforeSwitch, SwitchReason,
+};
+use tiller_js::world::ExtensionError;
+
+use super::{State, Wish, hooks};
+use crate::rpc::change::{Change, cancelled};
+use crate::rpc::dispatch::{Answer, Handled};
+use crate::rpc::handlers::prompt::{can_start, user_message};
+use crate::rpc::server::Input;
+use crate::rpc::state::AfterRun;
+use crate::rpc::wire::{Label, Level, Reply, WhenBusy};
+
+/// A prompt on its way.
+pub(crate) struct Prompt {
+    /// Nothing when an extension says it.
+    pub(crate) label: Option<Label>,
+    pub(crate) level: Level,
+    pub(crate) text: String,
+    pub(crate) images: Vec<Block>,
+    pub(crate) when_busy: WhenBusy,
+}
+
+/// A prompt that extensions have looked at; nothing if one of them has seen to it.
+pub struct Considered {
+    prompt: Prompt,
+    is_handled: bool,
+}
+
+/// A prompt with everything that goes along with it.
+pub struct Begun {
+    label: Option<Label>,
+    level: Level,
+    message: Message,
+    change: PromptChange,
+}
+
+impl State {
+    /// A prompt of the client's.
+    pub(crate) fn consider(&mut self, prompt: Prompt) -> Handled {
+        let command = self.extension_command(&prompt.text);
+        if let (Some(label), Some((name, arguments))) = (&prompt.label, command) {
+            self.run_command(label.clone(), name, arguments);
+            return Ok(Answer::Later);
+        }
+        if !self.visitors.hears("input") {
+            return self.take_prompt(prompt);
+        }
+        self.visitors.considering += 1;
+        let (guests, hurry) = (self.visitors.guests.clone(), self.visitors.hurry.clone());
+        let source = if prompt.label.is_some() { InputSource::Rpc } else { InputSource::Extension };
+        let streaming_behavior = self.is_at_work().then_some(match prompt.when_busy {
+            WhenBusy::FollowUp => "followUp",
+            _ => "steer",
+        });
+        let said = Said {
+            text: prompt.text.clone(),
+            images: (!prompt.images.is_empty()).then(|| json!(prompt.images)),
+            source,
+            streaming_behavior: streaming_behavior.map(str::to_owned),
+        };
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let outcome = match guests {
+                Some(guests) => hooks::ask(&guests, said, &hurry).await.unwrap_or_default(),
+                None => InputOutcome::Continue,
+            };
+            let mut prompt = prompt;
+            let mut is_handled = false;
+            match outcome {
+                InputOutcome::Continue => {}
+                InputOutcome::Handled => is_handled = true,
+                InputOutcome::Transform { text, images } => {
+                    prompt.text = text;
+                    if let Some(images) = images {
+                        prompt.images = serde_json::from_value(images).unwrap_or_default();
+                    }
+                }
+            }
+            let considered = Box::new(Considered { prompt, is_handled });
+            // A server that no longer listens has ended.
+            inputs.send(Input::Guest(Box::new(Wish::Considered(considered)))).await.ok();
+        });
+        Ok(Answer::Later)
+    }
+
+    pub(super) fn considered(&mut self, considered: Considered) {
+        self.visitors.considering -= 1;
+        let Considered { prompt, is_handled } = considered;
+        let label = prompt.label.clone();
+        let handled =
+            if is_handled { Ok(Answer::Now(Reply::DONE)) } else { self.take_prompt(prompt) };
+        self.conclude(label, handled);
+    }
+
+    /// Answers whoever is there to be answered.
+    pub(super) fn conclude(&mut self, label: Option<Label>, handled: Handled) {
+        match (label, handled) {
+            (_, Ok(Answer::Later | Answer::Never)) => {}
+            (Some(label), Ok(Answer::Now(reply))) => self.settle_answer(label, Ok(reply)),
+            (Some(label), Err(error)) => self.settle_answer(label, Err(error)),
+            (None, Ok(Answer::Now(_))) => {}
+            (None, Err(error)) => self.report(ExtensionError {
+                extension_path: "<runtime>".to_owned(),
+                event: "send_user_message".to_owned(),
+                error,
+                at: None,
+                stack: None,
+            }),
+        }
+    }
+
+    /// Queues it, or begins a run with it.
+    fn take_prompt(&mut self, prompt: Prompt) -> Handled {
+        let Prompt { label, level, text, images, when_busy } = prompt;
+        // What an extension says is said as it is: no commands, skills or templates are in it.
+        let message = match &label {
+            Some(_) => user_message(self, text, images)?,
+            None => Message::user(text, images, self.clock.now()),
+        };
+        let queue = match (self.is_busy(), when_busy) {
+            (false, _) => {
+                can_start(self)?;
+                return Ok(self.before_start(label, level, message));
+            }
+            (true, WhenBusy::Steer) => Queue::Steering,
+            (true, WhenBusy::FollowUp) => Queue::FollowUp,
+            (true, WhenBusy::Refuse) => return Err(level.busy().to_owned()),
+        };
+        self.enqueue(queue, message);
+        Ok(Answer::Now(Reply::DONE))
+    }
+
+    /// Lets extensions add to a prompt that is about to begin a run.
+    fn before_start(&mut self, label: Option<Label>, level: Level, message: Message) -> Answer {
+        if !self.visitors.hears("before_agent_start") {
+            return self.begin_prompt(label, level, message, PromptChange::default());
+        }
+        self.visitors.considering += 1;
+        let (text, images) = parts(&message);
+        let hook = BeforeAgentStart {
+            prompt: text,
+            images,
+            system_prompt: self.system().to_string(),
+            system_prompt_options: self.prompt_options(),
+        };
+        let (guests, hurry) = (self.visitors.guests.clone(), self.visitors.hurry.clone());
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let change = match guests {
+                Some(guests) => hooks::ask(&guests, hook, &hurry).await.unwrap_or_default(),
+                None => PromptChange::default(),
+            };
+            let begun = Box::new(Begun { label, level, message, change });
+            // A server that no longer listens has ended.
+            inputs.send(Input::Guest(Box::new(Wish::Begun(begun)))).await.ok();
+        });
+        Answer::Later
+    }
+
+    pub(super) fn begun(&mut self, begun: Begun) {
+        self.visitors.considering -= 1;
+        let Begun { label, level, message, change } = begun;
+        let answer = self.begin_prompt(label.clone(), level, message, change);
+        self.conclude(label, Ok(answer));
+    }
+
+    fn begin_prompt(
+        &mut self,
+        label: Option<Label>,
+        level: Level,
+        message: Message,
+        change: PromptChange,
+    ) -> Answer {
+        let now = self.clock.now();
+        let mut messages = vec![message];
+        messages.append(&mut self.visitors.next_turn);
+        messages.extend(change.messages.into_iter().filter_map(|message| custom(message, now)));
+        self.visitors.system = change.system_prompt.map(Into::into);
+        let answer = self.prompt(level, label, messages);
+        if !self.after_run_is_empty() {
+            // Somebody wanted it stopped while it was being looked at.
+            self.abort();
+        }
+        answer
+    }
+
+    /// The extension's command that a text names, and what follows the name.
+    pub(crate) fn extension_command(&self, text: &str) -> Option<(String, String)> {
+        let rest = text.strip_prefix('/')?;
+        let (name, arguments) = rest.split_once(' ').unwrap_or((rest, ""));
+        let registrations = self.visitors.guests.as_ref()?.registrations();
+        let command = registrations.commands.iter().find(|command| command.name == name)?;
+        Some((command.name.clone(), arguments.to_owned()))
+    }
+
+    /// Runs beside everything else; the prompt that named it is answered at its end.
+    fn run_command(&mut self, label: Label, name: String, arguments: String) {
+        let Some(guests) = self.visitors.guests.clone() else { return };
+        self.slow_answers += 1;
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let ran = guests.command(&name, &arguments).await;
+            let error = ran.and_then(Result::err);
+            // A server that no longer listens has ended.
+            inputs.send(Input::Guest(Box::new(Wish::CommandRan(label, error)))).await.ok();
+        });
+    }
+
+    pub(super) fn command_ran(&mut self, label: Label, error: Option<ExtensionError>) {
+        self.slow_answers -= 1;
+        if let Some(error) = error {
+            self.report(error);
+        }
+        self.settle_answer(label, Ok(Reply::DONE));
+    }
+
+    /// Asks extensions whether the session may be another one, then goes on or does not.
+    pub(crate) fn ask_to_change(&mut self, label: Label, change: Change) {
+        let Some(guests) = self.visitors.guests.clone() else {
+            return self.after_run(AfterRun::Change { label, change });
+        };
+        let hears = |name| self.visitors.hears(name);
+        let (switch, fork) = match &change {
+            Change::New { .. } if hears("session_before_switch") => {
+                let reason = SwitchReason::New;
+                (Some(SessionBeforeSwitch { reason, target_session_file: None }), None)
+            }
+            Change::Switch { path } if hears("session_before_switch") => {
+                let target_session_file = Some(path.display().to_string());
+                let reason = SwitchReason::Resume;
+                (Some(SessionBeforeSwitch { reason, target_session_file }), None)
+            }
+            Change::Fork { entry_id } if hears("session_before_fork") => {
+                (None, Some(forking(entry_id, ForkPosition::Before)))
+            }
+            Change::Clone if hears("session_before_fork") => {
+                let leaf = self.conversation.session().leaf().unwrap_or_default();
+                (None, Some(forking(leaf, ForkPosition::At)))
+            }
+            _ => return self.after_run(AfterRun::Change { label, change }),
+        };
+        self.slow_answers += 1;
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let decided = match (switch, fork) {
+                (Some(hook), _) => guests.ask(hook).await,
+                (None, Some(hook)) => guests.ask(hook).await,
+                (None, None) => Ok(Default::default()),
+            };
+            let is_cancelled = decided.is_ok_and(|decided| decided.cancel);
+            let decided = Wish::ChangeDecided { label, change, is_cancelled };
+            // A server that no longer listens has ended.
+            inputs.send(Input::Guest(Box::new(decided))).await.ok();
+        });
+    }
+
+    pub(super) fn change_decided(&mut self, label: Label, change: Change, is_cancelled: bool) {
+        self.slow_answers -= 1;
+        if is_cancelled {
+            let reply = cancelled(self.conversation.session(), &change);
+            return self.settle_answer(label, Ok(reply));
+        }
+        self.after_run(AfterRun::Change { label, change });
+    }
+}
+
+fn forking(entry_id: &str, position: ForkPosition) -> SessionBeforeFork {
+    SessionBeforeFork { entry_id: entry_id.to_owned(), position }
+}
+
+/// A message of an extension's, if it is one.
+pub(super) fn custom(message: Value, now: UnixMs) -> Option<Message> {
+    let mut message = message;
+    message["timestamp"] = json!(now);
+    if message["content"].is_null() {
+        message["content"] = json!([]);
+    }
+    if message["display"].is_null() {
+        message["display"] = json!(false);
+    }
+    serde_json::from_value::<CustomMessage>(message).ok().map(Message::Custom)
+}
+
+/// The words of a user message, and its pictures.
+fn parts(message: &Message) -> (String, Option<Value>) {
+    let Message::User(user) = message else { return (String::new(), None) };
+    let images = match &user.content {
+        tiller_agent::message::Content::Text(_) => Vec::new(),
+        tiller_agent::message::Content::Blocks(blocks) => {
+            blocks.iter().filter(|block| matches!(block, Block::Image { .. })).collect()
+        }
+    };
+    (user.content.text(), (!images.is_empty()).then(|| json!(images)))
+}

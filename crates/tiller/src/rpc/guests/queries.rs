@@ -1,0 +1,200 @@
+//! How things stand, for extensions that want to know.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tiller_agent::tool::Tool;
+use tiller_js::world::{ModelRead, Query, SessionRead};
+use tiller_session::Error;
+
+use super::State;
+use crate::conversation::Tokens;
+use crate::rpc::handlers::resources::command_list;
+
+impl State {
+    pub(super) fn answer_query(&mut self, query: Query) -> Result<Value, String> {
+        Ok(match query {
+            Query::Cwd => json!(*self.workplace.cwd),
+            Query::IsIdle => json!(!self.is_at_work()),
+            Query::HasPendingMessages => json!(self.queues.len() > 0),
+            Query::IsProjectTrusted => json!(self.here.is_trusted()),
+            Query::ContextUsage => self.context_usage()?,
+            Query::SystemPrompt => json!(*self.run_system()),
+            Query::SystemPromptOptions => self.prompt_options(),
+            Query::Model => json!(self.model.as_deref()),
+            Query::ScopedModels => {
+                let (models, _) = self.models.cycle();
+                let scoped = models.iter().map(|scoped| {
+                    let level = scoped.thinking.map(|level| level.name());
+                    json!({ "model": *scoped.model, "thinkingLevel": level })
+                });
+                scoped.collect()
+            }
+            Query::ThinkingLevel => json!(self.thinking().name()),
+            Query::ActiveTools => self.workplace.tools.iter().map(|tool| tool.name()).collect(),
+            Query::AllTools => self.all_tools(),
+            Query::BuiltinTools => tiller_tools::builtin().iter().map(built_in).collect(),
+            Query::Commands => command_list(self),
+            Query::Session(read) => self.read_session(read).map_err(|err| err.to_string())?,
+            Query::Models(read) => self.read_models(read),
+        })
+    }
+
+    /// What the run under way is told first.
+    pub(crate) fn run_system(&mut self) -> std::sync::Arc<str> {
+        self.visitors.system.clone().unwrap_or_else(|| self.system())
+    }
+
+    fn context_usage(&self) -> Result<Value, String> {
+        let window = self.model.as_ref().map_or(0, |model| model.context_window);
+        if window == 0 {
+            return Ok(Value::Null);
+        }
+        let tokens = match self.conversation.tokens().map_err(|err| err.to_string())? {
+            Tokens::Counted(tokens) => Some(tokens),
+            Tokens::Estimated(_) if self.conversation.session().is_compacted() => None,
+            Tokens::Estimated(tokens) => Some(tokens),
+        };
+        let percent = tokens.map(|tokens| tokens as f64 / window as f64 * 100.0);
+        Ok(json!({ "tokens": tokens, "contextWindow": window, "percent": percent }))
+    }
+
+    /// The parts the prompt is made of.
+    pub(super) fn prompt_options(&mut self) -> Value {
+        let resources = self.here.resources();
+        let files = resources.context_files.iter();
+        let files: Vec<Value> =
+            files.map(|file| json!({ "path": file.path, "content": *file.text })).collect();
+        let skills = resources.skills.iter().map(|skill| {
+            json!({
+                "name": skill.name,
+                "description": skill.description,
+                "filePath": skill.path,
+                "baseDir": skill.path.parent(),
+            })
+        });
+        let tools = &self.workplace.tools;
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
+        let snippets: BTreeMap<&str, &str> =
+            tools.iter().filter_map(|tool| Some((tool.name(), tool.snippet.as_deref()?))).collect();
+        let rules: Vec<&String> = tools.iter().flat_map(|tool| &tool.rules).collect();
+        json!({
+            "selectedTools": names,
+            "toolSnippets": snippets,
+            "promptGuidelines": rules,
+            "appendSystemPrompt": resources.addendum,
+            "customPrompt": resources.system_prompt,
+            "cwd": *self.workplace.cwd,
+            "contextFiles": files,
+            "skills": skills.collect::<Vec<_>>(),
+            "sections": {},
+        })
+    }
+
+    /// Ours and those of extensions, in use or not.
+    fn all_tools(&self) -> Value {
+        let Some(guests) = &self.visitors.guests else { return json!([]) };
+        let brought = guests.registrations().tools;
+        let is_replaced = |own: &Tool| brought.iter().any(|one| one.tool.name() == own.name());
+        let own = self.visitors.own_tools.iter().filter(|own| !is_replaced(own));
+        let own = own.map(|tool| listed(tool, &format!("<builtin:{}>", tool.name()), "builtin"));
+        let brought = brought.iter().map(|one| listed(&one.tool, &one.extension_path, "extension"));
+        own.chain(brought).collect()
+    }
+
+    fn read_session(&self, read: SessionRead) -> Result<Value, Error> {
+        let session = self.conversation.session();
+        Ok(match read {
+            SessionRead::Cwd => json!(session.cwd()),
+            SessionRead::Dir => json!(session.path().and_then(|path| path.parent())),
+            SessionRead::Id => json!(session.id()),
+            SessionRead::File => json!(session.path()),
+            SessionRead::LeafId => json!(session.leaf()),
+            SessionRead::Entry { id } => {
+                session.raw(&id)?.map_or(Value::Null, |text| parsed(text.as_bytes()))
+            }
+            SessionRead::Label { id } => json!(session.label(&id)),
+            SessionRead::Branch { from } => {
+                written(|out| session.write_branch(from.as_deref(), out))?
+            }
+            SessionRead::Entries => written(|out| session.write_entries(None, out))?,
+            SessionRead::Tree => written(|out| session.write_tree(out))?,
+            SessionRead::Header => {
+                let header = session.header();
+                json!({
+                    "type": "session", "version": header.version, "id": header.id,
+                    "timestamp": header.timestamp, "cwd": header.cwd,
+                    "parentSession": header.parent_session,
+                })
+            }
+            SessionRead::Name => json!(self.conversation.name()),
+            SessionRead::ContextEntries => {
+                let context = session.context()?.messages;
+                let mut entries = Vec::with_capacity(context.len());
+                for read in &context {
+                    let text = session.raw(&read.entry_id)?;
+                    entries.extend(text.map(|text| parsed(text.as_bytes())));
+                }
+                Value::Array(entries)
+            }
+            SessionRead::Projection => {
+                let context = session.context()?.messages;
+                let messages: Vec<_> = context.iter().map(|read| &*read.message).collect();
+                let ids: Vec<_> = context.iter().map(|read| &read.entry_id).collect();
+                let model = session.model()?;
+                let model =
+                    model.map(|name| json!({ "provider": name.provider, "modelId": name.id }));
+                let level = session.thinking_level()?.map(|level| level.name());
+                json!({ "entries": ids, "messages": messages, "thinkingLevel": level, "model": model })
+            }
+        })
+    }
+
+    fn read_models(&self, read: ModelRead) -> Value {
+        let credentials = self.models.credentials();
+        match read {
+            ModelRead::All | ModelRead::Available => {
+                let models = self.models.available();
+                json!(models.iter().map(|model| &**model).collect::<Vec<_>>())
+            }
+            ModelRead::Find { provider, id } => {
+                json!(self.models.usable(&provider, &id).as_deref())
+            }
+            ModelRead::HasAuth { provider } => json!(credentials.has(&provider)),
+            ModelRead::IsUsingOauth { .. } => json!(false),
+            ModelRead::ProviderName { provider } => json!(provider),
+            ModelRead::AuthStatus { provider } => {
+                json!({ "configured": credentials.has(&provider) })
+            }
+            ModelRead::Error => Value::Null,
+        }
+    }
+}
+
+fn built_in(tool: &Tool) -> Value {
+    let mut shown = listed(tool, &format!("<builtin:{}>", tool.name()), "builtin");
+    shown["label"] = json!(tool.name());
+    shown["promptSnippet"] = json!(tool.snippet);
+    shown
+}
+
+fn listed(tool: &Tool, path: &str, source: &str) -> Value {
+    json!({
+        "name": tool.name(),
+        "description": tool.spec.description,
+        "parameters": tool.spec.parameters,
+        "promptGuidelines": tool.rules,
+        "sourceInfo": { "path": path, "source": source, "scope": "temporary", "origin": "top-level" },
+    })
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<Value, Error> {
+    let mut text = Vec::new();
+    write(&mut text)?;
+    Ok(parsed(&text))
+}
+
+/// What the session wrote is JSON; a line that is damaged is nothing to an extension.
+fn parsed(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap_or_default()
+}

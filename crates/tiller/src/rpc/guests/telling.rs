@@ -1,0 +1,83 @@
+//! What extensions are told of what happens.
+
+use serde::Serialize;
+use serde_json::Value;
+use tiller_agent::event::Event;
+use tiller_js::event::Event as Told;
+
+use super::State;
+
+impl State {
+    /// Tells whoever listens. Nobody is waited for, and what nobody hears costs nothing.
+    pub(crate) fn tell_guests(&mut self, event: &Event) {
+        let Some(guests) = self.visitors.guests.clone() else { return };
+        match event {
+            Event::AgentStart => {
+                self.visitors.turn_index = 0;
+                guests.run_began();
+            }
+            Event::AgentSettled => guests.run_ended(),
+            _ => {}
+        }
+        let Some(name) = name(event).filter(|name| guests.hears(name)) else {
+            if matches!(event, Event::TurnEnd { .. }) {
+                self.visitors.turn_index += 1;
+            }
+            return;
+        };
+        let told = match event {
+            Event::AgentStart => Told::AgentStart,
+            Event::AgentSettled => Told::AgentSettled,
+            Event::TurnStart => Told::TurnStart {
+                turn_index: self.visitors.turn_index,
+                timestamp: self.clock.now(),
+            },
+            Event::MessageStart { message, .. } => {
+                Told::MessageStart { message: value(&**message) }
+            }
+            Event::ToolStart { call } => Told::ToolExecutionStart {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                args: value(&call.arguments),
+            },
+            Event::ToolUpdate { call, partial } => Told::ToolExecutionUpdate {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                args: value(&call.arguments),
+                partial_result: value(partial),
+            },
+            Event::ToolEnd { call, result, is_error } => Told::ToolExecutionEnd {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                result: value(result),
+                is_error: *is_error,
+            },
+            Event::AgentEnd { messages, .. } => Told::AgentEnd {
+                messages: messages.iter().map(|message| value(&**message)).collect(),
+            },
+            Event::SessionInfoChanged { name } => Told::SessionInfoChanged { name: name.clone() },
+            _ => unreachable!("{name} has no form for extensions"),
+        };
+        guests.emit(&told);
+    }
+}
+
+/// The name under which extensions listen to this, if they can.
+fn name(event: &Event) -> Option<&'static str> {
+    Some(match event {
+        Event::AgentStart => "agent_start",
+        Event::AgentSettled => "agent_settled",
+        Event::TurnStart => "turn_start",
+        Event::MessageStart { .. } => "message_start",
+        Event::ToolStart { .. } => "tool_execution_start",
+        Event::ToolUpdate { .. } => "tool_execution_update",
+        Event::ToolEnd { .. } => "tool_execution_end",
+        Event::AgentEnd { .. } => "agent_end",
+        Event::SessionInfoChanged { .. } => "session_info_changed",
+        _ => return None,
+    })
+}
+
+fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or_default()
+}
