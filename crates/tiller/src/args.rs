@@ -9,6 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, ValueEnum};
 use tiller_agent::model::ThinkingLevel;
 
+use crate::place::Flags;
+use crate::plain::complain;
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
 
@@ -20,37 +22,56 @@ use crate::rpc::wire::Level;
     after_help = include_str!("../texts/help-examples.md")
 )]
 pub struct Args {
-    /// What to speak: rpc (JSON lines both ways), json (events of one run), text (the answer)
-    #[arg(long, value_enum, value_name = "MODE", help_heading = "Modes")]
+    /// rpc (JSON lines both ways), json (the events of one run) or text (the answer)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MODE",
+        hide_possible_values = true,
+        help_heading = "Modes"
+    )]
     pub mode: Option<Mode>,
     /// Print the answer to the given message and exit
     #[arg(short, long, help_heading = "Modes")]
     pub print: bool,
     /// Shapes of the records: pi, pi-delta or xcsh [default: pi]
-    #[arg(long, value_enum, value_name = "LEVEL", help_heading = "Modes")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LEVEL",
+        hide_possible_values = true,
+        help_heading = "Modes"
+    )]
     wire: Option<Level>,
     /// When stdin closes: abort the run, or finish it first
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT", help_heading = "Modes")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "WHAT",
+        hide_possible_values = true,
+        help_heading = "Modes"
+    )]
     pub on_eof: OnEof,
 
-    /// Model to use: provider/id, or a part of it, with an optional :thinking
+    /// Model to use: provider/id, or a part of it; :thinking may follow
     #[arg(long, value_name = "MODEL", help_heading = "Model")]
     pub model: Option<String>,
     /// Look for the model at this provider only
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub provider: Option<String>,
-    /// Models to cycle through: names or patterns, separated by commas, each with an optional :thinking
+    /// Models to cycle through: names or patterns, separated by commas
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', help_heading = "Model")]
     pub models: Option<Vec<String>>,
-    /// List the models that can be asked, or those a search finds, and exit
+    /// List the models that can be asked, or those a search finds
     #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "", help_heading = "Model")]
     pub list_models: Option<String>,
     /// Key for the model's provider, for this run only
     #[arg(long, value_name = "KEY", help_heading = "Model")]
     pub api_key: Option<String>,
     /// How hard to think: off, minimal, low, medium, high, xhigh
-    #[arg(long, value_name = "LEVEL", value_parser = thinking_level, help_heading = "Model")]
-    pub thinking: Option<ThinkingLevel>,
+    #[arg(long, value_name = "LEVEL", help_heading = "Model")]
+    thinking: Option<String>,
     /// Play this conversation file as the model tiller/script
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub script: Option<PathBuf>,
@@ -61,13 +82,13 @@ pub struct Args {
     /// Tools the model may use, by name, separated by commas
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',', help_heading = "Tools")]
     pub tools: Option<Vec<String>>,
-    /// Tools the model may not use
+    /// Tools the model may not use (-xt)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Tools")]
     pub exclude_tools: Vec<String>,
-    /// No tools at all
+    /// No tools at all (-nt)
     #[arg(long, help_heading = "Tools")]
     pub no_tools: bool,
-    /// No tools but those a host or an extension brings
+    /// No tools but those a host or an extension brings (-nbt)
     #[arg(long, help_heading = "Tools")]
     pub no_builtin_tools: bool,
 
@@ -89,22 +110,100 @@ pub struct Args {
     /// Keep sessions in this folder
     #[arg(long, value_name = "DIR", help_heading = "Session")]
     pub session_dir: Option<PathBuf>,
-    /// Open the session to look at it, also while another process writes to it
+    /// Only look at the session, also while another process writes to it
     #[arg(long, help_heading = "Session")]
     pub read_only: bool,
     /// Keep nothing on disk
     #[arg(long, help_heading = "Session")]
     pub no_session: bool,
+    /// Write a session as a page for people, and exit
+    #[arg(long, value_names = ["FILE", "OUT"], num_args = 1..=2, help_heading = "Session")]
+    pub export: Option<Vec<PathBuf>>,
     /// Name of the session
     #[arg(short, long, value_name = "NAME", help_heading = "Session")]
     name: Option<String>,
 
+    /// Trust the project: use its settings, skills and prompts
+    #[arg(short, long, overrides_with = "no_approve", help_heading = "Files")]
+    approve: bool,
+    /// Do not, whatever was decided before (-na)
+    #[arg(long, overrides_with = "approve", help_heading = "Files")]
+    no_approve: bool,
+    /// Do not read AGENTS.md and the like (-nc)
+    #[arg(long, help_heading = "Files")]
+    no_context_files: bool,
+    /// Skills in this file or folder, too; may be repeated
+    #[arg(long, value_name = "PATH", help_heading = "Files")]
+    skill: Vec<String>,
+    /// No skills but those that --skill names (-ns)
+    #[arg(long, help_heading = "Files")]
+    no_skills: bool,
+    /// Templates in this file or folder, too; may be repeated
+    #[arg(long, value_name = "PATH", help_heading = "Files")]
+    prompt_template: Vec<String>,
+    /// No templates but those that are named so (-np)
+    #[arg(long, help_heading = "Files")]
+    no_prompt_templates: bool,
+    /// No rules
+    #[arg(long, help_heading = "Files")]
+    no_rules: bool,
+    /// Said to the model first instead of our words; may be a file
+    #[arg(long, value_name = "TEXT", help_heading = "Files")]
+    system_prompt: Option<String>,
+    /// Said behind that; may be repeated
+    #[arg(long, value_name = "TEXT", help_heading = "Files")]
+    append_system_prompt: Vec<String>,
+    /// Load this extension; may be repeated
+    #[arg(short, long, value_name = "PATH", help_heading = "Files")]
+    extension: Vec<String>,
+    /// No extensions but those that -e names
+    #[arg(long, help_heading = "Files")]
+    no_extensions: bool,
+    /// End if an extension cannot be loaded
+    #[arg(long, help_heading = "Files")]
+    strict_extensions: bool,
+    /// Only skills whose names match one of these, as hosts of xcsh ask for
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', hide = true)]
+    skills: Option<Vec<String>>,
+    #[command(flatten)]
+    _quiet: Quiet,
+
     /// Print the version
     #[arg(short, long)]
     pub version: bool,
-    /// What to say; several messages are said one after the other
+    /// What to say, one message after the other; @FILE adds a text or a picture
     #[arg(value_name = "MESSAGE")]
     pub messages: Vec<String>,
+    /// Options nobody knows, passed by a host that is used to nobody minding.
+    #[arg(skip)]
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Flags that hosts pass to programs with a screen, title lines or servers of their own. Here they
+/// mean nothing, and nobody needs to hear of that.
+#[derive(Debug, clap::Args)]
+struct Quiet {
+    #[arg(long, hide = true)]
+    theme: Vec<String>,
+    #[arg(long, hide = true)]
+    use_theme: Option<String>,
+    #[arg(long, hide = true)]
+    no_themes: bool,
+    #[arg(long, hide = true)]
+    tui_mode: Option<String>,
+    #[arg(long, hide = true)]
+    verbose: bool,
+    /// There is no network but the model's.
+    #[arg(long, hide = true)]
+    offline: bool,
+    #[arg(long, hide = true)]
+    no_mcp: bool,
+    #[arg(long, hide = true)]
+    no_title: bool,
+    #[arg(long, hide = true)]
+    no_lsp: bool,
+    #[arg(long, hide = true)]
+    provider_session_id: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -112,6 +211,18 @@ pub enum Mode {
     Text,
     Json,
     Rpc,
+}
+
+/// What the command line says about extensions.
+#[derive(Clone, Debug, Default)]
+pub struct ExtensionFlags {
+    pub paths: Vec<String>,
+    /// Those that are found by themselves are left out.
+    pub only_these: bool,
+    /// One that cannot be loaded ends the start.
+    pub is_strict: bool,
+    /// The flags that extensions themselves know.
+    pub values: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What to do instead of starting.
@@ -126,11 +237,21 @@ pub enum Instead {
 impl Args {
     /// Reads the command line. `arguments` begins with the program's own name.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Instead> {
-        let arguments = arguments.into_iter().map(spelled_out);
-        let args = Args::try_parse_from(arguments).map_err(|err| match err.kind() {
-            ErrorKind::DisplayHelp => Instead::Print(err.render().to_string()),
-            _ => Instead::Complain(complaint(&err)),
-        })?;
+        let mut arguments = spelled_out(arguments);
+        let mut unknown = Vec::new();
+        let mut args = loop {
+            match Args::try_parse_from(&arguments) {
+                Ok(args) => break args,
+                Err(err) if err.kind() == ErrorKind::DisplayHelp => {
+                    return Err(Instead::Print(err.render().to_string()));
+                }
+                Err(err) => match lenient_about(&err, &mut arguments) {
+                    Some(option) => unknown.push(option),
+                    None => return Err(Instead::Complain(complaint(&err))),
+                },
+            }
+        };
+        args.unknown = unknown;
         if args.mode() == Mode::Rpc && args.messages.iter().any(|message| message.starts_with('@'))
         {
             let why = "@file arguments are not supported in RPC mode";
@@ -154,6 +275,51 @@ impl Args {
 
     pub(crate) fn pace(&self) -> Duration {
         Duration::from_millis(self.pace)
+    }
+
+    /// The level asked for. One that nobody knows is told and otherwise ignored, as hosts of pi
+    /// are used to.
+    pub(crate) fn thinking(&self, diagnostics: &mut Vec<String>) -> Option<ThinkingLevel> {
+        let name = self.thinking.as_deref()?;
+        let level = ThinkingLevel::read(name);
+        if level.is_none() {
+            let names = ThinkingLevel::ALL.map(ThinkingLevel::name).join(", ");
+            diagnostics.push(format!("Invalid thinking level \"{name}\". Valid values: {names}"));
+        }
+        level
+    }
+
+    /// What is said about the user's and the project's files.
+    pub(crate) fn flags(&self, level: Level) -> Flags {
+        Flags {
+            approve: match (self.approve, self.no_approve) {
+                (true, _) => Some(true),
+                (false, true) => Some(false),
+                (false, false) => None,
+            },
+            no_context_files: self.no_context_files,
+            no_skills: self.no_skills,
+            no_prompt_templates: self.no_prompt_templates,
+            no_rules: self.no_rules,
+            skills: self.skill.clone(),
+            skill_names: self.skills.clone(),
+            prompt_templates: self.prompt_template.clone(),
+            system_prompt: self.system_prompt.clone(),
+            append_system_prompt: self.append_system_prompt.clone(),
+            own_models: self.models.is_some(),
+            usual_todos: level == Level::Xcsh && self.mode() == Mode::Rpc,
+            complain: Some(complain),
+        }
+    }
+
+    /// The extensions that the command line names, and whether they are the only ones.
+    pub(crate) fn extensions(&self) -> ExtensionFlags {
+        ExtensionFlags {
+            paths: self.extension.clone(),
+            only_these: self.no_extensions,
+            is_strict: self.strict_extensions,
+            values: Default::default(),
+        }
     }
 
     pub(crate) fn session_name(&self) -> Result<Option<String>, String> {
@@ -188,19 +354,41 @@ fn level_of(program: &str) -> Level {
 }
 
 /// Short flags of more than one letter, which hosts of pi pass.
-fn spelled_out(argument: OsString) -> OsString {
-    let long = match argument.to_str() {
-        Some("-nt") => "--no-tools",
-        Some("-nbt") => "--no-builtin-tools",
-        Some("-xt") => "--exclude-tools",
-        _ => return argument,
+const SHORT: [(&str, &str); 8] = [
+    ("-nt", "--no-tools"),
+    ("-nbt", "--no-builtin-tools"),
+    ("-xt", "--exclude-tools"),
+    ("-ne", "--no-extensions"),
+    ("-ns", "--no-skills"),
+    ("-np", "--no-prompt-templates"),
+    ("-nc", "--no-context-files"),
+    ("-na", "--no-approve"),
+];
+
+fn spelled_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut is_option = true;
+    let long = |argument: OsString| {
+        is_option &= argument != "--";
+        let long = SHORT.iter().find(|(short, _)| is_option && argument == *short);
+        long.map_or(argument, |(_, long)| long.into())
     };
-    long.into()
+    arguments.into_iter().map(long).collect()
 }
 
-fn thinking_level(name: &str) -> Result<ThinkingLevel, String> {
-    let names = ThinkingLevel::ALL.map(ThinkingLevel::name).join(", ");
-    ThinkingLevel::read(name).ok_or(format!("expected one of {names}"))
+/// xcsh ignores options it does not know, and its hosts may rely on that. Takes the option out of
+/// the command line.
+fn lenient_about(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<String> {
+    if err.kind() != ErrorKind::UnknownArgument || program_name() != "xcsh" {
+        return None;
+    }
+    let Some(ContextValue::String(option)) = err.get(ContextKind::InvalidArg) else { return None };
+    let is_it = |argument: &OsString| {
+        let argument = argument.to_string_lossy();
+        argument.split('=').next() == Some(option)
+    };
+    let at = arguments.iter().position(is_it)?;
+    arguments.remove(at);
+    Some(option.clone())
 }
 
 /// The reason in one sentence, with the nearest flag when there is one.
@@ -211,6 +399,7 @@ fn complaint(err: &clap::Error) -> String {
         _ => None,
     };
     let argument = context(ContextKind::InvalidArg).unwrap_or_default();
+    let valid = context(ContextKind::ValidValue).unwrap_or_default();
     match err.kind() {
         ErrorKind::UnknownArgument => {
             let nearest = context(ContextKind::SuggestedArg)
@@ -220,6 +409,11 @@ fn complaint(err: &clap::Error) -> String {
         ErrorKind::InvalidValue if argument.starts_with("--mode") => {
             let value = context(ContextKind::InvalidValue).unwrap_or_default();
             format!("Invalid mode {value:?}. Valid values: text, json, rpc")
+        }
+        ErrorKind::InvalidValue if !valid.is_empty() => {
+            let value = context(ContextKind::InvalidValue).unwrap_or_default();
+            let flag = argument.split(' ').next().unwrap_or_default();
+            format!("Invalid value {value:?} for {flag}. Valid values: {valid}")
         }
         _ => {
             let text = err.render().to_string();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
+use tiller_agent::model::{Modality, Model, Price, PriceTier, ThinkingLevel};
 
 static PACKED: &str = include_str!("../data/catalogue.txt");
 
@@ -85,8 +85,6 @@ impl Catalogue {
         let Numbers { endpoint, limits, price, levels, switches, thinks, sees } = entry.numbers;
         let mut endpoint = fields(shared.endpoints[endpoint]).map(str::to_owned);
         let mut limits = fields(shared.limits[limits]).map(number);
-        let mut prices = fields(shared.prices[price]).map(|price| price.parse().unwrap_or(0.0));
-        let mut next_price = || prices.next().unwrap_or(0.0);
         let input = if sees { vec![Modality::Text, Modality::Image] } else { vec![Modality::Text] };
         Model {
             id: entry.id.to_owned(),
@@ -97,12 +95,7 @@ impl Catalogue {
             reasoning: thinks,
             thinking_level_map: levels.map(|levels| level_map(shared.levels[levels])),
             input,
-            cost: Price {
-                input: next_price(),
-                output: next_price(),
-                cache_read: next_price(),
-                cache_write: next_price(),
-            },
+            cost: self::price(shared.prices[price]),
             context_window: limits.next().unwrap_or(0),
             max_tokens: limits.next().unwrap_or(0),
             headers: BTreeMap::new(),
@@ -183,6 +176,25 @@ fn fields(line: &'static str) -> impl Iterator<Item = &'static str> {
 
 fn number(text: &str) -> u64 {
     text.parse().unwrap_or(0)
+}
+
+/// Four prices, then five numbers for each tier: where it begins, and its prices.
+fn price(line: &'static str) -> Price {
+    let mut numbers = fields(line).map(|number| number.parse().unwrap_or(0.0));
+    let mut next = || numbers.next().unwrap_or(0.0);
+    let (input, output, cache_read, cache_write) = (next(), next(), next(), next());
+    let mut tiers = Vec::new();
+    while let Some(above) = numbers.next() {
+        let mut next = || numbers.next().unwrap_or(0.0);
+        tiers.push(PriceTier {
+            input_tokens_above: above as u64,
+            input: next(),
+            output: next(),
+            cache_read: next(),
+            cache_write: next(),
+        });
+    }
+    Price { input, output, cache_read, cache_write, tiers }
 }
 
 fn level_map(line: &'static str) -> BTreeMap<ThinkingLevel, Option<String>> {

@@ -4,25 +4,46 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use tiller_agent::message::{Block, Message, StopReason, ToolResultMessage, UnixMs};
+use tiller_agent::compaction::cut::{self, Plan};
+use tiller_agent::message::{Block, Message, ToolResultMessage, UnixMs};
 use tiller_agent::tokens;
-use tiller_session::{Body, Durability, Error, Session};
+use tiller_session::{Body, Compaction, Durability, Error, Session};
 
 pub struct Conversation {
     session: Session,
     /// What the model sees. A large session is opened without reading it: that waits for the
     /// first request that needs it.
     context: Option<Vec<Arc<Message>>>,
+    /// What a provider counted before this message no longer holds.
+    fresh_from: usize,
     durability: Durability,
     /// The disk refused a message of the run under way. What follows it belongs to it, so
     /// nothing more is kept until the run has ended.
     pub(crate) is_broken: bool,
 }
 
+/// How long a conversation is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Tokens {
+    /// As a provider counted it, with an estimate of what came after.
+    Counted(u64),
+    /// The messages alone, without what else is in a request.
+    Estimated(u64),
+}
+
+impl Tokens {
+    fn of(messages: &[Arc<Message>], fresh_from: usize) -> Tokens {
+        match tokens::counted(messages, fresh_from) {
+            Some(tokens) => Tokens::Counted(tokens),
+            None => Tokens::Estimated(tokens::estimate_all(messages)),
+        }
+    }
+}
+
 impl Conversation {
     pub fn new(session: Session, durability: Durability) -> Conversation {
         let context = session.is_empty().then(Vec::new);
-        Conversation { session, context, durability, is_broken: false }
+        Conversation { session, context, fresh_from: 0, durability, is_broken: false }
     }
 
     /// Goes on with a stored session. A call that a crash left without a result gets one, since
@@ -77,6 +98,7 @@ impl Conversation {
     pub(crate) fn messages(&mut self) -> Result<&[Arc<Message>], Error> {
         if self.context.is_none() {
             let context = self.session.context()?;
+            self.fresh_from = context.fresh_from;
             self.context = Some(context.messages.into_iter().map(|read| read.message).collect());
         }
         Ok(self.context.as_deref().unwrap_or_default())
@@ -92,14 +114,42 @@ impl Conversation {
         &self,
         mut enough: impl FnMut(&Message) -> bool,
     ) -> Result<Vec<Arc<Message>>, Error> {
-        let Some(context) = &self.context else { return self.session.context_tail(enough) };
+        let Some(context) = &self.context else {
+            return self.session.context_tail(|message, _| enough(message));
+        };
         let from = context.iter().rposition(|message| enough(message)).unwrap_or(0);
         Ok(context[from..].to_vec())
     }
 
     /// Tokens in the model's window.
-    pub(crate) fn tokens(&self) -> Result<u64, Error> {
-        Ok(tokens::in_context(&self.tail(tokens::is_counted)?))
+    pub(crate) fn tokens(&self) -> Result<Tokens, Error> {
+        if let Some(context) = &self.context {
+            return Ok(Tokens::of(context, self.fresh_from));
+        }
+        let mut is_counted = false;
+        let tail = self.session.context_tail(|message, is_fresh| {
+            is_counted = is_fresh && tokens::is_counted(message);
+            is_counted
+        })?;
+        Ok(Tokens::of(&tail, if is_counted { 0 } else { tail.len() }))
+    }
+
+    /// Where to cut the conversation, but for its last `skip` messages, to keep about so many
+    /// tokens of it, and the entry to keep from. Nothing when it is too short for that.
+    pub(crate) fn cut(&self, keep: u64, skip: usize) -> Result<Option<(Plan, String)>, Error> {
+        let mut context = self.session.context()?.messages;
+        context.truncate(context.len().saturating_sub(skip));
+        let messages: Vec<_> = context.iter().map(|read| read.message.clone()).collect();
+        let Some(plan) = cut::plan(&messages, keep) else { return Ok(None) };
+        let first_kept = self.session.kept_from(&context[plan.first_kept].entry_id)?;
+        Ok(Some((plan, first_kept)))
+    }
+
+    /// Puts a summary in the place of everything before an entry.
+    pub(crate) fn compact(&mut self, compaction: Compaction, now: UnixMs) -> Result<(), Error> {
+        self.record(Body::Compaction(compaction), now)?;
+        self.context = None;
+        self.messages().map(|_| ())
     }
 
     /// Adds a message. When this returns it is in the file, as safe as the user wants it.
@@ -134,21 +184,18 @@ impl Conversation {
         self.session.set_label(target, label, now).map(|_| ())
     }
 
-    /// Hides the newest answer, which failed, and the results of its calls. Returns the entries
-    /// that say so.
-    pub(crate) fn hide_failed_answer(&mut self, now: UnixMs) -> Result<Vec<Box<RawValue>>, Error> {
+    /// Hides the newest answer and the results of its calls. Returns the entries that say so.
+    pub(crate) fn hide_last_answer(&mut self, now: UnixMs) -> Result<Vec<Box<RawValue>>, Error> {
         let mut entries = Vec::new();
-        for target_id in self.session.last_failed_answer()? {
+        for target_id in self.session.last_answer()? {
             let id = self.record(Body::ContextEdit { target_id, replacement: None }, now)?;
             let text = self.session.raw(&id)?;
             entries.extend(text.and_then(|text| RawValue::from_string(text).ok()));
         }
         if let Some(context) = &mut self.context {
-            let failed = |message: &Message| {
-                message.as_assistant().is_some_and(|answer| answer.stop_reason == StopReason::Error)
-            };
-            let kept = context.iter().rposition(|message| failed(message));
-            context.truncate(kept.unwrap_or(context.len()));
+            let answer = context.iter().rposition(|message| message.as_assistant().is_some());
+            context.truncate(answer.unwrap_or(context.len()));
+            self.fresh_from = self.fresh_from.min(context.len());
         }
         Ok(entries)
     }

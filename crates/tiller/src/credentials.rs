@@ -6,6 +6,7 @@
 
 mod value;
 mod environment;
+mod amazon;
 mod auth_file;
 mod auth_store;
 
@@ -16,8 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tiller_session::time;
 
+pub(crate) use amazon::{Amazon, PROVIDER as AMAZON};
 pub(crate) use auth_store::{remove, set};
-pub(crate) use environment::usual_name;
+pub(crate) use environment::{usual_name, usual_names};
 pub(crate) use value::Value;
 
 use crate::clock::Clock;
@@ -30,6 +32,7 @@ pub struct Credentials {
     auth_file: Arc<Mutex<AuthFile>>,
     models_file: HashMap<String, Value>,
     variables: Arc<HashMap<String, String>>,
+    amazon: Arc<Amazon>,
 }
 
 /// Where a provider's key comes from.
@@ -41,7 +44,7 @@ pub(crate) enum Source {
     SignIn(Option<f64>),
     ModelsFile,
     Variable(&'static str),
-    /// The provider's own library finds the rest.
+    /// Requests are signed with what this variable leads to.
     Ambient(&'static str),
 }
 
@@ -54,7 +57,7 @@ pub(crate) enum Key {
         by: Value,
         once: Option<Arc<Mutex<AuthFile>>>,
     },
-    /// There is none, and none is needed.
+    /// There is none to send. What requests are signed with is [`Amazon`]'s affair.
     Ambient,
 }
 
@@ -66,9 +69,11 @@ impl Credentials {
     ) -> Credentials {
         let auth_file = AuthFile::at(auth_path);
         diagnostics.extend_from_slice(auth_file.problems());
+        let variables = Arc::new(environment.clone());
         Credentials {
             auth_file: Arc::new(Mutex::new(auth_file)),
-            variables: Arc::new(environment.clone()),
+            amazon: Arc::new(Amazon::new(variables.clone())),
+            variables,
             ..Credentials::default()
         }
     }
@@ -83,6 +88,10 @@ impl Credentials {
 
     pub(crate) fn variables(&self) -> &Arc<HashMap<String, String>> {
         &self.variables
+    }
+
+    pub(crate) fn amazon(&self) -> &Arc<Amazon> {
+        &self.amazon
     }
 
     /// A variable as this provider sees it: what is stored with its key, else the environment.
@@ -114,6 +123,20 @@ impl Credentials {
         given.chain(self.models_file.keys()).chain(self.auth_file().providers()).cloned().collect()
     }
 
+    /// Every value here that others must not see. What a command would print is among them once it
+    /// has been run.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let given = self.command_line.iter().map(|(_, key)| key.clone());
+        let variable = |name: &str| self.variables.get(name).map(String::as_str);
+        let filled = |value: &Value| value.fill(variable)?.ok();
+        let described = self.models_file.values().filter_map(filled);
+        let mut secrets: Vec<String> = given.chain(described).collect();
+        secrets.extend(self.auth_file().secrets(variable));
+        let named = self.variables.iter().filter(|(name, _)| environment::is_secret(name));
+        secrets.extend(named.map(|(_, value)| value.clone()));
+        secrets
+    }
+
     /// A key that cannot be used does not stand in the way of the next; but if there is none, the
     /// first reason is the one to tell.
     fn find(&self, provider: &str) -> Result<(Key, Source), Option<String>> {
@@ -135,7 +158,9 @@ impl Credentials {
         if let Some((name, key)) = environment::key(provider, &self.variables) {
             return Ok((Key::Known(key.to_owned()), Source::Variable(name)));
         }
-        if let Some(name) = environment::ambient(provider, &self.variables) {
+        if provider == AMAZON
+            && let Some(name) = self.amazon.source()
+        {
             return Ok((Key::Ambient, Source::Ambient(name)));
         }
         Err(refused)

@@ -13,12 +13,16 @@ use tiller_session::{Owner, Session, time};
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
 
-use crate::args::Args;
+use crate::args::{Args, Mode};
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
+use crate::export::Export;
 use crate::models::{Listing, Models};
 use crate::opening::Opening;
+use crate::place::{Flags, Place, Whereabouts};
+use crate::rpc::TODO_TOOL;
+use crate::rpc::guests::{Around, House};
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
 use crate::sessions::Shelf;
@@ -33,6 +37,10 @@ pub struct Launch {
     pub model: Option<Arc<Model>>,
     pub thinking: ThinkingLevel,
     pub workplace: Workplace,
+    pub place: Place,
+    pub house: House,
+    /// Whether extensions may name the client's window.
+    pub shows_titles: bool,
     pub conversation: Conversation,
     pub shelf: Shelf,
     pub clock: Clock,
@@ -44,11 +52,12 @@ pub struct Launch {
 pub struct Workplace {
     pub cwd: Arc<PathBuf>,
     pub tools: Arc<ToolSet>,
-    pub system: Arc<str>,
     /// Told to every child.
     pub env: Arc<[(String, String)]>,
     pub shell: Shell,
     pub resize: Resize,
+    /// Whether the model gets `todo_write`; unsaid, the wire level decides.
+    pub todo_tool: Option<bool>,
 }
 
 /// The world as the process found it.
@@ -87,6 +96,21 @@ impl Surroundings {
 }
 
 impl Surroundings {
+    /// What the user and the project prefer, where no command line has a say.
+    pub(crate) fn settings(&self) -> Settings {
+        Place::find(self.whereabouts(), Flags::default()).settings()
+    }
+
+    fn whereabouts(&self) -> Whereabouts {
+        let home = self.variable("HOME").map(PathBuf::from);
+        Whereabouts { cwd: self.cwd.clone(), agent_dir: self.agent_dir(), home }
+    }
+
+    /// The user's and the project's own files, as far as they have to be known at the start.
+    fn place(&self, args: &Args) -> Place {
+        Place::find(self.whereabouts(), args.flags(args.level(&self.variables)))
+    }
+
     /// The models there are, with the keys there are for them.
     pub(crate) fn models(&self, settings: &Settings, diagnostics: &mut Vec<String>) -> Models {
         let agent_dir = self.agent_dir();
@@ -122,20 +146,47 @@ pub fn list_models(
     surroundings: &Surroundings,
     search: &str,
 ) -> Result<(Listing, Vec<String>), String> {
+    let place = surroundings.place(args);
+    let mut diagnostics = place.problems().to_vec();
+    let mut models = surroundings.models(&place.settings(), &mut diagnostics);
+    add_builtin(&mut models, args)?;
+    Ok((models.list(search), diagnostics))
+}
+
+/// `--export FILE [OUT]`. Returns where the page is.
+pub fn export(
+    args: &Args,
+    surroundings: &Surroundings,
+    paths: &[PathBuf],
+) -> Result<PathBuf, String> {
+    let cwd = &surroundings.cwd;
+    let session = cwd.join(paths.first().ok_or("--export requires a session file")?);
+    // What is wrong with the settings is said by whoever needs them.
     let mut diagnostics = Vec::new();
     let settings_path = surroundings.agent_dir().join("settings.json");
     let settings = Settings::load(&settings_path, &mut diagnostics);
-    let mut models = surroundings.models(&settings, &mut diagnostics);
-    add_builtin(&mut models, args)?;
-    Ok((models.list(search), diagnostics))
+    let models = surroundings.models(&settings, &mut diagnostics);
+    let prefix = args.level(&surroundings.variables).file_prefix();
+    let export = Export {
+        to: Export::place(&session, paths.get(1).map(PathBuf::as_path), prefix, cwd),
+        session,
+        secrets: models.credentials().secrets(),
+        windows: models.windows(),
+        setting: None,
+    };
+    export.run()?;
+    Ok(export.to)
 }
 
 impl Launch {
     /// Decides everything. The error is a sentence for the person who typed the command.
     pub fn prepare(args: &Args, surroundings: Surroundings) -> Result<Launch, String> {
         let mut diagnostics = Vec::new();
+        let unknown = args.unknown.iter();
+        diagnostics.extend(unknown.map(|option| format!("Unknown option {option} is ignored")));
         let agent_dir = surroundings.agent_dir();
-        let settings = Settings::load(&agent_dir.join("settings.json"), &mut diagnostics);
+        let mut place = surroundings.place(args);
+        let mut settings = place.settings();
         let variables = &surroundings.variables;
         let mut models = surroundings.models(&settings, &mut diagnostics);
         add_builtin(&mut models, args)?;
@@ -155,18 +206,27 @@ impl Launch {
             choose_model(&mut models, args, &settings, &session, &mut diagnostics)?;
         let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
         let own_level = || models.thinking(model.as_deref()?);
-        let thinking = args.thinking.or(level).or(stored_level).or_else(own_level);
+        let thinking =
+            args.thinking(&mut diagnostics).or(level).or(stored_level).or_else(own_level);
         let thinking = thinking.unwrap_or(settings.default_thinking_level);
         let conversation = opening.conversation(session, &settings, model.as_deref(), thinking)?;
         diagnostics.extend(conversation.session().problems().iter().map(ToString::to_string));
+        if conversation.cwd() != surroundings.cwd {
+            place = place.again(conversation.cwd());
+            settings = place.settings();
+        }
         let tools = chosen_tools(args, &settings, &mut diagnostics);
         let workplace = Workplace {
             shell: settings.shell(),
             resize: settings.resize(),
             env: child_env(&agent_dir, &surroundings),
+            todo_tool: todo_tool(args, &settings),
             ..Workplace::new(conversation.cwd(), tools)
         };
         let (level, on_eof) = (args.level(variables), args.on_eof);
+        let house = House::find(&place, &args.extensions(), around(args, &surroundings));
+        let wants_titles = variables.get("PI_RPC_EMIT_TITLE").is_some_and(|value| value == "1");
+        let shows_titles = level != Level::Xcsh || wants_titles;
         Ok(Launch {
             level,
             on_eof,
@@ -175,11 +235,33 @@ impl Launch {
             model,
             thinking,
             workplace,
+            place,
+            house,
+            shows_titles,
             conversation,
             shelf,
             clock,
             diagnostics,
         })
+    }
+}
+
+/// What extensions see of the process.
+fn around(args: &Args, surroundings: &Surroundings) -> Around {
+    let agent_dir = surroundings.agent_dir();
+    let home = surroundings.variable("HOME").map(PathBuf::from);
+    let (mode, has_ui) = match args.mode() {
+        Mode::Rpc => ("rpc", true),
+        Mode::Json => ("json", false),
+        Mode::Text => ("print", false),
+    };
+    let variables = surroundings.variables.iter();
+    Around {
+        home_dir: home.unwrap_or_else(|| agent_dir.clone()),
+        agent_dir,
+        mode,
+        has_ui,
+        variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect(),
     }
 }
 
@@ -238,20 +320,15 @@ fn choose_model(
 }
 
 fn chosen_tools(args: &Args, settings: &Settings, diagnostics: &mut Vec<String>) -> Vec<Tool> {
-    let mut all = tiller_tools::builtin();
-    for tool in &mut all {
-        match tool.name() {
-            "bash" => *tool = tiller_tools::bash::with(settings.shell()),
-            "read" => *tool = tiller_tools::read::with(settings.resize()),
-            _ => {}
-        }
-    }
-    for name in args.tools.iter().flatten().chain(&args.exclude_tools) {
-        if !all.iter().any(|tool| tool.name() == name) {
+    let all = tiller_tools::builtin().into_iter();
+    let all: Vec<Tool> = all.map(|tool| preferred(tool, settings)).collect();
+    let named = args.tools.iter().chain(&settings.default_tools).flatten();
+    for name in named.chain(&args.exclude_tools) {
+        if !all.iter().any(|tool| tool.name() == name) && name != TODO_TOOL {
             diagnostics.push(format!("there is no tool called `{name}`"));
         }
     }
-    let wanted = |name: &str| match &args.tools {
+    let wanted = |name: &str| match args.tools.as_ref().or(settings.default_tools.as_ref()) {
         _ if args.no_tools || args.no_builtin_tools => false,
         Some(names) => names.iter().any(|wanted| wanted == name),
         None => tiller_tools::DEFAULT.contains(&name),
@@ -259,6 +336,25 @@ fn chosen_tools(args: &Args, settings: &Settings, diagnostics: &mut Vec<String>)
     let excluded = |name: &str| args.exclude_tools.iter().any(|excluded| excluded == name);
     let chosen = all.into_iter().filter(|tool| wanted(tool.name()) && !excluded(tool.name()));
     chosen.collect()
+}
+
+/// The todo list's tool is chosen like all others, but belongs to the server.
+fn todo_tool(args: &Args, settings: &Settings) -> Option<bool> {
+    let is_it = |name: &String| name == TODO_TOOL;
+    if args.no_tools || args.no_builtin_tools || args.exclude_tools.iter().any(is_it) {
+        return Some(false);
+    }
+    let names = args.tools.as_ref().or(settings.default_tools.as_ref());
+    names.map(|names| names.iter().any(is_it))
+}
+
+/// A tool as the user wants it.
+fn preferred(tool: Tool, settings: &Settings) -> Tool {
+    match tool.name() {
+        "bash" => tiller_tools::bash::with(settings.shell()),
+        "read" => tiller_tools::read::with(settings.resize()),
+        _ => tool,
+    }
 }
 
 /// What every child is told: that an agent started it, and where the agent keeps its programs.
@@ -275,24 +371,25 @@ fn child_env(agent_dir: &Path, surroundings: &Surroundings) -> Arc<[(String, Str
 impl Workplace {
     /// A workplace without preferences.
     pub fn new(cwd: PathBuf, tools: Vec<Tool>) -> Workplace {
-        let system = crate::prompt::system(&tools, &cwd).into();
         Workplace {
             cwd: Arc::new(cwd),
             tools: Arc::new(ToolSet::new(tools)),
-            system,
             env: Arc::new([]),
             shell: Shell::default(),
             resize: Resize::default(),
+            todo_tool: None,
         }
     }
 
-    /// Works in another folder from now on.
-    pub(crate) fn move_to(&mut self, cwd: PathBuf) {
-        if *self.cwd != cwd {
-            let tools: Vec<Tool> = self.tools.iter().cloned().collect();
-            self.system = crate::prompt::system(&tools, &cwd).into();
-            self.cwd = Arc::new(cwd);
+    /// Works in the way the user prefers, with the same tools.
+    pub(crate) fn prefer(&mut self, settings: &Settings) {
+        let (shell, resize) = (settings.shell(), settings.resize());
+        if (&self.shell, self.resize) == (&shell, resize) {
+            return;
         }
+        let tools = self.tools.iter().map(|tool| preferred(tool.clone(), settings)).collect();
+        self.tools = Arc::new(ToolSet::new(tools));
+        (self.shell, self.resize) = (shell, resize);
     }
 
     /// What the children of a tool are told about the conversation besides.

@@ -1,12 +1,15 @@
 //! The process: read the command line, start the right mode, end cleanly.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use tiller::args::{Args, Instead, Mode, version};
+use tiller::attachments::{Said, first_message};
 use tiller::auth_command::AuthCommand;
-use tiller::launch::{Launch, Surroundings, list_models};
+use tiller::launch::{Launch, Surroundings, export, list_models};
+use tiller::manual::{CompletionsCommand, ManCommand};
 use tiller::plain::{self, complain};
 use tiller::rpc::stdio::serve_stdio;
 use tiller::session_command::SessionCommand;
@@ -26,11 +29,14 @@ fn main() -> ExitCode {
 }
 
 fn start() -> Result<u8, String> {
-    if std::env::args_os().nth(1).is_some_and(|first| first == "session") {
-        return look_after_sessions();
-    }
-    if std::env::args_os().nth(1).is_some_and(|first| first == "auth") {
-        return look_after_keys();
+    match std::env::args_os().nth(1).as_deref().and_then(|first| first.to_str()) {
+        Some("session") => return command(|c: SessionCommand| c.run(&Surroundings::of_process()?)),
+        Some("auth") => {
+            return command(|c: AuthCommand| show(&c.run(&Surroundings::of_process()?)?));
+        }
+        Some("completions") => return command(|c: CompletionsCommand| show(&c.run())),
+        Some("man") => return command(|c: ManCommand| show(&c.run()?)),
+        _ => {}
     }
     let args = match Args::read(std::env::args_os()) {
         Ok(args) => args,
@@ -52,9 +58,13 @@ fn start() -> Result<u8, String> {
         }
         return Ok(0);
     }
+    if let Some(paths) = &args.export {
+        let page = export(&args, &surroundings, paths)?;
+        return show(&format!("Exported to: {}\n", page.display()));
+    }
     tiller_tools::process::install();
     let launch = Launch::prepare(&args, surroundings)?;
-    for problem in &launch.diagnostics {
+    for problem in launch.place.problems().iter().chain(&launch.diagnostics) {
         complain(&format!("Warning: {problem}"));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -63,15 +73,20 @@ fn start() -> Result<u8, String> {
         .map_err(|err| format!("cannot start the runtime: {err}"))?;
     let code = match args.mode() {
         Mode::Rpc => runtime.block_on(serve_stdio(launch)),
-        mode => runtime.block_on(plain::run(mode, launch, messages(args)?)),
+        mode => {
+            let messages = messages(args, launch.workplace.cwd.to_path_buf())?;
+            runtime.block_on(plain::run(mode, launch, messages))
+        }
     };
+    // Whoever still waits for a slow disk on another thread ends with the process.
+    runtime.shutdown_background();
     Ok(code)
 }
 
-/// `tiller session …`
-fn look_after_sessions() -> Result<u8, String> {
-    match SessionCommand::try_parse_from(std::env::args_os().skip(1)) {
-        Ok(command) => command.run(&Surroundings::of_process()?),
+/// Reads the rest of the command line as this command, and does it.
+fn command<C: Parser>(run: impl FnOnce(C) -> Result<u8, String>) -> Result<u8, String> {
+    match C::try_parse_from(std::env::args_os().skip(1)) {
+        Ok(command) => run(command),
         Err(err) if err.use_stderr() => {
             complain(err.render().to_string().trim_end());
             Ok(1)
@@ -80,28 +95,20 @@ fn look_after_sessions() -> Result<u8, String> {
     }
 }
 
-/// `tiller auth …`
-fn look_after_keys() -> Result<u8, String> {
-    match AuthCommand::try_parse_from(std::env::args_os().skip(1)) {
-        Ok(command) => show(&command.run(&Surroundings::of_process()?)?),
-        Err(err) if err.use_stderr() => {
-            complain(err.render().to_string().trim_end());
-            Ok(1)
-        }
-        Err(err) => show(&err.render().to_string()),
-    }
-}
-
-/// What a plain mode is to say, piped or typed.
-fn messages(args: Args) -> Result<Vec<String>, String> {
+/// What a plain mode is to say: piped, typed, and in files.
+fn messages(args: Args, cwd: PathBuf) -> Result<Vec<Said>, String> {
     let piped = if std::io::stdin().is_terminal() {
         None
     } else {
         Some(plain::piped().map_err(|err| format!("cannot read stdin: {err}"))?)
     };
-    let mut typed = args.messages.into_iter();
-    let first = plain::first_message(piped, typed.next());
-    let messages: Vec<String> = first.into_iter().chain(typed).collect();
+    let is_file = |argument: &String| argument.starts_with('@') && argument.len() > 1;
+    let (files, typed): (Vec<String>, Vec<String>) = args.messages.into_iter().partition(is_file);
+    let files: Vec<PathBuf> = files.iter().map(|name| cwd.join(&name[1..])).collect();
+    let mut typed = typed.into_iter();
+    let first = first_message(piped, &files, typed.next())?;
+    let rest = typed.map(|text| Said { text, images: Vec::new() });
+    let messages: Vec<Said> = first.into_iter().chain(rest).collect();
     if messages.is_empty() {
         return Err("nothing to say: give a message, or --mode rpc for a host".to_owned());
     }

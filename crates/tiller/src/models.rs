@@ -8,9 +8,12 @@ mod object;
 mod file;
 mod resolve;
 mod order;
-mod glob;
+pub(crate) mod glob;
 mod scope;
 mod access;
+mod azure;
+mod bedrock;
+mod advice;
 mod list;
 
 use std::collections::{BTreeMap, HashMap};
@@ -68,32 +71,32 @@ enum Place<'a> {
 
 impl Models {
     pub fn new(credentials: Credentials, settings: &Settings, cache: CacheRetention) -> Models {
-        let defaults = ThinkingBudgets::default();
-        let wanted = settings.thinking_budgets;
-        let access = Access {
-            idle_timeout: match settings.http_idle_timeout_ms {
-                0 => None,
-                ms => Some(Duration::from_millis(ms)),
-            },
-            thinking_budgets: ThinkingBudgets {
-                minimal: wanted.minimal.unwrap_or(defaults.minimal),
-                low: wanted.low.unwrap_or(defaults.low),
-                medium: wanted.medium.unwrap_or(defaults.medium),
-                high: wanted.high.unwrap_or(defaults.high),
-            },
-            block_images: settings.images.block_images,
-            cache_retention: cache,
-            ..Access::default()
-        };
-        Models {
+        let mut models = Models {
             catalogue: Catalogue::default(),
             file: ModelsFile::default(),
             builtin: Vec::new(),
             credentials,
-            access,
+            access: Access { cache_retention: cache, ..Access::default() },
             scope: Vec::new(),
-            thinking: settings.model_thinking_levels.clone(),
-        }
+            thinking: HashMap::new(),
+        };
+        models.prefer(settings);
+        models
+    }
+
+    /// Asks models in the way the user prefers, from the next request on.
+    pub(crate) fn prefer(&mut self, settings: &Settings) {
+        let (defaults, wanted) = (ThinkingBudgets::default(), settings.thinking_budgets);
+        let silence = Duration::from_millis(settings.http_idle_timeout_ms);
+        self.access.idle_timeout = (!silence.is_zero()).then_some(silence);
+        self.access.thinking_budgets = ThinkingBudgets {
+            minimal: wanted.minimal.unwrap_or(defaults.minimal),
+            low: wanted.low.unwrap_or(defaults.low),
+            medium: wanted.medium.unwrap_or(defaults.medium),
+            high: wanted.high.unwrap_or(defaults.high),
+        };
+        self.access.block_images = settings.images.block_images;
+        self.thinking = settings.model_thinking_levels.clone();
     }
 
     /// Adds a model that answers without an account.
@@ -235,12 +238,22 @@ impl Models {
     }
 
     fn model(&self, known: &Known<'_>) -> Arc<Model> {
+        self.settled(self.written(known))
+    }
+
+    /// A model of a known provider under a name that nobody has heard of.
+    fn model_like(&self, known: &Known<'_>, id: &str) -> Arc<Model> {
+        let like = (*self.written(known)).clone();
+        self.settled(Arc::new(Model { id: id.to_owned(), name: id.to_owned(), ..like }))
+    }
+
+    /// As it is written down, before the environment has a say.
+    fn written(&self, known: &Known<'_>) -> Arc<Model> {
         match known.place {
             Place::File(model) | Place::Builtin(model) => model.clone(),
             Place::Catalogue(entry) => {
                 let mut model = self.catalogue.model(&entry);
                 self.file.apply(&mut model);
-                self.fill_url(&mut model);
                 Arc::new(model)
             }
         }
@@ -253,6 +266,12 @@ impl Models {
             Place::Catalogue(entry) => tiller_llm::supports(self.catalogue.api(&entry)),
             Place::File(_) | Place::Builtin(_) => true,
         }
+    }
+
+    /// How much each known model can hold, by `provider/id`.
+    pub(crate) fn windows(&self) -> HashMap<String, u64> {
+        let window = |known: Known<'_>| (known.full_name(), self.model(&known).context_window);
+        self.known().map(window).collect()
     }
 
     pub(crate) fn provider_names(&self) -> impl Iterator<Item = &str> {

@@ -12,6 +12,7 @@ use tiller_agent::message::{AssistantMessage, StopReason, text_of};
 use tokio::sync::mpsc;
 
 use crate::args::Mode;
+use crate::attachments::Said;
 use crate::launch::Launch;
 use crate::rpc::lines::{LINE_MAX_BYTES, Line, Lines};
 use crate::rpc::out::{Drain, pipe};
@@ -19,7 +20,7 @@ use crate::rpc::server::{Channels, INPUTS_MAX, Input, OnEof, serve};
 use crate::rpc::stdio::listen_for_signals;
 
 /// Says the messages one after the other and prints what comes of it. Returns the exit code.
-pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<String>) -> u8 {
+pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<Said>) -> u8 {
     launch.on_eof = OnEof::Finish;
     if mode == Mode::Json {
         print(&session_header(&launch));
@@ -45,17 +46,6 @@ pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<String>) -> u8 {
             code.max(1)
         }
     }
-}
-
-/// What was piped in, a blank line, and what was typed: one message.
-pub fn first_message(piped: Option<String>, typed: Option<String>) -> Option<String> {
-    let parts: Vec<String> = piped
-        .map(|text| text.trim_end().to_owned())
-        .into_iter()
-        .chain(typed)
-        .filter(|text| !text.is_empty())
-        .collect();
-    (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
 /// Everything on stdin.
@@ -87,10 +77,11 @@ struct Record<'a> {
 
 impl Client {
     /// Ends by dropping its end of the lines, which the server takes as the end of input.
-    async fn talk(mut self, messages: Vec<String>) -> Result<Option<String>, String> {
+    async fn talk(mut self, messages: Vec<Said>) -> Result<Option<String>, String> {
         let mut records = Lines::new(LINE_MAX_BYTES * 16);
-        for message in messages {
-            let prompt = json!({"id": "prompt", "type": "prompt", "message": message});
+        for Said { text, images } in messages {
+            let prompt =
+                json!({"id": "prompt", "type": "prompt", "message": text, "images": images});
             let line = Line::Text(prompt.to_string().into_bytes());
             // A server that has gone will be noticed by its silence.
             self.lines.send(Input::Lines(vec![line])).await.ok();

@@ -1,29 +1,110 @@
 //! The system prompt: what the model is told before anybody says anything.
+//!
+//! It is put together from its parts in a fixed order and holds nothing that changes by itself:
+//! no date, no state of the project. The same tools, folder and files give the same bytes, so
+//! that providers can keep it in their caches.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use tiller_agent::tool::Tool;
+use tiller_agent::tool::{Tool, ToolSet};
+
+use crate::place::Resources;
 
 const PREAMBLE: &str = include_str!("../prompts/preamble.md");
 const MANNERS: &str = include_str!("../prompts/manners.md");
+const SHELL_ONLY: &str = include_str!("../prompts/shell-only.md");
+const PROJECT_CONTEXT: &str = include_str!("../prompts/project-context.md");
+const STANDING_RULES: &str = include_str!("../prompts/standing-rules.md");
+const RULE_FILES: &str = include_str!("../prompts/rule-files.md");
+const SKILLS: &str = include_str!("../prompts/skills.md");
 
-/// Put together from its parts, the same for the same tools and folder, so that providers can
-/// keep it in their caches.
-pub(crate) fn system(tools: &[Tool], cwd: &Path) -> String {
-    let mut text = PREAMBLE.trim_end().to_owned();
-    let mut section = |name: &str, body: &str| {
-        let body = body.trim_end();
-        // Writing to a string cannot fail.
-        write!(text, "\n\n<{name}>\n{body}\n</{name}>").expect("a string takes every text");
-    };
-    section("tools", &tool_lines(tools));
-    section("rules", &rules(tools));
-    section("cwd", &cwd.display().to_string());
-    text
+/// A prompt, and what it was made of. It is made again when any of that is another one.
+pub(crate) struct SystemPrompt {
+    tools: Arc<ToolSet>,
+    cwd: Arc<PathBuf>,
+    resources: Arc<Resources>,
+    text: Arc<str>,
 }
 
-fn tool_lines(tools: &[Tool]) -> String {
+impl SystemPrompt {
+    pub(crate) fn new(
+        tools: &Arc<ToolSet>,
+        cwd: &Arc<PathBuf>,
+        resources: &Arc<Resources>,
+    ) -> SystemPrompt {
+        let all: Vec<&Tool> = tools.iter().collect();
+        SystemPrompt {
+            text: system(&all, cwd, resources).into(),
+            tools: tools.clone(),
+            cwd: cwd.clone(),
+            resources: resources.clone(),
+        }
+    }
+
+    pub(crate) fn is_of(
+        &self,
+        tools: &Arc<ToolSet>,
+        cwd: &Arc<PathBuf>,
+        resources: &Arc<Resources>,
+    ) -> bool {
+        Arc::ptr_eq(&self.tools, tools)
+            && Arc::ptr_eq(&self.cwd, cwd)
+            && Arc::ptr_eq(&self.resources, resources)
+    }
+
+    pub(crate) fn text(&self) -> Arc<str> {
+        self.text.clone()
+    }
+}
+
+fn system(tools: &[&Tool], cwd: &Path, resources: &Resources) -> String {
+    let is_active = |name: &str| tools.iter().any(|tool| tool.name() == name);
+    let mut prompt = Prompt(String::new());
+    match &resources.system_prompt {
+        Some(own) => prompt.0.push_str(own.trim_end()),
+        None => {
+            prompt.0.push_str(PREAMBLE.trim_end());
+            prompt.section("tools", &tool_lines(tools));
+            prompt.section("rules", &rules(tools));
+        }
+    }
+    if let Some(addendum) = &resources.addendum {
+        prompt.section("addendum", addendum);
+    }
+    if !resources.context_files.is_empty() {
+        prompt.section("project_context", &project_context(resources));
+    }
+    let is_shown = resources.skills.iter().any(|skill| !skill.is_hidden);
+    // A skill is a file, and somebody must be able to read it.
+    if is_shown && (is_active("read") || is_active("bash")) {
+        prompt.section("skills", &skills(resources));
+    }
+    if !resources.rules.standing.is_empty() {
+        prompt.section("standing_rules", &standing_rules(resources));
+    }
+    // A rule that is only listed is a file, too.
+    if !resources.rules.listed.is_empty() && (is_active("read") || is_active("bash")) {
+        prompt.section("rule_files", &rule_files(resources));
+    }
+    prompt.section("cwd", &cwd.display().to_string());
+    prompt.0
+}
+
+struct Prompt(String);
+
+impl Prompt {
+    fn section(&mut self, name: &str, body: &str) {
+        let gap = if self.0.is_empty() { "" } else { "\n\n" };
+        let body = body.trim_end();
+        write!(self.0, "{gap}<{name}>\n{body}\n</{name}>").expect(TAKES_ALL);
+    }
+}
+
+const TAKES_ALL: &str = "a string takes every text";
+
+fn tool_lines(tools: &[&Tool]) -> String {
     let lines: Vec<String> = tools
         .iter()
         .filter_map(|tool| Some(format!("- {}: {}", tool.name(), tool.snippet.as_ref()?)))
@@ -32,8 +113,12 @@ fn tool_lines(tools: &[Tool]) -> String {
 }
 
 /// Each rule once, in the order of the tools; how to speak comes last.
-fn rules(tools: &[Tool]) -> String {
+fn rules(tools: &[&Tool]) -> String {
+    let is_active = |name: &str| tools.iter().any(|tool| tool.name() == name);
     let mut lines: Vec<String> = Vec::new();
+    if is_active("bash") && !["grep", "find", "ls"].into_iter().any(is_active) {
+        lines.push(SHELL_ONLY.trim_end().to_owned());
+    }
     for rule in tools.iter().flat_map(|tool| &tool.rules) {
         let line = format!("- {rule}");
         if !lines.contains(&line) {
@@ -42,4 +127,67 @@ fn rules(tools: &[Tool]) -> String {
     }
     lines.push(MANNERS.trim_end().to_owned());
     lines.join("\n")
+}
+
+fn project_context(resources: &Resources) -> String {
+    let mut text = PROJECT_CONTEXT.trim_end().to_owned();
+    for file in &resources.context_files {
+        let (path, content) = (file.path.display(), file.text.trim_end());
+        let open = format!("<project_instructions path=\"{path}\">");
+        write!(text, "\n\n{open}\n{content}\n</project_instructions>").expect(TAKES_ALL);
+    }
+    text
+}
+
+fn skills(resources: &Resources) -> String {
+    let mut text = format!("{}\n\n<available_skills>\n", SKILLS.trim_end());
+    for skill in resources.skills.iter().filter(|skill| !skill.is_hidden) {
+        let path = skill.path.to_string_lossy();
+        let [name, description, location] = [&skill.name, &skill.description, &*path].map(escaped);
+        write!(
+            text,
+            "  <skill>\n    <name>{name}</name>\n    <description>{description}</description>\n    \
+             <location>{location}</location>\n  </skill>\n"
+        )
+        .expect(TAKES_ALL);
+    }
+    text.push_str("</available_skills>");
+    text
+}
+
+fn standing_rules(resources: &Resources) -> String {
+    let mut text = STANDING_RULES.trim_end().to_owned();
+    for rule in &resources.rules.standing {
+        let path = rule.path.to_string_lossy();
+        let [name, path] = [&rule.name, &*path].map(escaped);
+        let content = rule.content.trim_end();
+        write!(text, "\n\n<rule name=\"{name}\" path=\"{path}\">\n{content}\n</rule>")
+            .expect(TAKES_ALL);
+    }
+    text
+}
+
+fn rule_files(resources: &Resources) -> String {
+    let mut text = format!("{}\n\n", RULE_FILES.trim_end());
+    for rule in &resources.rules.listed {
+        let description = rule.description.as_deref().unwrap_or_default();
+        let path = rule.path.display();
+        writeln!(text, "- {} ({path}): {description}", rule.name).expect(TAKES_ALL);
+    }
+    text
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            _ => out.push(c),
+        }
+    }
+    out
 }

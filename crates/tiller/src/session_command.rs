@@ -53,7 +53,8 @@ fn list(
     limit: usize,
     session_dir: Option<PathBuf>,
 ) -> Result<u8, String> {
-    let shelf = surroundings.shelf(session_dir, Clock::System);
+    let mut shelf = surroundings.shelf(session_dir, Clock::System);
+    shelf.chosen = shelf.chosen.or_else(|| surroundings.settings().session_dir);
     let cwd = (!all).then_some(surroundings.cwd.as_path());
     let listing = shelf.list(cwd, limit, None);
     let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;

@@ -117,9 +117,17 @@ fn a_model_is_complete() {
 }
 
 #[test]
+fn a_longer_prompt_has_its_own_price() {
+    let catalogue = Catalogue::default();
+    let entry = catalogue.find("openai", "gpt-5.5").unwrap();
+    let cost = serde_json::to_string(&catalogue.model(&entry).cost).unwrap();
+    expect![[r#"{"input":5,"output":30,"cacheRead":0.5,"cacheWrite":0,"tiers":[{"inputTokensAbove":272000,"input":10,"output":45,"cacheRead":1,"cacheWrite":0}]}"#]].assert_eq(&cost);
+}
+
+#[test]
 fn every_line_can_be_read() {
     let catalogue = Catalogue::default();
-    let mut count = 0;
+    let (mut count, mut tiered) = (0, 0);
     for provider in catalogue.providers() {
         let mut ids = HashSet::new();
         for entry in provider.entries() {
@@ -133,12 +141,17 @@ fn every_line_can_be_read() {
                 let switches = catalogue.shared().switches[entry.numbers.switches];
                 switches.is_empty()
             });
+            for tier in &model.cost.tiers {
+                assert!(tier.input_tokens_above >= 1000 && tier.output > 0.0, "{model:?}");
+            }
+            tiered += usize::from(!model.cost.tiers.is_empty());
             count += 1;
         }
         assert!(ids.contains(provider.default), "{}: {}", provider.name, provider.default);
     }
     assert_eq!(count, PACKED.lines().count() - 1 - catalogue.index().counts.iter().sum::<usize>());
     assert!(count > 1400, "{count}");
+    assert!(tiered >= 45, "{tiered}");
 }
 
 #[test]

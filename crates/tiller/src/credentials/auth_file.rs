@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -11,8 +10,10 @@ use std::time::SystemTime;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+use super::environment;
 use super::value::Value;
 use crate::jsonc;
+use crate::place::text_file;
 
 #[derive(Default)]
 pub(crate) struct AuthFile {
@@ -23,6 +24,9 @@ pub(crate) struct AuthFile {
     printed: HashMap<String, String>,
     /// What is wrong with the file, without a word of what is in it.
     problems: Vec<String>,
+    /// Every other text in it: sign-ins hold more than we use, and an entry that we do not
+    /// understand may hold a secret, too.
+    other_secrets: Vec<String>,
 }
 
 /// Tells whether a file is still the one we read.
@@ -50,6 +54,10 @@ impl AuthFile {
     pub(super) fn at(path: &Path) -> AuthFile {
         let mut file = AuthFile { path: path.to_owned(), ..AuthFile::default() };
         file.refresh();
+        if file.stamp.is_none() {
+            // A link to nowhere looks like no file; this says what is wrong with it.
+            file.read();
+        }
         file
     }
 
@@ -67,6 +75,7 @@ impl AuthFile {
         self.printed.clear();
         self.problems.clear();
         self.entries.clear();
+        self.other_secrets.clear();
         if self.stamp.is_some() {
             self.read();
         }
@@ -92,18 +101,29 @@ impl AuthFile {
         self.entries.keys()
     }
 
+    /// All secrets that can be told without running anything. `variable` knows the environment.
+    pub(super) fn secrets<'a>(&'a self, variable: impl Fn(&str) -> Option<&'a str>) -> Vec<String> {
+        let mut secrets: Vec<String> = self.printed.values().cloned().collect();
+        secrets.extend_from_slice(&self.other_secrets);
+        for entry in self.entries.values() {
+            if let Entry::Key { key, env } = entry {
+                let own = |name: &str| env.get(name).map(String::as_str).or_else(|| variable(name));
+                secrets.extend(key.fill(own).and_then(Result::ok));
+                let named = env.iter().filter(|(name, _)| environment::is_secret(name));
+                secrets.extend(named.map(|(_, value)| value.clone()));
+            }
+        }
+        secrets
+    }
+
     fn read(&mut self) {
         let path = self.path.display().to_string();
-        let text = match read_private(&self.path) {
-            Ok((text, is_private)) => {
-                if !is_private {
-                    let why = format!("{path} can be read by other users; run chmod 600 on it");
-                    self.problems.push(why);
-                }
-                text
-            }
-            Err(err) => return self.problems.push(format!("cannot read {path}: {err}")),
-        };
+        let Some(text) = text_file::read(&self.path, &mut self.problems) else { return };
+        let is_private = fs::metadata(&self.path).is_ok_and(|meta| meta.mode() & 0o077 == 0);
+        if !is_private {
+            let why = format!("{path} can be read by other users; run chmod 600 on it");
+            self.problems.push(why);
+        }
         let entries = match jsonc::parse(&text) {
             Ok(Json::Object(entries)) => entries,
             Ok(_) => return self.problems.push(format!("{path}: expected an object")),
@@ -111,7 +131,11 @@ impl AuthFile {
             Err(err) => return self.problems.push(format!("cannot read {path}: {err}")),
         };
         for (provider, entry) in entries {
-            match Stored::deserialize(&entry) {
+            let stored = Stored::deserialize(&entry);
+            if !matches!(stored, Ok(Stored::ApiKey { .. })) {
+                texts(&entry, &mut self.other_secrets);
+            }
+            match stored {
                 Ok(stored) => {
                     self.entries.insert(provider, stored.into());
                 }
@@ -124,10 +148,13 @@ impl AuthFile {
     }
 }
 
-/// The text, and whether it is hidden from other users.
-fn read_private(path: &Path) -> io::Result<(String, bool)> {
-    let is_private = fs::metadata(path)?.mode() & 0o077 == 0;
-    Ok((fs::read_to_string(path)?, is_private))
+fn texts(value: &Json, out: &mut Vec<String>) {
+    match value {
+        Json::String(text) => out.push(text.clone()),
+        Json::Array(items) => items.iter().for_each(|item| texts(item, out)),
+        Json::Object(fields) => fields.values().for_each(|field| texts(field, out)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
 }
 
 #[derive(Deserialize)]

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::amazon;
+
 type Variables = HashMap<String, String>;
 
 /// The variable that holds this provider's key, and the key.
@@ -10,32 +12,37 @@ pub(super) fn key<'a>(provider: &str, variables: &'a Variables) -> Option<(&'sta
     names.iter().find_map(|name| Some((*name, set(variables, name)?)))
 }
 
+/// What a person could set to ask this provider.
+pub(crate) fn usual_names(provider: &str) -> Option<&'static str> {
+    match provider {
+        amazon::PROVIDER => Some(
+            "AWS_BEARER_TOKEN_BEDROCK, AWS_PROFILE, or AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY",
+        ),
+        provider => usual_name(provider),
+    }
+}
+
 /// The variable a person should put this provider's key into.
 pub(crate) fn usual_name(provider: &str) -> Option<&'static str> {
     let (_, names) = KEYS.iter().find(|(name, _)| *name == provider)?;
     names.iter().find(|name| name.ends_with("_API_KEY")).or(names.first()).copied()
 }
 
-/// The variable that lets this provider be asked without a key: its own library finds the rest.
-pub(super) fn ambient(provider: &str, variables: &Variables) -> Option<&'static str> {
-    if provider != "amazon-bedrock" {
-        return None;
-    }
-    let is_set = |name: &&'static str| set(variables, name).is_some();
-    let signs = is_set(&"AWS_ACCESS_KEY_ID") && is_set(&"AWS_SECRET_ACCESS_KEY");
-    AWS.iter().copied().find(is_set).or(signs.then_some("AWS_ACCESS_KEY_ID"))
+/// Whether a variable of this name holds something that others must not see: a key we would use
+/// ourselves, or what its name says is one.
+pub(super) fn is_secret(name: &str) -> bool {
+    const ENDINGS: &[&str] =
+        &["_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_ACCESS_KEY_ID"];
+    const NAMES: &[&str] = &["PASSWORD", "SECRET", "TOKEN"];
+    let upper = name.to_ascii_uppercase();
+    KEYS.iter().any(|(_, names)| names.contains(&upper.as_str()))
+        || ENDINGS.iter().any(|ending| upper.ends_with(ending))
+        || NAMES.contains(&upper.as_str())
 }
 
 fn set<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
     variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
 }
-
-const AWS: &[&str] = &[
-    "AWS_PROFILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-];
 
 /// By provider; the first variable that is set counts.
 const KEYS: &[(&str, &[&str])] = &[
@@ -96,15 +103,6 @@ mod tests {
         let empty = variables(&[("ANTHROPIC_API_KEY", "a"), ("ANTHROPIC_OAUTH_TOKEN", "")]);
         assert_eq!(key("anthropic", &empty), Some(("ANTHROPIC_API_KEY", "a")));
         assert_eq!(key("nobody", &both), None);
-    }
-
-    #[test]
-    fn amazon_needs_both_halves_of_a_signing_key() {
-        let half = variables(&[("AWS_ACCESS_KEY_ID", "a")]);
-        assert_eq!(ambient("amazon-bedrock", &half), None);
-        let whole = variables(&[("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")]);
-        assert_eq!(ambient("amazon-bedrock", &whole), Some("AWS_ACCESS_KEY_ID"));
-        assert_eq!(ambient("openai", &whole), None);
     }
 
     #[test]

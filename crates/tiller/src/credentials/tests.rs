@@ -194,3 +194,32 @@ async fn a_stored_command_runs_once_and_again_when_the_file_changes() {
     assert_eq!(ask(&credentials, "described").await, "3");
     assert_eq!(ask(&credentials, "described").await, "4");
 }
+
+#[test]
+fn secrets_are_known_wherever_they_are_kept() {
+    let auth = json!({
+        "plain": {"type": "api_key", "key": "sk-plain-1", "env": {"REGION": "eu-west-9", "SIDE_TOKEN": "t-side-token"}},
+        "filled": {"type": "api_key", "key": "pre-$OWN"},
+        "printed": {"type": "api_key", "key": "!cat /dev/null"},
+        "signed": {"type": "oauth", "access": "oat-access", "refresh": "ort-refresh", "expires": 1},
+        "odd": {"type": "new", "deep": [{"secret": "odd-secret"}]},
+    });
+    let variables = [
+        ("OWN", "own-value"),
+        ("OPENAI_API_KEY", "sk-openai"),
+        ("GITHUB_TOKEN", "ghp-1"),
+        ("AWS_SECRET_ACCESS_KEY", "aws-1"),
+        ("HOME", "/home/ada"),
+        ("TOKENIZERS_PARALLELISM", "false"),
+    ];
+    let place = Place::new(&auth, &variables);
+    let (mut credentials, _) = place.load();
+    credentials.give("p", "sk-given");
+    credentials.take_from_models_file("m", Value::read("sk-$OWN"));
+    let mut secrets = credentials.secrets();
+    secrets.sort();
+    let expected = expect![
+        "aws-1 ghp-1 new oat-access oauth odd-secret ort-refresh pre-own-value sk-given sk-openai sk-own-value sk-plain-1 t-side-token"
+    ];
+    expected.assert_eq(&secrets.join(" "));
+}

@@ -51,6 +51,15 @@ impl Value {
 }
 
 async fn printed_by(command: &str) -> Result<String, String> {
+    let output = output_of(command).await?;
+    match output.contains('\n') {
+        true => Err("the command printed more than one line".to_owned()),
+        false => Ok(output),
+    }
+}
+
+/// What a command prints, without the space around it.
+pub(super) async fn output_of(command: &str) -> Result<String, String> {
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let command = BashCommand {
         command: format!("{{\n{command}\n}} 2>/dev/null </dev/null"),
@@ -65,10 +74,7 @@ async fn printed_by(command: &str) -> Result<String, String> {
         .map_err(|_| "the command cannot be started".to_owned())?;
     match (outcome.exit_code, outcome.output.trim()) {
         (Some(0), "") => Err("the command printed nothing".to_owned()),
-        (Some(0), key) if key.contains('\n') => {
-            Err("the command printed more than one line".to_owned())
-        }
-        (Some(0), key) => Ok(key.to_owned()),
+        (Some(0), output) => Ok(output.to_owned()),
         (Some(code), _) => Err(format!("the command failed with exit code {code}")),
         (None, _) => Err("the command was stopped".to_owned()),
     }

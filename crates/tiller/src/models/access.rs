@@ -6,11 +6,12 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use tiller_agent::model::Model;
 use tiller_agent::provider::{EventStream, Provider, ProviderError, Request};
-use tiller_llm::{Access, Secret};
+use tiller_llm::{Access, Adviser, Secret};
 
+use super::advice::{AddressFrom, Origins};
 use super::file::Headers;
-use super::{BUILTIN, Models};
-use crate::credentials::{Key, usual_name};
+use super::{BUILTIN, Models, azure, bedrock};
+use crate::credentials::{Amazon, Key, usual_names};
 
 impl Models {
     /// Says how to get going when this model cannot be asked.
@@ -21,7 +22,7 @@ impl Models {
         let provider = &model.provider;
         if let Err(reason) = self.credentials.key(provider) {
             let reason = reason.map(|why| format!(" ({why})")).unwrap_or_default();
-            let variable = usual_name(provider).map(|name| format!("Set {name}, store"));
+            let variable = usual_names(provider).map(|names| format!("Set {names}, store"));
             return Err(format!(
                 "No API key found for {provider}{reason}.\n\n{} one with `tiller auth set \
                  {provider}`, or add an `apiKey` for `{provider}` in models.json in the agent \
@@ -30,7 +31,11 @@ impl Models {
             ));
         }
         if let Some(name) = missing_variable(&model.base_url) {
-            return Err(format!("{provider} cannot be reached: set {name} in the environment"));
+            let or = match model.api == azure::API {
+                true => format!(" or {}", azure::RESOURCE_NAME),
+                false => String::new(),
+            };
+            return Err(format!("{provider} cannot be reached: set {name}{or} in the environment"));
         }
         Ok(())
     }
@@ -55,23 +60,60 @@ impl Models {
             return Arc::new(Unable(ProviderError::Auth { message }));
         };
         let described = self.file.provider(&model.provider);
+        let origins = self.origins(model);
+        let adviser = Adviser::new(move |model, trouble| origins.advise(model, trouble));
         Arc::new(Keyed {
             key,
             headers: self.file.headers(&model.provider, &model.id),
             auth_header: described.is_some_and(|provider| provider.auth_header),
-            access: self.access.clone(),
+            access: Access { adviser: Some(adviser), ..self.access.clone() },
             variables: self.credentials.variables().clone(),
+            amazon: self.credentials.amazon().clone(),
         })
     }
 
-    /// Fills `{NAME}` in the address from the environment.
-    pub(super) fn fill_url(&self, model: &mut Model) {
+    /// Where to look when this model cannot be asked.
+    fn origins(&self, model: &Model) -> Origins {
+        let key = self.credentials.source(&model.provider);
+        let known = || {
+            let entry = self.catalogue.find(&model.provider, &model.id)?;
+            missing_variable(&self.catalogue.model(&entry).base_url).map(str::to_owned)
+        };
+        let address = match self.file.names_address(&model.provider, &model.id) {
+            true => AddressFrom::ModelsFile,
+            false if model.api == bedrock::API => {
+                let variable = self.credentials.amazon().address_variable().map(str::to_owned);
+                variable.map_or(AddressFrom::Catalogue, AddressFrom::Variable)
+            }
+            false => known().map_or(AddressFrom::Catalogue, AddressFrom::Variable),
+        };
+        Origins { key, address }
+    }
+
+    /// Completes a model with what the environment says about it: above all, `{NAME}` in its
+    /// address.
+    pub(super) fn settled(&self, mut model: Arc<Model>) -> Arc<Model> {
+        let provider = model.provider.clone();
+        let variable = |name: &str| self.credentials.variable(&provider, name);
         while let Some(name) = missing_variable(&model.base_url) {
-            let Some(value) = self.credentials.variable(&model.provider, name) else { return };
+            let value = variable(name).or_else(|| match &*model.api {
+                azure::API => variable(azure::RESOURCE_NAME).map(|name| azure::address(&name)),
+                _ => None,
+            });
+            let Some(value) = value else { return model };
             // A value with braces of its own would go round for ever.
             let value = value.replace(['{', '}'], "");
-            model.base_url = model.base_url.replace(&format!("{{{name}}}"), &value);
+            let filled = model.base_url.replace(&format!("{{{name}}}"), &value);
+            Arc::make_mut(&mut model).base_url = filled;
         }
+        if model.api == azure::API {
+            azure::settle(Arc::make_mut(&mut model), variable);
+        } else if model.api == bedrock::API && !self.file.names_address(&provider, &model.id) {
+            let amazon = self.credentials.amazon();
+            let region = variable("AWS_REGION").or_else(|| amazon.region());
+            bedrock::settle(Arc::make_mut(&mut model), amazon.endpoint(), region.as_deref());
+        }
+        model
     }
 }
 
@@ -89,6 +131,7 @@ struct Keyed {
     auth_header: bool,
     access: Access,
     variables: Arc<HashMap<String, String>>,
+    amazon: Arc<Amazon>,
 }
 
 impl Provider for Keyed {
@@ -114,6 +157,10 @@ impl Keyed {
     }
 
     async fn access(self, provider: &str) -> Result<Access, String> {
+        let aws = match self.key {
+            Key::Ambient => self.amazon.keys().await?,
+            _ => None,
+        };
         let key = self.key.find(provider, &self.variables).await?;
         let mut headers = BTreeMap::new();
         if let Some(key) = key.as_ref().filter(|_| self.auth_header) {
@@ -124,7 +171,7 @@ impl Keyed {
             let value = value.map_err(|why| format!("header {name}: {why}"))?;
             headers.insert(name, Secret::new(value));
         }
-        Ok(Access { key: key.map(Secret::new), headers, ..self.access })
+        Ok(Access { key: key.map(Secret::new), aws, headers, ..self.access })
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
-use tiller_agent::model::{Modality, Model, Price};
+use tiller_agent::model::{Modality, Model, Price, PriceTier};
 
 use super::object::{Object, Piece, Problem};
 use crate::catalogue::{Catalogue, level_names};
 use crate::credentials::Value;
 use crate::jsonc;
+use crate::place::text_file;
 
 #[derive(Default)]
 pub(super) struct ModelsFile {
@@ -36,6 +37,8 @@ pub(super) struct DescribedProvider {
 
 pub(super) struct DescribedModel {
     pub(super) model: Arc<Model>,
+    /// Whether its address is written in the file.
+    has_address: bool,
     headers: Headers,
 }
 
@@ -65,6 +68,7 @@ struct PartialPrice {
     output: Option<f64>,
     cache_read: Option<f64>,
     cache_write: Option<f64>,
+    tiers: Option<Vec<PriceTier>>,
 }
 
 impl ModelsFile {
@@ -75,14 +79,7 @@ impl ModelsFile {
         catalogue: &Catalogue,
         diagnostics: &mut Vec<String>,
     ) -> ModelsFile {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(err) if err.kind() == std::io::ErrorKind::NotFound => return ModelsFile::default(),
-            Err(err) => {
-                diagnostics.push(format!("cannot read {}: {err}", path.display()));
-                return ModelsFile::default();
-            }
-        };
+        let Some(text) = text_file::read(path, diagnostics) else { return ModelsFile::default() };
         let mut problems = Vec::new();
         let file = ModelsFile::read(&text, catalogue, &mut problems);
         let named = |Problem { line, what }| format!("{}:{line}: {what}", path.display());
@@ -144,6 +141,15 @@ impl ModelsFile {
 
     pub(super) fn model(&self, provider: &str, id: &str) -> Option<&Arc<Model>> {
         self.provider(provider)?.model(id).map(|described| &described.model)
+    }
+
+    /// Whether this file says where this model is asked.
+    pub(super) fn names_address(&self, provider: &str, id: &str) -> bool {
+        self.provider(provider).is_some_and(|provider| {
+            provider.base_url.is_some()
+                || provider.model(id).is_some_and(|model| model.has_address)
+                || provider.change(id).is_some_and(|change| change.base_url.is_some())
+        })
     }
 
     /// What is sent along with every request for this model.
@@ -236,6 +242,7 @@ impl DescribedProvider {
         let api = change.api.take().or_else(|| self.api.clone()).or_else(|| Some(usual()?.api));
         let api = api.ok_or_else(|| named("missing field `api`"))?;
         let base_url = change.base_url.take().or_else(|| self.base_url.clone());
+        let has_address = base_url.is_some();
         let base_url = base_url.or_else(|| Some(usual()?.base_url));
         let base_url = base_url.or_else(|| usual_url(&api).map(str::to_owned));
         let base_url = base_url.ok_or_else(|| named("missing field `baseUrl`"))?;
@@ -260,7 +267,7 @@ impl DescribedProvider {
         };
         change.apply(&mut model);
         let headers = std::mem::take(&mut change.headers);
-        self.models.push(DescribedModel { model: Arc::new(model), headers });
+        self.models.push(DescribedModel { model: Arc::new(model), has_address, headers });
         Ok(())
     }
 
@@ -309,7 +316,7 @@ impl Change {
             reasoning: object.take("reasoning", "true or false")?,
             levels: object.take("thinkingLevelMap", "a string or null for each level")?,
             input: object.take("input", "a list of text and image")?,
-            cost: object.take("cost", "an object of numbers")?,
+            cost: object.take("cost", "prices as numbers, and `tiers` with all of them")?,
             context_window: object.take("contextWindow", "a number of tokens")?,
             max_tokens: object.take("maxTokens", "a number of tokens")?,
             headers: headers(object)?,
@@ -335,6 +342,7 @@ impl Change {
             set(&mut model.cost.output, &cost.output);
             set(&mut model.cost.cache_read, &cost.cache_read);
             set(&mut model.cost.cache_write, &cost.cache_write);
+            set(&mut model.cost.tiers, &cost.tiers);
         }
         if let Some(levels) = &self.levels {
             let named = levels.iter().map(|(level, name)| (&**level, name.as_deref()));
@@ -346,7 +354,7 @@ impl Change {
 
 impl PartialPrice {
     fn is_complete(&self) -> bool {
-        let PartialPrice { input, output, cache_read, cache_write } = self;
+        let PartialPrice { input, output, cache_read, cache_write, tiers: _ } = self;
         [input, output, cache_read, cache_write].iter().all(|price| price.is_some())
     }
 }

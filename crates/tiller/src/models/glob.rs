@@ -5,7 +5,7 @@ pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let name: Vec<char> = name.to_lowercase().chars().collect();
     let (mut at, mut place) = (0, 0);

@@ -52,12 +52,12 @@ impl Models {
         if let Some(provider) = stranger.filter(|_| !wanted.id.is_empty())
             && let Some(like) = self.default_of(provider)
         {
-            let id = wanted.id.to_owned();
+            let id = wanted.id;
             let warning = format!(
                 "Model \"{id}\" not found for provider \"{provider}\". Using custom model id."
             );
-            let model = Model { name: id.clone(), id, ..(*self.model(&like)).clone() };
-            return Ok(Resolved { model: model.into(), thinking: level, warning: Some(warning) });
+            let model = self.model_like(&like, id);
+            return Ok(Resolved { model, thinking: level, warning: Some(warning) });
         }
         Err(format!("Model \"{pattern}\" not found. Use --list-models to see available models."))
     }

@@ -7,7 +7,7 @@ use tiller_llm::demo::Demo;
 use super::*;
 
 /// The models of a user with these variables and this `models.json`.
-fn models(variables: &[(&str, &str)], file: &Json, settings: &Settings) -> Models {
+pub(super) fn models(variables: &[(&str, &str)], file: &Json, settings: &Settings) -> Models {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("models.json");
     std::fs::write(&path, file.to_string()).unwrap();
@@ -303,6 +303,55 @@ fn only_models_that_can_be_asked_are_offered() {
 }
 
 #[test]
+fn azure_has_variables_of_its_own() {
+    let settings = Settings::default();
+    let asked_for = |id: &str, variables: &[(&str, &str)], file: &Json| {
+        let all: Vec<_> =
+            [("AZURE_OPENAI_API_KEY", "key")].iter().chain(variables).copied().collect();
+        let models = models(&all, file, &settings);
+        let model = models.resolve(Some("azure-openai-responses"), id).unwrap().model;
+        match models.check_access(&model) {
+            Ok(()) => {
+                let name =
+                    model.compat.as_ref().and_then(|compat| compat.get("azureDeploymentName"));
+                let name = name.map_or(String::new(), |name| format!(" as {name}"));
+                format!("{}{name}\n", model.base_url)
+            }
+            Err(why) => format!("{why}\n"),
+        }
+    };
+    let asked = |variables: &[(&str, &str)], file: &Json| asked_for("gpt-5.5", variables, file);
+    let none = json!({});
+    let base = ("AZURE_OPENAI_BASE_URL", "https://r.cognitiveservices.azure.com");
+    let resource = ("AZURE_OPENAI_RESOURCE_NAME", "r");
+    let version = |version| ("AZURE_OPENAI_API_VERSION", version);
+    let map = ("AZURE_OPENAI_DEPLOYMENT_NAME_MAP", "gpt-5.5=ours,gpt-4=theirs");
+    let own = json!({"providers": {"azure-openai-responses": {"baseUrl": "https://gateway/v1"}}});
+    let described = json!({"providers": {"azure-openai-responses": {"models": [
+        {"id": "gpt-5.5", "baseUrl": "https://gateway?api-version=1", "compat": {"azureDeploymentName": "x"}}]}}});
+    let report = [
+        asked(&[], &none),
+        asked(&[base], &none),
+        asked(&[resource], &none),
+        asked(&[base, resource, version("v1"), map], &none),
+        asked(&[resource, version("2025-04-01-preview")], &none),
+        asked(&[resource, version("preview"), map], &own),
+        asked(&[resource, version("preview"), map], &described),
+        asked_for("gpt-next", &[resource, map], &none),
+    ];
+    expect![[r#"
+        azure-openai-responses cannot be reached: set AZURE_OPENAI_BASE_URL or AZURE_OPENAI_RESOURCE_NAME in the environment
+        https://r.cognitiveservices.azure.com
+        https://r.openai.azure.com/openai/v1
+        https://r.cognitiveservices.azure.com as "ours"
+        https://r.openai.azure.com/openai/v1?api-version=2025-04-01-preview
+        https://gateway/v1?api-version=preview as "ours"
+        https://gateway?api-version=1 as "x"
+        https://r.openai.azure.com/openai/v1
+    "#]].assert_eq(&report.concat());
+}
+
+#[test]
 fn a_file_changes_what_the_catalogue_says() {
     let file = json!({"providers": {
         "anthropic": {
@@ -310,6 +359,8 @@ fn a_file_changes_what_the_catalogue_says() {
             "modelOverrides": {
                 "claude-opus-5": {"name": "Mine", "contextWindow": 5, "cost": {"output": 1},
                     "thinkingLevelMap": {"minimal": null}, "compat": {"extra": 2}},
+                "claude-opus-4-8": {"cost": {"tiers": [{"inputTokensAbove": 9, "input": 1,
+                    "output": 2, "cacheRead": 3, "cacheWrite": 4}]}},
             },
             "models": [{"id": "claude-sonnet-5", "maxTokens": 7}, {"id": "claude-new"}],
         },
@@ -321,6 +372,8 @@ fn a_file_changes_what_the_catalogue_says() {
     let opus = models.usable("anthropic", "claude-opus-5").unwrap();
     assert_eq!((&*opus.name, &*opus.base_url, opus.context_window), ("Mine", "http://proxy", 5));
     assert_eq!((opus.cost.input, opus.cost.output), (5.0, 1.0));
+    let tiered = models.usable("anthropic", "claude-opus-4-8").unwrap();
+    assert_eq!((tiered.cost.input, tiered.cost.tiers[0].output), (5.0, 2.0));
     assert_eq!(opus.compat.as_ref().unwrap()["extra"], 2);
     assert!(!opus.thinking_levels().contains(&ThinkingLevel::Minimal));
     assert!(opus.thinking_levels().contains(&ThinkingLevel::Xhigh));

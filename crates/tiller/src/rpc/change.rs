@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tiller_agent::message::UnixMs;
+use tiller_js::event::StartReason;
 use tiller_session::{Error, Forked, Session, SessionId};
 
 use super::queues::Queues;
@@ -15,7 +16,7 @@ use crate::conversation::Conversation;
 use crate::sessions::Shelf;
 
 /// Where to.
-pub(crate) enum Change {
+pub enum Change {
     New { parent: Option<String> },
     Switch { path: PathBuf },
     Fork { entry_id: String },
@@ -56,6 +57,7 @@ impl State {
                 let moved = self.conversation.navigate(&entry_id, now).map(|()| {
                     self.restore_choices();
                     self.queues.clear();
+                    self.todos.forget();
                     Reply::data(&ChangeData { text: None, cancelled: false })
                 });
                 self.settle_answer(label, moved.map_err(|err| err.to_string()));
@@ -145,29 +147,47 @@ impl State {
     }
 
     /// What a client chose for one session does not outlive it.
-    fn forget_modes(&mut self) {
+    pub(super) fn forget_modes(&mut self) {
         let settings = &self.settings;
         self.queues = Queues::new(settings.steering_mode, settings.follow_up_mode);
         self.interrupt_mode = settings.interrupt_mode;
         self.retries.settings = settings.retry;
+        self.compactions.settings = settings.compaction.clone();
     }
 
     fn install(&mut self, session: Session) -> Result<(), Error> {
         let is_new = session.is_empty();
+        let previous = self.conversation.file().map(|file| file.display().to_string());
+        let reason = match (is_new, session.header().parent_session.is_some()) {
+            (true, _) => StartReason::New,
+            (false, true) => StartReason::Fork,
+            (false, false) => StartReason::Resume,
+        };
         let problems = session.problems();
         let now = self.clock.now();
         let conversation = Conversation::resume(session, self.durability, now)?;
-        self.workplace.move_to(conversation.cwd());
+        self.move_to(conversation.cwd());
         self.diagnostics.extend(problems.iter().map(ToString::to_string));
         self.conversation = conversation;
         self.forget_modes();
+        self.todos.forget();
         if is_new {
             self.record_choices()
         } else {
             self.restore_choices()
         }
+        self.move_guests(reason, previous);
         Ok(())
     }
+}
+
+/// What a client is told when an extension wants the session to stay.
+pub(super) fn cancelled(session: &Session, change: &Change) -> Reply {
+    let text = match change {
+        Change::Fork { entry_id } => session.user_text(entry_id),
+        _ => None,
+    };
+    Reply::data(&ChangeData { text, cancelled: true })
 }
 
 /// Opens a stored session, unless the folder it works in is gone.

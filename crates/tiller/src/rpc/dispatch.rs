@@ -18,13 +18,24 @@ pub(crate) enum Answer {
 pub(crate) type Handled = Result<Answer, String>;
 
 pub(crate) fn dispatch(state: &mut State, out: &mut Out, request: Request) {
+    if state.here.holds_back(&request) {
+        return state.parked.push_back(request);
+    }
     let Request { id, command } = request;
     let command = match command {
         Ok(command) => command,
+        // What waits is answered in the order of its lines, refusals among it.
+        Err(refusal) if state.here.is_awaited() || state.is_changing() => {
+            return state.parked.push_back(Request { id, command: Err(refusal) });
+        }
         Err(refusal) => return out.refuse(id.as_deref(), &refusal),
     };
     if state.is_changing() && !command.is_urgent() {
         return state.parked.push_back(Request { id, command: Ok(command) });
+    }
+    if command.needs_place(out.writer().level()) && !state.here.is_known() {
+        state.parked.push_front(Request { id, command: Ok(command) });
+        return state.await_place();
     }
     let label = Label { id, command: command.name() };
     let handled = handle(state, out, &label, command);
@@ -40,7 +51,7 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
     let level = out.writer().level();
     match command {
         Command::Prompt { message, images, when_busy } => {
-            handlers::prompt::prompt(state, level, message, images, when_busy)
+            handlers::prompt::prompt(state, level, label, message, images, when_busy)
         }
         Command::Steer { message, images } => handlers::prompt::steer(state, message, images),
         Command::FollowUp { message, images } => {
@@ -57,11 +68,18 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::GetState => handlers::look::get_state(state, level),
         Command::GetMessages => handlers::look::get_messages(state, level),
         Command::GetLastAssistantText => handlers::look::get_last_assistant_text(state),
-        Command::GetSessionStats => handlers::stats::get_session_stats(state),
+        Command::GetSessionStats => handlers::stats::get_session_stats(state, level),
+        Command::ExportHtml { output_path } => {
+            handlers::export_html::export_html(state, label, level, output_path.as_deref())
+        }
         Command::Bash { command, exclude_from_context } => {
             handlers::bash::bash(state, label, command, exclude_from_context)
         }
         Command::AbortBash => handlers::bash::abort_bash(state),
+        Command::Compact { focus } => handlers::compaction::compact(state, level, label, focus),
+        Command::SetAutoCompaction { enabled } => {
+            handlers::compaction::set_auto_compaction(state, enabled)
+        }
         Command::SetAutoRetry { enabled } => handlers::retry::set_auto_retry(state, enabled),
         Command::AbortRetry => handlers::retry::abort_retry(state),
         Command::SetModel { provider, model_id } => {
@@ -85,7 +103,18 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::GetEntries { since } => handlers::tree::get_entries(state, since.as_deref()),
         Command::GetTree => handlers::tree::get_tree(state),
         Command::ListSessions(wanted) => handlers::session::list(state, label, wanted),
+        Command::GetCommands => handlers::resources::get_commands(state),
+        Command::Reload => handlers::resources::reload(state, label),
+        Command::SetHostTools(tools) => handlers::host_tools::set_host_tools(state, tools),
+        Command::HostToolUpdate { id, partial } => {
+            handlers::host_tools::update(state, &id, partial)
+        }
+        Command::HostToolResult { id, result } => handlers::host_tools::result(state, &id, result),
+        Command::SetTodos { phases } => handlers::todos::set_todos(state, phases),
         Command::Hello(hello) => handlers::hello::hello(state, out, hello),
-        Command::ExtensionUiResponse => Ok(Answer::Never),
+        Command::ExtensionUiResponse { id, answer } => {
+            state.ui_answered(&id, answer);
+            Ok(Answer::Never)
+        }
     }
 }

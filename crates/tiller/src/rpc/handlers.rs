@@ -3,15 +3,20 @@
 
 pub(super) mod abort;
 pub(super) mod bash;
+pub(super) mod compaction;
+pub(super) mod export_html;
 pub(super) mod hello;
+pub(super) mod host_tools;
 pub(super) mod look;
 pub(super) mod model;
 pub(super) mod prompt;
 pub(super) mod queue;
+pub(super) mod resources;
 pub(super) mod retry;
 pub(super) mod session;
 pub(super) mod stats;
 pub(super) mod thinking;
+pub(super) mod todos;
 pub(super) mod tree;
 
 use super::dispatch::{Answer, Handled};

@@ -2,13 +2,20 @@
 //! server answers when it gets to it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tiller_agent::event::Event;
 use tiller_agent::host::{CallOutcome, End, Host, Queue, Queued, Setup, Verdict};
-use tiller_agent::message::{Block, Content, Message, ToolCall, UnixMs, UserMessage, text_of};
+use tiller_agent::message::{
+    Arguments, Block, Content, Message, ToolCall, UnixMs, UserMessage, text_of,
+};
+use tiller_agent::ttsr::RuleMatch;
+use tiller_js::Guests;
 use tiller_tools::image::{Resize, normalise};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
+use super::guests::hooks;
 use super::server::Input;
 use crate::clock::Clock;
 
@@ -16,6 +23,11 @@ pub(crate) struct Link {
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) clock: Clock,
     pub(crate) resize: Resize,
+    /// Those who have a say in what happens.
+    pub(crate) guests: Option<Guests>,
+    pub(crate) cancel: CancellationToken,
+    /// How many turns have ended.
+    pub(crate) turns: AtomicU64,
 }
 
 /// What a run needs to know from the server.
@@ -23,7 +35,11 @@ pub enum Question {
     Setup(oneshot::Sender<Setup>),
     Dequeue(Queue, oneshot::Sender<Vec<Queued>>),
     Interrupted(oneshot::Sender<bool>),
-    /// Whether a run that ended like this will be tried again.
+    /// Rules were met; the answer is whether the model is stopped.
+    Matched(Vec<RuleMatch>, oneshot::Sender<bool>),
+    /// Another turn is about to begin; the answer is the conversation, if it was shortened.
+    NextTurn(oneshot::Sender<Option<Vec<Arc<Message>>>>),
+    /// Whether another run will follow one that ended like this, to do better.
     WillRetry(End, oneshot::Sender<bool>),
     /// A command has said something and may say more when it has been passed on.
     MayGoOn(oneshot::Sender<()>),
@@ -72,6 +88,11 @@ impl Link {
         Arc::new(Message::user(text, images, *timestamp))
     }
 
+    /// The extensions, if any of them listens to this.
+    fn listeners(&self, name: &str) -> Option<&Guests> {
+        self.guests.as_ref().filter(|guests| guests.hears(name))
+    }
+
     async fn tell(&self, input: Input) {
         // A server that no longer listens has ended, and the runtime ends with it.
         self.inputs.send(input).await.ok();
@@ -80,7 +101,18 @@ impl Link {
 
 impl Host for Link {
     async fn emit(&self, event: Event) {
+        let turn = match &event {
+            Event::TurnEnd { message, results } => {
+                let index = self.turns.fetch_add(1, Ordering::Relaxed);
+                let listeners = self.listeners("turn_end");
+                listeners.map(|guests| (guests, index, message.clone(), results.clone()))
+            }
+            _ => None,
+        };
         self.tell(Input::Event(event)).await;
+        if let Some((guests, index, message, results)) = turn {
+            hooks::turn_ended(guests, index, &message, &results, &self.cancel).await;
+        }
     }
 
     async fn setup(&self) -> Setup {
@@ -95,16 +127,44 @@ impl Host for Link {
         queued
     }
 
+    async fn next_turn(&self) -> Option<Vec<Arc<Message>>> {
+        self.ask(Question::NextTurn).await
+    }
+
     async fn interrupted(&self) -> bool {
         self.ask(Question::Interrupted).await
     }
 
-    async fn before_call(&self, _call: &Arc<ToolCall>) -> Verdict {
-        Verdict::Run
+    async fn matched(&self, matches: Vec<RuleMatch>) -> bool {
+        self.ask(|answer| Question::Matched(matches, answer)).await
     }
 
-    async fn after_call(&self, _call: &Arc<ToolCall>, outcome: CallOutcome) -> CallOutcome {
-        outcome
+    async fn shown(&self, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        match self.listeners("context") {
+            Some(guests) => hooks::shown(guests, messages, &self.cancel).await,
+            None => messages.to_vec(),
+        }
+    }
+
+    async fn message_ends(&self, message: Arc<Message>) -> Arc<Message> {
+        match self.listeners("message_end") {
+            Some(guests) => hooks::message_ends(guests, message, &self.cancel).await,
+            None => message,
+        }
+    }
+
+    async fn before_call(&self, call: &Arc<ToolCall>, arguments: &Arguments) -> Verdict {
+        match self.listeners("tool_call") {
+            Some(guests) => hooks::before_call(guests, call, arguments, &self.cancel).await,
+            None => Verdict::Run,
+        }
+    }
+
+    async fn after_call(&self, call: &Arc<ToolCall>, outcome: CallOutcome) -> CallOutcome {
+        match self.listeners("tool_result") {
+            Some(guests) => hooks::after_call(guests, call, outcome, &self.cancel).await,
+            None => outcome,
+        }
     }
 
     async fn will_retry(&self, end: &End) -> bool {

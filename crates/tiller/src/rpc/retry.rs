@@ -1,8 +1,6 @@
 //! Trying again. A run that failed because a provider was overloaded, or a connection broke, is
 //! repeated after a pause; the failed answer stays in the file and is hidden from the model.
 
-use std::time::Duration;
-
 use tiller_agent::event::Event;
 use tiller_agent::host::End;
 use tiller_agent::message::Message;
@@ -32,17 +30,7 @@ impl Retries {
 
     /// Whether a run that ended like this is tried again.
     pub(crate) fn will_retry(&self, end: &End) -> bool {
-        let may_pass = matches!(end, End::Failed(ProviderError::Retry { .. }));
-        may_pass && self.settings.enabled && self.attempt < self.settings.max_retries
-    }
-
-    /// How long to wait before the next try: twice as long each time, but as long as the
-    /// provider asked for, within the limit.
-    fn delay(&self, after: Option<Duration>) -> Duration {
-        let RetrySettings { base_delay_ms, max_agent_delay_ms, .. } = self.settings;
-        let doubled = base_delay_ms.saturating_mul(1 << (self.attempt - 1).min(32));
-        let asked = after.map_or(0, |after| after.as_millis() as u64);
-        Duration::from_millis(doubled.max(asked).min(max_agent_delay_ms))
+        matches!(end, End::Failed(error) if self.settings.policy().allows(error, self.attempt))
     }
 }
 
@@ -50,18 +38,14 @@ impl State {
     /// Begins the pause before the next try.
     pub(super) fn retry_later(&mut self, error: &ProviderError) {
         self.retries.attempt += 1;
-        let after = match error {
-            ProviderError::Retry { after, .. } => *after,
-            _ => None,
-        };
-        let delay = self.retries.delay(after);
+        let delay = self.retries.settings.policy().delay(self.retries.attempt, error);
         self.emit(Event::AutoRetryStart {
             attempt: self.retries.attempt,
             max_attempts: self.retries.settings.max_retries,
             delay_ms: delay.as_millis() as u64,
             error_message: error.to_string(),
         });
-        self.hide_failed_answer();
+        self.hide_last_answer();
         let pause = CancellationToken::new();
         self.retries.pause = Some(pause.clone());
         let inputs = self.inputs.clone();
@@ -108,10 +92,11 @@ impl State {
         went_well && self.retries.attempt > 0
     }
 
-    /// Hides the answer that failed, and what was said about its calls, from the model for good.
-    fn hide_failed_answer(&mut self) {
+    /// Hides the answer that another one is to replace, and what was said about its calls, from
+    /// the model for good.
+    pub(super) fn hide_last_answer(&mut self) {
         let now = self.clock.now();
-        match self.conversation.hide_failed_answer(now) {
+        match self.conversation.hide_last_answer(now) {
             Ok(entries) => {
                 for entry in entries {
                     self.emit(Event::EntryAppended { entry });

@@ -11,11 +11,16 @@ use tokio::time::Instant;
 
 use super::change::Changed;
 use super::commands::BashEnded;
+use super::compaction::Summarised;
 use super::dispatch::dispatch;
+use super::guests::Wish;
+use super::here::Looked;
+use super::host_tools::HostCall;
 use super::lines::Line;
 use super::link::Question;
 use super::out::{Out, Pipe};
 use super::state::State;
+use super::todos::{TodoDue, TodoWrite};
 use super::wire::{Label, Reply, Request};
 use crate::launch::Launch;
 
@@ -42,10 +47,24 @@ pub enum Input {
     RetryDue,
     /// There will be no other try.
     GaveUp,
+    /// The pause before the model goes on under a rule is over.
+    ResumeDue,
+    /// The summary for a compaction is there, or will never be.
+    Summarised(Box<Summarised>),
+    /// A tool of the client's is called, or no longer waited for.
+    HostCall(HostCall),
+    /// The model changes its todo list.
+    TodoWrite(TodoWrite),
+    /// A finished task leaves the list.
+    TodoDue(TodoDue),
+    /// An extension wants something, or has decided.
+    Guest(Box<Wish>),
     /// A command of the client's is over.
     BashEnded(Box<BashEnded>),
     /// The session that was asked for is there, or cannot be had.
     Changed(Box<Changed>),
+    /// Somebody has looked at the files of the place we work in.
+    Looked(Box<Looked>),
     /// Something that took a while is answered.
     Answered(Label, Result<Reply, String>),
 }
@@ -104,11 +123,15 @@ pub async fn serve(launch: Launch, channels: Channels) -> u8 {
     let (work_sender, work) = mpsc::channel(INPUTS_MAX);
     let out = Out::new(launch.level, pipe);
     let on_eof = launch.on_eof;
-    let state = State::new(launch, work_sender);
+    let mut launch = launch;
+    let house = std::mem::take(&mut launch.house);
+    let mut state = State::new(launch, work_sender);
+    state.load_extensions(house);
     let (unasked, leaving, takes_all) = (Vec::new(), None, false);
     let mut server =
         Server { state, out, lines, control, work, caught_up, on_eof, unasked, leaving, takes_all };
     server.out.ready(version());
+    server.leave_if_wanted();
     server.out.flush();
     loop {
         server.step().await;
@@ -208,6 +231,21 @@ impl Server {
             Input::RunEnded(end) => self.run_ended(end),
             Input::RetryDue => self.state.retry_now(),
             Input::GaveUp => self.run_settled(),
+            Input::ResumeDue => self.state.resume_now(),
+            Input::Summarised(summarised) => {
+                self.state.summarised(*summarised);
+                self.out.say(&mut self.state.said);
+                self.unpark();
+            }
+            Input::HostCall(call) => self.state.host_call(call),
+            Input::TodoWrite(write) => self.state.todo_write(write),
+            Input::TodoDue(due) => self.state.clear_todo(due),
+            Input::Guest(wish) => {
+                self.state.grant(*wish);
+                self.out.say(&mut self.state.said);
+                self.unpark();
+                self.leave_if_wanted();
+            }
             Input::BashEnded(ended) => {
                 let (label, result) = self.state.bash_ended(*ended);
                 self.out.answer(&label, result);
@@ -217,6 +255,7 @@ impl Server {
                 self.state.slow_answers -= 1;
                 self.out.answer(&label, result);
             }
+            Input::Looked(looked) => self.looked(*looked),
             Input::LastLines => self.takes_all = true,
             Input::EndOfInput => self.end_of_input(),
             Input::OutputClosed => {
@@ -275,10 +314,18 @@ impl Server {
     /// Takes up what waited for a session change.
     fn unpark(&mut self) {
         while !self.state.is_changing()
+            && !self.state.here.is_awaited()
             && let Some(request) = self.state.parked.pop_front()
         {
             dispatch(&mut self.state, &mut self.out, request);
         }
+    }
+
+    fn looked(&mut self, looked: Looked) {
+        if let Some((label, reply)) = self.state.looked(looked) {
+            self.out.answer(&label, Ok(reply));
+        }
+        self.unpark();
     }
 
     fn changed(&mut self, changed: Changed) {
@@ -296,7 +343,20 @@ impl Server {
                 self.state.stop();
                 self.leave(0, Some(FAREWELL));
             }
-            OnEof::Finish => self.leave(0, None),
+            OnEof::Finish => {
+                self.state.lose_host();
+                self.leave(0, None);
+            }
+        }
+    }
+
+    /// An extension may end us in order, and one that must be there but is not does.
+    fn leave_if_wanted(&mut self) {
+        if self.state.visitors.fatal {
+            self.state.stop();
+            self.leave(1, Some(FAREWELL));
+        } else if std::mem::take(&mut self.state.wants_to_leave) {
+            self.leave(0, None);
         }
     }
 
@@ -314,10 +374,11 @@ impl Server {
         }
     }
 
-    fn exit_code(&self) -> Option<u8> {
+    fn exit_code(&mut self) -> Option<u8> {
         let leaving = self.leaving.as_ref()?;
         let overdue = leaving.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        (self.state.is_idle() || overdue).then_some(leaving.code)
+        let is_done = self.state.is_idle() && self.state.have_parted();
+        (is_done || overdue).then_some(leaving.code)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use tiller_agent::event::Event;
 use tiller_agent::host::{End, Queue, Setup};
@@ -15,12 +16,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::change::Change;
 use super::commands::{BashEnded, Commands};
+use super::compaction::Compactions;
+use super::guests::Visitors;
+use super::here::Here;
+use super::host_tools::HostTools;
 use super::link::{Link, Question};
 use super::out::Said;
 use super::queues::Queues;
 use super::retry::Retries;
 use super::server::Input;
-use super::wire::{InterruptMode, Label, Reply, Request};
+use super::todos::Todos;
+use super::toolbox::Toolbox;
+use super::ttsr::Interruptions;
+use super::wire::{InterruptMode, Label, Level, Reply, Request};
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::launch::{Launch, Workplace};
@@ -42,6 +50,10 @@ pub(crate) struct State {
     pub(crate) interrupt_mode: InterruptMode,
     pub(crate) settings: Settings,
     pub(crate) workplace: Workplace,
+    pub(crate) here: Here,
+    pub(crate) toolbox: Toolbox,
+    pub(crate) host_tools: HostTools,
+    pub(crate) todos: Todos,
     pub(crate) clock: Clock,
     pub(crate) diagnostics: Vec<String>,
     /// What handlers and run ends have to say; written before anything else is.
@@ -50,12 +62,19 @@ pub(crate) struct State {
     pub(crate) parked: VecDeque<Request>,
     pub(crate) commands: Commands,
     pub(crate) retries: Retries,
+    pub(crate) compactions: Compactions,
+    pub(crate) visitors: Visitors,
+    /// Whether extensions may name the client's window.
+    pub(crate) shows_titles: bool,
+    /// An extension wants tiller to end.
+    pub(super) wants_to_leave: bool,
+    pub(crate) interruptions: Interruptions,
     /// The pause before another try was cancelled, and the run is about to settle.
     pub(super) giving_up: bool,
     run: Option<ActiveRun>,
     after_run: VecDeque<AfterRun>,
     /// The process is ending: no run may go on for long.
-    stopping: bool,
+    pub(super) stopping: bool,
     /// Another session is being opened.
     pub(super) opening: bool,
     /// Answers that others are working on.
@@ -79,6 +98,12 @@ pub(crate) enum AfterRun {
         label: Label,
         change: Change,
     },
+    /// `compact` goes on.
+    Compact {
+        label: Label,
+        level: Level,
+        focus: Option<String>,
+    },
     /// `abort_and_prompt` goes on.
     Prompt {
         label: Label,
@@ -91,6 +116,7 @@ impl State {
         let Launch { settings, models, model, thinking, workplace, clock, diagnostics, .. } =
             launch;
         let retries = Retries::new(settings.retry);
+        let compactions = Compactions::new(settings.compaction.clone());
         State {
             conversation: launch.conversation,
             shelf: launch.shelf,
@@ -103,12 +129,21 @@ impl State {
             interrupt_mode: settings.interrupt_mode,
             settings,
             workplace,
+            here: Here::new(launch.place),
+            toolbox: Toolbox::default(),
+            host_tools: HostTools::default(),
+            todos: Todos::new(launch.level),
             clock,
             diagnostics,
             said: Vec::new(),
             parked: VecDeque::new(),
             commands: Commands::default(),
             retries,
+            compactions,
+            visitors: Visitors::default(),
+            shows_titles: launch.shows_titles,
+            wants_to_leave: false,
+            interruptions: Interruptions::default(),
             giving_up: false,
             run: None,
             after_run: VecDeque::new(),
@@ -121,24 +156,42 @@ impl State {
 
     /// Busy from the acceptance of a prompt until `agent_settled`.
     pub(crate) fn is_busy(&self) -> bool {
-        self.run.is_some() || self.retries.is_waiting() || self.giving_up
+        self.run.is_some()
+            || self.retries.is_waiting()
+            || self.interruptions.is_pausing()
+            || self.giving_up
+            || self.compactions.is_automatic()
+            || self.visitors.is_considering()
+    }
+
+    /// Busy, or at work on a compaction that the client asked for.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.is_busy() || self.compactions.is_under_way()
+    }
+
+    pub(super) fn after_run_is_empty(&self) -> bool {
+        self.after_run.is_empty()
     }
 
     /// A session change, or a prompt that replaces another, waits for the run to close.
     pub(crate) fn is_changing(&self) -> bool {
-        self.opening || self.after_run.iter().any(|after| !matches!(after, AfterRun::Answer(_)))
+        self.opening
+            || self.visitors.is_moving()
+            || self.after_run.iter().any(|after| !matches!(after, AfterRun::Answer(_)))
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        !self.is_busy()
+        !self.is_at_work()
             && self.after_run.is_empty()
             && self.parked.is_empty()
             && self.commands.is_idle()
             && !self.opening
+            && !self.visitors.is_moving()
             && self.slow_answers == 0
     }
 
     pub(crate) fn emit(&mut self, event: Event) {
+        self.tell_guests(&event);
         self.said.push(Said::Event(event));
     }
 
@@ -221,7 +274,14 @@ impl State {
         }
         self.tell_of_commands();
         let resize = self.workplace.resize;
-        let link = Link { inputs: self.inputs.clone(), clock: self.clock, resize };
+        let link = Link {
+            inputs: self.inputs.clone(),
+            clock: self.clock,
+            resize,
+            guests: self.visitors.guests.clone(),
+            cancel: cancel.clone(),
+            turns: AtomicU64::new(0),
+        };
         // Read when the prompt was accepted.
         let history = self.conversation.loaded().unwrap_or_default().to_vec();
         let token = cancel.clone();
@@ -272,7 +332,7 @@ impl State {
 
     /// Puts a message into the conversation. If the disk does not take it, the client is told,
     /// the run that said it is ended, and what is in memory is what is on disk.
-    fn keep(&mut self, message: Arc<Message>) {
+    pub(super) fn keep(&mut self, message: Arc<Message>) {
         if self.conversation.is_broken {
             return;
         }
@@ -284,9 +344,15 @@ impl State {
         }
     }
 
-    /// Cancels the run under way, if there is one.
+    /// Cancels the run and the compaction under way, if there are any.
     pub(crate) fn abort(&mut self) {
         self.give_up_retrying();
+        self.give_up_resuming();
+        self.compactions.cancel();
+        self.visitors.hurry();
+        if let Some(guests) = self.visitors.guests.as_ref().filter(|_| self.run.is_some()) {
+            guests.run_aborted();
+        }
         if let Some(run) = &self.run {
             run.cancel.cancel();
         }
@@ -295,25 +361,48 @@ impl State {
     /// Aborts, and whatever would start afterwards is aborted too.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
+        self.client_left();
         self.abort();
         self.commands.abort_all();
+    }
+
+    /// Puts a message into a queue, and says so.
+    pub(crate) fn enqueue(&mut self, queue: Queue, message: Message) {
+        let is_users = matches!(message, Message::User(_));
+        self.queues.push(queue, message);
+        if is_users {
+            let update = self.queues.update();
+            self.emit(update);
+        }
     }
 
     /// Does something as soon as nothing runs: now, or after the run was aborted and has closed.
     pub(crate) fn after_run(&mut self, after: AfterRun) {
         self.after_run.push_back(after);
-        if self.is_busy() { self.abort() } else { self.do_after_run() }
+        if self.is_at_work() { self.abort() } else { self.do_after_run() }
     }
 
     /// Takes note of what a run says, before the client hears of it.
     pub(crate) fn note(&mut self, event: &Event) {
+        self.tell_guests(event);
         match event {
             Event::MessageStart { ticket: Some(ticket), .. } => {
                 self.queues.said(*ticket);
                 let update = self.queues.update();
                 self.emit(update);
             }
-            Event::MessageEnd { message } => self.keep(message.clone()),
+            Event::MessageEnd { message } => {
+                match &**message {
+                    Message::User(_) => {
+                        self.compactions.user_spoke();
+                        self.todos.user_spoke();
+                    }
+                    Message::Assistant(answer) if !answer.failed() => self.todos.answered(),
+                    _ => {}
+                }
+                self.keep(message.clone());
+                self.note_rules(message);
+            }
             _ => {}
         }
         if let Some(run) = &mut self.run {
@@ -332,10 +421,15 @@ impl State {
         match question {
             Question::Setup(asker) => tell(asker, self.setup()),
             Question::Dequeue(queue, asker) => tell(asker, self.queues.next(queue)),
+            Question::NextTurn(asker) => self.compact_between_turns(asker),
             Question::WillRetry(end, asker) => {
-                tell(asker, !self.stopping && self.retries.will_retry(&end));
+                let goes_on = self.retries.will_retry(&end)
+                    || self.will_recover(&end)
+                    || self.interruptions.will_go_on(&end);
+                tell(asker, goes_on && !self.stopping && self.after_run.is_empty());
             }
             Question::MayGoOn(asker) => tell(asker, ()),
+            Question::Matched(matches, asker) => tell(asker, self.matched(matches)),
             Question::Interrupted(asker) => {
                 let immediate = self.interrupt_mode == InterruptMode::Immediate;
                 tell(asker, immediate && self.queues.has(Queue::Steering));
@@ -343,16 +437,18 @@ impl State {
         }
     }
 
-    fn setup(&self) -> Setup {
+    pub(super) fn setup(&mut self) -> Setup {
         let model = self.model.clone().unwrap_or_else(Models::none);
         let session_id: Arc<str> = self.conversation.id().into();
         Setup {
             provider: self.models.provider(&model),
             thinking: self.thinking(),
-            system: self.workplace.system.clone(),
-            tools: self.workplace.tools.clone(),
+            system: self.run_system(),
+            tools: self.tools(),
+            forced_tool: self.todos.forced_tool(),
             cwd: self.workplace.cwd.clone(),
             env: self.workplace.tool_env(&session_id, &model, self.thinking()),
+            rules: self.rules(),
             session_id,
             model,
         }
@@ -361,10 +457,17 @@ impl State {
     pub(crate) fn run_ended(&mut self, end: Result<End, String>) {
         let run = self.run.take();
         self.queues.run_ended();
-        let end = end.unwrap_or_else(|crash| {
+        self.close_host_calls();
+        let mut end = end.unwrap_or_else(|crash| {
             self.close_crashed_run(run, &crash);
             End::Aborted
         });
+        if end == End::Interrupted {
+            if !self.stopping && self.after_run.is_empty() && self.resume_later() {
+                return;
+            }
+            end = End::Aborted;
+        }
         if let End::Failed(error) = &end {
             if !self.stopping && self.after_run.is_empty() && self.retries.will_retry(&end) {
                 return self.retry_later(error);
@@ -374,10 +477,33 @@ impl State {
         if end == End::Aborted {
             self.end_retrying(false, Some("Retry cancelled".to_owned()));
         }
-        // A message that came too late for the run's last look at the queues, or behind an
-        // error, is said now. After an abort it waits for the next prompt.
-        if end != End::Aborted && self.queues.len() > 0 && self.after_run.is_empty() {
-            return self.start_run(Vec::new());
+        let may_go_on = !self.stopping && self.after_run.is_empty();
+        if may_go_on && self.compact_after_run(&end) {
+            return;
+        }
+        if matches!(end, End::Failed(_)) {
+            // Rules are told behind a run that went well.
+            self.interruptions.forget();
+        }
+        self.close_run(end == End::Aborted);
+    }
+
+    /// A message that came too late for the run's last look at the queues, or behind an error, is
+    /// said now. After an abort it waits for the next prompt.
+    pub(super) fn close_run(&mut self, is_aborted: bool) {
+        if !is_aborted && self.after_run.is_empty() {
+            if let Some(told) = self.take_told() {
+                return self.start_run(vec![told]);
+            }
+            if self.queues.len() > 0 {
+                return self.start_run(Vec::new());
+            }
+        }
+        if !is_aborted
+            && self.after_run.is_empty()
+            && let Some(reminder) = self.remind_of_todos()
+        {
+            return self.start_run(vec![reminder]);
         }
         self.settle();
     }
@@ -385,24 +511,36 @@ impl State {
     /// Nothing more happens by itself.
     pub(super) fn settle(&mut self) {
         self.giving_up = false;
+        self.todos.answered();
+        self.interruptions.forget();
         if let Err(err) = self.conversation.run_ended() {
             self.emit(Event::SessionError { error: err.to_string() });
         }
         self.tell_of_commands();
+        self.say_held_back();
         self.emit(Event::AgentSettled);
         self.do_after_run();
     }
 
     pub(super) fn do_after_run(&mut self) {
         while !self.opening
+            && !self.compactions.is_under_way()
             && let Some(after) = self.after_run.pop_front()
         {
             match after {
                 AfterRun::Answer(label) => self.settle_answer(label, Ok(Reply::DONE)),
                 AfterRun::Change { label, change } => self.change(label, change),
+                AfterRun::Compact { label, level, focus } => {
+                    self.compact(label, level, focus);
+                    if !self.after_run.is_empty() {
+                        // An `abort` that came after it means this, too.
+                        self.compactions.cancel();
+                    }
+                }
                 AfterRun::Prompt { label, message } => {
                     self.settle_answer(label, Ok(Reply::DONE));
-                    self.start_run(vec![*message]);
+                    let messages = self.opening(vec![*message]);
+                    self.start_run(messages);
                     if !self.after_run.is_empty() {
                         // An `abort` that came after it means this run too.
                         self.abort();

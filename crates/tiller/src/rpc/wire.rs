@@ -5,15 +5,21 @@
 
 mod request;
 mod command;
+mod fields;
 mod record;
 mod shape;
+mod compaction;
+mod host_tools;
+mod todos;
 mod snapshot;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use command::{
-    COMMANDS, Command, Hello, InterruptMode, ListSessions, QueueMode, WhenBusy,
+    COMMANDS, Command, Hello, InterruptMode, ListSessions, QueueMode, UiAnswer, WhenBusy,
 };
+pub(crate) use compaction::ShapedCompaction;
+pub(crate) use host_tools::HostTool;
 pub(crate) use record::{EVENTS, RecordWriter};
 pub use record::{Label, Reply};
 pub(crate) use request::{Refusal, RefusalKind, Request};
@@ -38,6 +44,14 @@ impl Level {
         match self {
             Level::Pi | Level::Xcsh => Stream::Snapshots,
             Level::PiDelta => Stream::Deltas,
+        }
+    }
+
+    /// Whose name stands in front of files that are made without one.
+    pub(crate) fn file_prefix(self) -> &'static str {
+        match self {
+            Level::Pi | Level::PiDelta => "pi",
+            Level::Xcsh => "xcsh",
         }
     }
 

@@ -9,10 +9,11 @@ use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
 use tiller::launch::{Launch, Workplace};
 use tiller::models::Models;
+use tiller::place::{Flags, Place, Whereabouts};
+use tiller::rpc::guests::House;
 use tiller::rpc::server::OnEof;
 use tiller::rpc::wire::Level;
 use tiller::sessions::Shelf;
-use tiller::settings::Settings;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::Provider;
 use tiller_llm::CacheRetention;
@@ -39,9 +40,9 @@ pub fn launch(
         Some(other) => return Err(format!("{other} is no wire level")),
     };
     let on_eof = if option("on-eof") == Some("finish") { OnEof::Finish } else { OnEof::Abort };
-    let mut diagnostics: Vec<String> =
-        option("diagnostic").map(str::to_owned).into_iter().collect();
-    let settings = settings(option("settings"), &mut diagnostics);
+    let diagnostics: Vec<String> = option("diagnostic").map(str::to_owned).into_iter().collect();
+    let place = place(transcript, folder)?;
+    let settings = place.settings();
     let mut models = Models::new(Credentials::default(), &settings, CacheRetention::Short);
     for described in scripted_models() {
         models.add_builtin(described, model.clone());
@@ -54,6 +55,7 @@ pub fn launch(
     let known = tiller_tools::builtin().into_iter().chain(tools::all());
     let names: Vec<&str> = option("tools").unwrap_or("read ls").split(' ').collect();
     let tools = known.filter(|tool| names.contains(&tool.name())).collect();
+    let todo_tool = option("tools").map(|_| names.contains(&"todo_write"));
     // Sessions are kept when a transcript says so, out of sight of the tools.
     let shelf = Shelf {
         keeps: option("sessions") == Some("kept"),
@@ -75,7 +77,11 @@ pub fn launch(
         settings,
         models,
         model: chosen,
-        workplace: Workplace::new(folder.path().to_owned(), tools),
+        workplace: Workplace { todo_tool, ..Workplace::new(folder.path().to_owned(), tools) },
+        place,
+        // Engines have threads and a clock of their own; tests/process plays with them.
+        house: House::default(),
+        shows_titles: true,
         conversation: Conversation::new(session, Durability::Os),
         shelf,
         clock: Clock::From { start: START, since: Instant::now() },
@@ -99,11 +105,23 @@ fn scripted_models() -> [Model; 3] {
     [script, plain, deep]
 }
 
-/// The user's preferences as their file would hold them.
-fn settings(text: Option<&str>, diagnostics: &mut Vec<String>) -> Settings {
-    let Some(text) = text else { return Settings::default() };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("settings.json");
-    std::fs::write(&path, text).unwrap();
-    Settings::load(&path, diagnostics)
+/// The scratch folder is the user's home and the project at once: `.pi/agent` is the agent
+/// folder, what else is in `.pi` is the project's, and it is trusted unless a transcript says
+/// `trust no` or `trust unknown`.
+fn place(transcript: &Transcript, folder: &TempDir) -> Result<Place, String> {
+    let option = |name: &str| transcript.options.get(name).map(String::as_str);
+    let home = folder.path().to_owned();
+    let agent_dir = home.join(".pi/agent");
+    if let Some(text) = option("settings") {
+        std::fs::create_dir_all(&agent_dir).unwrap();
+        std::fs::write(agent_dir.join("settings.json"), text).unwrap();
+    }
+    let approve = match option("trust") {
+        None | Some("yes") => Some(true),
+        Some("no") => Some(false),
+        Some("unknown") => None,
+        Some(other) => return Err(format!("{other} is no trust")),
+    };
+    let whereabouts = Whereabouts { cwd: home.clone(), agent_dir, home: Some(home) };
+    Ok(Place::find(whereabouts, Flags { approve, ..Flags::default() }))
 }

@@ -1,7 +1,7 @@
 //! Laws that hold in every conversation, whatever it is about. A transcript shows what is
 //! particular about one; what is true of all stands here and is checked with every record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -17,12 +17,16 @@ pub struct Laws {
     unsettled: bool,
     /// A run has ended that will be tried again, and no retry has started yet.
     will_retry: bool,
+    /// A rule has stopped the model. What was promised then may be given up without a word.
+    interrupted: bool,
     /// Retries have started and not ended.
     retries: bool,
     /// How many messages wait, by the last `queue_update`.
     waiting: usize,
     /// The events a `hello` has promised.
     promised: Option<Vec<Value>>,
+    /// Calls of the client's own tools that neither side has ended.
+    host_calls: BTreeSet<String>,
 }
 
 /// What was seen since `agent_start`.
@@ -47,18 +51,34 @@ struct Turn {
 impl Laws {
     pub fn new(wire: Option<&str>) -> Laws {
         let stream = if wire == Some("pi-delta") { Stream::Deltas } else { Stream::Snapshots };
-        let (open, run, promised) = (Vec::new(), None, None);
-        let (unsettled, will_retry, retries) = (false, false, false);
-        Laws { stream, open, run, unsettled, will_retry, retries, waiting: 0, promised }
+        let (open, run, promised, host_calls) = (Vec::new(), None, None, BTreeSet::new());
+        let (unsettled, will_retry, interrupted, retries) = (false, false, false, false);
+        Laws {
+            stream,
+            open,
+            run,
+            unsettled,
+            will_retry,
+            interrupted,
+            retries,
+            waiting: 0,
+            promised,
+            host_calls,
+        }
     }
 
     /// Takes note of a line the client sent, because it must be answered.
     pub fn sent(&mut self, line: &str) {
-        if let Ok(Value::Object(request)) = serde_json::from_str(line)
-            && let Some(id) = request.get("id")
-            && request.get("type").is_none_or(|kind| kind != "extension_ui_response")
-        {
-            self.open.push(id.to_string());
+        let Ok(Value::Object(request)) = serde_json::from_str(line) else { return };
+        let Some(id) = request.get("id") else { return };
+        match request.get("type").and_then(Value::as_str) {
+            Some("extension_ui_response" | "host_tool_update") => {}
+            Some("host_tool_result") => {
+                if request.get("result").is_some_and(|result| result["content"].is_array()) {
+                    self.host_calls.remove(&plain(id));
+                }
+            }
+            _ => self.open.push(id.to_string()),
         }
     }
 
@@ -84,7 +104,11 @@ impl Laws {
             "agent_settled" if self.run.is_some() || !self.unsettled => {
                 Err("settled, though no run has just ended".into())
             }
-            "agent_settled" if self.will_retry || self.retries => {
+            "ttsr_triggered" => {
+                self.interrupted = true;
+                Ok(())
+            }
+            "agent_settled" if self.will_retry && !self.interrupted || self.retries => {
                 Err("settled, though a retry was promised or has not ended".into())
             }
             "auto_retry_start" => {
@@ -100,8 +124,17 @@ impl Laws {
             },
             "agent_settled" => {
                 self.unsettled = false;
+                self.interrupted = false;
                 Ok(())
             }
+            "host_tool_call" => match self.host_calls.insert(plain(&record["id"])) {
+                true => Ok(()),
+                false => Err(format!("a host call with an id that is taken: {record}")),
+            },
+            "host_tool_cancel" => match self.host_calls.remove(&plain(&record["targetId"])) {
+                true => Ok(()),
+                false => Err(format!("no such host call is open: {record}")),
+            },
             "queue_update" => {
                 let length = |queue: &str| record[queue].as_array().map_or(0, Vec::len);
                 self.waiting = length("steering") + length("followUp");
@@ -127,6 +160,9 @@ impl Laws {
         if !self.open.is_empty() {
             return Err(format!("never answered: {}", self.open.join(", ")));
         }
+        if !self.host_calls.is_empty() {
+            return Err(format!("host calls that nobody ended: {:?}", self.host_calls));
+        }
         if self.run.is_some() || self.unsettled {
             return Err("a run never ended, or never settled".into());
         }
@@ -145,6 +181,8 @@ impl Laws {
             return Err(format!("not the shape of a response: {record}"));
         }
         match record.get("id").map(Value::to_string) {
+            // The `id` is the call's there, and only what is wrong is answered.
+            _ if plain(&record["command"]).starts_with("host_tool_") => {}
             Some(id) => match self.open.iter().position(|open| *open == id) {
                 Some(at) => drop(self.open.remove(at)),
                 None => return Err(format!("answered twice or never asked: {record}")),

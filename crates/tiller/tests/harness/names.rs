@@ -41,7 +41,9 @@ impl Names {
                 self.known.push((id.to_owned(), format!("session-{}", self.sessions)));
             }
             "id" if !object.contains_key("parentId") => {}
-            "id" | "parentId" | "targetId" | "entryId" | "leafId" => {
+            // Not an entry: a call of the client's own tool, and those are counted.
+            "targetId" if object["type"] == "host_tool_cancel" => {}
+            "id" | "parentId" | "targetId" | "entryId" | "leafId" | "firstKeptEntryId" => {
                 self.entries += 1;
                 self.known.push((id.to_owned(), format!("entry-{}", self.entries)));
             }

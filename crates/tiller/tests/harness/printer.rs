@@ -14,7 +14,7 @@ use tiller_agent::provider::Request;
 
 use super::laws::Laws;
 use super::names::Names;
-use super::wording::{brief, content, data, details, plain, quoted};
+use super::wording::{brief, content, data, details, plain, quoted, rules};
 
 pub struct Printer {
     out: String,
@@ -23,12 +23,15 @@ pub struct Printer {
     updates: Updates,
     shows_records: bool,
     shows_requests: bool,
+    shows_system: bool,
     /// A record that is not whole yet.
     partial: Vec<u8>,
     names: Names,
     /// Blocks the model is at, by their place.
     open: BTreeMap<u64, OpenBlock>,
     seen_requests: usize,
+    /// What the model was told first, the last time it was asked.
+    system: Option<Arc<str>>,
 }
 
 /// A block that has not ended.
@@ -73,7 +76,9 @@ impl Printer {
                 _ => Updates::Blocks,
             },
             shows_records: option("show") == Some("records"),
-            shows_requests: option("show") == Some("requests"),
+            shows_requests: matches!(option("show"), Some("requests" | "system")),
+            shows_system: option("show") == Some("system"),
+            system: None,
             partial: Vec::new(),
             names: Names::new(),
             open: BTreeMap::new(),
@@ -120,13 +125,33 @@ impl Printer {
     /// What the model was asked since the last time.
     pub fn requests(&mut self, requests: &[Arc<Request>]) {
         for request in requests.iter().skip(self.seen_requests) {
+            self.system(request);
             if self.shows_requests {
                 let messages: Vec<String> = request.messages.iter().map(|m| brief(m)).collect();
                 let (model, level) = (&request.model.id, request.thinking.name());
-                self.line(&format!("asks {model} {level}: {}", messages.join("; ")));
+                let forced = request.forced_tool.iter();
+                let forced: String = forced.map(|tool| format!(" to call {tool}")).collect();
+                self.line(&format!("asks {model} {level}{forced}: {}", messages.join("; ")));
             }
         }
         self.seen_requests = requests.len();
+    }
+
+    /// A prompt that changes costs the provider's cache, so every transcript shows it.
+    fn system(&mut self, request: &Request) {
+        // A summary is asked for without tools, in a conversation of its own.
+        if request.tools.is_empty() {
+            return;
+        }
+        let before = self.system.replace(request.system.clone());
+        match before {
+            Some(before) if before == request.system => return,
+            Some(_) => self.line("the system prompt is another one"),
+            None => {}
+        }
+        if self.shows_system {
+            request.system.lines().for_each(|line| self.line(format!("| {line}").trim_end()));
+        }
     }
 
     /// As much as there is of a block that goes on.
@@ -274,7 +299,7 @@ fn message(message: &Value) -> String {
             }
             line
         }
-        role => format!("{role} {shown}"),
+        role => rules(message).unwrap_or_else(|| format!("{role} {shown}")),
     }
 }
 

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Options: `wire LEVEL`, `model NAME` or `none`, `tools NAMES`, `settings JSON`, `diagnostic TEXT`,
-//! `sessions kept`, `on-eof finish`, `updates all` or `count`, `show requests` or `records`.
+//! `sessions kept`, `on-eof finish`, `trust no` or `unknown`, `updates all` or `count`, `show requests`,
+//! `system` (the system prompt too) or `records`.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +30,18 @@ pub struct Transcript {
 }
 
 /// The options there are.
-const OPTIONS: [&str; 9] =
-    ["wire", "model", "tools", "settings", "diagnostic", "sessions", "on-eof", "updates", "show"];
+const OPTIONS: [&str; 10] = [
+    "wire",
+    "model",
+    "tools",
+    "settings",
+    "diagnostic",
+    "sessions",
+    "on-eof",
+    "trust",
+    "updates",
+    "show",
+];
 
 /// Something that happens to the server.
 #[derive(Clone, Debug, PartialEq)]

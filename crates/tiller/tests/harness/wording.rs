@@ -49,13 +49,24 @@ pub fn brief(message: &Message) -> String {
     brief_value(&serde_json::to_value(message).unwrap())
 }
 
+/// The rules that a message tells. Its text has paths in it, of a length nobody knows.
+pub fn rules(message: &Value) -> Option<String> {
+    let rules = message["details"]["rules"].as_array()?;
+    let names: Vec<String> = rules.iter().map(plain).collect();
+    Some(format!("{} {}", plain(&message["customType"]), names.join(", ")))
+}
+
 fn brief_value(message: &Value) -> String {
+    if let Some(rules) = rules(message) {
+        return rules;
+    }
     let role = plain(&message["role"]);
     let reason = match message.get("stopReason") {
         Some(reason) => format!("{role} {}", plain(reason)),
         None => role,
     };
-    format!("{reason} {}", content(&message["content"])).trim_end().to_owned()
+    let said = message.get("summary").unwrap_or(&message["content"]);
+    format!("{reason} {}", content(said)).trim_end().to_owned()
 }
 
 /// The data of a response without what is always the same.
@@ -91,6 +102,10 @@ fn leave_out_rest(state: &mut Value) {
         "todoPhases": [],
     });
     let Value::Object(state) = state else { return };
+    state.shift_remove("systemPrompt");
+    if let Some(Value::Array(tools)) = state.get_mut("dumpTools") {
+        tools.iter_mut().for_each(|tool| *tool = tool["name"].clone());
+    }
     state.retain(|key, value| match key.as_str() {
         "model" => value["id"] != "script",
         // The same number by another name; a law says so.

@@ -1,5 +1,6 @@
 //! Keys: stored, listed and used, and never said aloud.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -81,7 +82,7 @@ fn files(folder: &Path, all: &mut String) {
         let name = entry.file_name();
         if entry.file_type().unwrap().is_dir() {
             files(&entry.path(), all);
-        } else if name != "auth.json" && name != "models.json" {
+        } else if name != "auth.json" && name != "models.json" && name != "credentials" {
             all.push_str(&String::from_utf8_lossy(&fs::read(entry.path()).unwrap()));
         }
     }
@@ -120,11 +121,30 @@ fn a_secret_reaches_its_provider_and_nobody_else() {
             "headed": own(json!({"apiKey": "sk-secret-headed",
                 "headers": {"x-team": "!printf 'sec%s-team' ret"}})),
             "anthropic": {"baseUrl": gossip.url},
+            "amazon-bedrock": {"baseUrl": gossip.url},
         }}),
     );
+    let amazon = place.path().join(".aws");
+    fs::create_dir(&amazon).unwrap();
+    let process = r#"printf '{"AccessKeyId":"AKPROCESS","SecretAccessKey":"never-sec%s",'"#;
+    let process = format!(r#"{process}'"SessionToken":"sk-sec%s-process"}}' ret ret"#);
+    let profiles = format!("[p]\ncredential_process = {process}\n");
+    fs::write(amazon.join("credentials"), profiles).unwrap();
+    let keys = [("AWS_ACCESS_KEY_ID", "AKKEYS"), ("AWS_SECRET_ACCESS_KEY", "never-secret")];
+    let session = ("AWS_SESSION_TOKEN", "sk-secret-session");
+    let variables: HashMap<&str, Vec<(&str, &str)>> = HashMap::from([
+        ("signing", vec![keys[0], keys[1], session]),
+        ("profile", vec![("AWS_PROFILE", "p")]),
+        ("bearer", vec![("AWS_BEARER_TOKEN_BEDROCK", "sk-secret-bearer")]),
+    ]);
+    let names = ["stored", "printed", "signed", "described", "headed", "anthropic", "given"];
+    let names = names.into_iter().chain(["signing", "profile", "bearer"]);
     let mut said = String::new();
-    for name in ["stored", "printed", "signed", "described", "headed", "anthropic", "given"] {
+    for name in names {
         let full_name = match name {
+            "signing" | "profile" | "bearer" => {
+                "amazon-bedrock/anthropic.claude-opus-4-8".to_owned()
+            }
             "anthropic" => "anthropic/claude-opus-4-8".to_owned(),
             "given" => "stored/m".to_owned(),
             own => format!("{own}/m"),
@@ -136,6 +156,7 @@ fn a_secret_reaches_its_provider_and_nobody_else() {
         let mut command = place.command(&arguments);
         command.env("HIDDEN", "sk-secret-described");
         command.env("ANTHROPIC_API_KEY", "sk-secret-environment");
+        command.envs(variables.get(name).into_iter().flatten().copied());
         let commands = [
             json!({"type": "prompt", "message": "Hello"}),
             json!({"type": "hello"}),
@@ -150,6 +171,7 @@ fn a_secret_reaches_its_provider_and_nobody_else() {
     }
     for arguments in [["auth", "list"], ["--list-models", "/m"]] {
         let mut command = place.command(&arguments);
+        command.envs(variables["signing"].iter().copied());
         command.env("HIDDEN", "sk-secret-described");
         command.env("ANTHROPIC_API_KEY", "sk-secret-environment");
         said += &text(finish(command, ""));
@@ -161,6 +183,12 @@ fn a_secret_reaches_its_provider_and_nobody_else() {
     }
     assert!(heard.contains("Bearer sk-secret-described") && heard.contains("secret-team"));
     assert!(heard.contains("sk-ant-oat-secret-signed") && !heard.contains("rt-secret"));
+    for end in ["session", "process", "bearer"] {
+        assert!(heard.contains(&format!("sk-secret-{end}")), "{end}: {heard}");
+    }
+    // With these, requests are signed; they stay here.
+    assert!(heard.contains("AKKEYS") && heard.contains("AKPROCESS"), "{heard}");
+    assert!(!heard.contains("never-secret"), "{heard}");
     let leak = said.find("secret").map(|at| &said[at.saturating_sub(200)..at + 40]);
     assert_eq!(leak, None);
 }

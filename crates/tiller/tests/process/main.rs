@@ -5,8 +5,15 @@
 
 mod client;
 mod ending;
+mod extensions;
+mod export;
 mod flood;
 mod keys;
+mod place;
 mod plain;
+mod proxies;
+mod rules;
+mod secure;
 mod sessions;
 mod starting;
+mod xcsh;

@@ -91,6 +91,73 @@ fn several_messages_are_said_one_after_the_other() {
     );
 }
 
+#[test]
+fn files_come_between_what_is_piped_and_what_is_typed() {
+    let place =
+        Place::new().with("a.txt", "one\n").with("b.txt", "two").with("talk.script", "say Seen.");
+    let arguments = [
+        "--mode",
+        "json",
+        "--no-session",
+        "--script",
+        "talk.script",
+        "@a.txt",
+        "Compare",
+        "@b.txt",
+    ];
+    let output = place.output(&arguments, "piped\n");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let records: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said = records.iter().find(|record| record["type"] == "message_end").unwrap();
+    let folder = place.path().canonicalize().unwrap();
+    let folder = folder.display();
+    assert_eq!(
+        said["message"]["content"][0]["text"],
+        format!(
+            "piped\n\n<file name=\"{folder}/a.txt\">\none\n</file>\n<file \
+             name=\"{folder}/b.txt\">\ntwo\n</file>\nCompare"
+        )
+    );
+}
+
+#[test]
+fn a_picture_goes_with_the_message() {
+    // The smallest PNG there is: one pixel.
+    let pixel =
+        b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x00\
+          \x00\x00\x00:~\x9bU\x00\x00\x00\x0aIDATx\x9cc\xf8\x0f\x00\x01\x01\x01\x00\xb18\xf6\
+          \x14\x00\x00\x00\x00IEND\xaeB`\x82";
+    let place = Place::new().with("talk.script", "say Seen.");
+    std::fs::write(place.path().join("dot.png"), pixel).unwrap();
+    let arguments =
+        ["--mode", "json", "--no-session", "--script", "talk.script", "What is it?", "@dot.png"];
+    let text = String::from_utf8(place.output(&arguments, "").stdout).unwrap();
+    let records: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said = records.iter().find(|record| record["type"] == "message_end").unwrap();
+    let content = &said["message"]["content"];
+    let text = content[0]["text"].as_str().unwrap();
+    assert!(text.ends_with("dot.png\"></file>\nWhat is it?"), "{text}");
+    assert_eq!(content[1]["mimeType"], "image/png");
+}
+
+#[test]
+fn a_file_that_cannot_be_attached_is_named() {
+    let place = Place::new();
+    std::fs::write(place.path().join("noise"), b"\xff\xfe\0").unwrap();
+    for (name, why) in [
+        ("@gone", "No such file or directory (os error 2)"),
+        ("@.", "it is not a file"),
+        ("@noise", "it is not a text"),
+    ] {
+        let output = place.output(&["-p", "--no-session", "--model", "tiller/demo", name], "");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("Error: cannot attach /") && said.contains(why), "{said}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
 /// The records that `--mode json` prints, and the exit code.
 fn events(script: &str) -> (Vec<Value>, Option<i32>) {
     let place = Place::new().with("talk.script", script);

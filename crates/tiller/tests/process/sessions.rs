@@ -190,3 +190,38 @@ fn the_command_line_finds_sessions() {
     let both = place.output(&["--mode", "rpc", "--continue", "--no-session"], "");
     assert_eq!(both.stderr, b"Error: --continue cannot be combined with --no-session\n");
 }
+
+/// Killed while the summary is written, or right after the client has heard of it: the session is
+/// as it was before the compaction, or as it is after it.
+#[test]
+fn killed_during_a_compaction() {
+    const TALK: &str = "say one\n\nsay two\n\nsay half a summ\nhang\n";
+    let settings = r#"{"compaction": {"keepRecentTokens": 3}}"#;
+    let place = Place::new().with("talk.script", TALK);
+    std::fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
+    std::fs::write(place.path().join(".pi/agent/settings.json"), settings).unwrap();
+    let mut first = start(&place, &[]);
+    first.prompt("The first question, in a few words");
+    first.prompt("The second question, in a few words");
+    let said = first.texts();
+    assert_eq!(said.len(), 4);
+    first.say(&json!({"type": "compact"}));
+    first.until_type("compaction_start");
+    first.signal("KILL");
+    first.end();
+
+    let place = place.with("talk.script", "say the summary\n\nsay more of it\n");
+    let mut again = start(&place, &["--continue"]);
+    assert_eq!(again.texts(), said);
+    again.say(&json!({"type": "compact"}));
+    let ended = again.until_type("compaction_end").pop().unwrap();
+    assert!(ended["result"]["summary"].as_str().unwrap().contains("the summary"), "{ended}");
+    again.signal("KILL");
+    again.end();
+
+    let mut last = start(&place, &["--continue"]);
+    let messages = last.ask(json!({"type": "get_messages"}));
+    assert_eq!(messages["messages"][0]["role"], "compactionSummary");
+    assert_eq!(messages["messages"][0]["summary"], ended["result"]["summary"]);
+    last.hang_up();
+}

@@ -43,6 +43,129 @@ fn a_command_line_that_makes_no_sense_is_refused_in_one_sentence() {
 }
 
 #[test]
+fn a_wrong_value_is_refused_with_the_right_ones() {
+    check(
+        &["--wire", "pii"],
+        expect![[r#"
+            Error: Invalid value "pii" for --wire. Valid values: pi, pi-delta, xcsh
+            exit 1"#]],
+    );
+    check(
+        &["--name"],
+        expect![[r#"
+            Error: a value is required for '--name <NAME>' but none was supplied
+            exit 1"#]],
+    );
+}
+
+/// Hosts of other programs have always got away with this.
+#[test]
+fn a_level_nobody_knows_is_told_and_ignored() {
+    check(
+        &[
+            "-p",
+            "--no-session",
+            "--model",
+            "tiller/demo",
+            "--thinking",
+            "deeply",
+            "--no-tools",
+            "Hi",
+        ],
+        expect![[r#"
+            Hello! I am tiller's demo model. Ask me what is in this folder, to read a file or to run a command; say "help" for more.
+            Warning: Invalid thinking level "deeply". Valid values: off, minimal, low, medium, high, xhigh
+            exit 0"#]],
+    );
+}
+
+#[test]
+fn help_has_groups_and_examples_and_fits_a_terminal() {
+    let place = Place::new();
+    let short = String::from_utf8(place.output(&["-h"], "").stdout).unwrap();
+    let long = String::from_utf8(place.output(&["--help"], "").stdout).unwrap();
+    assert_eq!(short, long);
+    let headings: Vec<&str> =
+        short.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
+    assert_eq!(
+        headings,
+        [
+            "Arguments:",
+            "Options:",
+            "Modes:",
+            "Model:",
+            "Tools:",
+            "Session:",
+            "Files:",
+            "Commands:",
+            "Examples:"
+        ]
+    );
+    let wide: Vec<&str> = short.lines().filter(|line| line.chars().count() > 100).collect();
+    assert_eq!(wide, [""; 0]);
+}
+
+/// They mean something to programs with a screen, and hosts pass them to everybody.
+#[test]
+fn flags_for_a_screen_are_accepted_quietly() {
+    let place = Place::new();
+    let flags = "--mode rpc --no-session --theme dark --theme light --use-theme dark --no-themes \
+                 --tui-mode full --verbose --offline --no-mcp --no-rules --no-title --no-lsp \
+                 --provider-session-id abc --skills a,b -nt -nbt -ne -ns -np -nc -na ignored message";
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    let output = place.output(&flags, "{\"id\":1,\"type\":\"get_commands\"}\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let expected = "{\"id\":1,\"type\":\"response\",\"command\":\"get_commands\",\
+                    \"success\":true,\"data\":{\"commands\":[]}}\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn called_as_xcsh_it_minds_no_option() {
+    let place = Place::new();
+    let program = place.path().join("xcsh");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tiller"), &program).unwrap();
+    let flags = ["--mode", "rpc", "--no-session", "--frobnicate", "--level=9", "-Z"];
+    let output = finish(place.command_of(&program, &flags), "");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "Warning: Unknown option --frobnicate is ignored\n\
+         Warning: Unknown option --level is ignored\n\
+         Warning: Unknown option -Z is ignored\n"
+    );
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn completions_and_the_manual_know_every_flag() {
+    let place = Place::new();
+    let printed = |arguments: &[&str]| {
+        let output = place.output(arguments, "");
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let help = printed(&["-h"]);
+    let flags: Vec<&str> = help
+        .split(|c: char| c.is_whitespace() || c == ',')
+        .filter(|word| word.starts_with("--") && word.len() > 3)
+        .collect();
+    assert!(flags.len() > 40, "{flags:?}");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = printed(&["completions", shell]);
+        for flag in &flags {
+            assert!(script.contains(flag.trim_start_matches('-')), "{shell} lacks {flag}");
+        }
+        assert!(script.contains("completions") && script.contains("check"), "{shell}");
+    }
+    let page = printed(&["man"]).replace("\\-", "-");
+    for flag in &flags {
+        assert!(page.contains(flag), "the manual lacks {flag}");
+    }
+    assert!(page.starts_with(".ie") && page.contains(".SH MODES"));
+}
+
+#[test]
 fn the_version_is_that_of_the_program_it_is_called_as() {
     let version = |name: &str, wire: Option<&str>| {
         let place = Place::new();

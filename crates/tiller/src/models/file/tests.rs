@@ -40,6 +40,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_rest_stays() {
       "modelOverrides": {
         "a": {"name": "A"},
         "zzz": {"name": "A"},
+        "c": {"cost": {"tiers": [{"inputTokensAbove": 9, "input": 1}]}},
         "b": {
           "headers": {"x": ["secret"]}
         }
@@ -59,7 +60,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_rest_stays() {
             good/a
             good/e
             good/f
-            line 33: field `provider` means nothing to tiller and is ignored
+            line 34: field `provider` means nothing to tiller and is ignored
             line 6: provider `good`: field `colour` means nothing to tiller and is ignored
             line 9: provider `good`: model `b`: field `reasoning`: expected true or false
             line 10: provider `good`: a model without the field `id`
@@ -69,12 +70,13 @@ fn what_is_wrong_is_said_with_its_line_and_the_rest_stays() {
             line 14: provider `good`: model `f`: tiller does not speak the API `telepathy`
             line 15: provider `good`: expected an object
             line 19: provider `good`: change to `zzz`: there is no such model
-            line 21: provider `good`: change to `b`: field `headers`: expected a string for each header
-            line 26: provider `bad`: field `apiKey`: expected a string
-            line 28: provider `worse`: expected an object
-            line 29: provider `homeless`: model `a`: missing field `baseUrl`
-            line 29: provider `homeless`: model `b`: missing field `api`
-            line 30: provider `good`: described before; this is ignored
+            line 20: provider `good`: change to `c`: field `cost`: expected prices as numbers, and `tiers` with all of them
+            line 22: provider `good`: change to `b`: field `headers`: expected a string for each header
+            line 27: provider `bad`: field `apiKey`: expected a string
+            line 29: provider `worse`: expected an object
+            line 30: provider `homeless`: model `a`: missing field `baseUrl`
+            line 30: provider `homeless`: model `b`: missing field `api`
+            line 31: provider `good`: described before; this is ignored
         "#]],
     );
 }

@@ -1,15 +1,15 @@
 //! `abort` and `abort_and_prompt`: stop what is under way.
 
-use tiller_agent::message::{Block, Message};
+use tiller_agent::message::Block;
 
 use super::done;
-use super::prompt::can_start;
+use super::prompt::{can_start, user_message};
 use crate::rpc::dispatch::{Answer, Handled};
 use crate::rpc::state::{AfterRun, State};
 use crate::rpc::wire::Label;
 
 pub(crate) fn abort(state: &mut State, label: &Label) -> Handled {
-    if !state.is_busy() {
+    if !state.is_at_work() {
         return done();
     }
     state.after_run(AfterRun::Answer(label.clone()));
@@ -23,7 +23,7 @@ pub(crate) fn abort_and_prompt(
     images: Vec<Block>,
 ) -> Handled {
     can_start(state)?;
-    let message = Box::new(Message::user(text, images, state.clock.now()));
+    let message = Box::new(user_message(state, text, images)?);
     state.after_run(AfterRun::Prompt { label: label.clone(), message });
     Ok(Answer::Later)
 }

@@ -19,7 +19,7 @@ struct Greeting<'a> {
     commands: &'static [&'static str],
     events: &'static [&'static str],
     limits: Limits,
-    diagnostics: &'a [String],
+    diagnostics: Vec<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ struct Limits {
 }
 
 /// The change applies from this very response on.
-pub(crate) fn hello(state: &State, out: &mut Out, hello: Hello) -> Handled {
+pub(crate) fn hello(state: &mut State, out: &mut Out, hello: Hello) -> Handled {
     let writer = out.writer();
     let wire = hello.wire.unwrap_or(writer.level());
     let stream = match (hello.stream, hello.wire) {
@@ -38,6 +38,8 @@ pub(crate) fn hello(state: &State, out: &mut Out, hello: Hello) -> Handled {
         (None, None) => writer.stream(),
     };
     out.change(wire, stream);
+    state.todos.level = wire;
+    let said = state.diagnostics.iter().map(String::as_str);
     data(&Greeting {
         server: "tiller",
         version: version(),
@@ -46,6 +48,6 @@ pub(crate) fn hello(state: &State, out: &mut Out, hello: Hello) -> Handled {
         commands: COMMANDS,
         events: EVENTS,
         limits: Limits { line_bytes: LINE_MAX_BYTES },
-        diagnostics: &state.diagnostics,
+        diagnostics: state.here.problems().chain(said).collect(),
     })
 }

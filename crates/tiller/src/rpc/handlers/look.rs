@@ -1,10 +1,15 @@
 //! `get_state`, `get_messages`, `get_last_assistant_text`: what there is.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 use tiller_agent::message::{AssistantMessage, Message, StopReason, text_of};
 use tiller_agent::model::Model;
+use tiller_agent::provider::ToolSpec;
+use tiller_agent::todo::TodoList;
+use tiller_agent::tool::ToolSet;
 
 use super::data;
 use crate::rpc::dispatch::{Answer, Handled};
@@ -31,28 +36,60 @@ struct StateData<'a> {
     /// The same number under the names of both dialects.
     pending_message_count: usize,
     queued_message_count: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    todo_phases: Option<[(); 0]>,
+    #[serde(flatten)]
+    xcsh: Option<XcshData>,
 }
 
-pub(crate) fn get_state(state: &State, level: Level) -> Handled {
+/// What only xcsh shows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct XcshData {
+    todo_phases: TodoList,
+    system_prompt: String,
+    dump_tools: DumpTools,
+}
+
+/// The tools a model is offered right now.
+struct DumpTools(Arc<ToolSet>);
+
+impl Serialize for DumpTools {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct DumpTool<'a> {
+            name: &'a str,
+            description: &'a str,
+            parameters: &'a Value,
+        }
+        serializer.collect_seq(self.0.iter().map(|tool| {
+            let ToolSpec { name, description, parameters } = &tool.spec;
+            DumpTool { name, description, parameters }
+        }))
+    }
+}
+
+pub(crate) fn get_state(state: &mut State, level: Level) -> Handled {
+    let xcsh = (level == Level::Xcsh).then(|| XcshData {
+        todo_phases: state.todos().clone(),
+        system_prompt: state.system().to_string(),
+        dump_tools: DumpTools(state.tools()),
+    });
     let waiting = state.queues.len();
     data(&StateData {
         model: state.model.as_deref(),
         thinking_level: state.thinking().name(),
         is_streaming: state.is_busy(),
-        is_compacting: false,
+        is_compacting: state.compactions.is_under_way(),
         steering_mode: state.queues.steering_mode,
         follow_up_mode: state.queues.follow_up_mode,
         interrupt_mode: state.interrupt_mode,
         session_file: state.conversation.file(),
         session_id: state.conversation.id(),
         session_name: state.conversation.name(),
-        auto_compaction_enabled: true,
+        auto_compaction_enabled: state.compactions.settings.enabled,
         message_count: state.conversation.message_count(),
         pending_message_count: waiting,
         queued_message_count: waiting,
-        todo_phases: (level == Level::Xcsh).then_some([]),
+        xcsh,
     })
 }
 

@@ -5,43 +5,63 @@ use tiller_agent::message::{Block, Message};
 
 use super::done;
 use crate::rpc::dispatch::Handled;
+use crate::rpc::guests::Prompt;
 use crate::rpc::state::State;
-use crate::rpc::wire::{Level, WhenBusy};
+use crate::rpc::wire::{Label, Level, WhenBusy};
 
 pub(crate) fn prompt(
     state: &mut State,
     level: Level,
+    label: &Label,
     text: String,
     images: Vec<Block>,
     when_busy: WhenBusy,
 ) -> Handled {
-    let message = Message::user(text, images, state.clock.now());
-    match (state.is_busy(), when_busy) {
-        (false, _) => {
-            can_start(state)?;
-            state.start_run(vec![message]);
-        }
-        (true, WhenBusy::Steer) => queue(state, Queue::Steering, message),
-        (true, WhenBusy::FollowUp) => queue(state, Queue::FollowUp, message),
-        (true, WhenBusy::Refuse) => return Err(level.busy().to_owned()),
+    if state.compactions.is_manual() {
+        return Err(COMPACTING.to_owned());
     }
-    done()
+    if when_busy == WhenBusy::Refuse && state.interruptions.is_pausing() {
+        // Nothing is said at the moment. Who speaks now takes the place of what would follow.
+        can_start(state)?;
+        state.stop_resuming();
+    }
+    let label = Some(label.clone());
+    state.consider(Prompt { label, level, text, images, when_busy })
 }
 
 pub(crate) fn steer(state: &mut State, text: String, images: Vec<Block>) -> Handled {
-    let message = Message::user(text, images, state.clock.now());
-    queue(state, Queue::Steering, message);
+    let message = user_message(state, text, images)?;
+    state.enqueue(Queue::Steering, message);
     done()
 }
 
 pub(crate) fn follow_up(state: &mut State, text: String, images: Vec<Block>) -> Handled {
-    let message = Message::user(text, images, state.clock.now());
-    queue(state, Queue::FollowUp, message);
+    let message = user_message(state, text, images)?;
+    state.enqueue(Queue::FollowUp, message);
     done()
 }
 
+/// What is said, with skills and templates in the place of their names.
+pub(crate) fn user_message(
+    state: &mut State,
+    text: String,
+    images: Vec<Block>,
+) -> Result<Message, String> {
+    if let Some((name, _)) = state.extension_command(&text) {
+        return Err(format!(
+            "Extension command \"/{name}\" cannot be queued. Use prompt() or execute the command \
+             when not streaming."
+        ));
+    }
+    let text = match text.starts_with('/') {
+        true => state.here.resources().expand(text)?,
+        false => text,
+    };
+    Ok(Message::user(text, images, state.clock.now()))
+}
+
 /// Whether a run could begin, or why not.
-pub(super) fn can_start(state: &mut State) -> Result<(), String> {
+pub(crate) fn can_start(state: &mut State) -> Result<(), String> {
     match &state.model {
         None => return Err(NO_MODEL.trim_end().to_owned()),
         Some(model) => state.models.check_access(model)?,
@@ -53,10 +73,7 @@ pub(super) fn can_start(state: &mut State) -> Result<(), String> {
     state.conversation.messages().map(|_| ()).map_err(|err| err.to_string())
 }
 
-const NO_MODEL: &str = include_str!("../../../texts/no-model.md");
+const COMPACTING: &str = "Cannot submit a prompt while compaction is in progress. Wait for \
+     compaction to finish and retry.";
 
-fn queue(state: &mut State, queue: Queue, message: Message) {
-    state.queues.push(queue, message);
-    let update = state.queues.update();
-    state.emit(update);
-}
+const NO_MODEL: &str = include_str!("../../../texts/no-model.md");

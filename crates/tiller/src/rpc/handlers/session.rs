@@ -9,7 +9,7 @@ use tiller_session::list::Cursor;
 use super::done;
 use crate::rpc::change::Change;
 use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::{AfterRun, State};
+use crate::rpc::state::State;
 use crate::rpc::wire::{Label, ListSessions, Reply};
 
 pub(crate) fn set_name(state: &mut State, name: &str) -> Handled {
@@ -46,7 +46,7 @@ pub(crate) fn clone(state: &mut State, label: &Label) -> Handled {
 }
 
 pub(super) fn change(state: &mut State, label: &Label, change: Change) -> Handled {
-    state.after_run(AfterRun::Change { label: label.clone(), change });
+    state.ask_to_change(label.clone(), change);
     Ok(Answer::Later)
 }
 

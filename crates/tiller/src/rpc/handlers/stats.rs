@@ -6,8 +6,10 @@ use serde::Serialize;
 use tiller_session::Stats;
 
 use super::data;
+use crate::conversation::Tokens;
 use crate::rpc::dispatch::Handled;
 use crate::rpc::state::State;
+use crate::rpc::wire::Level;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,23 +22,37 @@ struct StatsData<'a> {
     stats: &'a Stats,
     #[serde(skip_serializing_if = "Option::is_none")]
     context_usage: Option<ContextUsage>,
+    /// What a subscription that counts requests would count. None of ours does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    premium_requests: Option<u64>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ContextUsage {
-    tokens: u64,
+    /// Unknown right after a compaction, until an answer was counted.
+    tokens: Option<u64>,
     context_window: u64,
-    #[serde(serialize_with = "tiller_agent::message::plain_number")]
-    percent: f64,
+    percent: Option<Percent>,
 }
 
-pub(crate) fn get_session_stats(state: &State) -> Handled {
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Percent {
+    #[serde(serialize_with = "tiller_agent::message::plain_number")]
+    value: f64,
+}
+
+pub(crate) fn get_session_stats(state: &State, level: Level) -> Handled {
     let conversation = &state.conversation;
     let window = state.model.as_ref().map_or(0, |model| model.context_window);
     let context_usage = if window > 0 {
-        let tokens = conversation.tokens().map_err(|err| err.to_string())?;
-        let percent = tokens as f64 / window as f64 * 100.0;
+        let tokens = match conversation.tokens().map_err(|err| err.to_string())? {
+            Tokens::Counted(tokens) => Some(tokens),
+            Tokens::Estimated(_) if conversation.session().is_compacted() => None,
+            Tokens::Estimated(tokens) => Some(tokens),
+        };
+        let percent = tokens.map(|tokens| Percent { value: tokens as f64 / window as f64 * 100.0 });
         Some(ContextUsage { tokens, context_window: window, percent })
     } else {
         None
@@ -46,5 +62,6 @@ pub(crate) fn get_session_stats(state: &State) -> Handled {
         session_id: conversation.id(),
         stats: conversation.session().stats(),
         context_usage,
+        premium_requests: (level == Level::Xcsh).then_some(0),
     })
 }

@@ -2,13 +2,21 @@
 
 use std::path::PathBuf;
 
-use serde::de::DeserializeOwned;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tiller_agent::message::Block;
 use tiller_agent::model::ThinkingLevel;
+use tiller_agent::todo::DraftPhase;
+use tiller_agent::tool::{ToolOutput, ToolResult};
 
-use super::request::{Refusal, plain};
+use super::fields::{
+    Bash, Compact, Enabled, EntryId, ExportHtml, Mode, Name, NewSession, Prompt, Said, SetLabel,
+    SetModel, SetThinkingLevel, Since, SwitchSession, UiResponse, body, said,
+};
+use super::host_tools::{self, HostTool};
+use super::request::Refusal;
+use super::todos::SetTodos;
 use super::{Level, Stream};
 
 /// Everything that can be asked of tiller today.
@@ -69,6 +77,10 @@ pub(crate) enum Command {
     CycleThinkingLevel,
     GetAvailableThinkingLevels,
     GetSessionStats,
+    /// Write the session as a page for people.
+    ExportHtml {
+        output_path: Option<PathBuf>,
+    },
     /// Run a shell command. Its output is told as it comes, the response follows at its end, and
     /// the model is shown both with the next prompt unless they are kept out of its context.
     Bash {
@@ -108,6 +120,14 @@ pub(crate) enum Command {
         entry_id: String,
         label: Option<String>,
     },
+    /// Put a summary in the place of the older part of the conversation.
+    Compact {
+        focus: Option<String>,
+    },
+    /// Whether that happens by itself when the window is nearly full. For this session only.
+    SetAutoCompaction {
+        enabled: bool,
+    },
     /// Whether a run that failed in a way that may pass is tried again. For this session only.
     SetAutoRetry {
         enabled: bool,
@@ -118,10 +138,33 @@ pub(crate) enum Command {
     NewSession {
         parent_session: Option<String>,
     },
+    /// What a message that begins with `/` can call: templates and skills.
+    GetCommands,
+    /// Look again at settings, skills, templates and context files.
+    Reload,
+    /// Tools that the client runs itself, in the place of those it offered before.
+    SetHostTools(Vec<HostTool>),
+    /// What such a tool has so far. Never answered.
+    HostToolUpdate {
+        id: String,
+        partial: ToolOutput,
+    },
+    /// How a call of such a tool ended. Never answered.
+    HostToolResult {
+        id: String,
+        result: ToolResult,
+    },
+    /// Another todo list in the place of the one there is.
+    SetTodos {
+        phases: Vec<DraftPhase>,
+    },
     /// Say who you are, choose what is written, learn what is understood.
     Hello(Hello),
     /// An answer to a question nobody asked. Never answered itself.
-    ExtensionUiResponse,
+    ExtensionUiResponse {
+        id: String,
+        answer: UiAnswer,
+    },
 }
 
 impl Command {
@@ -148,8 +191,11 @@ impl Command {
             Command::CycleThinkingLevel => "cycle_thinking_level",
             Command::GetAvailableThinkingLevels => "get_available_thinking_levels",
             Command::GetSessionStats => "get_session_stats",
+            Command::ExportHtml { .. } => "export_html",
             Command::Bash { .. } => "bash",
             Command::AbortBash => "abort_bash",
+            Command::Compact { .. } => "compact",
+            Command::SetAutoCompaction { .. } => "set_auto_compaction",
             Command::SetAutoRetry { .. } => "set_auto_retry",
             Command::AbortRetry => "abort_retry",
             Command::SwitchSession { .. } => "switch_session",
@@ -164,14 +210,46 @@ impl Command {
             Command::NavigateTree { .. } => "navigate_tree",
             Command::SetLabel { .. } => "set_label",
             Command::NewSession { .. } => "new_session",
+            Command::GetCommands => "get_commands",
+            Command::Reload => "reload",
+            Command::SetHostTools(_) => "set_host_tools",
+            Command::HostToolUpdate { .. } => "host_tool_update",
+            Command::HostToolResult { .. } => "host_tool_result",
+            Command::SetTodos { .. } => "set_todos",
             Command::Hello(_) => "hello",
-            Command::ExtensionUiResponse => "extension_ui_response",
+            Command::ExtensionUiResponse { .. } => "extension_ui_response",
         }
     }
 
     /// Answered even while a session change waits for its run to close.
     pub(crate) fn is_urgent(&self) -> bool {
-        matches!(self, Command::Abort | Command::AbortBash | Command::GetState | Command::Hello(_))
+        matches!(
+            self,
+            Command::Abort
+                | Command::AbortBash
+                | Command::GetState
+                | Command::Hello(_)
+                | Command::HostToolUpdate { .. }
+                | Command::HostToolResult { .. }
+                | Command::ExtensionUiResponse { .. }
+        )
+    }
+
+    /// Cannot be answered before the user's and the project's files were looked at.
+    pub(crate) fn needs_place(&self, level: Level) -> bool {
+        match self {
+            // There it shows the system prompt.
+            Command::GetState => level == Level::Xcsh,
+            Command::Prompt { .. }
+            | Command::AbortAndPrompt { .. }
+            | Command::Compact { .. }
+            | Command::ExportHtml { .. }
+            | Command::GetCommands => true,
+            Command::Steer { message, .. } | Command::FollowUp { message, .. } => {
+                message.starts_with('/')
+            }
+            _ => false,
+        }
     }
 }
 
@@ -197,8 +275,11 @@ pub(crate) const COMMANDS: &[&str] = &[
     "cycle_thinking_level",
     "get_available_thinking_levels",
     "get_session_stats",
+    "export_html",
     "bash",
     "abort_bash",
+    "compact",
+    "set_auto_compaction",
     "set_auto_retry",
     "abort_retry",
     "new_session",
@@ -213,6 +294,12 @@ pub(crate) const COMMANDS: &[&str] = &[
     "list_sessions",
     "navigate_tree",
     "set_label",
+    "get_commands",
+    "reload",
+    "set_host_tools",
+    "host_tool_update",
+    "host_tool_result",
+    "set_todos",
     "hello",
 ];
 
@@ -227,8 +314,16 @@ pub(crate) enum WhenBusy {
     FollowUp,
 }
 
+/// What the client says to a question of an extension.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum UiAnswer {
+    Value(String),
+    Confirmed(bool),
+    Cancelled,
+}
+
 /// How much of a queue is said at once.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum QueueMode {
     All,
@@ -236,7 +331,7 @@ pub(crate) enum QueueMode {
 }
 
 /// Whether steering waits for the tools of a turn or ends them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum InterruptMode {
     Immediate,
@@ -280,22 +375,6 @@ pub(crate) struct Hello {
     pub(crate) stream: Option<Stream>,
     #[serde(default)]
     pub(crate) wire: Option<Level>,
-}
-
-/// A picture sent with a message.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", expecting = "an image")]
-struct ImageContent {
-    #[serde(rename = "type")]
-    _kind: ImageKind,
-    data: String,
-    mime_type: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum ImageKind {
-    Image,
 }
 
 /// The route table from names to commands.
@@ -351,11 +430,23 @@ pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
         "cycle_thinking_level" => Command::CycleThinkingLevel,
         "get_available_thinking_levels" => Command::GetAvailableThinkingLevels,
         "get_session_stats" => Command::GetSessionStats,
+        "export_html" => {
+            let ExportHtml { output_path } = body(kind, text)?;
+            Command::ExportHtml { output_path }
+        }
         "bash" => {
             let Bash { command, exclude_from_context } = body(kind, text)?;
             Command::Bash { command, exclude_from_context }
         }
         "abort_bash" => Command::AbortBash,
+        "compact" => {
+            let Compact { custom_instructions } = body(kind, text)?;
+            Command::Compact { focus: custom_instructions }
+        }
+        "set_auto_compaction" => {
+            let Enabled { enabled } = body(kind, text)?;
+            Command::SetAutoCompaction { enabled }
+        }
         "set_auto_retry" => {
             let Enabled { enabled } = body(kind, text)?;
             Command::SetAutoRetry { enabled }
@@ -391,149 +482,31 @@ pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
             let NewSession { parent_session } = body(kind, text)?;
             Command::NewSession { parent_session }
         }
+        "get_commands" => Command::GetCommands,
+        "reload" => Command::Reload,
+        "set_host_tools" => Command::SetHostTools(host_tools::tools(kind, text)?),
+        "host_tool_update" => {
+            let (id, partial) = host_tools::update(kind, text)?;
+            Command::HostToolUpdate { id, partial }
+        }
+        "host_tool_result" => {
+            let (id, result) = host_tools::result(kind, text)?;
+            Command::HostToolResult { id, result }
+        }
+        "set_todos" => {
+            let SetTodos { phases } = body(kind, text)?;
+            Command::SetTodos { phases }
+        }
         "hello" => Command::Hello(body(kind, text)?),
-        "extension_ui_response" => Command::ExtensionUiResponse,
+        "extension_ui_response" => {
+            let UiResponse { id, value, confirmed, .. } = body(kind, text)?;
+            let answer = match (value, confirmed) {
+                (Some(value), _) => UiAnswer::Value(value),
+                (None, Some(confirmed)) => UiAnswer::Confirmed(confirmed),
+                (None, None) => UiAnswer::Cancelled,
+            };
+            Command::ExtensionUiResponse { id, answer }
+        }
         _ => return Err(Refusal::unknown(kind)),
     })
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Prompt {
-    message: String,
-    #[serde(default)]
-    images: Option<Vec<ImageContent>>,
-    #[serde(default)]
-    streaming_behavior: Option<WhenBusy>,
-}
-
-#[derive(Deserialize)]
-struct Said {
-    message: String,
-    #[serde(default)]
-    images: Option<Vec<ImageContent>>,
-}
-
-#[derive(Deserialize)]
-struct Name {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Mode<T> {
-    mode: T,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SetModel {
-    provider: String,
-    model_id: String,
-}
-
-#[derive(Deserialize)]
-struct SetThinkingLevel {
-    level: ThinkingLevel,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Bash {
-    command: String,
-    #[serde(default)]
-    exclude_from_context: bool,
-}
-
-#[derive(Deserialize)]
-struct Enabled {
-    enabled: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SwitchSession {
-    session_path: PathBuf,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EntryId {
-    entry_id: String,
-}
-
-#[derive(Deserialize)]
-struct Since {
-    #[serde(default)]
-    since: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SetLabel {
-    entry_id: String,
-    #[serde(default)]
-    label: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct NewSession {
-    #[serde(default)]
-    parent_session: Option<String>,
-}
-
-fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Refusal> {
-    serde_json::from_str(text)
-        .or_else(|err| {
-            // Through a value, because there the last of repeated keys counts.
-            let lenient = serde_json::from_str::<Value>(text).and_then(T::deserialize);
-            lenient.map_err(|_| err)
-        })
-        .map_err(|err| {
-            // Only now is it worth finding out which field it was.
-            let mut json = serde_json::Deserializer::from_str(text);
-            match serde_path_to_error::deserialize::<_, T>(&mut json) {
-                Err(located) if located.path().iter().next().is_some() => {
-                    // The line is JSON, so this can only be the name of something chosen from a list.
-                    let why = plain(located.inner()).replace("expected value", "expected a string");
-                    Refusal::invalid(kind, format!("field `{}`: {why}", located.path()))
-                }
-                _ => Refusal::invalid(kind, plain(&err)),
-            }
-        })
-}
-
-/// Words and pictures must be there and must be what they claim to be.
-fn said(
-    kind: &str,
-    message: String,
-    images: Option<Vec<ImageContent>>,
-) -> Result<(String, Vec<Block>), Refusal> {
-    let images = images.unwrap_or_default();
-    if message.trim().is_empty() && images.is_empty() {
-        return Err(Refusal::invalid(kind, "field `message`: expected some text, or images"));
-    }
-    let mut blocks = Vec::with_capacity(images.len());
-    for (index, ImageContent { data, mime_type, .. }) in images.into_iter().enumerate() {
-        if !mime_type.starts_with("image/") {
-            let why = format!(
-                "field `images[{index}].mimeType`: expected an image type, such as image/png"
-            );
-            return Err(Refusal::invalid(kind, why));
-        }
-        if !is_base64(&data) {
-            let why = format!("field `images[{index}].data`: expected base64");
-            return Err(Refusal::invalid(kind, why));
-        }
-        blocks.push(Block::Image { data, mime_type });
-    }
-    Ok((message, blocks))
-}
-
-fn is_base64(data: &str) -> bool {
-    let body = data.trim_end_matches('=');
-    !body.is_empty()
-        && data.len() - body.len() <= 2
-        && data.len().is_multiple_of(4)
-        && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
 }

@@ -7,10 +7,14 @@ use serde_json::value::RawValue;
 use tiller_agent::event::{Event, Update};
 use tiller_agent::message::{Arguments, Message, ToolCall};
 use tiller_agent::tool::ToolOutput;
+use tiller_agent::ttsr::Rule;
 
+use super::compaction;
+use super::host_tools;
 use super::request::Refusal;
 use super::shape::{Shaped, usage};
 use super::snapshot::{Snapshot, write_json};
+use super::todos;
 use super::{Level, Stream};
 
 /// The events a client can meet, as `hello` lists them.
@@ -26,9 +30,23 @@ pub(crate) const EVENTS: &[&str] = &[
     "tool_execution_start",
     "tool_execution_update",
     "tool_execution_end",
+    "host_tool_call",
+    "host_tool_cancel",
+    "compaction_start",
+    "compaction_end",
+    "auto_compaction_start",
+    "auto_compaction_end",
+    "summarization_retry_scheduled",
+    "summarization_retry_attempt_start",
+    "summarization_retry_finished",
     "auto_retry_start",
     "auto_retry_end",
+    "extension_ui_request",
+    "extension_error",
+    "ttsr_triggered",
     "entry_appended",
+    "todo_reminder",
+    "todo_auto_clear",
     "queue_update",
     "bash_execution_update",
     "session_info_changed",
@@ -151,6 +169,13 @@ impl RecordWriter {
                 let tool = Tool::about("tool_execution_end", call);
                 line(out, &ToolEnd { tool, result, is_error: *is_error });
             }
+            Event::HostToolCall { id, tool_call_id, tool_name, arguments } => {
+                let kind = "host_tool_call";
+                line(out, &host_tools::Call { kind, id, tool_call_id, tool_name, arguments });
+            }
+            Event::HostToolCancel { id, target_id } => {
+                line(out, &host_tools::Cancel { kind: "host_tool_cancel", id, target_id });
+            }
             Event::TurnEnd { message, results } => {
                 let (message, tool_results) = (self.shaped(message), self.all_shaped(results));
                 line(out, &TurnEnd { kind: "turn_end", message, tool_results });
@@ -170,9 +195,41 @@ impl RecordWriter {
                 let final_error = final_error.as_deref();
                 line(out, &RetryEnd { kind, success, attempt, final_error });
             }
+            Event::TtsrTriggered { rules } => {
+                let rules = rules.iter().map(|rule| &**rule).collect();
+                line(out, &TtsrTriggered { kind: "ttsr_triggered", rules });
+            }
+            Event::CompactionStart { reason } => {
+                line(out, &compaction::Start::of(*reason, self.level));
+            }
+            Event::CompactionEnd { reason, result, aborted, will_retry, error_message } => {
+                let (result, error) = (result.as_deref(), error_message.as_deref());
+                let (level, reason) = (self.level, *reason);
+                let end = compaction::End::of(level, reason, result, *aborted, *will_retry, error);
+                line(out, &end);
+            }
+            Event::Summarization { reason, progress } => {
+                line(out, &compaction::Summarization::of(*reason, progress));
+            }
+            Event::ExtensionUi { id, request } => {
+                // The fields of the request stand beside ours.
+                out.extend_from_slice(br#"{"type":"extension_ui_request","id":"#);
+                write_json(out, id);
+                out.push(b',');
+                out.extend_from_slice(&request.get().as_bytes()[1..]);
+                out.push(b'\n');
+            }
+            Event::ExtensionError { path, event, error } => {
+                let kind = "extension_error";
+                line(out, &ExtensionError { kind, extension_path: path, event, error });
+            }
             Event::EntryAppended { entry } => {
                 line(out, &EntryAppended { kind: "entry_appended", entry });
             }
+            Event::TodoReminder { todos, attempt, max_attempts } => {
+                line(out, &todos::Reminder::of(todos, *attempt, *max_attempts));
+            }
+            Event::TodoAutoClear => line(out, &Bare { kind: "todo_auto_clear" }),
             Event::QueueUpdate { steering, follow_up } => {
                 line(out, &QueueUpdate { kind: "queue_update", steering, follow_up });
             }
@@ -297,6 +354,23 @@ struct RetryEnd<'a> {
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     final_error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExtensionError<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    extension_path: &'a str,
+    event: &'a str,
+    error: &'a str,
+}
+
+#[derive(Serialize)]
+struct TtsrTriggered<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    rules: Vec<&'a Rule>,
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,52 @@
+//! `tiller completions SHELL` and `tiller man`, made of the same definitions as the command line.
+
+use clap::{Command, CommandFactory, Parser, ValueEnum};
+use clap_complete::Shell;
+
+use crate::args::Args;
+use crate::auth_command::AuthCommand;
+use crate::session_command::SessionCommand;
+
+/// Print completions for a shell.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tiller completions",
+    disable_version_flag = true,
+    after_help = include_str!("../texts/completions-examples.md")
+)]
+pub struct CompletionsCommand {
+    shell: Shell,
+}
+
+/// Print the manual page, for man(1).
+#[derive(Debug, Parser)]
+#[command(name = "tiller man", disable_version_flag = true)]
+pub struct ManCommand;
+
+impl CompletionsCommand {
+    pub fn run(self) -> String {
+        let mut out = Vec::new();
+        clap_complete::generate(self.shell, &mut whole(), "tiller", &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+}
+
+impl ManCommand {
+    pub fn run(self) -> Result<String, String> {
+        let mut out = Vec::new();
+        let page = clap_mangen::Man::new(whole().version(env!("CARGO_PKG_VERSION")));
+        page.render(&mut out).map_err(|err| format!("cannot write the page: {err}"))?;
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+}
+
+/// The command line with everything that stands in the place of flags.
+fn whole() -> Command {
+    let shells: Vec<String> = Shell::value_variants().iter().map(ToString::to_string).collect();
+    let shells = format!("Print completions for a shell: {}", shells.join(", "));
+    Args::command()
+        .subcommand(SessionCommand::command().name("session"))
+        .subcommand(AuthCommand::command().name("auth"))
+        .subcommand(CompletionsCommand::command().name("completions").about(shells))
+        .subcommand(ManCommand::command().name("man"))
+}

@@ -1,0 +1,157 @@
+//! What to do when a model cannot be asked: a sentence behind the provider's own words, for the
+//! person who reads the error. It names the model, what is to blame, and where that is written
+//! down.
+
+use tiller_agent::model::Model;
+use tiller_llm::{Trouble, TroubleKind};
+
+use super::full_name;
+use crate::credentials::{Source, usual_name};
+
+/// Where the things that can be wrong come from.
+#[derive(Clone, Debug)]
+pub(super) struct Origins {
+    pub(super) key: Option<Source>,
+    pub(super) address: AddressFrom,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum AddressFrom {
+    /// It has always been there.
+    Catalogue,
+    ModelsFile,
+    /// A variable of the environment.
+    Variable(String),
+}
+
+impl Origins {
+    pub(super) fn advise(&self, model: &Model, trouble: &Trouble) -> String {
+        let Trouble { kind, address, proxy } = trouble;
+        let advice = match kind {
+            TroubleKind::Key => self.about_key(&model.provider),
+            TroubleKind::Credit => format!(
+                "the account behind {} has no credit or quota left. See to it at {}, or choose \
+                 another model.",
+                self.key_name(),
+                model.provider
+            ),
+            TroubleKind::Model => unknown_model(model),
+            TroubleKind::NotTheApi => {
+                let somebody = match (proxy, self.check_address(&model.provider)) {
+                    (Some(proxy), Some(check)) => format!("{check}, and the proxy {proxy}"),
+                    (Some(proxy), None) => format!("The proxy {proxy} may stand in its place"),
+                    (None, Some(check)) => check,
+                    (None, None) => "Something on the way may stand in its place".to_owned(),
+                };
+                format!("what answers at {address} is not the API {}. {somebody}.", model.api)
+            }
+            TroubleKind::NoAddress => {
+                let check = self.check_address(&model.provider).unwrap_or_default();
+                format!("an address begins with https:// or http://. {check}.")
+            }
+            TroubleKind::UnknownHost => {
+                let check = self.check_address(&model.provider).unwrap_or(WAY_OUT.to_owned());
+                format!("nobody knows the host of {address}. {check}.")
+            }
+            TroubleKind::Unreachable(why) => match self.check_address(&model.provider) {
+                Some(check) => {
+                    format!("{address} cannot be reached: {why}. Does the server run? {check}.")
+                }
+                None => format!("{address} cannot be reached: {why}. {WAY_OUT}."),
+            },
+            TroubleKind::NoTls => {
+                let check = self.check_address(&model.provider).unwrap_or(WAY_OUT.to_owned());
+                format!(
+                    "{address} does not speak TLS. {check}; a server without TLS is written http://."
+                )
+            }
+            TroubleKind::NotSecure => {
+                let whose = match proxy {
+                    Some(proxy) => format!("The proxy {proxy} may have put in its own. "),
+                    None => String::new(),
+                };
+                format!(
+                    "the certificate of {address} cannot be trusted. {whose}An authority of your \
+                     own belongs to the system's certificates, or into the file that SSL_CERT_FILE \
+                     names."
+                )
+            }
+            TroubleKind::Proxy(how) => {
+                let proxy = proxy.as_deref().unwrap_or("on the way");
+                let variable = match address.starts_with("http:") {
+                    true => "HTTP_PROXY",
+                    false => "HTTPS_PROXY",
+                };
+                format!(
+                    "the proxy {proxy} {how}. It is set by {variable} or ALL_PROXY, with a password \
+                     as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not used for."
+                )
+            }
+        };
+        format!("{}: {advice}", full_name(&model.provider, &model.id))
+    }
+
+    fn key_name(&self) -> String {
+        match &self.key {
+            Some(Source::SignIn(_)) => "the sign-in in auth.json".to_owned(),
+            Some(Source::CommandLine) => "the key given with --api-key".to_owned(),
+            Some(Source::Ambient(name)) => format!("the identity that {name} names"),
+            Some(Source::Variable(name)) => format!("the key in {name}"),
+            Some(source @ (Source::AuthFile | Source::ModelsFile)) => {
+                format!("the key in {source}")
+            }
+            None => "the key".to_owned(),
+        }
+    }
+
+    fn about_key(&self, provider: &str) -> String {
+        let store = format!("`tiller auth set {provider}`");
+        let remedy = match &self.key {
+            Some(Source::CommandLine) => format!("Give another, or store one with {store}"),
+            Some(Source::SignIn(_)) => format!("Sign in again, or store a key with {store}"),
+            Some(Source::ModelsFile) => {
+                format!("Change `apiKey` of `{provider}` there, or store one with {store}")
+            }
+            Some(Source::Variable(_)) => format!("Set another, or store one with {store}"),
+            Some(Source::Ambient(_)) => {
+                "See whether it has ended, and may use this model in this region".to_owned()
+            }
+            Some(Source::AuthFile) | None => {
+                let variable = usual_name(provider).filter(|_| self.key.is_none());
+                let set = variable.map(|name| format!("Set {name}, or store"));
+                format!("{} another with {store}", set.unwrap_or("Store".to_owned()))
+            }
+        };
+        format!("{} is not accepted. {remedy}.", self.key_name())
+    }
+
+    /// Where the address is written, if anybody could change it.
+    fn check_address(&self, provider: &str) -> Option<String> {
+        match &self.address {
+            AddressFrom::Catalogue => None,
+            AddressFrom::Variable(name) => Some(format!("Check {name}")),
+            AddressFrom::ModelsFile => {
+                Some(format!("Check `baseUrl` of `{provider}` in models.json"))
+            }
+        }
+    }
+}
+
+const WAY_OUT: &str = "Check the network; where only a proxy leads out, set HTTPS_PROXY";
+
+fn unknown_model(model: &Model) -> String {
+    let Model { provider, id, .. } = model;
+    if model.api == "azure-openai-responses" {
+        return format!(
+            "there is no deployment of this name. Say what it is called with \
+             AZURE_OPENAI_DEPLOYMENT_NAME_MAP={id}=DEPLOYMENT."
+        );
+    }
+    format!(
+        "{provider} has no such model, or not for this key. `tiller --list-models {provider}/` \
+         shows those that are known; others can be described in models.json."
+    )
+}
+
+#[cfg(test)]
+mod tests;

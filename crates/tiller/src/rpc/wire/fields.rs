@@ -1,0 +1,200 @@
+//! The fields of commands, as they are spelled on the wire, and how they are read.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use tiller_agent::message::Block;
+use tiller_agent::model::ThinkingLevel;
+
+use super::command::WhenBusy;
+use super::request::{Refusal, plain};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Prompt {
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) images: Option<Vec<ImageContent>>,
+    #[serde(default)]
+    pub(super) streaming_behavior: Option<WhenBusy>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Said {
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) images: Option<Vec<ImageContent>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Name {
+    pub(super) name: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Mode<T> {
+    pub(super) mode: T,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetModel {
+    pub(super) provider: String,
+    pub(super) model_id: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct SetThinkingLevel {
+    pub(super) level: ThinkingLevel,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExportHtml {
+    #[serde(default)]
+    pub(super) output_path: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Bash {
+    pub(super) command: String,
+    #[serde(default)]
+    pub(super) exclude_from_context: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Compact {
+    #[serde(default)]
+    pub(super) custom_instructions: Option<String>,
+}
+
+/// Whatever it holds beside these is of no interest, and neither is a value of another kind.
+#[derive(Deserialize)]
+pub(super) struct UiResponse {
+    #[serde(default)]
+    pub(super) id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) value: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) confirmed: Option<bool>,
+}
+
+fn lenient<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(T::deserialize(Value::deserialize(deserializer)?).ok())
+}
+
+#[derive(Deserialize)]
+pub(super) struct Enabled {
+    pub(super) enabled: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SwitchSession {
+    pub(super) session_path: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EntryId {
+    pub(super) entry_id: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Since {
+    #[serde(default)]
+    pub(super) since: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetLabel {
+    pub(super) entry_id: String,
+    #[serde(default)]
+    pub(super) label: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NewSession {
+    #[serde(default)]
+    pub(super) parent_session: Option<String>,
+}
+
+/// A picture sent with a message.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "an image")]
+pub(super) struct ImageContent {
+    #[serde(rename = "type")]
+    _kind: ImageKind,
+    data: String,
+    mime_type: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum ImageKind {
+    Image,
+}
+
+pub(super) fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Refusal> {
+    serde_json::from_str(text)
+        .or_else(|err| {
+            // Through a value, because there the last of repeated keys counts.
+            let lenient = serde_json::from_str::<Value>(text).and_then(T::deserialize);
+            lenient.map_err(|_| err)
+        })
+        .map_err(|err| {
+            // Only now is it worth finding out which field it was.
+            let mut json = serde_json::Deserializer::from_str(text);
+            match serde_path_to_error::deserialize::<_, T>(&mut json) {
+                Err(located) if located.path().iter().next().is_some() => {
+                    // The line is JSON, so this can only be the name of something chosen from a list.
+                    let why = plain(located.inner()).replace("expected value", "expected a string");
+                    Refusal::invalid(kind, format!("field `{}`: {why}", located.path()))
+                }
+                _ => Refusal::invalid(kind, plain(&err)),
+            }
+        })
+}
+
+/// Words and pictures must be there and must be what they claim to be.
+pub(super) fn said(
+    kind: &str,
+    message: String,
+    images: Option<Vec<ImageContent>>,
+) -> Result<(String, Vec<Block>), Refusal> {
+    let images = images.unwrap_or_default();
+    if message.trim().is_empty() && images.is_empty() {
+        return Err(Refusal::invalid(kind, "field `message`: expected some text, or images"));
+    }
+    let mut blocks = Vec::with_capacity(images.len());
+    for (index, ImageContent { data, mime_type, .. }) in images.into_iter().enumerate() {
+        if !mime_type.starts_with("image/") {
+            let why = format!(
+                "field `images[{index}].mimeType`: expected an image type, such as image/png"
+            );
+            return Err(Refusal::invalid(kind, why));
+        }
+        if !is_base64(&data) {
+            let why = format!("field `images[{index}].data`: expected base64");
+            return Err(Refusal::invalid(kind, why));
+        }
+        blocks.push(Block::Image { data, mime_type });
+    }
+    Ok((message, blocks))
+}
+
+pub(super) fn is_base64(data: &str) -> bool {
+    let body = data.trim_end_matches('=');
+    !body.is_empty()
+        && data.len() - body.len() <= 2
+        && data.len().is_multiple_of(4)
+        && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+}
