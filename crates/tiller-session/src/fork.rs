@@ -50,6 +50,18 @@ impl Session {
         Ok(Forked { session, text })
     }
 
+    /// A new session with everything up to an entry, and with it.
+    pub fn fork_at(
+        &self,
+        entry_id: &str,
+        id: SessionId,
+        storage: Storage,
+        now: UnixMs,
+    ) -> Result<Session, Error> {
+        let entry = self.find(entry_id)?;
+        self.branch_off(Some(entry), id, storage, now)
+    }
+
     /// A new session with everything up to the leaf.
     pub fn clone_at_leaf(
         &self,

@@ -16,6 +16,7 @@ mod todos;
 mod todo_tool;
 mod queues;
 mod commands;
+mod asker;
 mod change;
 mod retry;
 mod ttsr;

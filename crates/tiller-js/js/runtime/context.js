@@ -165,8 +165,15 @@ async function changed(extension, result, withSession) {
 	if (result?.cancelled || !withSession) return result;
 	const current = extensions.find((other) => other.number === extension.number) ?? extension;
 	const fresh = Object.defineProperties({}, Object.getOwnPropertyDescriptors(contextOf(current).command));
-	fresh.sendMessage = async (message, options) => sendMessage(message, options);
-	fresh.sendUserMessage = async (content, options) => sendUserMessage(content, options);
+	// Whoever waits for these waits for what they set going, too.
+	fresh.sendMessage = async (message, options) => {
+		sendMessage(message, options);
+		await request("waitForIdle");
+	};
+	fresh.sendUserMessage = async (content, options) => {
+		sendUserMessage(content, options);
+		await request("waitForIdle");
+	};
 	await as(current, () => withSession(fresh));
 	return result;
 }

@@ -9,6 +9,7 @@ mod dialogs;
 pub(super) mod hooks;
 mod prompts;
 mod queries;
+mod sessions;
 mod telling;
 
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ use tiller_js::{Config, Guests, Limits, LoadError, LoadReport, RegisteredCommand
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::change::Change;
+use super::asker::Asker;
+use super::change::{Arrival, Change};
 use super::server::Input;
 use super::state::State;
 use super::wire::Label;
@@ -112,10 +114,12 @@ pub enum Wish {
     Begun(Box<Begun>),
     /// A change of session was looked at.
     ChangeDecided {
-        label: Label,
+        asker: Asker,
         change: Change,
         is_cancelled: bool,
     },
+    /// All have heard that the session is about to be another one.
+    Left(Box<Arrival>),
 }
 
 /// What the server knows of them.
@@ -126,6 +130,8 @@ pub(crate) struct Visitors {
     is_strict: bool,
     /// Being loaded, or moving to another session: commands wait.
     is_moving: bool,
+    /// Extensions that asked for another session and wait until everybody is there.
+    pub(super) movers: Vec<oneshot::Sender<Result<Value, String>>>,
     /// The tools that were there without them.
     own_tools: Vec<Tool>,
     /// The tools in use, when an extension has chosen.
@@ -232,32 +238,6 @@ impl State {
         });
     }
 
-    /// The session is another one now: they begin anew.
-    pub(super) fn move_guests(&mut self, reason: StartReason, previous: Option<String>) {
-        let Some(guests) = self.visitors.guests.clone() else { return };
-        self.visitors.is_moving = true;
-        let target = self.conversation.file().map(|file| file.display().to_string());
-        let inputs = self.inputs.clone();
-        let parting = match reason {
-            StartReason::New => ShutdownReason::New,
-            StartReason::Fork => ShutdownReason::Fork,
-            StartReason::Reload => ShutdownReason::Reload,
-            StartReason::Resume | StartReason::Startup => ShutdownReason::Resume,
-        };
-        tokio::spawn(async move {
-            let shutdown = Told::SessionShutdown { reason: parting, target_session_file: target };
-            guests.tell(&shutdown).await;
-            let errors = guests.renew().await;
-            guests.bind().await;
-            let registrations = guests.registrations();
-            let report = LoadReport { registrations, errors };
-            inputs.send(Input::Guest(Box::new(Wish::Loaded(report)))).await.ok();
-            let start = Told::SessionStart { reason, previous_session_file: previous };
-            guests.tell(&start).await;
-            inputs.send(Input::Guest(Box::new(Wish::Ready))).await.ok();
-        });
-    }
-
     /// Tells them that tiller ends, once. Says whether nobody has to be waited for.
     pub(super) fn have_parted(&mut self) -> bool {
         match (&self.visitors.guests, &self.visitors.farewell) {
@@ -294,14 +274,15 @@ impl State {
             Wish::Log(line) => self.log(&line),
             Wish::Changed => self.take_stock(),
             Wish::Loaded(report) => self.loaded(report),
-            Wish::Ready => self.visitors.is_moving = false,
+            Wish::Ready => self.guests_are_ready(),
             Wish::Parted => self.visitors.farewell = Farewell::Said,
             Wish::CommandRan(label, error) => self.command_ran(label, error),
             Wish::Considered(considered) => self.considered(*considered),
             Wish::Begun(begun) => self.begun(*begun),
-            Wish::ChangeDecided { label, change, is_cancelled } => {
-                self.change_decided(label, change, is_cancelled);
+            Wish::ChangeDecided { asker, change, is_cancelled } => {
+                self.change_decided(asker, change, is_cancelled);
             }
+            Wish::Left(arrival) => self.left(*arrival),
         }
     }
 

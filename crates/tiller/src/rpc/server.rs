@@ -329,9 +329,7 @@ impl Server {
     }
 
     fn changed(&mut self, changed: Changed) {
-        let (label, result) = self.state.changed(changed);
-        self.out.say(&mut self.state.said);
-        self.out.answer(&label, result);
+        self.state.changed(changed);
         self.state.do_after_run();
         self.out.say(&mut self.state.said);
         self.unpark();

@@ -14,6 +14,7 @@ use tiller_tools::command::BashCommand;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::asker::Asker;
 use super::change::Change;
 use super::commands::{BashEnded, Commands};
 use super::compaction::Compactions;
@@ -95,7 +96,7 @@ pub(crate) enum AfterRun {
     /// `abort` is answered.
     Answer(Label),
     Change {
-        label: Label,
+        asker: Asker,
         change: Change,
     },
     /// `compact` goes on.
@@ -522,14 +523,21 @@ impl State {
         self.do_after_run();
     }
 
-    pub(super) fn do_after_run(&mut self) {
-        while !self.opening
+    /// What would change the session waits until extensions are at home in the one there is.
+    fn may_go_on(&self) -> bool {
+        let is_answer = matches!(self.after_run.front(), Some(AfterRun::Answer(_)));
+        !self.opening
             && !self.compactions.is_under_way()
+            && (is_answer || !self.visitors.is_moving())
+    }
+
+    pub(super) fn do_after_run(&mut self) {
+        while self.may_go_on()
             && let Some(after) = self.after_run.pop_front()
         {
             match after {
                 AfterRun::Answer(label) => self.settle_answer(label, Ok(Reply::DONE)),
-                AfterRun::Change { label, change } => self.change(label, change),
+                AfterRun::Change { asker, change } => self.change(asker, change),
                 AfterRun::Compact { label, level, focus } => {
                     self.compact(label, level, focus);
                     if !self.after_run.is_empty() {

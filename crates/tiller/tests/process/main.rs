@@ -6,6 +6,7 @@
 mod client;
 mod ending;
 mod extensions;
+mod extensions_sessions;
 mod export;
 mod flood;
 mod keys;

@@ -170,14 +170,19 @@ impl State {
             Request::RunTool { name, arguments, cwd, .. } => {
                 return self.run_tool(&name, arguments, cwd, answer);
             }
+            Request::NewSession { parent_session, entries } => {
+                return self.guest_begins(parent_session, entries, answer);
+            }
+            Request::SwitchSession { path } => return self.guest_switches(&path, answer),
+            Request::Fork { entry_id, position } => {
+                let is_at = position.as_deref() == Some("at");
+                return self.guest_forks(entry_id, is_at, answer);
+            }
             Request::RefreshModels => Ok(json!({ "aborted": false, "errors": {} })),
             Request::ApiKey { .. }
             | Request::ApiKeyAndHeaders { .. }
             | Request::Compact { .. }
-            | Request::NewSession { .. }
-            | Request::Fork { .. }
             | Request::NavigateTree { .. }
-            | Request::SwitchSession { .. }
             | Request::Reload => Err("this cannot be done from an extension yet".to_owned()),
         };
         // Whoever asked may be gone.

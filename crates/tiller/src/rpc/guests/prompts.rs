@@ -4,18 +4,13 @@
 use serde_json::{Value, json};
 use tiller_agent::host::Queue;
 use tiller_agent::message::{Block, CustomMessage, Message, UnixMs};
-use tiller_js::hook::{
-    BeforeAgentStart, ForkPosition, Input as Said, InputOutcome, InputSource, PromptChange,
-    SessionBeforeFork, SessionBeforeSwitch, SwitchReason,
-};
+use tiller_js::hook::{BeforeAgentStart, Input as Said, InputOutcome, InputSource, PromptChange};
 use tiller_js::world::ExtensionError;
 
 use super::{State, Wish, hooks};
-use crate::rpc::change::{Change, cancelled};
 use crate::rpc::dispatch::{Answer, Handled};
 use crate::rpc::handlers::prompt::{can_start, user_message};
 use crate::rpc::server::Input;
-use crate::rpc::state::AfterRun;
 use crate::rpc::wire::{Label, Level, Reply, WhenBusy};
 
 /// A prompt on its way.
@@ -221,59 +216,6 @@ impl State {
         }
         self.settle_answer(label, Ok(Reply::DONE));
     }
-
-    /// Asks extensions whether the session may be another one, then goes on or does not.
-    pub(crate) fn ask_to_change(&mut self, label: Label, change: Change) {
-        let Some(guests) = self.visitors.guests.clone() else {
-            return self.after_run(AfterRun::Change { label, change });
-        };
-        let hears = |name| self.visitors.hears(name);
-        let (switch, fork) = match &change {
-            Change::New { .. } if hears("session_before_switch") => {
-                let reason = SwitchReason::New;
-                (Some(SessionBeforeSwitch { reason, target_session_file: None }), None)
-            }
-            Change::Switch { path } if hears("session_before_switch") => {
-                let target_session_file = Some(path.display().to_string());
-                let reason = SwitchReason::Resume;
-                (Some(SessionBeforeSwitch { reason, target_session_file }), None)
-            }
-            Change::Fork { entry_id } if hears("session_before_fork") => {
-                (None, Some(forking(entry_id, ForkPosition::Before)))
-            }
-            Change::Clone if hears("session_before_fork") => {
-                let leaf = self.conversation.session().leaf().unwrap_or_default();
-                (None, Some(forking(leaf, ForkPosition::At)))
-            }
-            _ => return self.after_run(AfterRun::Change { label, change }),
-        };
-        self.slow_answers += 1;
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            let decided = match (switch, fork) {
-                (Some(hook), _) => guests.ask(hook).await,
-                (None, Some(hook)) => guests.ask(hook).await,
-                (None, None) => Ok(Default::default()),
-            };
-            let is_cancelled = decided.is_ok_and(|decided| decided.cancel);
-            let decided = Wish::ChangeDecided { label, change, is_cancelled };
-            // A server that no longer listens has ended.
-            inputs.send(Input::Guest(Box::new(decided))).await.ok();
-        });
-    }
-
-    pub(super) fn change_decided(&mut self, label: Label, change: Change, is_cancelled: bool) {
-        self.slow_answers -= 1;
-        if is_cancelled {
-            let reply = cancelled(self.conversation.session(), &change);
-            return self.settle_answer(label, Ok(reply));
-        }
-        self.after_run(AfterRun::Change { label, change });
-    }
-}
-
-fn forking(entry_id: &str, position: ForkPosition) -> SessionBeforeFork {
-    SessionBeforeFork { entry_id: entry_id.to_owned(), position }
 }
 
 /// A message of an extension's, if it is one.

@@ -7,6 +7,7 @@ use tiller_session::Error;
 use tiller_session::list::Cursor;
 
 use super::done;
+use crate::rpc::asker::Asker;
 use crate::rpc::change::Change;
 use crate::rpc::dispatch::{Answer, Handled};
 use crate::rpc::state::State;
@@ -21,7 +22,7 @@ pub(crate) fn set_name(state: &mut State, name: &str) -> Handled {
 
 pub(crate) fn new_session(state: &mut State, label: &Label, parent: Option<String>) -> Handled {
     let parent = parent.filter(|path| !path.is_empty());
-    change(state, label, Change::New { parent })
+    change(state, label, Change::New { parent, setup: Vec::new() })
 }
 
 pub(crate) fn switch(state: &mut State, label: &Label, path: PathBuf) -> Handled {
@@ -46,7 +47,7 @@ pub(crate) fn clone(state: &mut State, label: &Label) -> Handled {
 }
 
 pub(super) fn change(state: &mut State, label: &Label, change: Change) -> Handled {
-    state.ask_to_change(label.clone(), change);
+    state.ask_to_change(Asker::Client(label.clone()), change);
     Ok(Answer::Later)
 }
 
