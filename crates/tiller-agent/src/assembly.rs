@@ -10,7 +10,7 @@ use crate::partial_json::PartialJson;
 use crate::provider::{ProviderError, StreamEvent};
 
 /// A message in the making.
-pub(crate) struct Assembly {
+pub struct Assembly {
     model: Arc<Model>,
     message: AssistantMessage,
     /// Arguments still being spelled out, by block.
@@ -19,7 +19,7 @@ pub(crate) struct Assembly {
 
 /// What one provider event meant.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Step {
+pub enum Step {
     Started,
     Grew(Update),
     /// Nothing that shows before the end.
@@ -28,7 +28,7 @@ pub(crate) enum Step {
 }
 
 impl Assembly {
-    pub(crate) fn new(model: Arc<Model>, timestamp: UnixMs) -> Assembly {
+    pub fn new(model: Arc<Model>, timestamp: UnixMs) -> Assembly {
         let message = AssistantMessage {
             content: Vec::new(),
             api: model.api.clone(),
@@ -46,11 +46,11 @@ impl Assembly {
     }
 
     /// The message as it begins: empty.
-    pub(crate) fn skeleton(&self) -> AssistantMessage {
+    pub fn skeleton(&self) -> AssistantMessage {
         self.message.clone()
     }
 
-    pub(crate) fn push(&mut self, event: StreamEvent) -> Result<Step, ProviderError> {
+    pub fn push(&mut self, event: StreamEvent) -> Result<Step, ProviderError> {
         let update = match event {
             StreamEvent::Start => return Ok(Step::Started),
             StreamEvent::Done { reason: StopReason::Error | StopReason::Aborted, raw } => {
@@ -141,12 +141,12 @@ impl Assembly {
     }
 
     /// The whole message.
-    pub(crate) fn complete(self) -> AssistantMessage {
+    pub fn complete(self) -> AssistantMessage {
         self.message
     }
 
     /// The message as far as it came, with the reason it ends there.
-    pub(crate) fn cut(mut self, reason: StopReason, why: String) -> AssistantMessage {
+    pub fn cut(mut self, reason: StopReason, why: String) -> AssistantMessage {
         for (index, json) in std::mem::take(&mut self.arguments) {
             if let Ok(call) = self.call(index) {
                 call.arguments = json.finish();

@@ -12,7 +12,7 @@ pub mod compaction;
 pub mod provider;
 pub mod retry;
 pub mod partial_json;
-mod assembly;
+pub mod assembly;
 pub mod tool;
 pub mod todo;
 pub mod arguments;

@@ -33,6 +33,9 @@ pub struct Request {
     /// The tool that the answer has to call, as far as provider and model can be told so.
     pub forced_tool: Option<String>,
     pub thinking: ThinkingLevel,
+    /// How freely the model chooses its words, if somebody said so; a model that thinks may not
+    /// be told.
+    pub temperature: Option<f64>,
     /// Names the conversation to the provider's cache.
     pub session_id: Arc<str>,
 }

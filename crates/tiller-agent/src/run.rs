@@ -182,6 +182,7 @@ impl<H: Host> Run<'_, H> {
             tools: setup.tools.specs(),
             forced_tool: setup.forced_tool.clone(),
             thinking: setup.thinking,
+            temperature: None,
             session_id: setup.session_id.clone(),
         }
     }

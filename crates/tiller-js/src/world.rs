@@ -54,7 +54,9 @@ pub trait World: Send + Sync + 'static {
     fn spawn(&self, request: SpawnRequest, sink: ChildSink) -> io::Result<Box<dyn Child>>;
 
     /// A model's answer as the events of an assistant message stream, the last of which is `done`
-    /// or `error`. Dropping the stream ends the request.
+    /// or `error`. They come without the growing message, which is put together on our side; what
+    /// changes it and is no event of its own is told as `usage` and `response`. Dropping the
+    /// stream ends the request.
     fn model(&self, request: ModelRequest) -> BoxStream<'static, Value>;
 
     /// An extension failed. The run goes on.

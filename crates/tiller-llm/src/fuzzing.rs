@@ -79,6 +79,7 @@ fn request() -> Request {
         messages: Vec::new(),
         tools: Vec::new().into(),
         forced_tool: None,
+        temperature: None,
         thinking: ThinkingLevel::Off,
         session_id: "fuzzed".into(),
     }

@@ -38,6 +38,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         messages: messages.into_iter().map(Arc::new).collect(),
         tools: Vec::new().into(),
         forced_tool: None,
+        temperature: None,
         thinking: ThinkingLevel::Off,
         session_id: "session-1".into(),
     }

@@ -112,6 +112,11 @@ impl Credentials {
         self.find(provider).ok().map(|(_, source)| source)
     }
 
+    /// Whether a command prints the key.
+    pub(crate) fn is_printed(&self, provider: &str) -> bool {
+        matches!(self.key(provider), Ok(Key::Printed { .. }))
+    }
+
     /// The key, or the reason why something that should be one is none.
     pub(crate) fn key(&self, provider: &str) -> Result<Key, Option<String>> {
         self.find(provider).map(|(key, _)| key)

@@ -15,6 +15,7 @@ mod azure;
 mod bedrock;
 mod advice;
 mod list;
+mod registry;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -25,6 +26,7 @@ use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
 use tiller_agent::provider::Provider;
 use tiller_llm::{Access, CacheRetention, ThinkingBudgets};
 
+pub(crate) use access::Given;
 pub use list::Listing;
 pub use resolve::Resolved;
 pub(crate) use scope::Scoped;
@@ -44,6 +46,8 @@ pub struct Models {
     credentials: Credentials,
     access: Access,
     scope: Vec<Scoped>,
+    /// What is wrong with the user's file.
+    problems: Vec<String>,
     /// How hard the user wants single models to think, by their full names.
     thinking: HashMap<String, ThinkingLevel>,
 }
@@ -78,6 +82,7 @@ impl Models {
             credentials,
             access: Access { cache_retention: cache, ..Access::default() },
             scope: Vec::new(),
+            problems: Vec::new(),
             thinking: HashMap::new(),
         };
         models.prefer(settings);
@@ -114,7 +119,9 @@ impl Models {
 
     /// Reads `models.json` if there is one.
     pub fn load(&mut self, path: &Path, diagnostics: &mut Vec<String>) {
+        let before = diagnostics.len();
         self.file = ModelsFile::load(path, &self.catalogue, diagnostics);
+        self.problems = diagnostics[before..].to_vec();
         for provider in &self.file.providers {
             if let Some(key) = &provider.api_key {
                 self.credentials.take_from_models_file(&provider.name, key.clone());

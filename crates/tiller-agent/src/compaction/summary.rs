@@ -320,6 +320,7 @@ impl<L: Listener> Notes<'_, L> {
             tools: Arc::new([]),
             forced_tool: None,
             thinking: writer.thinking,
+            temperature: None,
             session_id: writer.session_id.clone(),
         }
     }

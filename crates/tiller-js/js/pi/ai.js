@@ -12,25 +12,46 @@ import {
 	stream,
 	streamSimple,
 } from "tiller:completion";
+import { parsePartial } from "tiller:growing";
+import {
+	collapseSystemMessages,
+	contentText,
+	createInitialSystemMessage,
+	getCurrentSystemMessage,
+	getCurrentSystemPrompt,
+	getCurrentTools,
+	getDeclaredTools,
+	getInitialSystemMessage,
+	getSystemMessageText,
+	normalizeContext,
+	resolveTranscript,
+	withoutInitialSystemMessage,
+} from "tiller:transcript";
 import { Type } from "pi:typebox";
 import { Errors } from "pi:typebox/value";
 
 export { Type, AssistantMessageEventStream, EventStream, createAssistantMessageEventStream, complete, stream, streamSimple, getModel, getModels, getProviders };
 export { complete as completeSimple, getModel as getBuiltinModel, getModels as getBuiltinModels, getProviders as getBuiltinProviders };
+export { collapseSystemMessages, contentText, createInitialSystemMessage, getCurrentSystemMessage, getCurrentSystemPrompt, getCurrentTools, getDeclaredTools, getInitialSystemMessage, getSystemMessageText, normalizeContext, resolveTranscript, withoutInitialSystemMessage };
 
 export function StringEnum(values, options) {
 	return Type.Unsafe({ type: "string", enum: [...values], ...options });
 }
 
-/** Fills in what the tokens cost, at prices per million. */
+/** Fills in what the tokens cost, at prices per million. A prompt longer than a tier's bound has
+ * that tier's prices, and an hour in the cache costs twice the input. */
 export function calculateCost(model, usage) {
-	const price = (tokens, rate) => ((rate ?? 0) / 1_000_000) * (tokens ?? 0);
-	const { cost: rates = {} } = model;
+	const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0 } = usage;
+	const prompt = input + cacheRead + cacheWrite;
+	const passed = (model.cost?.tiers ?? []).filter((tier) => tier.inputTokensAbove < prompt);
+	const rates = passed.reduce((best, tier) => (best.inputTokensAbove > tier.inputTokensAbove ? best : tier), model.cost ?? {});
+	const price = (tokens, rate) => ((rate ?? 0) / 1_000_000) * tokens;
+	const long = Math.min(usage.cacheWrite1h ?? 0, cacheWrite);
 	const cost = {
-		input: price(usage.input, rates.input),
-		output: price(usage.output, rates.output),
-		cacheRead: price(usage.cacheRead, rates.cacheRead),
-		cacheWrite: price(usage.cacheWrite, rates.cacheWrite),
+		input: price(input, rates.input),
+		output: price(output, rates.output),
+		cacheRead: price(cacheRead, rates.cacheRead),
+		cacheWrite: price(cacheWrite - long, rates.cacheWrite) + price(long, (rates.input ?? 0) * 2),
 	};
 	usage.cost = { ...cost, total: cost.input + cost.output + cost.cacheRead + cost.cacheWrite };
 	return usage.cost;
@@ -67,40 +88,6 @@ export function uuidv7(ms = Date.now()) {
 	return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
-export function contentText(content) {
-	if (typeof content === "string") return content;
-	return (content ?? []).filter((block) => block.type === "text").map((block) => block.text).join("\n");
-}
-
-const systemOf = (messages) => messages.filter((message) => message.role === "system");
-
-export function getCurrentSystemMessage(messages) {
-	return systemOf(messages).at(-1);
-}
-
-export function getCurrentSystemPrompt(messages) {
-	const last = systemOf(messages).findLast((message) => message.content !== undefined || message.systemPrompt !== undefined);
-	return last?.systemPrompt ?? (last === undefined ? undefined : contentText(last.content));
-}
-
-export function getCurrentTools(messages) {
-	return systemOf(messages).findLast((message) => message.tools !== undefined)?.tools ?? [];
-}
-
-/** One leading system message in place of many. */
-export function collapseSystemMessages(context) {
-	const messages = context.messages ?? [];
-	const rest = messages.filter((message) => message.role !== "system");
-	return {
-		...context,
-		systemPrompt: getCurrentSystemPrompt(messages) ?? context.systemPrompt,
-		tools: messages.some((message) => message.role === "system") ? getCurrentTools(messages) : context.tools,
-		messages: rest,
-	};
-}
-
-export const getSystemMessageText = (message) => contentText(message?.content);
-
 const apis = new Map();
 
 export function registerApiProvider(provider) {
@@ -133,13 +120,7 @@ export function isContextOverflow(message) {
 	return /context.{0,20}(length|window|limit)|too many tokens|prompt is too long/i.test(message?.errorMessage ?? "");
 }
 
-export function parseStreamingJson(text) {
-	try {
-		return JSON.parse(text || "{}");
-	} catch {
-		return {};
-	}
-}
+export { parsePartial as parseStreamingJson };
 
 export function validateToolArguments(tool, call) {
 	const errors = Errors(tool.parameters, call.arguments);

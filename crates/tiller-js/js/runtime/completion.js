@@ -1,6 +1,7 @@
 // Requests to models, and the stream of events an answer is.
 
 import { begin, query } from "tiller:host";
+import { Growing } from "tiller:growing";
 
 /** Events as they come, and the message at the end. What is pushed before anybody listens waits. */
 export class EventStream {
@@ -81,13 +82,18 @@ export function createAssistantMessageEventStream() {
 
 export function stream(model, context, { signal, onPayload, onResponse, ...options } = {}) {
 	const events = new AssistantMessageEventStream();
+	const growing = new Growing();
 	const failed = (message, reason = "error") =>
-		events.push({ type: "error", reason, error: failedMessage(model, reason, message) });
+		events.push({ type: "error", reason, error: failedMessage(model, growing.content, reason, message) });
 	if (signal?.aborted) {
 		failed("Request was aborted", "aborted");
 		return events;
 	}
-	const { promise, cancel } = begin("model", { model, context, options }, undefined, (event) => events.push(event));
+	const hear = (event) => {
+		const told = growing.take(event);
+		if (told) events.push(told);
+	};
+	const { promise, cancel } = begin("model", { model, context, options }, undefined, hear);
 	const abort = () => {
 		cancel();
 		failed("Request was aborted", "aborted");
@@ -105,10 +111,10 @@ export async function complete(model, context, options) {
 	return stream(model, context, options).result();
 }
 
-function failedMessage(model, stopReason, errorMessage) {
+function failedMessage(model, content, stopReason, errorMessage) {
 	return {
 		role: "assistant",
-		content: [],
+		content,
 		api: model?.api,
 		provider: model?.provider,
 		model: model?.id,
@@ -126,14 +132,16 @@ function failedMessage(model, stopReason, errorMessage) {
 	};
 }
 
+// What is known without any configuration.
+
 export function getModel(provider, id) {
-	return query("models", { read: "find", provider, id }) ?? undefined;
+	return getModels(provider).find((model) => model.id === id);
 }
 
 export function getModels(provider) {
-	return query("models", { read: "all" }).filter((model) => model.provider === provider);
+	return query("models", { read: "catalogue", provider: String(provider) });
 }
 
 export function getProviders() {
-	return [...new Set(query("models", { read: "all" }).map((model) => model.provider))];
+	return query("models", { read: "catalogueProviders" });
 }

@@ -34,9 +34,13 @@ export function modelRegistry(its, extension) {
 		getApiKeyForProvider: (provider) => ask("apiKey", { provider }),
 		async getProviderAuth(provider) {
 			const apiKey = await ask("apiKey", { provider });
-			return apiKey === undefined ? undefined : { apiKey };
+			if (apiKey === undefined) return undefined;
+			return { auth: { apiKey }, source: read("authStatus", { provider })?.label };
 		},
-		refresh: () => ask("refreshModels"),
+		async refresh() {
+			const { aborted, errors } = await ask("refreshModels");
+			return { aborted, errors: new Map(Object.entries(errors).map(([name, why]) => [name, new Error(why)])) };
+		},
 		stream: whileAlive(stream),
 		streamSimple: whileAlive(streamSimple),
 		complete: whileAlive(complete),

@@ -61,6 +61,12 @@ pub(super) fn start(
     match name {
         "request" => {
             let request: Request = asked.read()?;
+            let is_key =
+                matches!(request, Request::ApiKey { .. } | Request::ApiKeyAndHeaders { .. });
+            if is_key && !core.permissions.env {
+                // Most keys stand in the environment, and the others are worth as much.
+                return Err(Failed::denied("env"));
+            }
             let answer = core.world.request(request);
             Ok(Box::pin(async move { Ok(Given::json(&answer.await.map_err(Failed::new)?)) }))
         }
@@ -77,6 +83,9 @@ pub(super) fn start(
             }))
         }
         "model" => {
+            if !core.permissions.net {
+                return Err(Failed::denied("net"));
+            }
             let request: ModelRequest = asked.read()?;
             let mut events = core.world.model(request);
             Ok(Box::pin(async move {

@@ -6,6 +6,7 @@ use base64::engine::general_purpose::{
     GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE_NO_PAD,
 };
 use serde::Deserialize;
+use tiller_agent::partial_json::PartialJson;
 
 use super::{Answer, Asked, Failed, Given, unknown};
 
@@ -16,6 +17,11 @@ pub(super) fn sync(name: &str, asked: Asked) -> Answer {
         "toBase64" => Ok(Given::Text(STANDARD.encode(asked.bytes()))),
         "toBase64Url" => Ok(Given::Text(URL_SAFE_NO_PAD.encode(asked.bytes()))),
         "fromBase64" => Ok(Given::Bytes(from_base64(&asked.read::<String>()?))),
+        "partialJson" => {
+            let mut json = PartialJson::default();
+            json.push(&asked.read::<String>()?);
+            Ok(Given::json(&json.finish()))
+        }
         "toHex" => Ok(Given::Text(hex(&asked.bytes()))),
         _ => Err(unknown(name)),
     }

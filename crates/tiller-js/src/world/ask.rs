@@ -102,6 +102,12 @@ pub enum ModelRead {
     },
     /// What is wrong with `models.json`, or `null`.
     Error,
+    /// The names of the providers that are known without any configuration.
+    CatalogueProviders,
+    /// The models that are known of one of them, with credentials or without.
+    Catalogue {
+        provider: String,
+    },
 }
 
 /// When a message of an extension is said.

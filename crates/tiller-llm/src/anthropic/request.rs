@@ -67,6 +67,8 @@ struct Body<'a> {
     thinking: Option<Thinking>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
 }
 
 impl<'a> Body<'a> {
@@ -102,6 +104,10 @@ impl<'a> Body<'a> {
             system: Vec::from_iter(system),
             tools: tools(&request.tools, model, cache),
             tool_choice: ToolChoice::of(request, thinking.as_ref()),
+            // With thinking there is only one temperature.
+            temperature: request
+                .temperature
+                .filter(|_| !thinking.as_ref().is_some_and(Thinking::is_on)),
             thinking,
             output_config,
         })

@@ -69,6 +69,8 @@ struct Body<'a> {
 #[serde(rename_all = "camelCase")]
 struct InferenceConfig {
     max_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
 }
 
 impl<'a> Body<'a> {
@@ -95,7 +97,7 @@ impl<'a> Body<'a> {
         let max_tokens = room::max_tokens(request);
         Ok(Body {
             system,
-            inference_config: InferenceConfig { max_tokens },
+            inference_config: InferenceConfig { max_tokens, temperature: request.temperature },
             tool_config: ToolConfig::new(request, &messages, keeps),
             additional_model_request_fields: thinking(request, access, max_tokens),
             messages,

@@ -45,6 +45,8 @@ struct Body<'a> {
 struct GenerationConfig {
     max_output_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     thinking_config: Option<ThinkingConfig>,
 }
 
@@ -73,6 +75,7 @@ impl<'a> Body<'a> {
             }),
             generation_config: GenerationConfig {
                 max_output_tokens: room::max_tokens(request),
+                temperature: request.temperature,
                 thinking_config: ThinkingConfig::new(request, access),
             },
         })

@@ -53,6 +53,8 @@ struct Body<'a> {
     tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_stream: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
     #[serde(flatten)]
     thinking: Thinking<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,6 +118,7 @@ impl<'a> Body<'a> {
                 .forced_tool
                 .as_ref()
                 .map(|name| json!({"type": "function", "function": {"name": name}})),
+            temperature: request.temperature,
             thinking: Thinking::new(request, server),
             prompt_cache_key: (server.cache_key || long).then_some(&*request.session_id),
             prompt_cache_retention: long.then_some("24h"),

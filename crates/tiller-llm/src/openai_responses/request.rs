@@ -62,6 +62,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<ToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning<'a>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     include: &'static [&'static str],
@@ -104,6 +106,7 @@ impl<'a> Body<'a> {
                 .forced_tool
                 .as_deref()
                 .map(|name| ToolChoice { r#type: "function", name }),
+            temperature: request.temperature,
             reasoning,
             include: if thinks { &["reasoning.encrypted_content"] } else { &[] },
         })

@@ -20,6 +20,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         messages: messages.into_iter().map(Arc::new).collect(),
         tools: ["read", "bash"].map(tool).into(),
         forced_tool: None,
+        temperature: None,
         thinking: ThinkingLevel::Medium,
         session_id: "s".into(),
     }

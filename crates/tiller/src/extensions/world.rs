@@ -8,7 +8,7 @@ use std::io;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tiller_js::world::{
     Action, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HttpRequest,
     HttpResponse, Later, LogLine, ModelRequest, Notice, Query, Request, SpawnRequest, World,
@@ -18,6 +18,8 @@ use tiller_tools::child::{self, Happening, Program};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::answer::failed;
+use crate::clock::Clock;
 use crate::rpc::guests::Wish;
 use crate::rpc::server::Input;
 
@@ -85,7 +87,8 @@ impl World for Outside {
     fn model(&self, request: ModelRequest) -> BoxStream<'static, Value> {
         let (answer, wait) = oneshot::channel();
         self.wish(Wish::Model(Box::new(request), answer));
-        let events = async move { wait.await.unwrap_or_else(|_| failed(GONE)) };
+        let events =
+            async move { wait.await.unwrap_or_else(|_| failed(None, GONE, Clock::System.now())) };
         stream::once(events).flatten().boxed()
     }
 
@@ -110,16 +113,6 @@ pub(crate) fn no_answer(kind: &DialogKind) -> Value {
         DialogKind::Confirm { .. } => Value::Bool(false),
         _ => Value::Null,
     }
-}
-
-/// A model's answer that never came.
-pub(crate) fn failed(why: &str) -> BoxStream<'static, Value> {
-    let error = json!({
-        "type": "error",
-        "reason": "error",
-        "error": { "role": "assistant", "content": [], "stopReason": "error", "errorMessage": why },
-    });
-    stream::iter([error]).boxed()
 }
 
 fn told(happening: Happening) -> ChildEvent {

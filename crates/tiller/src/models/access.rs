@@ -13,9 +13,26 @@ use super::file::Headers;
 use super::{BUILTIN, Models, azure, bedrock};
 use crate::credentials::{Amazon, Key, usual_names};
 
+/// What somebody brings along for one request.
+#[derive(Default)]
+pub(crate) struct Given {
+    /// Instead of the key that is stored.
+    pub(crate) key: Option<String>,
+    /// Sent on top of all others.
+    pub(crate) headers: BTreeMap<String, Secret>,
+}
+
+/// A key and headers in plain text. They go to whoever asks a model by themselves.
+type Papers = (Option<String>, BTreeMap<String, String>);
+
 impl Models {
     /// Says how to get going when this model cannot be asked.
     pub(crate) fn check_access(&self, model: &Model) -> Result<(), String> {
+        self.check_key(model)?;
+        check_address(model)
+    }
+
+    fn check_key(&self, model: &Model) -> Result<(), String> {
         if model.provider == BUILTIN {
             return Ok(());
         }
@@ -30,17 +47,15 @@ impl Models {
                 variable.unwrap_or("Store".to_owned())
             ));
         }
-        if let Some(name) = missing_variable(&model.base_url) {
-            let or = match model.api == azure::API {
-                true => format!(" or {}", azure::RESOURCE_NAME),
-                false => String::new(),
-            };
-            return Err(format!("{provider} cannot be reached: set {name}{or} in the environment"));
-        }
         Ok(())
     }
 
     pub(crate) fn provider(&self, model: &Model) -> Arc<dyn Provider> {
+        self.provider_given(model, Given::default())
+    }
+
+    /// The way to a model for somebody who may bring a key.
+    pub(crate) fn provider_given(&self, model: &Model, given: Given) -> Arc<dyn Provider> {
         let builtin = self.builtin.iter().find(|builtin| {
             (&builtin.model.provider, &builtin.model.id) == (&model.provider, &model.id)
         });
@@ -51,25 +66,58 @@ impl Models {
             let why = format!("tiller does not speak the API {} yet", model.api);
             return Arc::new(Unable(ProviderError::fatal(why)));
         }
-        if let Err(message) = self.check_access(model) {
-            return Arc::new(Unable(ProviderError::Auth { message }));
+        match self.keyed(model, given) {
+            Ok(keyed) => Arc::new(keyed),
+            Err(message) => Arc::new(Unable(ProviderError::Auth { message })),
         }
-        let Ok(key) = self.credentials.key(&model.provider) else {
-            // It was there a moment ago.
-            let message = format!("No API key found for {}", model.provider);
-            return Arc::new(Unable(ProviderError::Auth { message }));
+    }
+
+    fn keyed(&self, model: &Model, given: Given) -> Result<Keyed, String> {
+        let key = match given.key {
+            Some(key) => Key::Known(key),
+            None => {
+                self.check_key(model)?;
+                // It was there a moment ago.
+                let gone = |_| format!("No API key found for {}", model.provider);
+                self.credentials.key(&model.provider).map_err(gone)?
+            }
         };
+        check_address(model)?;
         let described = self.file.provider(&model.provider);
         let origins = self.origins(model);
         let adviser = Adviser::new(move |model, trouble| origins.advise(model, trouble));
-        Arc::new(Keyed {
+        Ok(Keyed {
             key,
             headers: self.file.headers(&model.provider, &model.id),
             auth_header: described.is_some_and(|provider| provider.auth_header),
+            given: given.headers,
             access: Access { adviser: Some(adviser), ..self.access.clone() },
             variables: self.credentials.variables().clone(),
             amazon: self.credentials.amazon().clone(),
         })
+    }
+
+    /// The key and the headers this model is asked with, for somebody who asks it by themselves.
+    pub(crate) fn papers(
+        &self,
+        model: &Model,
+    ) -> impl Future<Output = Result<Papers, String>> + use<> {
+        let keyed = self.keyed(model, Given::default());
+        let provider = model.provider.clone();
+        let mut own = model.headers.clone();
+        async move {
+            let (key, headers) = keyed?.papers(&provider).await?;
+            own.extend(headers);
+            Ok((key, own))
+        }
+    }
+
+    /// The key of a provider, if there is one.
+    pub(crate) fn key_of(&self, provider: &str) -> impl Future<Output = Option<String>> + use<> {
+        let (key, variables) =
+            (self.credentials.key(provider), self.credentials.variables().clone());
+        let provider = provider.to_owned();
+        async move { key.ok()?.find(&provider, &variables).await.ok().flatten() }
     }
 
     /// Where to look when this model cannot be asked.
@@ -117,6 +165,15 @@ impl Models {
     }
 }
 
+fn check_address(model: &Model) -> Result<(), String> {
+    let Some(name) = missing_variable(&model.base_url) else { return Ok(()) };
+    let or = match model.api == azure::API {
+        true => format!(" or {}", azure::RESOURCE_NAME),
+        false => String::new(),
+    };
+    Err(format!("{} cannot be reached: set {name}{or} in the environment", model.provider))
+}
+
 /// The first name in an address that nothing was filled in for.
 pub(super) fn missing_variable(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once('{')?;
@@ -129,6 +186,7 @@ struct Keyed {
     key: Key,
     headers: Headers,
     auth_header: bool,
+    given: BTreeMap<String, Secret>,
     access: Access,
     variables: Arc<HashMap<String, String>>,
     amazon: Arc<Amazon>,
@@ -161,17 +219,25 @@ impl Keyed {
             Key::Ambient => self.amazon.keys().await?,
             _ => None,
         };
-        let key = self.key.find(provider, &self.variables).await?;
+        let (key, headers) = self.papers(provider).await?;
+        let secret = |(name, value)| (name, Secret::new(value));
+        let mut headers: BTreeMap<_, _> = headers.into_iter().map(secret).collect();
+        headers.extend(self.given);
+        Ok(Access { key: key.map(Secret::new), aws, headers, ..self.access })
+    }
+
+    async fn papers(&self, provider: &str) -> Result<Papers, String> {
+        let key = self.key.clone().find(provider, &self.variables).await?;
         let mut headers = BTreeMap::new();
         if let Some(key) = key.as_ref().filter(|_| self.auth_header) {
-            headers.insert("Authorization".to_owned(), Secret::new(format!("Bearer {key}")));
+            headers.insert("Authorization".to_owned(), format!("Bearer {key}"));
         }
-        for (name, value) in self.headers {
+        for (name, value) in &self.headers {
             let value = value.find(&self.variables).await;
             let value = value.map_err(|why| format!("header {name}: {why}"))?;
-            headers.insert(name, Secret::new(value));
+            headers.insert(name.clone(), value);
         }
-        Ok(Access { key: key.map(Secret::new), aws, headers, ..self.access })
+        Ok((key, headers))
     }
 }
 

@@ -7,6 +7,7 @@
 mod actions;
 mod dialogs;
 pub(super) mod hooks;
+mod models;
 mod prompts;
 mod queries;
 mod sessions;
@@ -35,7 +36,7 @@ use super::state::State;
 use super::wire::Label;
 use crate::args::ExtensionFlags;
 use crate::extensions::find::{Discovery, Found, Problem, find};
-use crate::extensions::world::{Outside, failed};
+use crate::extensions::world::Outside;
 use crate::place::Place;
 use dialogs::Dialogs;
 pub(crate) use prompts::Prompt;
@@ -266,10 +267,7 @@ impl State {
             Wish::Dialog { dialog, cancel, answer } => self.open_dialog(dialog, cancel, answer),
             Wish::DialogOver(id) => self.close_dialog(&id),
             Wish::Notice(notice) => self.show_notice(&notice),
-            Wish::Model(_, answer) => {
-                let why = "extensions cannot ask models by themselves yet";
-                answer.send(failed(why)).unwrap_or(());
-            }
+            Wish::Model(request, answer) => self.ask_model(*request, answer),
             Wish::Report(error) => self.report(error),
             Wish::Log(line) => self.log(&line),
             Wish::Changed => self.take_stock(),

@@ -28,6 +28,7 @@ async fn error(api: &str, url: &str) -> String {
         messages: vec![Message::user("hi", Vec::new(), 1).into()],
         tools: Vec::new().into(),
         forced_tool: None,
+        temperature: None,
         thinking: ThinkingLevel::Off,
         session_id: "session".into(),
     };

@@ -16,7 +16,7 @@ use super::prompts::{Prompt, custom};
 use crate::rpc::handlers;
 use crate::rpc::wire::{Level, WhenBusy};
 
-type Answer = oneshot::Sender<Result<Value, String>>;
+pub(super) type Answer = oneshot::Sender<Result<Value, String>>;
 
 impl State {
     /// Does it at once. What goes wrong is an `extension_error`.
@@ -179,11 +179,11 @@ impl State {
                 return self.guest_forks(entry_id, is_at, answer);
             }
             Request::RefreshModels => Ok(json!({ "aborted": false, "errors": {} })),
-            Request::ApiKey { .. }
-            | Request::ApiKeyAndHeaders { .. }
-            | Request::Compact { .. }
-            | Request::NavigateTree { .. }
-            | Request::Reload => Err("this cannot be done from an extension yet".to_owned()),
+            Request::ApiKey { provider } => return self.tell_key(&provider, answer),
+            Request::ApiKeyAndHeaders { model } => return self.tell_papers(&model, answer),
+            Request::Compact { .. } | Request::NavigateTree { .. } | Request::Reload => {
+                Err("this cannot be done from an extension yet".to_owned())
+            }
         };
         // Whoever asked may be gone.
         answer.send(done).unwrap_or(());

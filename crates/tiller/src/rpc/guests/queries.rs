@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tiller_agent::tool::Tool;
-use tiller_js::world::{ModelRead, Query, SessionRead};
+use tiller_js::world::{Query, SessionRead};
 use tiller_session::Error;
 
 use super::State;
@@ -148,26 +148,6 @@ impl State {
                 json!({ "entries": ids, "messages": messages, "thinkingLevel": level, "model": model })
             }
         })
-    }
-
-    fn read_models(&self, read: ModelRead) -> Value {
-        let credentials = self.models.credentials();
-        match read {
-            ModelRead::All | ModelRead::Available => {
-                let models = self.models.available();
-                json!(models.iter().map(|model| &**model).collect::<Vec<_>>())
-            }
-            ModelRead::Find { provider, id } => {
-                json!(self.models.usable(&provider, &id).as_deref())
-            }
-            ModelRead::HasAuth { provider } => json!(credentials.has(&provider)),
-            ModelRead::IsUsingOauth { .. } => json!(false),
-            ModelRead::ProviderName { provider } => json!(provider),
-            ModelRead::AuthStatus { provider } => {
-                json!({ "configured": credentials.has(&provider) })
-            }
-            ModelRead::Error => Value::Null,
-        }
     }
 }
 
