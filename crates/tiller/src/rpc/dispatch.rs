@@ -87,6 +87,7 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         }
         Command::CycleModel => handlers::model::cycle_model(state),
         Command::GetAvailableModels => handlers::model::get_available_models(state),
+        Command::GetIntegrations => handlers::model::get_integrations(state),
         Command::SetThinkingLevel { level } => handlers::thinking::set_level(state, level),
         Command::CycleThinkingLevel => handlers::thinking::cycle_level(state),
         Command::GetAvailableThinkingLevels => handlers::thinking::get_levels(state),

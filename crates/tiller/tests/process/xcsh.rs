@@ -226,6 +226,10 @@ fn what_can_be_looked_at_and_set() {
     models["models"].as_array().unwrap().iter().for_each(acceptable_model);
     let demo = json!({"type": "set_model", "provider": "tiller", "modelId": "demo"});
     acceptable_model(&host.ask(demo));
+    let connected = host.ask(json!({"type": "get_integrations"}));
+    assert_eq!(connected["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(connected["model"], json!({"state": "connected", "provider": "tiller"}));
+    assert_eq!(connected["services"], json!([]));
     let unknown = json!({"type": "set_model", "provider": "p", "modelId": "m"});
     assert_eq!(host.refused(unknown), "Model not found: p/m");
     let next = host.ask(json!({"type": "cycle_model"}));

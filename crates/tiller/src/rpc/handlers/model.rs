@@ -7,6 +7,7 @@ use tiller_agent::model::{Model, ThinkingLevel};
 
 use super::data;
 use crate::rpc::dispatch::{Answer, Handled};
+use crate::rpc::server::version;
 use crate::rpc::state::{State, model_change};
 use crate::rpc::wire::Reply;
 
@@ -51,6 +52,35 @@ struct Available<'a> {
 pub(crate) fn get_available_models(state: &State) -> Handled {
     let models = state.models.available();
     data(&Available { models: models.iter().map(|model| &**model).collect() })
+}
+
+/// What tiller is connected to, in the words of xcsh's client.
+#[derive(Serialize)]
+struct Integrations<'a> {
+    version: &'static str,
+    model: Integration<'a>,
+    /// Things beside a model that can be signed in to. There are none.
+    services: [(); 0],
+}
+
+#[derive(Serialize)]
+struct Integration<'a> {
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a str>,
+}
+
+/// Nobody is asked over the network: `connected` means that a key and an address are there.
+pub(crate) fn get_integrations(state: &State) -> Handled {
+    let model = match &state.model {
+        None => Integration { state: "no_provider", provider: None },
+        Some(model) => {
+            let is_ready = state.models.check_access(model).is_ok();
+            let state = if is_ready { "connected" } else { "auth_error" };
+            Integration { state, provider: Some(&model.provider) }
+        }
+    };
+    data(&Integrations { version: version(), model, services: [] })
 }
 
 /// Another model answers from now on, and thinks as hard as it is told to in particular, else as

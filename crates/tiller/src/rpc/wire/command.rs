@@ -71,6 +71,8 @@ pub(crate) enum Command {
     /// The next model of the list. Answered with `null` when there is no other.
     CycleModel,
     GetAvailableModels,
+    /// What tiller is connected to: the model it would ask, and services beside it.
+    GetIntegrations,
     SetThinkingLevel {
         level: ThinkingLevel,
     },
@@ -187,6 +189,7 @@ impl Command {
             Command::SetModel { .. } => "set_model",
             Command::CycleModel => "cycle_model",
             Command::GetAvailableModels => "get_available_models",
+            Command::GetIntegrations => "get_integrations",
             Command::SetThinkingLevel { .. } => "set_thinking_level",
             Command::CycleThinkingLevel => "cycle_thinking_level",
             Command::GetAvailableThinkingLevels => "get_available_thinking_levels",
@@ -271,6 +274,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "set_model",
     "cycle_model",
     "get_available_models",
+    "get_integrations",
     "set_thinking_level",
     "cycle_thinking_level",
     "get_available_thinking_levels",
@@ -423,6 +427,7 @@ pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
         }
         "cycle_model" => Command::CycleModel,
         "get_available_models" => Command::GetAvailableModels,
+        "get_integrations" => Command::GetIntegrations,
         "set_thinking_level" => {
             let SetThinkingLevel { level } = body(kind, text)?;
             Command::SetThinkingLevel { level }
