@@ -12,6 +12,7 @@ pub mod summary;
 mod transcript;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::message::Usage;
 
@@ -38,7 +39,9 @@ pub struct Compacted {
     pub estimated_tokens_after: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    pub details: FileLists,
+    /// The files that were involved, or what an extension has to add to a summary of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
 }
 
 /// The files that the part which was summarised had to do with.

@@ -112,9 +112,9 @@ pub enum Event {
         will_retry: bool,
         error_message: Option<String>,
     },
-    /// Something happened while the summary was written.
+    /// Something happened while a summary was written; that of a branch has no reason.
     Summarization {
-        reason: Reason,
+        reason: Option<Reason>,
         progress: Progress,
     },
     /// An entry that is no message was added to the session; its text as it stands there.

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tiller_agent::compaction::cut::{self, Plan};
 use tiller_agent::message::{Block, Message, ToolResultMessage, UnixMs};
 use tiller_agent::tokens;
-use tiller_session::{Body, Compaction, Durability, Error, Session};
+use tiller_session::{Body, BranchSummary, Compaction, Durability, Error, Session};
 
 pub struct Conversation {
     session: Session,
@@ -146,10 +146,12 @@ impl Conversation {
     }
 
     /// Puts a summary in the place of everything before an entry.
-    pub(crate) fn compact(&mut self, compaction: Compaction, now: UnixMs) -> Result<(), Error> {
-        self.record(Body::Compaction(compaction), now)?;
+    /// Gives the id of the entry that says so.
+    pub(crate) fn compact(&mut self, compaction: Compaction, now: UnixMs) -> Result<String, Error> {
+        let id = self.record(Body::Compaction(compaction), now)?;
         self.context = None;
-        self.messages().map(|_| ())
+        self.messages()?;
+        Ok(id)
     }
 
     /// Adds a message. When this returns it is in the file, as safe as the user wants it.
@@ -200,11 +202,24 @@ impl Conversation {
         Ok(entries)
     }
 
-    /// Moves to another place in the tree.
-    pub(crate) fn navigate(&mut self, to: &str, now: UnixMs) -> Result<(), Error> {
-        self.session.navigate(Some(to), now)?;
+    /// Moves to another place in the tree, or before everything.
+    pub(crate) fn navigate(&mut self, to: Option<&str>, now: UnixMs) -> Result<(), Error> {
+        self.session.navigate(to, now)?;
         self.context = None;
         Ok(())
+    }
+
+    /// The same, and there says what happened on the branch that was left. Gives the id of the
+    /// entry that does.
+    pub(crate) fn navigate_with(
+        &mut self,
+        to: Option<&str>,
+        summary: BranchSummary,
+        now: UnixMs,
+    ) -> Result<String, Error> {
+        let id = self.session.append_under(to, Body::BranchSummary(summary), now)?;
+        self.context = None;
+        Ok(id)
     }
 
     /// A run has ended: what it said is made safe.

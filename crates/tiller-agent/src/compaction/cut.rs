@@ -12,13 +12,20 @@ pub struct Plan {
     /// What is known from an earlier compaction.
     pub(super) earlier: Option<Memory>,
     /// Whole turns that are summarised.
-    pub(super) history: Vec<Arc<Message>>,
+    pub history: Vec<Arc<Message>>,
     /// The beginning of a turn of which the end is kept.
-    pub(super) turn_start: Vec<Arc<Message>>,
+    pub turn_start: Vec<Arc<Message>>,
     /// The words of the newest user message, if they are not among what is kept.
     pub(super) request: Option<String>,
     /// Kept as it is: the messages from this one on.
     pub first_kept: usize,
+}
+
+impl Plan {
+    /// The summary of an earlier compaction.
+    pub fn earlier_summary(&self) -> Option<&str> {
+        self.earlier.as_ref().map(|memory| memory.summary.as_str())
+    }
 }
 
 /// Finds the place to cut, so that about `keep` tokens stay. Nothing when there is nothing to

@@ -25,6 +25,7 @@ const SYSTEM: &str = include_str!("prompts/system.md");
 const SUMMARY: &str = include_str!("prompts/summary.md");
 const UPDATE: &str = include_str!("prompts/update.md");
 const TURN: &str = include_str!("prompts/turn.md");
+const BRANCH: &str = include_str!("prompts/branch.md");
 
 /// Who writes, and within which limits.
 pub struct Writer {
@@ -46,6 +47,14 @@ pub struct Written {
     pub summary: String,
     pub files: FileLists,
     pub usage: Usage,
+}
+
+/// What somebody wants of the summary of a branch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wishes {
+    pub instructions: Option<String>,
+    /// They stand in the place of ours, not behind them.
+    pub is_all: bool,
 }
 
 /// Why there is no summary.
@@ -106,6 +115,27 @@ impl Writer {
         Ok(Written { summary, files, usage })
     }
 
+    /// Sums up a branch of the conversation that is being left.
+    pub async fn write_branch(
+        &self,
+        messages: &[Arc<Message>],
+        wishes: &Wishes,
+        listener: &impl Listener,
+    ) -> Result<Written, Unwritten> {
+        let mut usage = Usage::default();
+        let mut notes = Notes { writer: self, listener, usage: &mut usage };
+        let (kind, focus) = match (&wishes.instructions, wishes.is_all) {
+            (Some(instructions), true) => (Kind::Branch(instructions), None),
+            (focus, _) => (Kind::Branch(BRANCH), focus.as_deref()),
+        };
+        let summary = notes.take(messages, None, Task { kind, focus, share: (4, 5) }).await?;
+        let mut files = Files::default();
+        files.add_calls(messages);
+        let files = files.lists();
+        let summary = Memory { summary, request: None, files: files.clone() }.write();
+        Ok(Written { summary, files, usage })
+    }
+
     /// A request of ordinary length as it is. Of one that would fill half of what there is, both
     /// ends.
     fn excerpt(&self, words: &str) -> String {
@@ -124,22 +154,25 @@ impl Writer {
 /// Which notes are wanted.
 #[derive(Clone, Copy)]
 struct Task<'a> {
-    kind: Kind,
+    kind: Kind<'a>,
     focus: Option<&'a str>,
     /// How much of the reserve they may take.
     share: (u64, u64),
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum Kind<'a> {
     History,
     Turn,
+    /// A branch, with what to say about it.
+    Branch(&'a str),
 }
 
 impl Task<'_> {
     fn ask(&self, conversation: &str, previous: Option<&str>) -> String {
         let instructions = match (self.kind, previous) {
             (Kind::Turn, _) => TURN,
+            (Kind::Branch(instructions), _) => instructions,
             (Kind::History, None) => SUMMARY,
             (Kind::History, Some(_)) => UPDATE,
         };
@@ -167,6 +200,7 @@ impl Task<'_> {
         Unwritten::Failed(match self.kind {
             Kind::History => format!("Summarization failed: {why}"),
             Kind::Turn => format!("Turn prefix summarization failed: {why}"),
+            Kind::Branch(_) => format!("Branch summarization failed: {why}"),
         })
     }
 }

@@ -182,6 +182,8 @@ async function askHook({ name, event: asked, so_far: soFar, extensions: [first, 
 		aborts.set(id, controller);
 		event.signal = controller.signal;
 	}
+	const files = event.preparation?.fileOps;
+	for (const kind in files) files[kind] = new Set(files[kind]);
 	const reduced = name === "project_trust" ? (handler) => contextOf(handler.extension).reduced : () => undefined;
 	const strictly = (handler, event) => run(handler, event, reduced(handler));
 	const complain = (handler, error) => report(handler.extension.path, name, error);

@@ -12,6 +12,7 @@ use tiller_session::{Body, Error, Forked, Session, SessionId};
 
 use super::asker::Asker;
 use super::guests::Wish;
+use super::navigation::Navigation;
 use super::queues::Queues;
 use super::server::Input;
 use super::state::State;
@@ -38,9 +39,8 @@ pub enum Change {
         entry_id: String,
     },
     Clone,
-    Navigate {
-        entry_id: String,
-    },
+    /// To another place in the same session.
+    Navigate(Navigation),
 }
 
 /// The other session, if it could be had.
@@ -91,15 +91,7 @@ impl State {
                 let other = Other { setup, ..Other::new(session, StartReason::New) };
                 self.change_to(asker, Ok(other));
             }
-            Change::Navigate { entry_id } => {
-                let moved = self.conversation.navigate(&entry_id, now).map(|()| {
-                    self.restore_choices();
-                    self.queues.clear();
-                    self.todos.forget();
-                    None
-                });
-                self.answer_change(asker, moved.map_err(|err| err.to_string()));
-            }
+            Change::Navigate(navigation) => self.navigate(asker, navigation),
             Change::Switch { path } if self.conversation.session().is_at(&path) => {
                 self.queues.clear();
                 self.answer_change(asker, Ok(None));
@@ -226,16 +218,16 @@ impl State {
     }
 
     /// The session stays because an extension wants that.
-    pub(super) fn stay(&mut self, asker: Asker, change: &Change) {
+    pub(super) fn stay(&mut self, asker: Asker, change: Option<&Change>) {
         let text = match change {
-            Change::Fork { entry_id } => self.conversation.session().user_text(entry_id),
+            Some(Change::Fork { entry_id }) => self.conversation.session().user_text(entry_id),
             _ => None,
         };
         let reply = || Reply::data(&ChangeData { text, cancelled: true });
         self.answer_asker(asker, Ok(()), reply, || json!({ "cancelled": true }));
     }
 
-    fn answer_change(&mut self, asker: Asker, result: Result<Option<String>, String>) {
+    pub(super) fn answer_change(&mut self, asker: Asker, result: Result<Option<String>, String>) {
         // The same fault under the name of the dialect it was asked in.
         let is_branch = asker.command() == Some("branch");
         let (result, text) = match result {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use tiller_agent::compaction::cut::Plan;
 use tiller_agent::compaction::summary::{Listener, Progress, Unwritten, Writer, Written};
 use tiller_agent::compaction::{Compacted, Limits, Reason};
@@ -19,7 +20,9 @@ use tiller_session::Compaction;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::asker::Asker;
 use super::dispatch::Answer;
+use super::guests::compacting::{Brought, Preparation};
 use super::server::Input;
 use super::state::State;
 use super::wire::{Label, Level, Reply, ShapedCompaction};
@@ -80,7 +83,7 @@ pub(super) struct Compacting {
 /// What waits for a compaction.
 pub(super) enum Then {
     /// The response to `compact`.
-    Answer { label: Label, level: Level },
+    Answer { asker: Asker, level: Level },
     /// A prompt; its response too, unless it has been given.
     Prompt { label: Option<Label>, messages: Vec<Message> },
     /// The next turn of the run under way.
@@ -92,6 +95,13 @@ pub(super) enum Then {
     /// The same where there is an answer, though cut off: it is hidden when its replacement is
     /// sure to come.
     Replace,
+}
+
+impl Then {
+    /// Whether the run that did not fit goes on.
+    fn retries(&self) -> bool {
+        matches!(self, Then::Retry | Then::Replace)
+    }
 }
 
 /// In what way a run found the window too small.
@@ -106,19 +116,26 @@ enum Overflow {
 }
 
 /// A summary, or why there is none.
-pub struct Summarised(Result<Written, Unwritten>);
+pub struct Summarised(Result<Summary, Unwritten>);
+
+/// What takes the place of the older part.
+enum Summary {
+    Written(Written),
+    /// An extension has written it.
+    Brought(Brought),
+}
 
 impl State {
     /// `compact`, now that nothing runs. Like every compaction it begins and ends with an event,
     /// also when there is nothing to be done.
-    pub(super) fn compact(&mut self, label: Label, level: Level, focus: Option<String>) {
+    pub(super) fn compact(&mut self, asker: Asker, level: Level, focus: Option<String>) {
         let planned = self.plan_manual();
-        let then = Then::Answer { label, level };
+        let then = Then::Answer { asker, level };
         match planned {
             Ok((plan, first_kept)) => self.begin(Reason::Manual, plan, first_kept, focus, then),
             Err(error) => {
                 self.emit(Event::CompactionStart { reason: Reason::Manual });
-                self.end_failed(Reason::Manual, &error);
+                self.end_failed(Reason::Manual, &error, false);
                 self.go_on(then, Err(error));
             }
         }
@@ -198,13 +215,7 @@ impl State {
                 Overflow::Refused => REFUSED_AGAIN,
             };
             self.emit(Event::CompactionStart { reason });
-            self.emit(Event::CompactionEnd {
-                reason,
-                result: None,
-                aborted: false,
-                will_retry: false,
-                error_message: Some(error.to_owned()),
-            });
+            self.end_without(reason, Some(error.to_owned()), false);
             return false;
         }
         let Some((plan, first_kept)) = self.plan_recovery(overflow) else { return false };
@@ -315,10 +326,26 @@ impl State {
             now: self.clock.now(),
             cancel: cancel.clone(),
         };
-        let teller = Teller { inputs: self.inputs.clone(), reason };
+        let before = Preparation {
+            reason,
+            plan: &plan,
+            first_kept: &first_kept,
+            tokens_before,
+            focus: focus.as_deref(),
+            will_retry: then.retries(),
+        };
+        let consultation = self.before_compact(before);
+        let teller = Teller { inputs: self.inputs.clone(), reason: Some(reason) };
         let inputs = self.inputs.clone();
-        let task =
-            tokio::spawn(async move { writer.write(&plan, focus.as_deref(), &teller).await });
+        let given_up = cancel.clone();
+        let task = tokio::spawn(async move {
+            if let Some(consultation) = consultation
+                && let Some(brought) = consultation.ask(&given_up).await?
+            {
+                return Ok(Summary::Brought(brought));
+            }
+            writer.write(&plan, focus.as_deref(), &teller).await.map(Summary::Written)
+        });
         tokio::spawn(async move {
             let crash = |err| Err(Unwritten::Failed(format!("internal error: {err}")));
             let result = task.await.unwrap_or_else(crash);
@@ -333,35 +360,42 @@ impl State {
     pub(super) fn summarised(&mut self, Summarised(result): Summarised) {
         let Some(current) = self.compactions.current.take() else { return };
         let Compacting { reason, first_kept, tokens_before, then, .. } = current;
-        let result = match result {
-            Ok(written) => self.put_in_place(written, first_kept, tokens_before, &then),
-            Err(Unwritten::Failed(error)) => Err(error),
+        let summary = match result {
+            Ok(summary) => summary,
+            Err(Unwritten::Failed(error)) => {
+                self.compactions.failed = reason != Reason::Manual;
+                self.end_failed(reason, &error, false);
+                return self.go_on(then, Err(error));
+            }
             Err(Unwritten::Cancelled) => {
-                self.emit(Event::CompactionEnd {
-                    reason,
-                    result: None,
-                    aborted: true,
-                    will_retry: false,
-                    error_message: None,
-                });
+                self.end_without(reason, None, false);
                 return self.go_on(then, Err("Compaction cancelled".to_owned()));
             }
         };
+        let compaction = match summary {
+            Summary::Written(Written { summary, files, usage }) => Compaction {
+                summary,
+                first_kept_entry_id: Some(first_kept),
+                tokens_before,
+                details: serde_json::to_value(&files).ok(),
+                usage: Some(usage),
+                from_hook: false,
+            },
+            Summary::Brought(brought) => brought.compaction(first_kept, tokens_before),
+        };
+        let is_brought = compaction.from_hook;
+        let result = self.put_in_place(compaction, reason, &then);
         match &result {
-            Ok(compacted) => {
-                let will_retry = matches!(then, Then::Retry | Then::Replace);
-                let result = Some(Box::new(compacted.clone()));
-                self.emit(Event::CompactionEnd {
-                    reason,
-                    result,
-                    aborted: false,
-                    will_retry,
-                    error_message: None,
-                });
-            }
+            Ok(compacted) => self.emit(Event::CompactionEnd {
+                reason,
+                result: Some(Box::new(compacted.clone())),
+                aborted: false,
+                will_retry: then.retries(),
+                error_message: None,
+            }),
             Err(error) => {
                 self.compactions.failed = reason != Reason::Manual;
-                self.end_failed(reason, error);
+                self.end_failed(reason, error, is_brought);
             }
         }
         self.go_on(then, result);
@@ -369,57 +403,70 @@ impl State {
 
     fn put_in_place(
         &mut self,
-        written: Written,
-        first_kept: String,
-        tokens_before: u64,
+        compaction: Compaction,
+        reason: Reason,
         then: &Then,
     ) -> Result<Compacted, String> {
+        let first_kept = compaction.first_kept_entry_id.clone().unwrap_or_default();
+        if !self.conversation.session().contains(&first_kept) {
+            return Err(format!("Entry not found: {first_kept}"));
+        }
         if matches!(then, Then::Replace) {
             self.hide_last_answer();
         }
-        let Written { summary, files, usage } = written;
-        let compaction = Compaction {
-            summary: summary.clone(),
-            first_kept_entry_id: Some(first_kept.clone()),
-            tokens_before,
-            details: serde_json::to_value(&files).ok(),
-            usage: Some(usage.clone()),
-            from_hook: false,
-        };
         let now = self.clock.now();
-        self.conversation.compact(compaction, now).map_err(|err| err.to_string())?;
+        let is_brought = compaction.from_hook;
+        let entry = self.conversation.compact(compaction.clone(), now);
+        let entry = entry.map_err(|err| err.to_string())?;
+        self.tell_compacted(&entry, is_brought, reason, then.retries());
         let messages = self.conversation.messages().map_err(|err| err.to_string())?;
         Ok(Compacted {
-            summary,
+            summary: compaction.summary,
             first_kept_entry_id: first_kept,
-            tokens_before,
+            tokens_before: compaction.tokens_before,
             estimated_tokens_after: tokens::estimate_all(messages),
-            usage: Some(usage),
-            details: files,
+            usage: compaction.usage,
+            details: compaction.details,
         })
     }
 
-    fn end_failed(&mut self, reason: Reason, error: &str) {
+    fn end_failed(&mut self, reason: Reason, error: &str, is_brought: bool) {
         let error = match reason {
             Reason::Manual => format!("Compaction failed: {error}"),
             Reason::Threshold => format!("Auto-compaction failed: {error}"),
             Reason::Overflow => format!("Context overflow recovery failed: {error}"),
         };
+        self.end_without(reason, Some(error), is_brought);
+    }
+
+    /// Nothing came of it: because of an error, or because somebody did not want it.
+    fn end_without(&mut self, reason: Reason, error: Option<String>, is_brought: bool) {
+        self.tell_not_compacted(reason, error.clone(), is_brought);
         self.emit(Event::CompactionEnd {
             reason,
             result: None,
-            aborted: false,
+            aborted: error.is_none(),
             will_retry: false,
-            error_message: Some(error),
+            error_message: error,
         });
     }
 
     /// Whoever waited for the compaction is let go, with or without it.
     fn go_on(&mut self, then: Then, result: Result<Compacted, String>) {
         match then {
-            Then::Answer { label, level } => {
-                let reply = |result| Reply::data(&ShapedCompaction { result: &result, level });
-                self.settle_answer(label, result.map(reply));
+            Then::Answer { asker, level } => {
+                match (asker, result) {
+                    (Asker::Client(label), result) => {
+                        let reply =
+                            |result| Reply::data(&ShapedCompaction { result: &result, level });
+                        self.settle_answer(label, result.map(reply));
+                    }
+                    // Whoever asked may be gone.
+                    (Asker::Guest(answer), result) => {
+                        answer.send(result.map(|result| json!(result))).unwrap_or(());
+                    }
+                }
+                self.release_waiters();
                 self.do_after_run();
             }
             Then::Prompt { label, messages } => {
@@ -448,9 +495,10 @@ impl State {
 }
 
 /// Tells the client how the writing goes.
-struct Teller {
-    inputs: mpsc::Sender<Input>,
-    reason: Reason,
+pub(super) struct Teller {
+    pub(super) inputs: mpsc::Sender<Input>,
+    /// Of a compaction; a branch is summed up without one.
+    pub(super) reason: Option<Reason>,
 }
 
 impl Listener for Teller {

@@ -5,6 +5,7 @@
 //! and while one thinks about a prompt the client can still look, steer and abort.
 
 mod actions;
+pub(super) mod compacting;
 mod dialogs;
 pub(super) mod hooks;
 mod models;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::asker::Asker;
 use super::change::{Arrival, Change};
+use super::navigation;
 use super::server::Input;
 use super::state::State;
 use super::wire::Label;
@@ -121,6 +123,8 @@ pub enum Wish {
     },
     /// All have heard that the session is about to be another one.
     Left(Box<Arrival>),
+    /// Going to another place in the tree was thought over.
+    Navigated(Box<navigation::Considered>),
 }
 
 /// What the server knows of them.
@@ -281,6 +285,7 @@ impl State {
                 self.change_decided(asker, change, is_cancelled);
             }
             Wish::Left(arrival) => self.left(*arrival),
+            Wish::Navigated(considered) => self.navigated(*considered),
         }
     }
 

@@ -14,8 +14,7 @@ use tiller_tools::command::BashCommand;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::asker::Asker;
-use super::change::Change;
+use super::after_run::AfterRun;
 use super::commands::{BashEnded, Commands};
 use super::compaction::Compactions;
 use super::guests::Visitors;
@@ -29,7 +28,7 @@ use super::server::Input;
 use super::todos::Todos;
 use super::toolbox::Toolbox;
 use super::ttsr::Interruptions;
-use super::wire::{InterruptMode, Label, Level, Reply, Request};
+use super::wire::{InterruptMode, Label, Reply, Request};
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::launch::{Launch, Workplace};
@@ -73,11 +72,13 @@ pub(crate) struct State {
     /// The pause before another try was cancelled, and the run is about to settle.
     pub(super) giving_up: bool,
     run: Option<ActiveRun>,
-    after_run: VecDeque<AfterRun>,
+    pub(super) after_run: VecDeque<AfterRun>,
     /// The process is ending: no run may go on for long.
     pub(super) stopping: bool,
-    /// Another session is being opened.
+    /// Another session is being opened, or another place in this one.
     pub(super) opening: bool,
+    /// A branch is about to be left; this gives up what is thought over before.
+    pub(super) leaving: Option<CancellationToken>,
     /// Answers that others are working on.
     pub(super) slow_answers: usize,
     pub(super) inputs: mpsc::Sender<Input>,
@@ -89,27 +90,6 @@ struct ActiveRun {
     added: Vec<Arc<Message>>,
     /// The model is in the middle of a message.
     is_open: bool,
-}
-
-/// What is to be done when the run under way has closed.
-pub(crate) enum AfterRun {
-    /// `abort` is answered.
-    Answer(Label),
-    Change {
-        asker: Asker,
-        change: Change,
-    },
-    /// `compact` goes on.
-    Compact {
-        label: Label,
-        level: Level,
-        focus: Option<String>,
-    },
-    /// `abort_and_prompt` goes on.
-    Prompt {
-        label: Label,
-        message: Box<Message>,
-    },
 }
 
 impl State {
@@ -150,6 +130,7 @@ impl State {
             after_run: VecDeque::new(),
             stopping: false,
             opening: false,
+            leaving: None,
             slow_answers: 0,
             inputs,
         }
@@ -165,13 +146,9 @@ impl State {
             || self.visitors.is_considering()
     }
 
-    /// Busy, or at work on a compaction that the client asked for.
+    /// Busy, or at work on a summary that somebody asked for.
     pub(crate) fn is_at_work(&self) -> bool {
-        self.is_busy() || self.compactions.is_under_way()
-    }
-
-    pub(super) fn after_run_is_empty(&self) -> bool {
-        self.after_run.is_empty()
+        self.is_busy() || self.compactions.is_under_way() || self.leaving.is_some()
     }
 
     /// A session change, or a prompt that replaces another, waits for the run to close.
@@ -350,6 +327,9 @@ impl State {
         self.give_up_retrying();
         self.give_up_resuming();
         self.compactions.cancel();
+        if let Some(leaving) = &self.leaving {
+            leaving.cancel();
+        }
         self.visitors.hurry();
         if let Some(guests) = self.visitors.guests.as_ref().filter(|_| self.run.is_some()) {
             guests.run_aborted();
@@ -375,12 +355,6 @@ impl State {
             let update = self.queues.update();
             self.emit(update);
         }
-    }
-
-    /// Does something as soon as nothing runs: now, or after the run was aborted and has closed.
-    pub(crate) fn after_run(&mut self, after: AfterRun) {
-        self.after_run.push_back(after);
-        if self.is_at_work() { self.abort() } else { self.do_after_run() }
     }
 
     /// Takes note of what a run says, before the client hears of it.
@@ -521,42 +495,6 @@ impl State {
         self.say_held_back();
         self.emit(Event::AgentSettled);
         self.do_after_run();
-    }
-
-    /// What would change the session waits until extensions are at home in the one there is.
-    fn may_go_on(&self) -> bool {
-        let is_answer = matches!(self.after_run.front(), Some(AfterRun::Answer(_)));
-        !self.opening
-            && !self.compactions.is_under_way()
-            && (is_answer || !self.visitors.is_moving())
-    }
-
-    pub(super) fn do_after_run(&mut self) {
-        while self.may_go_on()
-            && let Some(after) = self.after_run.pop_front()
-        {
-            match after {
-                AfterRun::Answer(label) => self.settle_answer(label, Ok(Reply::DONE)),
-                AfterRun::Change { asker, change } => self.change(asker, change),
-                AfterRun::Compact { label, level, focus } => {
-                    self.compact(label, level, focus);
-                    if !self.after_run.is_empty() {
-                        // An `abort` that came after it means this, too.
-                        self.compactions.cancel();
-                    }
-                }
-                AfterRun::Prompt { label, message } => {
-                    self.settle_answer(label, Ok(Reply::DONE));
-                    let messages = self.opening(vec![*message]);
-                    self.start_run(messages);
-                    if !self.after_run.is_empty() {
-                        // An `abort` that came after it means this run too.
-                        self.abort();
-                    }
-                    return;
-                }
-            }
-        }
     }
 
     /// A bug took the run down. The client is told as if the model had failed, and goes on.

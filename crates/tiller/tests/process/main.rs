@@ -6,6 +6,7 @@
 mod client;
 mod ending;
 mod extensions;
+mod extensions_compacting;
 mod extensions_sessions;
 mod extensions_models;
 mod export;

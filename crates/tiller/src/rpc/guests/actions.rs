@@ -125,11 +125,19 @@ impl State {
         for message in std::mem::take(&mut self.visitors.after_run) {
             self.say_aside(message);
         }
+        self.release_waiters();
+        self.visitors.system = None;
+    }
+
+    /// Nothing runs any more: whoever waited for that goes on.
+    pub(crate) fn release_waiters(&mut self) {
+        if self.is_at_work() {
+            return;
+        }
         for waiter in std::mem::take(&mut self.visitors.idle_waiters) {
             // Whoever waited may be gone.
             waiter.send(Ok(Value::Null)).unwrap_or(());
         }
-        self.visitors.system = None;
     }
 
     fn append_entry(&mut self, body: Body) -> Result<(), String> {
@@ -178,10 +186,16 @@ impl State {
                 let is_at = position.as_deref() == Some("at");
                 return self.guest_forks(entry_id, is_at, answer);
             }
+            Request::Compact { custom_instructions } => {
+                return self.guest_compacts(custom_instructions, answer);
+            }
+            Request::NavigateTree { target_id, options } => {
+                return self.guest_navigates(target_id, options, answer);
+            }
             Request::RefreshModels => Ok(json!({ "aborted": false, "errors": {} })),
             Request::ApiKey { provider } => return self.tell_key(&provider, answer),
             Request::ApiKeyAndHeaders { model } => return self.tell_papers(&model, answer),
-            Request::Compact { .. } | Request::NavigateTree { .. } | Request::Reload => {
+            Request::Reload => {
                 Err("this cannot be done from an extension yet".to_owned())
             }
         };

@@ -113,7 +113,7 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// Asks, and stops waiting soon after an abort: a handler that waits for the user, or for
 /// something that never comes, must not keep a run from ending. What it guards does not happen.
-pub(super) async fn ask<H: Hook>(
+pub(in crate::rpc) async fn ask<H: Hook>(
     guests: &Guests,
     hook: H,
     cancel: &CancellationToken,

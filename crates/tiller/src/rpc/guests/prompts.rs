@@ -93,6 +93,7 @@ impl State {
         let handled =
             if is_handled { Ok(Answer::Now(Reply::DONE)) } else { self.take_prompt(prompt) };
         self.conclude(label, handled);
+        self.release_waiters();
     }
 
     /// Answers whoever is there to be answered.

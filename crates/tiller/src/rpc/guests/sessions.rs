@@ -11,10 +11,13 @@ use tokio::sync::oneshot;
 
 use super::prompts::custom;
 use super::{State, Wish};
+use crate::rpc::after_run::AfterRun;
 use crate::rpc::asker::Asker;
 use crate::rpc::change::Change;
+use crate::rpc::handlers;
+use crate::rpc::navigation::Navigation;
 use crate::rpc::server::Input;
-use crate::rpc::state::AfterRun;
+use crate::rpc::wire::Level;
 
 type Answer = oneshot::Sender<Result<Value, String>>;
 
@@ -56,6 +59,34 @@ impl State {
         }
         let change = if is_at { Change::ForkAt { entry_id } } else { Change::Fork { entry_id } };
         self.ask_to_change(Asker::Guest(answer), change);
+    }
+
+    /// `ctx.navigateTree`. A message of the user's is gone back to in order to say it again.
+    pub(super) fn guest_navigates(&mut self, target: String, options: Value, answer: Answer) {
+        let wanted = match options {
+            Value::Null => Ok(Default::default()),
+            options => serde_json::from_value(options),
+        };
+        match wanted {
+            Ok(wanted) => {
+                let navigation = Navigation { target, says_again: true, wanted };
+                self.ask_to_change(Asker::Guest(answer), Change::Navigate(navigation));
+            }
+            // Whoever asked may be gone.
+            Err(err) => answer.send(Err(err.to_string())).unwrap_or(()),
+        }
+    }
+
+    /// `ctx.compact`.
+    pub(super) fn guest_compacts(&mut self, focus: Option<String>, answer: Answer) {
+        match handlers::compaction::can_compact(self) {
+            Ok(()) => {
+                let asker = Asker::Guest(answer);
+                handlers::compaction::compact_for(self, Level::Pi, asker, focus);
+            }
+            // Whoever asked may be gone.
+            Err(error) => answer.send(Err(error)).unwrap_or(()),
+        }
     }
 
     /// Asks extensions whether the session may be another one, then goes on or does not.
@@ -104,7 +135,7 @@ impl State {
     pub(super) fn change_decided(&mut self, asker: Asker, change: Change, is_cancelled: bool) {
         self.slow_answers -= 1;
         match is_cancelled {
-            true => self.stay(asker, &change),
+            true => self.stay(asker, Some(&change)),
             false => self.after_run(AfterRun::Change { asker, change }),
         }
     }

@@ -4,8 +4,9 @@ use tiller_agent::message::Block;
 
 use super::done;
 use super::prompt::{can_start, user_message};
+use crate::rpc::after_run::AfterRun;
 use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::{AfterRun, State};
+use crate::rpc::state::State;
 use crate::rpc::wire::Label;
 
 pub(crate) fn abort(state: &mut State, label: &Label) -> Handled {

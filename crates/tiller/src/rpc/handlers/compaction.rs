@@ -3,8 +3,10 @@
 
 use super::done;
 use super::prompt::can_start;
+use crate::rpc::after_run::AfterRun;
+use crate::rpc::asker::Asker;
 use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::{AfterRun, State};
+use crate::rpc::state::State;
 use crate::rpc::wire::{Label, Level};
 
 /// A run under way is closed first.
@@ -14,13 +16,23 @@ pub(crate) fn compact(
     label: &Label,
     focus: Option<String>,
 ) -> Handled {
+    can_compact(state)?;
+    let asker = Asker::Client(label.clone());
+    compact_for(state, level, asker, focus);
+    Ok(Answer::Later)
+}
+
+/// Whether there could be a compaction, or why not.
+pub(crate) fn can_compact(state: &mut State) -> Result<(), String> {
     if state.compactions.is_manual() {
         return Err("Compaction is already in progress".to_owned());
     }
-    can_start(state)?;
+    can_start(state)
+}
+
+pub(crate) fn compact_for(state: &mut State, level: Level, asker: Asker, focus: Option<String>) {
     let focus = focus.filter(|focus| !focus.trim().is_empty());
-    state.after_run(AfterRun::Compact { label: label.clone(), level, focus });
-    Ok(Answer::Later)
+    state.after_run(AfterRun::Compact { asker, level, focus });
 }
 
 pub(crate) fn set_auto_compaction(state: &mut State, enabled: bool) -> Handled {

@@ -7,6 +7,7 @@ use super::session::change;
 use super::{data, done};
 use crate::rpc::change::Change;
 use crate::rpc::dispatch::{Answer, Handled};
+use crate::rpc::navigation::Navigation;
 use crate::rpc::state::State;
 use crate::rpc::wire::{Label, Reply};
 
@@ -14,7 +15,8 @@ pub(crate) fn navigate(state: &mut State, label: &Label, entry_id: String) -> Ha
     if !state.conversation.session().contains(&entry_id) {
         return Err(Error::EntryNotFound(entry_id).to_string());
     }
-    change(state, label, Change::Navigate { entry_id })
+    let navigation = Navigation { target: entry_id, says_again: false, wanted: Default::default() };
+    change(state, label, Change::Navigate(navigation))
 }
 
 pub(crate) fn set_label(state: &mut State, entry_id: &str, label: Option<String>) -> Handled {

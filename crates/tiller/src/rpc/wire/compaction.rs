@@ -2,8 +2,9 @@
 //! their own.
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use tiller_agent::compaction::summary::Progress;
-use tiller_agent::compaction::{Compacted, FileLists, Reason};
+use tiller_agent::compaction::{Compacted, Reason};
 
 use super::Level;
 use super::shape::{ShapedUsage, usage};
@@ -25,7 +26,8 @@ impl Serialize for ShapedCompaction<'_> {
             estimated_tokens_after: u64,
             #[serde(skip_serializing_if = "Option::is_none")]
             usage: Option<ShapedUsage<'a>>,
-            details: &'a FileLists,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            details: Option<&'a Value>,
         }
         let newer = self.level == Level::PiDelta;
         let spent = self.result.usage.as_ref().filter(|_| newer);
@@ -35,7 +37,7 @@ impl Serialize for ShapedCompaction<'_> {
             tokens_before: self.result.tokens_before,
             estimated_tokens_after: self.result.estimated_tokens_after,
             usage: spent.map(|spent| usage(spent, self.level)),
-            details: &self.result.details,
+            details: self.result.details.as_ref(),
         };
         shape.serialize(serializer)
     }
@@ -127,13 +129,17 @@ pub(super) enum Summarization<'a> {
     #[serde(rename = "summarization_retry_scheduled")]
     Scheduled { attempt: u32, max_attempts: u32, delay_ms: u64, error_message: &'a str },
     #[serde(rename = "summarization_retry_attempt_start")]
-    AttemptStart { source: &'static str, reason: Reason },
+    AttemptStart {
+        source: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<Reason>,
+    },
     #[serde(rename = "summarization_retry_finished")]
     Finished,
 }
 
 impl<'a> Summarization<'a> {
-    pub(super) fn of(reason: Reason, progress: &'a Progress) -> Summarization<'a> {
+    pub(super) fn of(reason: Option<Reason>, progress: &'a Progress) -> Summarization<'a> {
         match progress {
             Progress::RetryScheduled { attempt, max_attempts, delay_ms, error } => {
                 Summarization::Scheduled {
@@ -143,7 +149,10 @@ impl<'a> Summarization<'a> {
                     error_message: error,
                 }
             }
-            Progress::RetryBegins => Summarization::AttemptStart { source: "compaction", reason },
+            Progress::RetryBegins => {
+                let source = if reason.is_some() { "compaction" } else { "branchSummary" };
+                Summarization::AttemptStart { source, reason }
+            }
             Progress::RetriesOver => Summarization::Finished,
         }
     }
