@@ -195,9 +195,7 @@ impl State {
             Request::RefreshModels => Ok(json!({ "aborted": false, "errors": {} })),
             Request::ApiKey { provider } => return self.tell_key(&provider, answer),
             Request::ApiKeyAndHeaders { model } => return self.tell_papers(&model, answer),
-            Request::Reload => {
-                Err("this cannot be done from an extension yet".to_owned())
-            }
+            Request::Reload => Err("this cannot be done from an extension yet".to_owned()),
         };
         // Whoever asked may be gone.
         answer.send(done).unwrap_or(());
