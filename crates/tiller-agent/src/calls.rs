@@ -1,4 +1,5 @@
-//! The tool calls of one turn: prepared in order, run side by side, answered in order.
+//! The tool calls of one turn: prepared in order, run side by side, answered in order. A tool that
+//! runs alone makes the whole turn go one call after another.
 //!
 //! Every call gets a result, whatever happens to it. A conversation with an unanswered call is
 //! one that no provider accepts.
@@ -28,17 +29,32 @@ pub(crate) struct Calls<'a, H> {
     pub(crate) cancel: &'a CancellationToken,
 }
 
+/// What the calls of a turn came to.
+pub(crate) struct Answers {
+    /// As messages, in the order of the calls.
+    pub(crate) results: Vec<Arc<Message>>,
+    /// Every one of them says that the model need not be asked again.
+    pub(crate) ends_run: bool,
+}
+
 /// A call whose arguments are in order.
 struct Prepared {
     index: usize,
     call: Arc<ToolCall>,
+    arguments: Arguments,
     work: ToolFuture,
     shown: watch::Receiver<Option<ToolOutput>>,
 }
 
 impl<H: Host> Calls<'_, H> {
-    /// Runs the calls and returns their results as messages, in the order of the calls.
-    pub(crate) async fn run(&self, calls: Vec<Arc<ToolCall>>) -> Vec<Arc<Message>> {
+    /// Runs the calls.
+    pub(crate) async fn run(&self, calls: Vec<Arc<ToolCall>>) -> Answers {
+        let runs_alone = |call: &Arc<ToolCall>| {
+            self.setup.tools.get(&call.name).is_some_and(|tool| tool.runs_alone)
+        };
+        if calls.iter().any(runs_alone) {
+            return self.run_one_by_one(calls).await;
+        }
         let mut outcomes: Vec<Option<CallOutcome>> = vec![None; calls.len()];
         let stop = self.cancel.child_token();
         let mut prepared = Vec::new();
@@ -46,11 +62,35 @@ impl<H: Host> Calls<'_, H> {
             self.host.emit(Event::ToolStart { call: call.clone() }).await;
             match self.prepare(index, call, &stop).await {
                 Ok(ready) => prepared.push(ready),
-                Err(failure) => outcomes[index] = Some(self.end(call, refused(failure)).await),
+                Err(outcome) => outcomes[index] = Some(self.end(call, outcome).await),
             }
         }
         self.run_together(prepared, &stop, &mut outcomes).await;
         self.answer(calls, outcomes).await
+    }
+
+    /// Each call is over and answered before the next one begins.
+    async fn run_one_by_one(&self, calls: Vec<Arc<ToolCall>>) -> Answers {
+        let mut answers = Answers { results: Vec::with_capacity(calls.len()), ends_run: true };
+        let stop = self.cancel.child_token();
+        let mut skipping = false;
+        for call in calls {
+            self.host.emit(Event::ToolStart { call: call.clone() }).await;
+            let mut outcomes = vec![None];
+            if skipping {
+                outcomes[0] = Some(self.end(&call, refused(skipped())).await);
+            } else {
+                match self.prepare(0, &call, &stop).await {
+                    Ok(ready) => self.run_together(vec![ready], &stop, &mut outcomes).await,
+                    Err(outcome) => outcomes[0] = Some(self.end(&call, outcome).await),
+                }
+                skipping = self.host.interrupted().await;
+            }
+            let answered = self.answer(vec![call], outcomes).await;
+            answers.results.extend(answered.results);
+            answers.ends_run &= answered.ends_run;
+        }
+        answers
     }
 
     /// Answers calls that are not run at all.
@@ -58,7 +98,7 @@ impl<H: Host> Calls<'_, H> {
         &self,
         calls: Vec<Arc<ToolCall>>,
         why: impl Fn(&ToolCall) -> String,
-    ) -> Vec<Arc<Message>> {
+    ) -> Answers {
         let mut outcomes = Vec::with_capacity(calls.len());
         for call in &calls {
             self.host.emit(Event::ToolStart { call: call.clone() }).await;
@@ -72,17 +112,25 @@ impl<H: Host> Calls<'_, H> {
         index: usize,
         call: &Arc<ToolCall>,
         stop: &CancellationToken,
-    ) -> Result<Prepared, Failure> {
+    ) -> Result<Prepared, CallOutcome> {
         let tool = self.setup.tools.get(&call.name);
-        let tool = tool.ok_or_else(|| Failure::new(format!("Tool {} not found", call.name)))?;
-        let arguments = checked(tool, call)?;
+        let unknown = || refused(Failure::new(format!("Tool {} not found", call.name)));
+        let tool = tool.ok_or_else(unknown)?;
+        let arguments = checked(tool, call).await.map_err(refused)?;
         let arguments = match self.host.before_call(call, &arguments).await {
             Verdict::Run => arguments,
             Verdict::RunWith(arguments) => arguments,
-            Verdict::Block { reason } => return Err(Failure::new(reason)),
+            Verdict::Block { reason, ends_run } => {
+                let mut outcome = refused(Failure::new(reason));
+                outcome.output.ends_run = ends_run;
+                if ends_run {
+                    outcome.output.other.insert("terminate".to_owned(), true.into());
+                }
+                return Err(outcome);
+            }
         };
         if self.cancel.is_cancelled() {
-            return Err(Failure::aborted());
+            return Err(refused(Failure::aborted()));
         }
         let (mut cx, shown) = ToolContext::new(
             self.setup.cwd.clone(),
@@ -91,7 +139,8 @@ impl<H: Host> Calls<'_, H> {
             self.setup.env.clone(),
         );
         cx.call_id = call.id.as_str().into();
-        Ok(Prepared { index, call: call.clone(), work: tool.run(arguments, cx), shown })
+        let work = tool.run(arguments.clone(), cx);
+        Ok(Prepared { index, call: call.clone(), arguments, work, shown })
     }
 
     async fn run_together(
@@ -103,14 +152,14 @@ impl<H: Host> Calls<'_, H> {
         let mut running: FuturesUnordered<_> =
             prepared.into_iter().map(|ready| self.drive(ready, stop)).collect();
         let mut skipping = false;
-        while let Some((index, call, result)) = running.next().await {
+        while let Some(Done { index, call, arguments, result }) = running.next().await {
             let outcome = match result {
                 // Steering waits: whatever is not done by now is dropped for it.
-                _ if skipping => refused(Failure::new("Skipped due to queued user message.")),
+                _ if skipping => refused(skipped()),
                 Ok(output) => CallOutcome { output, is_error: false },
                 Err(failure) => refused(failure),
             };
-            let outcome = self.host.after_call(&call, outcome).await;
+            let outcome = self.host.after_call(&call, &arguments, outcome).await;
             outcomes[index] = Some(self.end(&call, outcome).await);
             if !skipping && !running.is_empty() && self.host.interrupted().await {
                 skipping = true;
@@ -120,12 +169,8 @@ impl<H: Host> Calls<'_, H> {
     }
 
     /// One call from start to end, with what it shows on the way.
-    async fn drive(
-        &self,
-        ready: Prepared,
-        stop: &CancellationToken,
-    ) -> (usize, Arc<ToolCall>, ToolResult) {
-        let Prepared { index, call, work, mut shown } = ready;
+    async fn drive(&self, ready: Prepared, stop: &CancellationToken) -> Done {
+        let Prepared { index, call, arguments, work, mut shown } = ready;
         // A task of its own: a tool that panics takes only itself down.
         let mut task = tokio::spawn(work);
         let overdue = async {
@@ -150,7 +195,7 @@ impl<H: Host> Calls<'_, H> {
                 }
             }
         };
-        (index, call, result)
+        Done { index, call, arguments, result }
     }
 
     async fn show(&self, call: &Arc<ToolCall>, shown: &mut watch::Receiver<Option<ToolOutput>>) {
@@ -170,16 +215,19 @@ impl<H: Host> Calls<'_, H> {
         &self,
         calls: Vec<Arc<ToolCall>>,
         outcomes: Vec<Option<CallOutcome>>,
-    ) -> Vec<Arc<Message>> {
+    ) -> Answers {
         let mut results = Vec::with_capacity(calls.len());
+        let mut ends_run = true;
         for (call, outcome) in calls.into_iter().zip(outcomes) {
             let outcome = outcome.unwrap_or_else(|| refused(Failure::aborted()));
+            ends_run &= outcome.output.ends_run;
             let message = Arc::new(Message::ToolResult(ToolResultMessage {
                 tool_call_id: call.id.clone(),
                 tool_name: call.name.clone(),
                 content: outcome.output.content,
                 details: outcome.output.details,
                 is_error: outcome.is_error,
+                usage: outcome.output.usage.map(|usage| *usage),
                 timestamp: self.host.now(),
             }));
             let start = Event::MessageStart { message: message.clone(), ticket: None };
@@ -188,15 +236,20 @@ impl<H: Host> Calls<'_, H> {
             self.host.emit(Event::MessageEnd { message: message.clone() }).await;
             results.push(message);
         }
-        results
+        Answers { results, ends_run }
     }
 }
 
-fn checked(tool: &Tool, call: &ToolCall) -> Result<Arguments, Failure> {
-    let mut arguments = call.arguments.clone();
-    if let Some(mend) = tool.mend {
-        mend(&mut arguments);
-    }
+/// A call that has run.
+struct Done {
+    index: usize,
+    call: Arc<ToolCall>,
+    arguments: Arguments,
+    result: ToolResult,
+}
+
+async fn checked(tool: &Tool, call: &ToolCall) -> Result<Arguments, Failure> {
+    let arguments = tool.prepared(call.arguments.clone()).await?;
     arguments::check(&call.name, &tool.spec.parameters, &arguments).map_err(Failure::new)
 }
 
@@ -206,6 +259,10 @@ fn refused(failure: Failure) -> CallOutcome {
     let content = [Block::text(failure.message)].into_iter().chain(failure.images).collect();
     let output = ToolOutput { content, details: Some(details), ..ToolOutput::default() };
     CallOutcome { output, is_error: true }
+}
+
+fn skipped() -> Failure {
+    Failure::new("Skipped due to queued user message.")
 }
 
 fn crashed(name: &str) -> Failure {

@@ -23,6 +23,19 @@ pub trait Host: Send + Sync + 'static {
     /// Messages to say now. An empty answer means there are none.
     fn dequeue(&self, queue: Queue) -> impl Future<Output = Vec<Queued>> + Send;
 
+    /// A turn is over and about to be told; `end` is there when the run is over with it. Whether
+    /// the model is asked again in any case.
+    fn turn_ends(
+        &self,
+        message: &Arc<Message>,
+        results: &[Arc<Message>],
+        end: Option<&End>,
+    ) -> impl Future<Output = bool> + Send;
+
+    /// A turn was told. A host that has added to the conversation, or changed it, gives the new
+    /// one.
+    fn turn_ended(&self) -> impl Future<Output = Option<Vec<Arc<Message>>>> + Send;
+
     /// Another turn is about to begin. A host that has shortened the conversation in between
     /// gives the new one, and the run goes on with that.
     fn next_turn(&self) -> impl Future<Output = Option<Vec<Arc<Message>>>> + Send;
@@ -46,10 +59,11 @@ pub trait Host: Send + Sync + 'static {
         arguments: &Arguments,
     ) -> impl Future<Output = Verdict> + Send;
 
-    /// The last word on what a call gave.
+    /// The last word on what a call gave; `arguments` are those it ran with.
     fn after_call(
         &self,
         call: &Arc<ToolCall>,
+        arguments: &Arguments,
         outcome: CallOutcome,
     ) -> impl Future<Output = CallOutcome> + Send;
 
@@ -117,6 +131,8 @@ pub enum Verdict {
     /// Not run; the model is told why.
     Block {
         reason: String,
+        /// The model need not be asked again, if every result of the turn says so.
+        ends_run: bool,
     },
 }
 

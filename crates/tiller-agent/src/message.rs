@@ -3,7 +3,7 @@
 //! These shapes are promises. Clients read them in events and other programs read them in session
 //! files, so a change here is a change of `docs/protocol.md` and `docs/session-format.md` too.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// The arguments of a tool call, in the order the model wrote them.
@@ -243,6 +243,12 @@ pub struct UsageCost {
     pub total: f64,
 }
 
+/// Whatever somebody's tool says it has spent must not make its result unreadable.
+fn if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Usage>, D::Error> {
+    let said = Value::deserialize(deserializer)?;
+    Ok(Usage::deserialize(said).ok())
+}
+
 /// What a tool answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -254,6 +260,9 @@ pub struct ToolResultMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
     pub is_error: bool,
+    /// What a tool has spent on models of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "if_readable")]
+    pub usage: Option<Usage>,
     pub timestamp: UnixMs,
 }
 

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::{Assembly, Step};
-use crate::calls::Calls;
+use crate::calls::{Answers, Calls};
 use crate::event::Event;
 use crate::host::{End, Host, Queue, Queued, Setup};
 use crate::message::{AssistantMessage, Message, StopReason, ToolCall};
@@ -68,11 +68,11 @@ impl<H: Host> Run<'_, H> {
             if !self.cancel.is_cancelled() {
                 self.say_queued(waiting).await;
             }
-            let (calls_tools, end) = self.turn().await;
+            let (goes_on, end) = self.turn().await;
             if let Some(end) = end {
                 return end;
             }
-            if calls_tools {
+            if goes_on {
                 waiting = self.host.dequeue(Queue::Steering).await;
             } else {
                 waiting = self.next_queued().await;
@@ -96,7 +96,8 @@ impl<H: Host> Run<'_, H> {
         if steering.is_empty() { self.host.dequeue(Queue::FollowUp).await } else { steering }
     }
 
-    /// One answer and its tools. An end means that there is no next turn.
+    /// One answer and its tools, and whether the model is to hear of them. An end means that there
+    /// is no next turn.
     async fn turn(&mut self) -> (bool, Option<End>) {
         let setup = self.host.setup().await;
         let (message, end) = self.answer(&setup).await;
@@ -108,16 +109,25 @@ impl<H: Host> Run<'_, H> {
         self.host.emit(Event::MessageEnd { message: message.clone() }).await;
 
         let calls_tools = !calls.is_empty();
-        let results = match end {
+        let Answers { results, ends_run } = match end {
             Some(End::Interrupted) => self.calls(&setup).decline(calls, stopped).await,
             _ => self.call(&setup, stop_reason, calls).await,
         };
         for result in &results {
             self.add(result.clone());
         }
+        let end = end.or_else(|| self.aborted());
+        let is_wanted = self.host.turn_ends(&message, &results, end.as_ref()).await;
         self.host.emit(Event::TurnEnd { message, results }).await;
-        let aborted = self.cancel.is_cancelled().then_some(End::Aborted);
-        (calls_tools, end.or(aborted))
+        if let Some(context) = self.host.turn_ended().await {
+            self.context = context;
+        }
+        let goes_on = is_wanted || (calls_tools && !ends_run);
+        (goes_on, end.or_else(|| self.aborted()))
+    }
+
+    fn aborted(&self) -> Option<End> {
+        self.cancel.is_cancelled().then_some(End::Aborted)
     }
 
     /// Streams one answer. Whatever goes wrong, there is a message to show for it.
@@ -192,7 +202,7 @@ impl<H: Host> Run<'_, H> {
         setup: &Setup,
         stop_reason: StopReason,
         calls: Vec<Arc<ToolCall>>,
-    ) -> Vec<Arc<Message>> {
+    ) -> Answers {
         let batch = self.calls(setup);
         match stop_reason {
             StopReason::Length => batch.decline(calls, cut_off).await,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::message::{Arguments, Block};
+use crate::message::{Arguments, Block, Usage};
 use crate::provider::ToolSpec;
 
 #[derive(Clone)]
@@ -24,9 +24,15 @@ pub struct Tool {
     pub rules: Vec<String>,
     /// Mends arguments that models are known to get wrong, before they are checked.
     pub mend: Option<fn(&mut Arguments)>,
+    /// The same where somebody else has to be asked for it.
+    prepare: Option<Arc<PrepareArguments>>,
+    /// Nothing else runs beside it: a turn that calls it runs its calls one after another.
+    pub runs_alone: bool,
     run: Arc<RunTool>,
 }
 
+type PrepareArguments = dyn Fn(Arguments) -> PreparedArguments + Send + Sync;
+pub type PreparedArguments = Pin<Box<dyn Future<Output = Result<Arguments, Failure>> + Send>>;
 type RunTool = dyn Fn(Arguments, ToolContext) -> ToolFuture + Send + Sync;
 pub type ToolFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 pub type ToolResult = Result<ToolOutput, Failure>;
@@ -39,7 +45,8 @@ impl Tool {
         Fut: Future<Output = ToolResult> + Send + 'static,
     {
         let run: Arc<RunTool> = Arc::new(move |arguments, cx| Box::pin(run(arguments, cx)));
-        Tool { spec, snippet: None, rules: Vec::new(), mend: None, run }
+        let (snippet, rules) = (None, Vec::new());
+        Tool { spec, snippet, rules, mend: None, prepare: None, runs_alone: false, run }
     }
 
     pub fn snippet(mut self, snippet: impl Into<String>) -> Tool {
@@ -55,6 +62,25 @@ impl Tool {
     pub fn mend(mut self, mend: fn(&mut Arguments)) -> Tool {
         self.mend = Some(mend);
         self
+    }
+
+    pub fn prepare<F>(mut self, prepare: F) -> Tool
+    where
+        F: Fn(Arguments) -> PreparedArguments + Send + Sync + 'static,
+    {
+        self.prepare = Some(Arc::new(prepare));
+        self
+    }
+
+    /// Arguments as the model meant them, to be checked.
+    pub(crate) async fn prepared(&self, mut arguments: Arguments) -> Result<Arguments, Failure> {
+        if let Some(mend) = self.mend {
+            mend(&mut arguments);
+        }
+        match &self.prepare {
+            Some(prepare) => prepare(arguments).await,
+            None => Ok(arguments),
+        }
     }
 
     pub fn name(&self) -> &str {
@@ -80,6 +106,12 @@ pub struct ToolOutput {
     /// For the client and the session file; the model never sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
+    /// What was spent on models to find the answer.
+    #[serde(skip)]
+    pub usage: Option<Box<Usage>>,
+    /// The model need not be asked again, if every result of the turn says so.
+    #[serde(skip)]
+    pub ends_run: bool,
     /// Whatever else somebody's own tool says. Passed on to the client as it is, and not kept.
     #[serde(flatten)]
     pub other: Map<String, Value>,

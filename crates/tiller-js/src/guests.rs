@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Extension};
 use crate::event::Event;
-use crate::hook::Hook;
+use crate::hook::{Hook, Operations, ToolCall, UserBash};
 use crate::registrations::{LoadError, Own, Registrations};
 use crate::thread::{RunSignal, Thread, Thrown, Trouble};
 use crate::world::{ExtensionError, World};
@@ -139,9 +139,13 @@ impl Guests {
         }
     }
 
-    /// Whether anybody listens to events of this name.
+    /// Whether anybody listens to events of this name, or would if they had not been lost: what
+    /// they guarded must be asked about all the same.
     pub fn hears(&self, name: &str) -> bool {
-        self.threads().iter().any(|thread| thread.hears(name))
+        let is_guarded = matches!(name, ToolCall::NAME | UserBash::NAME);
+        let hears =
+            |thread: &Thread| thread.hears(name) || (is_guarded && thread.lost_guard().is_some());
+        self.threads().iter().any(hears)
     }
 
     /// Tells whoever listens. Nobody is waited for; events keep their order.
@@ -239,6 +243,27 @@ impl Guests {
                 Err(failed(Thrown { message: trouble.to_string(), ..Thrown::default() }))
             }
         })
+    }
+
+    /// Runs a command in the way an extension gave for it. What it says goes to `progress`; what
+    /// it gives is the result of a command, as in
+    /// [`UserBashOutcome`](crate::hook::UserBashOutcome).
+    pub async fn run_operations(
+        &self,
+        operations: Operations,
+        command: &str,
+        cwd: &str,
+        cancel: CancellationToken,
+        progress: mpsc::UnboundedSender<String>,
+    ) -> Result<Value, Refused> {
+        let refused = |reason: String| Refused { reason };
+        let thread = self.thread_of(operations.extension);
+        let thread = thread.ok_or_else(|| refused("the extension is no longer loaded".into()))?;
+        let input = json!({ "operations": operations, "command": command, "cwd": cwd });
+        let (cancel, progress) = (Some(cancel), Some(progress));
+        let result = thread.call_about("bash", "user_bash", &input, cancel, progress).await;
+        let result = result.map_err(|trouble| refused(trouble.to_string()))?;
+        serde_json::from_str(&result).map_err(|err| refused(err.to_string()))
     }
 
     /// Has an extension's provider answer: the events of an assistant message stream, the last of

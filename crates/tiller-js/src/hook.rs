@@ -14,9 +14,10 @@ mod provider;
 mod session;
 mod tools;
 
-pub use boundary::{AgentBeforeSettle, Boundary, MessageEnd, Replacement, TurnEnd};
+pub use boundary::{AgentBeforeSettle, Boundary, MessageEnd, Outcome, Replacement, TurnEnd};
 pub use prompt::{
-    BeforeAgentStart, Input, InputOutcome, InputSource, PromptChange, UserBash, UserBashOutcome,
+    BeforeAgentStart, Input, InputOutcome, InputSource, Operations, PromptChange, UserBash,
+    UserBashOutcome,
 };
 pub use provider::{
     BeforeProviderHeaders, BeforeProviderRequest, Context, ContextWithSystem, Headers, Messages,

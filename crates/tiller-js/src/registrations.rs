@@ -39,8 +39,6 @@ pub struct RegisteredTool {
     pub tool: Tool,
     pub label: String,
     pub extension_path: String,
-    /// Whether a batch with a call of this tool runs one call after another.
-    pub sequential: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +129,8 @@ struct OwnTool {
     prompt_guidelines: Vec<String>,
     #[serde(default)]
     sequential: bool,
+    #[serde(default)]
+    prepares: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -248,14 +248,14 @@ impl Registrations {
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
         };
-        let mut built = tool::tool(spec, own.number, thread.clone());
+        let mut built = tool::tool(spec, own.number, thread.clone(), tool.prepares);
+        built.runs_alone = tool.sequential;
         built.snippet = tool.prompt_snippet.clone();
         built.rules = tool.prompt_guidelines.clone();
         self.tools.push(RegisteredTool {
             tool: built,
             label: tool.label.clone().unwrap_or_else(|| tool.name.clone()),
             extension_path: own.path.clone(),
-            sequential: tool.sequential,
         });
     }
 

@@ -3,18 +3,45 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use tiller_agent::message::Block;
+use tiller_agent::message::{Arguments, Block};
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
 use tokio::sync::mpsc;
 
 use crate::thread::{Thread, Trouble};
 
-pub(crate) fn tool(spec: ToolSpec, extension: u32, thread: Thread) -> Tool {
+/// `prepares` says whether it looks at its arguments before they are checked.
+pub(crate) fn tool(spec: ToolSpec, extension: u32, thread: Thread, prepares: bool) -> Tool {
     let name = spec.name.clone();
-    Tool::new(spec, move |arguments, cx| {
+    let preparing = (thread.clone(), name.clone());
+    let tool = Tool::new(spec, move |arguments, cx| {
         run(thread.clone(), extension, name.clone(), Value::Object(arguments), cx)
+    });
+    if !prepares {
+        return tool;
+    }
+    tool.prepare(move |arguments| {
+        let (thread, name) = preparing.clone();
+        Box::pin(prepare(thread, extension, name, arguments))
     })
+}
+
+async fn prepare(
+    thread: Thread,
+    extension: u32,
+    name: String,
+    arguments: Arguments,
+) -> Result<Arguments, Failure> {
+    let call = json!({ "extension": extension, "name": name, "params": arguments });
+    let prepared =
+        thread.call("prepare", &call).await.map_err(|trouble| failure(&name, trouble))?;
+    match serde_json::from_str(&prepared) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        _ => Err(Failure::new(format!(
+            "Validation failed for tool \"{name}\":\n  - root: must be object\n\n\
+             Received arguments:\n{prepared}"
+        ))),
+    }
 }
 
 async fn run(
@@ -46,8 +73,15 @@ async fn run(
             Ok(answer) => Ok(answer.into_output()),
             Err(err) => Err(Failure::new(format!("the tool \"{name}\" gave no result: {err}"))),
         },
-        Err(Trouble::Thrown(thrown)) => Err(Failure::new(thrown.message)),
-        Err(trouble) => Err(Failure::new(format!("the tool \"{name}\" failed: {trouble}"))),
+        Err(trouble) => Err(failure(&name, trouble)),
+    }
+}
+
+/// What a tool throws is for the model; the rest says whose fault it is.
+fn failure(name: &str, trouble: Trouble) -> Failure {
+    match trouble {
+        Trouble::Thrown(thrown) => Failure::new(thrown.message),
+        trouble => Failure::new(format!("the tool \"{name}\" failed: {trouble}")),
     }
 }
 
@@ -58,6 +92,10 @@ struct Answer {
     content: Vec<Part>,
     #[serde(default)]
     details: Option<Value>,
+    #[serde(default)]
+    terminate: Option<Value>,
+    #[serde(default)]
+    usage: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -76,6 +114,11 @@ impl Answer {
             Part::Other(other) => Block::text(other.to_string()),
         };
         let content = self.content.into_iter().map(block).collect();
-        ToolOutput { content, details: self.details, ..ToolOutput::default() }
+        let ends_run = self.terminate == Some(Value::Bool(true));
+        let usage = self.usage.clone().and_then(|usage| Box::deserialize(usage).ok());
+        // The client sees both as the tool gave them.
+        let words = [("terminate", self.terminate), ("usage", self.usage)];
+        let other = words.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        ToolOutput { content, details: self.details, usage, ends_run, other: other.collect() }
     }
 }

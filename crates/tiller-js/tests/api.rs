@@ -314,6 +314,7 @@ async fn a_new_session_starts_over() {
         Info: made 2
         Info: in the new one rpc
         act SendUserMessage { content: String("go on"), deliver_as: None, expand_prompt_templates: false }
+        request WaitForIdle
         Info: { cancelled: false }
         Info: This extension ctx is stale after sessio
         Info: This extension ctx is stale after sessio"#]].assert_eq(&stage.log());

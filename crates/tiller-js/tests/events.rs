@@ -113,6 +113,7 @@ async fn results_chain() {
         content: json!([{"type": "text", "text": "plain"}]),
         details: None,
         is_error: false,
+        usage: None,
     };
     let change = stage.guests.ask(hook).await.unwrap();
     expect![[r#"

@@ -79,6 +79,7 @@ async fn fire(stage: &Stage) {
         content: json!([{"type": "text", "text": "a"}]),
         details: None,
         is_error: false,
+        usage: None,
     };
     guests.ask(result).await.ok();
     guests.tell(&Event::AgentEnd { messages: vec![] }).await;

@@ -115,6 +115,7 @@ pub(crate) fn result(id: &str, content: Vec<Block>) -> Message {
         content,
         details: None,
         is_error: false,
+        usage: None,
         timestamp: 1,
     })
 }

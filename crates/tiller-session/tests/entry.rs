@@ -90,6 +90,7 @@ fn messages() {
                 content: vec![Block::text("a.txt")],
                 details: None,
                 is_error: false,
+                usage: None,
                 timestamp: 7,
             }))
         },

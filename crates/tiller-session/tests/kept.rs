@@ -25,6 +25,7 @@ fn result(session: &mut Session, tool: &str, is_error: bool, details: Value) -> 
         content: vec![Block::text("x".repeat(5000))],
         details: Some(details),
         is_error,
+        usage: None,
         timestamp: NOW,
     });
     session.append(Body::message(message), NOW).unwrap()

@@ -177,6 +177,7 @@ fn a_crash_in_the_middle_of_a_turn_shows_which_calls_want_an_answer() {
             content: Vec::new(),
             details: None,
             is_error: false,
+            usage: None,
             timestamp: 1,
         }))
     };

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tiller_agent::tool::Failure;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ pub struct BashCommand {
 }
 
 /// What came of it, as the response carries it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BashOutcome {
     /// The end of the output, if it was long.

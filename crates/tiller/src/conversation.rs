@@ -62,6 +62,7 @@ impl Conversation {
                     content: vec![Block::text(INTERRUPTED)],
                     details: None,
                     is_error: true,
+                    usage: None,
                     timestamp: now,
                 });
                 conversation.push(Arc::new(message), now)?;
@@ -149,9 +150,14 @@ impl Conversation {
     /// Gives the id of the entry that says so.
     pub(crate) fn compact(&mut self, compaction: Compaction, now: UnixMs) -> Result<String, Error> {
         let id = self.record(Body::Compaction(compaction), now)?;
-        self.context = None;
-        self.messages()?;
+        self.reread()?;
         Ok(id)
+    }
+
+    /// The session says something else than before: what the model sees is read again.
+    pub(crate) fn reread(&mut self) -> Result<(), Error> {
+        self.context = None;
+        self.messages().map(|_| ())
     }
 
     /// Adds a message. When this returns it is in the file, as safe as the user wants it.

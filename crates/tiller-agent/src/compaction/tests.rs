@@ -41,6 +41,7 @@ fn conversation(short: &str) -> Vec<Arc<Message>> {
                 content: vec![Block::text(text)],
                 details: None,
                 is_error: false,
+                usage: None,
                 timestamp: 0,
             }),
             "s" => {

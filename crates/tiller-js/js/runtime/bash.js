@@ -1,20 +1,84 @@
-// A shell command through somebody's own operations, for the user's `!` commands and for tools.
+// A shell command through somebody's own operations, for the user's commands and for tools.
 
+import { stripVTControlCharacters } from "node:util";
 import { formatSize, truncateTail } from "tiller:truncate";
 
-/** Runs it and gives what a client is told of a command. */
+const invalid =
+	"Invalid user_bash handler result: return undefined for local execution or exactly one valid " +
+	"{ operations } or { result } object";
+
+/** What handlers gave to run commands with, until the host comes back to it. */
+const given = new Map();
+let nextKey = 1;
+
+/** What a `user_bash` handler answered, in the host's words. */
+export function answered(answer, extension) {
+	const { result, operations } = Object(answer);
+	if (operations === undefined && isResult(result)) {
+		const { output, exitCode, cancelled, truncated, fullOutputPath } = result;
+		return { result: { output, exitCode, cancelled, truncated, fullOutputPath } };
+	}
+	if (result === undefined && typeof operations?.exec === "function") {
+		const key = nextKey++;
+		given.set(key, operations);
+		return { operations: { extension: extension.number, key } };
+	}
+	throw new Error(invalid);
+}
+
+function isResult(result) {
+	if (typeof result !== "object" || result === null) return false;
+	const { output, exitCode, cancelled, truncated } = result;
+	const isCode = exitCode === undefined || exitCode === null || Number.isInteger(exitCode);
+	return typeof output === "string" && isCode && typeof cancelled === "boolean" && typeof truncated === "boolean";
+}
+
+/** Runs the user's command with what a handler gave. `tell` hears each piece of the output. */
+export async function runGiven(key, call, signal, tell) {
+	const operations = given.get(key);
+	given.delete(key);
+	let soFar = "";
+	const onData = (_shown, piece) => {
+		const text = plain(piece);
+		soFar += text;
+		if (text !== "") tell(text);
+	};
+	try {
+		const { truncation, output, ...result } = await runOperations(operations, call, { signal, onData });
+		return { ...result, output: plain(output) };
+	} catch (error) {
+		if (!signal.aborted) throw error;
+		return { output: truncateTail(soFar).content, cancelled: true, truncated: false };
+	}
+}
+
+/** Without what only a terminal understands. */
+function plain(text) {
+	return stripVTControlCharacters(text).replace(/[\0-\x08\x0b-\x1f\x7f]/g, "");
+}
+
+/** How much of the output is shown while more may come. */
+const shownMax = 100_000;
+
+/** Runs it and gives what a client is told of a command. `onData` is given the end of the output so
+ * far, and what is new of it. */
 export async function runOperations(operations, { command, cwd }, { signal, timeout, onData } = {}) {
-	const chunks = [];
+	const decoder = new TextDecoder();
+	const pieces = [];
+	let shown = "";
 	const { exitCode } = await operations.exec(command, cwd, {
 		onData: (data) => {
-			chunks.push(data);
-			onData?.(textOf(chunks));
+			const piece = typeof data === "string" ? data : decoder.decode(data, { stream: true });
+			pieces.push(piece);
+			shown = (shown + piece).slice(-shownMax);
+			onData?.(shown, piece);
 		},
 		signal,
 		timeout,
 		env: { ...globalThis.process.env },
 	});
-	const whole = textOf(chunks);
+	pieces.push(decoder.decode());
+	const whole = pieces.join("");
 	const { content, truncated, ...truncation } = truncateTail(whole);
 	let fullOutputPath;
 	if (truncated) {
@@ -32,11 +96,6 @@ export async function runOperations(operations, { command, cwd }, { signal, time
 		fullOutputPath,
 		truncation: truncated ? { content, truncated, ...truncation } : undefined,
 	};
-}
-
-function textOf(chunks) {
-	const decoder = new TextDecoder();
-	return chunks.map((chunk) => (typeof chunk === "string" ? chunk : decoder.decode(chunk, { stream: true }))).join("");
 }
 
 /** The note under output that was cut. */

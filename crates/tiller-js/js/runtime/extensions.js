@@ -170,6 +170,7 @@ function shownTool(tool) {
 		promptSnippet: tool.promptSnippet?.replace(/\s+/g, " ").trim() || undefined,
 		promptGuidelines: (tool.promptGuidelines ?? []).map(String),
 		sequential: tool.executionMode === "sequential",
+		prepares: typeof tool.prepareArguments === "function",
 	};
 }
 

@@ -3,6 +3,7 @@
 // what it throws. It gives `{outcome, ends}`: what to tell the host, and whether later handlers
 // are not to be asked.
 
+import { boundary } from "tiller:boundary";
 import { stringify } from "tiller:host";
 
 /** Asks until somebody cancels; the last object counts. */
@@ -34,21 +35,6 @@ async function messages(event, handlers, soFar, call) {
 	}
 	changed ||= stringify(current) !== before;
 	return { outcome: changed ? { messages: current } : {} };
-}
-
-/** Proposals for the end of a turn: each answer replaces what was proposed before. */
-async function boundary(event, handlers, soFar, call) {
-	const outcome = { ...soFar?.outcome };
-	for (const handler of handlers) {
-		const own = { ...event };
-		if (outcome.entries) own.entries = outcome.entries;
-		if (outcome.continue !== undefined) own.continue = outcome.continue;
-		const answer = await call(handler, own);
-		if (!isObject(answer)) continue;
-		if (Array.isArray(answer.entries)) outcome.entries = answer.entries;
-		if (typeof answer.continue === "boolean") outcome.continue = answer.continue;
-	}
-	return { outcome };
 }
 
 export const hooks = {
@@ -122,17 +108,17 @@ export const hooks = {
 		return { outcome };
 	},
 
-	async user_bash(event, handlers, soFar, call, _live, strictly) {
+	async user_bash(event, handlers, soFar, _call, _live, strictly, report) {
 		if (soFar?.ends) return soFar;
+		const { answered } = await import("tiller:bash");
 		for (const handler of handlers) {
-			const answer = await strictly(handler, event);
-			if (answer === undefined || answer === null) continue;
-			if (isObject(answer.result)) return { outcome: { result: answer.result }, ends: true };
-			if (typeof answer.operations?.exec === "function") {
-				const { runOperations } = await import("tiller:bash");
-				return { outcome: { result: await runOperations(answer.operations, event) }, ends: true };
+			try {
+				const answer = await strictly(handler, event);
+				if (answer !== undefined) return { outcome: answered(answer, handler.extension), ends: true };
+			} catch (error) {
+				report(handler, error);
+				throw error;
 			}
-			throw new Error("user_bash handlers must return a result or operations");
 		}
 		return { outcome: {} };
 	},

@@ -31,7 +31,9 @@ const entries = {
 	renew: () => unsettled(renew()),
 	ask: askHook,
 	emit_and_wait: (event) => tell(event),
+	prepare: prepareArguments,
 	tool: runTool,
+	bash: runBash,
 	command: runCommand,
 	stream: runStream,
 
@@ -185,7 +187,7 @@ async function askHook({ name, event: asked, so_far: soFar, extensions: [first, 
 	const files = event.preparation?.fileOps;
 	for (const kind in files) files[kind] = new Set(files[kind]);
 	const reduced = name === "project_trust" ? (handler) => contextOf(handler.extension).reduced : () => undefined;
-	const strictly = (handler, event) => run(handler, event, reduced(handler));
+	const strictly = async (handler, event) => run(handler, event, reduced(handler));
 	const complain = (handler, error) => report(handler.extension.path, name, error);
 	const call = async (handler, event) => {
 		try {
@@ -195,16 +197,6 @@ async function askHook({ name, event: asked, so_far: soFar, extensions: [first, 
 			return undefined;
 		}
 	};
-	if (name === "user_bash") {
-		return hooks.user_bash(event, handlers, soFar, call, live, async (handler, event) => {
-			try {
-				return await run(handler, event);
-			} catch (error) {
-				complain(handler, error);
-				throw error;
-			}
-		});
-	}
 	return hooks[name](event, handlers, soFar, call, live, strictly, complain);
 }
 
@@ -214,10 +206,22 @@ function extensionOf(number) {
 	return extension;
 }
 
-async function runTool({ extension: number, name, params, toolCallId }, id) {
-	const extension = extensionOf(number);
+function toolOf(extension, name) {
 	const tool = extension.tools.get(name);
 	if (!tool) throw new Error(`Tool ${name} not found`);
+	return tool;
+}
+
+/** What a tool makes of the model's arguments before they are checked. */
+function prepareArguments({ extension: number, name, params }) {
+	const extension = extensionOf(number);
+	const tool = toolOf(extension, name);
+	return as(extension, () => tool.prepareArguments(params));
+}
+
+async function runTool({ extension: number, name, params, toolCallId }, id) {
+	const extension = extensionOf(number);
+	const tool = toolOf(extension, name);
 	const controller = new AbortController();
 	aborts.set(id, controller);
 	let settled = false;
@@ -226,14 +230,22 @@ async function runTool({ extension: number, name, params, toolCallId }, id) {
 	};
 	return as(extension, async () => {
 		try {
-			const prepared = tool.prepareArguments ? tool.prepareArguments(params) : params;
-			const result = await tool.execute(toolCallId, prepared, controller.signal, onUpdate, contextOf(extension));
+			const result = await tool.execute(toolCallId, params, controller.signal, onUpdate, contextOf(extension));
 			if (typeof result !== "object" || result === null) throw new Error(`Tool ${name} returned no result`);
 			return result;
 		} finally {
 			settled = true;
 		}
 	});
+}
+
+async function runBash({ operations: { extension: number, key }, command, cwd }, id) {
+	const extension = extensionOf(number);
+	const controller = new AbortController();
+	aborts.set(id, controller);
+	const { runGiven } = await import("tiller:bash");
+	const tell = (piece) => native.progress(id, piece);
+	return as(extension, () => runGiven(key, { command, cwd }, controller.signal, tell));
 }
 
 async function runCommand({ extension: number, name, args }) {

@@ -26,10 +26,19 @@ pub struct TurnEnd {
     pub turn_index: u64,
     pub message: Value,
     pub tool_results: Vec<Value>,
-    /// The fields of the boundary that a host knows: `messageEntryId`, `toolResultEntryIds`,
-    /// `entries`, `continue`, `context`, `outcome`.
-    #[serde(flatten)]
-    pub boundary: Value,
+    pub message_entry_id: Option<String>,
+    pub tool_result_entry_ids: Vec<String>,
+    pub outcome: Outcome,
+}
+
+/// How a turn or a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    #[default]
+    Completed,
+    Aborted,
+    Error,
 }
 
 impl Hook for TurnEnd {
@@ -39,8 +48,7 @@ impl Hook for TurnEnd {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct AgentBeforeSettle {
-    #[serde(flatten)]
-    pub boundary: Value,
+    pub outcome: Outcome,
 }
 
 impl Hook for AgentBeforeSettle {
@@ -50,9 +58,12 @@ impl Hook for AgentBeforeSettle {
 
 /// What should be stored here, and whether the run should go on.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Boundary {
-    pub entries: Option<Vec<Value>>,
+    /// Drafts of `custom`, `custom_message`, `context_edit` and `compaction` entries.
+    pub entries: Vec<Value>,
     #[serde(rename = "continue")]
-    pub goes_on: Option<bool>,
+    pub goes_on: bool,
+    /// They make no sense, and that was reported: nothing of it counts.
+    pub is_invalid: bool,
 }

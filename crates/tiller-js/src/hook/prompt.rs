@@ -91,8 +91,17 @@ impl Hook for UserBash {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserBashOutcome {
-    /// `{output, exitCode, cancelled, truncated, fullOutputPath?}`: done already. Also what came
-    /// of an extension's own `operations`.
+    /// `{output, exitCode, cancelled, truncated, fullOutputPath?}`: done already.
     #[serde(default)]
     pub result: Option<Value>,
+    /// To be run by [`Guests::run_operations`](crate::Guests::run_operations).
+    #[serde(default)]
+    pub operations: Option<Operations>,
+}
+
+/// What an extension has given in place of the shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operations {
+    pub(crate) extension: u32,
+    key: u64,
 }

@@ -15,6 +15,8 @@ pub enum Query {
     IsIdle,
     /// Whether steering or follow-up text of the user waits.
     HasPendingMessages,
+    /// What waits in the queues, as messages.
+    PendingMessages,
     IsProjectTrusted,
     /// `null`, or `{tokens, contextWindow, percent}`.
     ContextUsage,
@@ -71,7 +73,8 @@ pub enum SessionRead {
     Name,
     /// The entries the model would see.
     ContextEntries,
-    /// `{entries, messages, thinkingLevel, model}` as the model would see it.
+    /// `{entries, messages, thinkingLevel, model}` as the model would see it; the entries are
+    /// `{sourceEntry, messages}`.
     Projection,
 }
 

@@ -159,6 +159,7 @@ impl World for Fake {
             Query::Cwd => self.root.lock().unwrap().clone().into(),
             Query::IsIdle => true.into(),
             Query::HasPendingMessages => false.into(),
+            Query::PendingMessages => json!([]),
             Query::IsProjectTrusted => true.into(),
             Query::ContextUsage => json!({"tokens": 10, "contextWindow": 100, "percent": 10}),
             Query::SystemPrompt => "You are helpful.".into(),

@@ -57,6 +57,7 @@ pub(crate) fn result(id: &str, tool: &str, text: &str, is_error: bool) -> Messag
         content: vec![Block::text(text)],
         details: None,
         is_error,
+        usage: None,
         timestamp: 0,
     })
 }

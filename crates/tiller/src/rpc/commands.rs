@@ -6,12 +6,15 @@ use std::sync::Arc;
 use tiller_agent::event::Event;
 use tiller_agent::message::{BashExecution, Message, UnixMs};
 use tiller_agent::tool::Failure;
+use tiller_js::Guests;
 use tiller_tools::command::{BashCommand, BashOutcome, execute};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::guests::shell;
 use super::link::Question;
 use super::server::Input;
+use super::state::State;
 use super::wire::{Label, Reply};
 
 #[derive(Default)]
@@ -42,6 +45,7 @@ impl Commands {
         self.running.values().for_each(CancellationToken::cancel);
     }
 
+    /// Extensions that have a say in it are asked first.
     pub(crate) fn start(
         &mut self,
         inputs: &mpsc::Sender<Input>,
@@ -49,6 +53,7 @@ impl Commands {
         bash: BashCommand,
         session_id: String,
         hidden: bool,
+        guests: Option<Guests>,
     ) {
         let key = self.next;
         self.next += 1;
@@ -58,10 +63,23 @@ impl Commands {
         let tell = teller(inputs.clone(), &label);
         tokio::spawn(async move {
             let command = bash.command.clone();
-            // A task of its own: a panic in there is one failed command.
-            let result = tokio::spawn(execute(bash, tell, cancel)).await;
-            let result =
-                result.unwrap_or_else(|err| Err(Failure::new(format!("internal error: {err}"))));
+            let decided = match guests {
+                Some(guests) => {
+                    let id = label.id.clone();
+                    shell::decide(&guests, &bash, hidden, &inputs, id, &cancel).await
+                }
+                None => Ok(None),
+            };
+            let result = match decided {
+                Err(failure) => Err(failure),
+                Ok(Some(outcome)) => Ok(outcome),
+                Ok(None) => {
+                    // A task of its own: a panic in there is one failed command.
+                    let result = tokio::spawn(execute(bash, tell, cancel)).await;
+                    let crashed = |err| Err(Failure::new(format!("internal error: {err}")));
+                    result.unwrap_or_else(crashed)
+                }
+            };
             let ended = BashEnded { key, label, command, session_id, hidden, result };
             // A server that no longer listens has ended.
             inputs.send(Input::BashEnded(Box::new(ended))).await.ok();
@@ -100,6 +118,38 @@ impl Commands {
 
     pub(crate) fn take_untold(&mut self) -> Vec<Arc<Message>> {
         std::mem::take(&mut self.untold)
+    }
+}
+
+impl State {
+    /// Starts a command of the client's beside everything else.
+    pub(crate) fn start_bash(&mut self, label: Label, command: String, hidden: bool) {
+        let bash = BashCommand {
+            command,
+            cwd: self.workplace.cwd.clone(),
+            env: self.workplace.env.clone(),
+            shell: self.workplace.shell.clone(),
+        };
+        let session_id = self.conversation.id().to_owned();
+        let guests = self.visitors.guests.clone().filter(|guests| guests.hears("user_bash"));
+        self.commands.start(&self.inputs, label, bash, session_id, hidden, guests);
+    }
+
+    /// Takes note of a command's end. While a run is under way the conversation waits for it:
+    /// nothing may stand between a call and its result.
+    pub(crate) fn bash_ended(&mut self, ended: BashEnded) -> (Label, Result<Reply, String>) {
+        let now = self.clock.now();
+        let (label, result) = self.commands.ended(ended, self.conversation.id(), now);
+        if !self.is_busy() {
+            self.tell_of_commands();
+        }
+        (label, result)
+    }
+
+    pub(super) fn tell_of_commands(&mut self) {
+        for message in self.commands.take_untold() {
+            self.keep(message);
+        }
     }
 }
 

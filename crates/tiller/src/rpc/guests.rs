@@ -5,6 +5,7 @@
 //! and while one thinks about a prompt the client can still look, steer and abort.
 
 mod actions;
+pub(super) mod boundary;
 pub(super) mod compacting;
 mod dialogs;
 pub(super) mod hooks;
@@ -12,6 +13,7 @@ mod models;
 mod prompts;
 mod queries;
 mod sessions;
+pub(super) mod shell;
 mod telling;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +25,7 @@ use tiller_agent::event::Event;
 use tiller_agent::message::Message;
 use tiller_agent::tool::{Tool, ToolSet};
 use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
+use tiller_js::hook::{Boundary, Outcome};
 use tiller_js::world::{
     Action, Dialog, ExtensionError, LogLevel, LogLine, ModelRequest, Notice, Query, Request,
 };
@@ -115,6 +118,8 @@ pub enum Wish {
     Considered(Box<Considered>),
     /// A prompt may begin.
     Begun(Box<Begun>),
+    /// What is to be done before all is quiet.
+    Settling(Boundary),
     /// A change of session was looked at.
     ChangeDecided {
         asker: Asker,
@@ -146,8 +151,12 @@ pub(crate) struct Visitors {
     nobody_answers: bool,
     /// To be said behind the next prompt.
     next_turn: Vec<Message>,
-    /// To be said when the run is over.
-    after_run: Vec<Message>,
+    /// To be said when the turn is over.
+    asides: Vec<Message>,
+    /// The run under way does not know the conversation as it is now.
+    changed_context: bool,
+    /// How the last run ended.
+    pub(super) outcome: Outcome,
     /// What the model is told in this run instead of the usual.
     system: Option<Arc<str>>,
     /// Prompts that are being looked at, and how that is given up.
@@ -281,6 +290,7 @@ impl State {
             Wish::CommandRan(label, error) => self.command_ran(label, error),
             Wish::Considered(considered) => self.considered(*considered),
             Wish::Begun(begun) => self.begun(*begun),
+            Wish::Settling(proposal) => self.settling(proposal),
             Wish::ChangeDecided { asker, change, is_cancelled } => {
                 self.change_decided(asker, change, is_cancelled);
             }

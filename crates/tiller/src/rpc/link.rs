@@ -11,11 +11,13 @@ use tiller_agent::message::{
 };
 use tiller_agent::ttsr::RuleMatch;
 use tiller_js::Guests;
+use tiller_js::hook::{Boundary, TurnEnd};
 use tiller_tools::image::{Resize, normalise};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::guests::hooks;
+use super::guests::boundary::{TurnEntries, outcome};
+use super::guests::hooks::{self, value};
 use super::server::Input;
 use crate::clock::Clock;
 
@@ -37,6 +39,12 @@ pub enum Question {
     Interrupted(oneshot::Sender<bool>),
     /// Rules were met; the answer is whether the model is stopped.
     Matched(Vec<RuleMatch>, oneshot::Sender<bool>),
+    /// Which entries the turn that is about to end was stored in.
+    TurnEntries(oneshot::Sender<TurnEntries>),
+    /// What extensions want stored behind a turn; the answer is whether the model is asked again.
+    Commit(Boundary, oneshot::Sender<bool>),
+    /// A turn was told; the answer is the conversation, if it is another one by now.
+    TurnOver(oneshot::Sender<Option<Vec<Arc<Message>>>>),
     /// Another turn is about to begin; the answer is the conversation, if it was shortened.
     NextTurn(oneshot::Sender<Option<Vec<Arc<Message>>>>),
     /// Whether another run will follow one that ended like this, to do better.
@@ -101,18 +109,7 @@ impl Link {
 
 impl Host for Link {
     async fn emit(&self, event: Event) {
-        let turn = match &event {
-            Event::TurnEnd { message, results } => {
-                let index = self.turns.fetch_add(1, Ordering::Relaxed);
-                let listeners = self.listeners("turn_end");
-                listeners.map(|guests| (guests, index, message.clone(), results.clone()))
-            }
-            _ => None,
-        };
         self.tell(Input::Event(event)).await;
-        if let Some((guests, index, message, results)) = turn {
-            hooks::turn_ended(guests, index, &message, &results, &self.cancel).await;
-        }
     }
 
     async fn setup(&self) -> Setup {
@@ -125,6 +122,38 @@ impl Host for Link {
             *message = self.presentable(message.clone()).await;
         }
         queued
+    }
+
+    async fn turn_ends(
+        &self,
+        message: &Arc<Message>,
+        results: &[Arc<Message>],
+        end: Option<&End>,
+    ) -> bool {
+        let turn_index = self.turns.fetch_add(1, Ordering::Relaxed);
+        let Some(guests) = self.listeners("turn_end") else { return false };
+        let entries = self.ask(Question::TurnEntries).await;
+        let turn = TurnEnd {
+            turn_index,
+            message: value(&**message),
+            tool_results: results.iter().map(|result| value(&**result)).collect(),
+            message_entry_id: entries.message,
+            tool_result_entry_ids: entries.results,
+            outcome: outcome(end),
+        };
+        // That they failed was told.
+        let proposal = hooks::ask(guests, turn, &self.cancel).await.unwrap_or_default();
+        if proposal == Boundary::default() {
+            return false;
+        }
+        self.ask(|answer| Question::Commit(proposal, answer)).await
+    }
+
+    async fn turn_ended(&self) -> Option<Vec<Arc<Message>>> {
+        match self.guests {
+            Some(_) => self.ask(Question::TurnOver).await,
+            None => None,
+        }
     }
 
     async fn next_turn(&self) -> Option<Vec<Arc<Message>>> {
@@ -160,9 +189,14 @@ impl Host for Link {
         }
     }
 
-    async fn after_call(&self, call: &Arc<ToolCall>, outcome: CallOutcome) -> CallOutcome {
+    async fn after_call(
+        &self,
+        call: &Arc<ToolCall>,
+        arguments: &Arguments,
+        outcome: CallOutcome,
+    ) -> CallOutcome {
         match self.listeners("tool_result") {
-            Some(guests) => hooks::after_call(guests, call, outcome, &self.cancel).await,
+            Some(guests) => hooks::after_call(guests, call, arguments, outcome, &self.cancel).await,
             None => outcome,
         }
     }

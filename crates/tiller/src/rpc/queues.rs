@@ -85,6 +85,11 @@ impl Queues {
         self.steering.len() + self.follow_up.len()
     }
 
+    /// What waits, steering first.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.steering.iter().chain(&self.follow_up).map(|queued| &*queued.message)
+    }
+
     pub(crate) fn update(&self) -> Event {
         let (steering, follow_up) = (texts(&self.steering), texts(&self.follow_up));
         Event::QueueUpdate { steering, follow_up }
@@ -100,9 +105,9 @@ impl Queues {
 
 fn texts(queue: &VecDeque<Queued>) -> Vec<String> {
     let text = |queued: &Queued| match &*queued.message {
-        Message::User(UserMessage { content, .. }) => content.text(),
-        // Only what a client says is queued today.
-        _ => String::new(),
+        Message::User(UserMessage { content, .. }) => Some(content.text()),
+        // What an extension says is not the client's to take back.
+        _ => None,
     };
-    queue.iter().map(text).collect()
+    queue.iter().filter_map(text).collect()
 }

@@ -306,7 +306,7 @@ impl Server {
     }
 
     fn run_settled(&mut self) {
-        self.state.settle();
+        self.state.before_settling();
         self.out.say(&mut self.state.said);
         self.unpark();
     }

@@ -10,14 +10,14 @@ use tiller_agent::message::{AssistantMessage, Message, StopReason, Usage};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::run;
 use tiller_session::{Body, Durability};
-use tiller_tools::command::BashCommand;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::after_run::AfterRun;
-use super::commands::{BashEnded, Commands};
+use super::commands::Commands;
 use super::compaction::Compactions;
 use super::guests::Visitors;
+use super::guests::boundary::outcome;
 use super::here::Here;
 use super::host_tools::HostTools;
 use super::link::{Link, Question};
@@ -279,35 +279,6 @@ impl State {
         self.run = Some(ActiveRun { cancel, added: Vec::new(), is_open: false });
     }
 
-    /// Starts a command of the client's beside everything else.
-    pub(crate) fn start_bash(&mut self, label: Label, command: String, hidden: bool) {
-        let bash = BashCommand {
-            command,
-            cwd: self.workplace.cwd.clone(),
-            env: self.workplace.env.clone(),
-            shell: self.workplace.shell.clone(),
-        };
-        let session_id = self.conversation.id().to_owned();
-        self.commands.start(&self.inputs, label, bash, session_id, hidden);
-    }
-
-    /// Takes note of a command's end. While a run is under way the conversation waits for it:
-    /// nothing may stand between a call and its result.
-    pub(crate) fn bash_ended(&mut self, ended: BashEnded) -> (Label, Result<Reply, String>) {
-        let now = self.clock.now();
-        let (label, result) = self.commands.ended(ended, self.conversation.id(), now);
-        if !self.is_busy() {
-            self.tell_of_commands();
-        }
-        (label, result)
-    }
-
-    fn tell_of_commands(&mut self) {
-        for message in self.commands.take_untold() {
-            self.keep(message);
-        }
-    }
-
     /// Puts a message into the conversation. If the disk does not take it, the client is told,
     /// the run that said it is ended, and what is in memory is what is on disk.
     pub(super) fn keep(&mut self, message: Arc<Message>) {
@@ -361,10 +332,12 @@ impl State {
     pub(crate) fn note(&mut self, event: &Event) {
         self.tell_guests(event);
         match event {
-            Event::MessageStart { ticket: Some(ticket), .. } => {
+            Event::MessageStart { ticket: Some(ticket), message } => {
                 self.queues.said(*ticket);
-                let update = self.queues.update();
-                self.emit(update);
+                if matches!(**message, Message::User(_)) {
+                    let update = self.queues.update();
+                    self.emit(update);
+                }
             }
             Event::MessageEnd { message } => {
                 match &**message {
@@ -396,6 +369,12 @@ impl State {
         match question {
             Question::Setup(asker) => tell(asker, self.setup()),
             Question::Dequeue(queue, asker) => tell(asker, self.queues.next(queue)),
+            Question::TurnEntries(asker) => tell(asker, self.turn_entries()),
+            Question::Commit(proposal, asker) => {
+                let goes_on = self.commit("turn_end", proposal);
+                tell(asker, goes_on);
+            }
+            Question::TurnOver(asker) => tell(asker, self.turn_over()),
             Question::NextTurn(asker) => self.compact_between_turns(asker),
             Question::WillRetry(end, asker) => {
                 let goes_on = self.retries.will_retry(&end)
@@ -437,6 +416,7 @@ impl State {
             self.close_crashed_run(run, &crash);
             End::Aborted
         });
+        self.visitors.outcome = outcome(Some(&end));
         if end == End::Interrupted {
             if !self.stopping && self.after_run.is_empty() && self.resume_later() {
                 return;
@@ -480,7 +460,7 @@ impl State {
         {
             return self.start_run(vec![reminder]);
         }
-        self.settle();
+        self.before_settling();
     }
 
     /// Nothing more happens by itself.

@@ -18,12 +18,12 @@ fn start(script: &str, extensions: &[&str]) -> Client {
 }
 
 /// A client with one extension of these words.
-fn with(script: &str, extension: &str) -> Client {
+pub fn with(script: &str, extension: &str) -> Client {
     let place = Place::new().with("notes.md", "hello\n").with("ext.ts", extension);
     place.rpc(script, &["-e", "ext.ts"])
 }
 
-fn of_type<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
+pub fn of_type<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
     records.iter().filter(|record| record["type"] == kind).collect()
 }
 

@@ -76,7 +76,7 @@ impl State {
             .ok_or("expected {customType, content, display, details?}")?;
         match (deliver_as, self.is_busy(), trigger_turn) {
             (Some(Delivery::NextTurn), ..) => self.visitors.next_turn.push(message),
-            (_, true, Some(false)) => self.visitors.after_run.push(message),
+            (_, true, Some(false)) => self.visitors.asides.push(message),
             (Some(Delivery::FollowUp), true, _) => self.enqueue(Queue::FollowUp, message),
             (_, true, _) => self.enqueue(Queue::Steering, message),
             (_, false, Some(true)) => {
@@ -113,16 +113,16 @@ impl State {
     }
 
     /// Puts a message into the conversation without asking the model.
-    fn say_aside(&mut self, message: Message) {
+    pub(super) fn say_aside(&mut self, message: Message) {
         let message = std::sync::Arc::new(message);
         self.emit(Event::MessageStart { message: message.clone(), ticket: None });
         self.keep(message.clone());
         self.emit(Event::MessageEnd { message });
     }
 
-    /// What was held back until the run was over.
+    /// What was held back and has found no turn to stand behind.
     pub(crate) fn say_held_back(&mut self) {
-        for message in std::mem::take(&mut self.visitors.after_run) {
+        for message in std::mem::take(&mut self.visitors.asides) {
             self.say_aside(message);
         }
         self.release_waiters();
@@ -140,7 +140,7 @@ impl State {
         }
     }
 
-    fn append_entry(&mut self, body: Body) -> Result<(), String> {
+    pub(super) fn append_entry(&mut self, body: Body) -> Result<(), String> {
         let now = self.clock.now();
         let id = self.conversation.record(body, now).map_err(|err| err.to_string())?;
         let text = self.conversation.session().raw(&id).map_err(|err| err.to_string())?;

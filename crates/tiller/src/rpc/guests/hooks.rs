@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tiller_agent::host::{CallOutcome, Verdict};
-use tiller_agent::message::{Arguments, Message, ToolCall};
+use tiller_agent::message::{Arguments, Message, ToolCall, Usage};
 use tiller_agent::tool::Failure;
-use tiller_js::hook::{Context, Hook, MessageEnd, ToolCall as Call, ToolResult, TurnEnd};
+use tiller_js::hook::{Context, Hook, MessageEnd, ToolCall as Call, ToolResult};
 use tiller_js::{Guests, Refused};
 use tokio_util::sync::CancellationToken;
 
@@ -57,9 +57,9 @@ pub(crate) async fn before_call(
         input: json!(arguments),
     };
     match ask(guests, hook, cancel).await {
-        Err(refused) => Verdict::Block { reason: refused.reason },
+        Err(refused) => Verdict::Block { reason: refused.reason, ends_run: false },
         Ok(verdict) => match (verdict.block, verdict.input) {
-            (Some(reason), _) => Verdict::Block { reason },
+            (Some(reason), _) => Verdict::Block { reason, ends_run: verdict.terminate },
             (None, Some(Value::Object(arguments))) => Verdict::RunWith(arguments),
             (None, _) => Verdict::Run,
         },
@@ -69,16 +69,18 @@ pub(crate) async fn before_call(
 pub(crate) async fn after_call(
     guests: &Guests,
     call: &Arc<ToolCall>,
+    arguments: &Arguments,
     mut outcome: CallOutcome,
     cancel: &CancellationToken,
 ) -> CallOutcome {
     let hook = ToolResult {
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),
-        input: json!(call.arguments),
+        input: json!(arguments),
         content: json!(outcome.output.content),
         details: outcome.output.details.clone(),
         is_error: outcome.is_error,
+        usage: outcome.output.usage.as_ref().map(|usage| json!(usage)),
     };
     let Ok(change) = ask(guests, hook, cancel).await else { return outcome };
     if let Some(content) = change.content.and_then(|content| serde_json::from_value(content).ok()) {
@@ -87,25 +89,12 @@ pub(crate) async fn after_call(
     if change.details.is_some() {
         outcome.output.details = change.details;
     }
+    if let Some(usage) = change.usage {
+        outcome.output.usage = Box::<Usage>::deserialize(&usage).ok();
+        outcome.output.other.insert("usage".to_owned(), usage);
+    }
     outcome.is_error = change.is_error.unwrap_or(outcome.is_error);
     outcome
-}
-
-pub(crate) async fn turn_ended(
-    guests: &Guests,
-    turn_index: u64,
-    message: &Message,
-    results: &[Arc<Message>],
-    cancel: &CancellationToken,
-) {
-    let hook = TurnEnd {
-        turn_index,
-        message: value(message),
-        tool_results: results.iter().map(|result| value(&**result)).collect(),
-        boundary: json!({}),
-    };
-    // What they would store or go on with here is not taken up yet; that they failed was told.
-    ask(guests, hook, cancel).await.ok();
 }
 
 /// How long a handler may take to come to an end when its run is aborted.
@@ -129,6 +118,6 @@ pub(in crate::rpc) async fn ask<H: Hook>(
     }
 }
 
-fn value(of: &(impl Serialize + ?Sized)) -> Value {
+pub(in crate::rpc) fn value(of: &(impl Serialize + ?Sized)) -> Value {
     serde_json::to_value(of).unwrap_or_default()
 }

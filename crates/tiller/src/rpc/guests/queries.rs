@@ -8,6 +8,7 @@ use tiller_js::world::{Query, SessionRead};
 use tiller_session::Error;
 
 use super::State;
+use super::boundary::projection;
 use crate::conversation::Tokens;
 use crate::rpc::handlers::resources::command_list;
 
@@ -17,6 +18,7 @@ impl State {
             Query::Cwd => json!(*self.workplace.cwd),
             Query::IsIdle => json!(!self.is_at_work()),
             Query::HasPendingMessages => json!(self.queues.len() > 0),
+            Query::PendingMessages => json!(self.queues.messages().collect::<Vec<_>>()),
             Query::IsProjectTrusted => json!(self.here.is_trusted()),
             Query::ContextUsage => self.context_usage()?,
             Query::SystemPrompt => json!(*self.run_system()),
@@ -137,16 +139,7 @@ impl State {
                 }
                 Value::Array(entries)
             }
-            SessionRead::Projection => {
-                let context = session.context()?.messages;
-                let messages: Vec<_> = context.iter().map(|read| &*read.message).collect();
-                let ids: Vec<_> = context.iter().map(|read| &read.entry_id).collect();
-                let model = session.model()?;
-                let model =
-                    model.map(|name| json!({ "provider": name.provider, "modelId": name.id }));
-                let level = session.thinking_level()?.map(|level| level.name());
-                json!({ "entries": ids, "messages": messages, "thinkingLevel": level, "model": model })
-            }
+            SessionRead::Projection => projection(session)?,
         })
     }
 }

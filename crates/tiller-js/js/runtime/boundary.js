@@ -1,0 +1,105 @@
+// Where a turn or a run ends: what extensions propose to store there, and what the conversation
+// would be with it.
+
+import { query } from "tiller:host";
+import { convertToLlm } from "tiller:conversation";
+
+/** Handlers see what those before them proposed. Each answer replaces it. */
+export async function boundary(event, handlers, soFar, call, _live, _strictly, report) {
+	const outcome = { ...soFar?.outcome };
+	for (const handler of handlers) {
+		const own = { ...event, entries: outcome.entries ?? [], continue: outcome.continue ?? false };
+		const drafts = own.entries;
+		showWhenAsked(own, "context", () => preview(drafts));
+		const answer = await call(handler, own);
+		if (typeof answer !== "object" || answer === null) continue;
+		if (typeof answer.continue === "boolean") outcome.continue = answer.continue;
+		if (!Array.isArray(answer.entries)) continue;
+		outcome.entries = answer.entries;
+		const problem = problemWith(answer.entries);
+		outcome.isInvalid = problem !== undefined;
+		if (outcome.isInvalid) report(handler, new Error(`Invalid boundary entries: ${problem}`));
+	}
+	return { outcome };
+}
+
+/** A conversation is long, and most who hear that a turn ended do not look at it. */
+function showWhenAsked(object, name, make) {
+	let made;
+	Object.defineProperty(object, name, { get: () => (made ??= make()), enumerable: true });
+}
+
+const checks = {
+	custom: ({ customType }) => (typeof customType === "string" ? undefined : "customType must be a string"),
+	custom_message({ customType, content }) {
+		if (typeof customType !== "string") return "customType must be a string";
+		if (typeof content !== "string" && !Array.isArray(content)) return "content must be a string or an array";
+	},
+	context_edit({ targetId, replacement }) {
+		if (replacement !== null && replacement?.content === undefined) return "replacement must be null or have content";
+		return missing(targetId);
+	},
+	compaction({ summary, firstKeptEntryId }) {
+		if (typeof summary !== "string") return "summary must be a string";
+		return firstKeptEntryId === null ? undefined : missing(firstKeptEntryId);
+	},
+};
+
+function missing(id) {
+	const entry = query("session", { read: "entry", id: String(id) });
+	return entry ? undefined : `Entry ${id} not found`;
+}
+
+function problemWith(drafts) {
+	for (const draft of drafts) {
+		const check = Object.hasOwn(checks, draft?.type) ? checks[draft.type] : () => `Unknown entry type ${draft?.type}`;
+		const problem = check(draft);
+		if (problem !== undefined) return problem;
+	}
+	return undefined;
+}
+
+/** The conversation as it would be with these entries. */
+function preview(drafts) {
+	let contextEntries = query("session", { read: "projection" }).entries;
+	for (const draft of drafts) contextEntries = withDraft(contextEntries, draft);
+	const contextMessages = contextEntries.flatMap((entry) => entry.messages);
+	const pendingMessages = query("pendingMessages");
+	const last = contextMessages.at(-1);
+	return {
+		contextEntries,
+		contextMessages,
+		llmMessages: convertToLlm(contextMessages),
+		pendingMessages,
+		canContinue: pendingMessages.length > 0 || (last !== undefined && last.role !== "assistant"),
+	};
+}
+
+function withDraft(entries, draft) {
+	const timestamp = Date.now();
+	const of = (sourceEntry, messages) => ({ sourceEntry, messages });
+	switch (draft?.type) {
+		case "custom_message": {
+			const { customType, content, display, details } = draft;
+			return [...entries, of(draft, [{ role: "custom", customType, content, display, details, timestamp }])];
+		}
+		case "context_edit": {
+			const { targetId, replacement } = draft;
+			const edited = (messages) =>
+				replacement === null ? [] : messages.map((message) => ({ ...message, content: replacement.content }));
+			return entries.map((entry) =>
+				entry.sourceEntry.id === targetId ? of(entry.sourceEntry, edited(entry.messages)) : entry,
+			);
+		}
+		case "compaction": {
+			const { summary, firstKeptEntryId } = draft;
+			const from = entries.findIndex((entry) => entry.sourceEntry.id === firstKeptEntryId);
+			const kept = from < 0 ? [] : entries.slice(from);
+			return [of(draft, [{ role: "compactionSummary", summary, tokensBefore: 0, timestamp }]), ...kept];
+		}
+		case "custom":
+			return [...entries, of(draft, [])];
+		default:
+			return entries;
+	}
+}
