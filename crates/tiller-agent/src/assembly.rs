@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::event::Update;
 use crate::message::{AssistantMessage, Block, StopReason, ToolCall, UnixMs, Usage};
 use crate::model::Model;
@@ -128,6 +130,12 @@ impl Assembly {
             StreamEvent::CallDelta { index, delta } => {
                 self.arguments.get_mut(&index).ok_or_else(|| out_of_place(index))?.push(&delta);
                 Update::CallDelta { index, delta }
+            }
+            StreamEvent::CallArguments { index, arguments } => {
+                let slot = self.arguments.get_mut(&index).ok_or_else(|| out_of_place(index))?;
+                *slot = PartialJson::default();
+                slot.push(&Value::Object(arguments).to_string());
+                return Ok(Step::Noted);
             }
             StreamEvent::CallEnd { index, thought_signature } => {
                 let json = self.arguments.remove(&index).ok_or_else(|| out_of_place(index))?;

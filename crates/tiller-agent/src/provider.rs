@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::Stream;
 use serde_json::Value;
 
-use crate::message::{Message, StopReason, Usage};
+use crate::message::{Arguments, Message, StopReason, Usage};
 use crate::model::{Model, ThinkingLevel};
 
 /// Answers requests for one model.
@@ -90,6 +90,11 @@ pub enum StreamEvent {
     CallDelta {
         index: usize,
         delta: String,
+    },
+    /// The arguments as a whole, where they are others than those spelled out. Ahead of the end.
+    CallArguments {
+        index: usize,
+        arguments: Arguments,
     },
     CallEnd {
         index: usize,

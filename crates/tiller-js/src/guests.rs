@@ -267,7 +267,8 @@ impl Guests {
     }
 
     /// Has an extension's provider answer: the events of an assistant message stream, the last of
-    /// which is `done` or `error`.
+    /// which is `done` or `error`. They come without the growing message, and with what of it
+    /// cannot be known otherwise: the id and the name of a call, signatures.
     pub fn stream(
         &self,
         provider: &str,
@@ -298,6 +299,35 @@ impl Guests {
                 "error": { "errorMessage": trouble.to_string() } }))
         });
         events.chain(end).boxed()
+    }
+
+    /// Has an extension's provider make a key of a stored sign-in: `{key, renewed?}`, where what
+    /// was renewed is to be stored instead.
+    pub async fn sign_in(&self, provider: &str, stored: Value) -> Result<Value, String> {
+        let providers = self.registrations().providers;
+        let known = providers.into_iter().find(|known| known.name == provider);
+        let seat = known.and_then(|known| Some((self.thread_of(known.extension)?, known)));
+        let (thread, known) = seat.ok_or_else(|| format!("no provider \"{provider}\""))?;
+        let input =
+            json!({ "extension": known.extension, "provider": provider, "credential": stored });
+        let made = thread.call("signIn", &input).await.map_err(|trouble| trouble.to_string())?;
+        Ok(serde_json::from_str(&made).unwrap_or_default())
+    }
+
+    /// Has all providers look for the models they have now. Gives what went wrong, by provider.
+    pub async fn refresh_models(&self) -> serde_json::Map<String, Value> {
+        let mut errors = serde_json::Map::new();
+        for thread in self.threads() {
+            match thread.call("refreshModels", &Value::Null).await {
+                Ok(failed) => {
+                    let failed: serde_json::Map<String, Value> =
+                        serde_json::from_str(&failed).unwrap_or_default();
+                    errors.extend(failed);
+                }
+                Err(trouble) => self.report("refresh_models", &trouble.to_string()),
+            }
+        }
+        errors
     }
 
     /// A run began: `ctx.signal` is there from now on.

@@ -163,7 +163,8 @@ impl Host<'_> {
         let since = Instant::now();
         let (slice, limit) = match call.entry {
             "ask" | "emit_and_wait" | "prepare" => (limits.slice, Some(limits.hook)),
-            "tool" | "bash" | "command" | "stream" => (limits.long_slice, None),
+            "tool" | "bash" | "command" => (limits.long_slice, None),
+            "stream" => (limits.slice, None),
             _ => (limits.long_slice, Some(limits.load)),
         };
         if FORMATIVE.contains(&call.entry) {
@@ -207,7 +208,7 @@ impl Host<'_> {
     fn slice_of(&self, task: Task) -> Duration {
         let limits = &self.core.config.limits;
         match self.core.calls.borrow().get(&task.call).map(|call| call.entry) {
-            Some("tool" | "bash" | "command" | "load" | "stream") => limits.long_slice,
+            Some("tool" | "bash" | "command" | "load") => limits.long_slice,
             _ => limits.slice,
         }
     }

@@ -340,7 +340,7 @@ async fn late_registrations_are_noticed() {
     let hears = stage.guests.hears("tool_call");
     expect![[r#"
         ["late"] ["go", "more"] true Some(("mine", true))
-        act RegisterProvider { name: "mine", config: Object {"baseUrl": String("http://x"), "apiKey": String("$K"), "api": String("openai-completions"), "models": Array [Object {"id": String("m")}], "streams": Bool(true), "hasOauth": Bool(false)} }
+        act RegisterProvider { name: "mine", config: Object {"baseUrl": String("http://x"), "apiKey": String("$K"), "api": String("openai-completions"), "models": Array [Object {"id": String("m")}], "streams": Bool(true), "hasOauth": Bool(false), "extensionPath": String("DIR/ext.ts")} }
         changed"#]].assert_eq(&format!(
         "{tools:?} {commands:?} {hears} {:?}\n{}",
         now.providers.first().map(|provider| (&provider.name, provider.streams)),
@@ -456,9 +456,10 @@ async fn a_provider_streams() {
         .await;
     let shown: Vec<String> = events.iter().map(Value::to_string).collect();
     expect![[r#"
-        {"type":"start","partial":{}}
+        {"type":"start"}
         {"type":"done","reason":"stop","message":{"role":"assistant","content":[{"type":"text","text":"echo"}]}}
         loaded ext.ts
         provider mine {"baseUrl":"http://x","api":"mine-api","models":[{"id":"m","name":"M"}]}
-        act RegisterProvider { name: "mine", config: Object {"baseUrl": String("http://x"), "api": String("mine-api"), "models": Array [Object {"id": String("m"), "name": String("M")}], "streams": Bool(true), "hasOauth": Bool(false)} }"#]].assert_eq(&format!("{}\n{}", shown.join("\n"), stage.log()));
+        act RegisterProvider { name: "mine", config: Object {"baseUrl": String("http://x"), "api": String("mine-api"), "models": Array [Object {"id": String("m"), "name": String("M")}], "streams": Bool(true), "hasOauth": Bool(false), "extensionPath": String("DIR/ext.ts")} }
+        request BeforeProviderRequest { payload: Object {} }"#]].assert_eq(&format!("{}\n{}", shown.join("\n"), stage.log()));
 }

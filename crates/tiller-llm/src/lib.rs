@@ -52,7 +52,7 @@ mod testing;
 use std::sync::Arc;
 
 use tiller_agent::model::Model;
-use tiller_agent::provider::Provider;
+use tiller_agent::provider::{Provider, ProviderError};
 
 pub use access::{Access, AwsKeys, CacheRetention, Secret, ThinkingBudgets};
 pub use trouble::{Adviser, Trouble, TroubleKind};
@@ -68,6 +68,12 @@ pub fn provider(model: &Model, access: Access) -> Option<Arc<dyn Provider>> {
 /// Whether [`provider`] knows this API.
 pub fn supports(api: &str) -> bool {
     connect(api).is_some()
+}
+
+/// What can be done about a failure that is known by its words alone.
+pub fn judged(message: &str) -> ProviderError {
+    let failure = errors::Failure { body: message, ..errors::Failure::default() };
+    failure.classify(message.to_owned())
 }
 
 type Connect = fn(Access) -> Arc<dyn Provider>;

@@ -43,6 +43,9 @@ fn listed(event: &StreamEvent) -> String {
         }
         StreamEvent::CallStart { index, id, name } => format!("{index} call {name} {id}"),
         StreamEvent::CallDelta { index, delta } => format!("{index} + {delta}"),
+        StreamEvent::CallArguments { index, arguments } => {
+            format!("{index} = {}", serde_json::json!(arguments))
+        }
         StreamEvent::CallEnd { index, thought_signature } => {
             format!("{index} end{}", signed(thought_signature))
         }

@@ -9,21 +9,25 @@ mod environment;
 mod amazon;
 mod auth_file;
 mod auth_store;
+mod sign_in;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value as Json;
 use tiller_session::time;
 
 pub(crate) use amazon::{Amazon, PROVIDER as AMAZON};
 pub(crate) use auth_store::{remove, set};
 pub(crate) use environment::{usual_name, usual_names};
+pub(crate) use sign_in::{SignIn, SignedIn};
 pub(crate) use value::Value;
 
 use crate::clock::Clock;
 use auth_file::{AuthFile, Entry};
+use sign_in::Renewal;
 
 #[derive(Default)]
 pub struct Credentials {
@@ -31,8 +35,17 @@ pub struct Credentials {
     command_line: Option<(String, String)>,
     auth_file: Arc<Mutex<AuthFile>>,
     models_file: HashMap<String, Value>,
+    /// What extensions say about the providers they bring.
+    extensions: HashMap<String, Brought>,
     variables: Arc<HashMap<String, String>>,
     amazon: Arc<Amazon>,
+}
+
+struct Brought {
+    key: Option<Value>,
+    sign_in: Option<Arc<dyn SignIn>>,
+    /// It is asked without a key.
+    is_keyless: bool,
 }
 
 /// Where a provider's key comes from.
@@ -43,6 +56,8 @@ pub(crate) enum Source {
     /// Signed in, until this time in milliseconds since 1970.
     SignIn(Option<f64>),
     ModelsFile,
+    /// An extension brought it, or needs none.
+    Extension,
     Variable(&'static str),
     /// Requests are signed with what this variable leads to.
     Ambient(&'static str),
@@ -57,6 +72,8 @@ pub(crate) enum Key {
         by: Value,
         once: Option<Arc<Mutex<AuthFile>>>,
     },
+    /// Somebody makes it of a stored sign-in, which they may have to renew.
+    SignedIn(Renewal),
     /// There is none to send. What requests are signed with is [`Amazon`]'s affair.
     Ambient,
 }
@@ -84,6 +101,21 @@ impl Credentials {
 
     pub(crate) fn take_from_models_file(&mut self, provider: &str, key: Value) {
         self.models_file.insert(provider.to_owned(), key);
+    }
+
+    /// An extension brings a provider.
+    pub(crate) fn take_from_extension(
+        &mut self,
+        provider: &str,
+        key: Option<Value>,
+        sign_in: Option<Arc<dyn SignIn>>,
+        is_keyless: bool,
+    ) {
+        self.extensions.insert(provider.to_owned(), Brought { key, sign_in, is_keyless });
+    }
+
+    pub(crate) fn forget_extension(&mut self, provider: &str) {
+        self.extensions.remove(provider);
     }
 
     pub(crate) fn variables(&self) -> &Arc<HashMap<String, String>> {
@@ -134,7 +166,8 @@ impl Credentials {
         let given = self.command_line.iter().map(|(_, key)| key.clone());
         let variable = |name: &str| self.variables.get(name).map(String::as_str);
         let filled = |value: &Value| value.fill(variable)?.ok();
-        let described = self.models_file.values().filter_map(filled);
+        let brought = self.extensions.values().filter_map(|brought| brought.key.as_ref());
+        let described = self.models_file.values().chain(brought).filter_map(filled);
         let mut secrets: Vec<String> = given.chain(described).collect();
         secrets.extend(self.auth_file().secrets(variable));
         let named = self.variables.iter().filter(|(name, _)| environment::is_secret(name));
@@ -153,7 +186,8 @@ impl Credentials {
         let stored = self.stored(provider).transpose();
         let described = || self.described(provider).transpose();
         let mut refused = None;
-        for attempt in [stored, described()] {
+        let brought = || self.brought(provider).transpose();
+        for attempt in [stored, described(), brought()] {
             match attempt {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
@@ -190,12 +224,17 @@ impl Credentials {
                 }
                 .map(|key| (key, Source::AuthFile))
             }
+            Entry::Oauth { expires, whole, .. } if self.renews(provider, whole, *expires) => {
+                let by = self.extensions.get(provider)?.sign_in.clone()?;
+                let file = self.auth_file.clone();
+                Ok((Key::SignedIn(Renewal { by, file }), Source::SignIn(*expires)))
+            }
             Entry::Oauth { expires: Some(expires), .. }
                 if *expires <= Clock::System.now() as f64 =>
             {
                 Err(format!("the sign-in ended {}", time::iso(*expires as u64)))
             }
-            Entry::Oauth { access, expires } => {
+            Entry::Oauth { access, expires, .. } => {
                 Ok((Key::Known(access.clone()), Source::SignIn(*expires)))
             }
         };
@@ -211,6 +250,27 @@ impl Credentials {
             None => Key::Printed { by: value.clone(), once: None },
         };
         Some(Ok((key, Source::ModelsFile)))
+    }
+
+    /// Whether an extension can make a key of this sign-in, renewed if it has to be.
+    fn renews(&self, provider: &str, whole: &Json, expires: Option<f64>) -> bool {
+        let is_over = expires.is_some_and(|expires| expires <= Clock::System.now() as f64);
+        self.extensions.get(provider).is_some_and(|brought| brought.sign_in.is_some())
+            && (!is_over || whole["refresh"].is_string())
+    }
+
+    /// Brought by an extension.
+    fn brought(&self, provider: &str) -> Option<Result<(Key, Source), String>> {
+        let brought = self.extensions.get(provider)?;
+        let Some(value) = &brought.key else {
+            return brought.is_keyless.then_some(Ok((Key::Ambient, Source::Extension)));
+        };
+        let key = match value.fill(|name| self.variables.get(name).map(String::as_str)) {
+            Some(Ok(key)) => Key::Known(key),
+            Some(Err(why)) => return Some(Err(format!("in an extension: {why}"))),
+            None => Key::Printed { by: value.clone(), once: None },
+        };
+        Some(Ok((key, Source::Extension)))
     }
 
     fn auth_file(&self) -> MutexGuard<'_, AuthFile> {
@@ -230,6 +290,7 @@ impl Key {
         match self {
             Key::Known(key) => Ok(Some(key)),
             Key::Ambient => Ok(None),
+            Key::SignedIn(renewal) => renewal.key(provider).await.map(Some),
             Key::Printed { by, once } => {
                 let key = by.find(variables).await?;
                 if let Some(file) = once {
@@ -251,6 +312,7 @@ impl fmt::Display for Source {
                 write!(f, "auth.json (signed in until {})", time::iso(*until as u64))
             }
             Source::ModelsFile => f.write_str("models.json"),
+            Source::Extension => f.write_str("an extension"),
             Source::Variable(name) | Source::Ambient(name) => write!(f, "environment ({name})"),
         }
     }

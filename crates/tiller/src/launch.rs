@@ -9,11 +9,12 @@ use tiller_agent::tool::{Tool, ToolSet};
 use tiller_llm::CacheRetention;
 use tiller_llm::demo::Demo;
 use tiller_llm::script::{Script, ScriptProvider};
-use tiller_session::{Owner, Session, time};
+use tiller_session::{Owner, time};
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
 
 use crate::args::{Args, Mode};
+use crate::choice::Choice;
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
@@ -193,8 +194,9 @@ impl Launch {
         if let (Some(provider), Some(key)) = (&args.provider, &args.api_key) {
             models.credentials_mut().give(provider, key);
         }
-        let scope = args.models.as_ref().unwrap_or(&settings.enabled_models);
-        models.set_scope(scope, &mut diagnostics);
+        let choice = Choice::of(args);
+        let mut unmet = Vec::new();
+        models.set_scope(choice.scope(&settings), &mut unmet);
         let clock = Clock::System;
         let chosen = args.session_dir.clone();
         let mut shelf = surroundings.shelf(chosen, clock);
@@ -202,8 +204,8 @@ impl Launch {
         shelf.chosen = shelf.chosen.or_else(|| settings.session_dir.clone());
         let opening = Opening { args, shelf: &shelf, cwd: &surroundings.cwd, now: clock.now() };
         let session = opening.session(&mut diagnostics)?;
-        let (model, level) =
-            choose_model(&mut models, args, &settings, &session, &mut diagnostics)?;
+        let chosen = choice.settle(&mut models, &settings, &session, &mut unmet);
+        let (model, level) = chosen.clone().unwrap_or_default();
         let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
         let own_level = || models.thinking(model.as_deref()?);
         let thinking =
@@ -224,7 +226,14 @@ impl Launch {
             ..Workplace::new(conversation.cwd(), tools)
         };
         let (level, on_eof) = (args.level(variables), args.on_eof);
-        let house = House::find(&place, &args.extensions(), around(args, &surroundings));
+        let mut house = House::find(&place, &args.extensions(), around(args, &surroundings));
+        if house.is_empty() {
+            chosen?;
+            diagnostics.extend(unmet);
+        } else {
+            // Extensions may bring what is missing, so it is not missed before they are there.
+            house.choice = Some(choice);
+        }
         let wants_titles = variables.get("PI_RPC_EMIT_TITLE").is_some_and(|value| value == "1");
         let shows_titles = level != Level::Xcsh || wants_titles;
         Ok(Launch {
@@ -275,48 +284,6 @@ fn add_builtin(models: &mut Models, args: &Args) -> Result<(), String> {
         models.add_builtin(Script::model(), ScriptProvider::new(script));
     }
     Ok(())
-}
-
-fn choose_model(
-    models: &mut Models,
-    args: &Args,
-    settings: &Settings,
-    session: &Session,
-    diagnostics: &mut Vec<String>,
-) -> Result<(Option<Arc<Model>>, Option<ThinkingLevel>), String> {
-    let chosen = match (&args.model, &args.script) {
-        (Some(pattern), _) => {
-            let resolved = models.resolve(args.provider.as_deref(), pattern)?;
-            diagnostics.extend(resolved.warning);
-            (Some(resolved.model), resolved.thinking)
-        }
-        // Whoever brings a script wants it played.
-        (None, Some(_)) => (models.usable("tiller", "script"), None),
-        (None, None) => {
-            let stored = session.model().map_err(|err| err.to_string())?;
-            let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
-            match (stored, &args.provider, models.first_scoped(settings)) {
-                (Some(stored), ..) => (Some(stored), None),
-                (None, Some(provider), _) => (Some(models.resolve_provider(provider)?), None),
-                (None, None, Some(first)) => (Some(first.model.clone()), first.thinking),
-                (None, None, None) => (models.default_model(settings), None),
-            }
-        }
-    };
-    match (&args.api_key, &chosen.0) {
-        (Some(key), Some(model))
-            if args.model.is_some() || args.models.is_some() || args.provider.is_some() =>
-        {
-            models.credentials_mut().give(&model.provider, key);
-        }
-        (Some(_), _) => {
-            return Err("--api-key requires a model to be specified via --model, \
-                        --provider/--model, or --models"
-                .to_owned());
-        }
-        (None, _) => {}
-    }
-    Ok(chosen)
 }
 
 fn chosen_tools(args: &Args, settings: &Settings, diagnostics: &mut Vec<String>) -> Vec<Tool> {

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod launch;
 mod opening;
+pub mod choice;
 pub mod settings;
 pub mod place;
 pub mod models;

@@ -16,6 +16,7 @@ mod bedrock;
 mod advice;
 mod list;
 mod registry;
+mod brought;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -26,7 +27,8 @@ use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
 use tiller_agent::provider::Provider;
 use tiller_llm::{Access, CacheRetention, ThinkingBudgets};
 
-pub(crate) use access::Given;
+pub(crate) use access::{Given, Papers};
+pub(crate) use brought::{Answers, Offer};
 pub use list::Listing;
 pub use resolve::Resolved;
 pub(crate) use scope::Scoped;
@@ -34,6 +36,7 @@ pub(crate) use scope::Scoped;
 use crate::catalogue::{Catalogue, Entry};
 use crate::credentials::Credentials;
 use crate::settings::Settings;
+use brought::Brought;
 use file::ModelsFile;
 
 /// The provider of the models that need no account.
@@ -43,6 +46,8 @@ pub struct Models {
     catalogue: Catalogue,
     file: ModelsFile,
     builtin: Vec<Builtin>,
+    /// What extensions bring, on top of all others.
+    brought: Vec<Brought>,
     credentials: Credentials,
     access: Access,
     scope: Vec<Scoped>,
@@ -71,6 +76,7 @@ enum Place<'a> {
     Catalogue(Entry),
     File(&'a Arc<Model>),
     Builtin(&'a Arc<Model>),
+    Brought(&'a Arc<Model>),
 }
 
 impl Models {
@@ -79,6 +85,7 @@ impl Models {
             catalogue: Catalogue::default(),
             file: ModelsFile::default(),
             builtin: Vec::new(),
+            brought: Vec::new(),
             credentials,
             access: Access { cache_retention: cache, ..Access::default() },
             scope: Vec::new(),
@@ -204,6 +211,9 @@ impl Models {
     }
 
     fn find(&self, provider: &str, id: &str) -> Option<Known<'_>> {
+        if self.is_replaced(provider) {
+            return self.brought(provider)?.models().find(|known| known.id == id);
+        }
         let builtin = || {
             let mut models = self.builtin.iter().map(|builtin| &builtin.model);
             models.find(|model| model.provider == provider && model.id == id).map(Known::builtin)
@@ -220,10 +230,13 @@ impl Models {
     /// the catalogue has under its name.
     fn known_at(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Known<'_>> {
         // The question may cost something, and a provider has many models.
+        let is_meant = |provider: &str| !self.is_replaced(provider) && wanted(provider);
         let catalogue: Vec<_> =
-            self.catalogue.providers().iter().filter(|provider| wanted(provider.name)).collect();
+            self.catalogue.providers().iter().filter(|provider| is_meant(provider.name)).collect();
         let described: Vec<_> =
-            self.file.providers.iter().filter(|provider| wanted(&provider.name)).collect();
+            self.file.providers.iter().filter(|provider| is_meant(&provider.name)).collect();
+        let brought: Vec<_> =
+            self.brought.iter().filter(|brought| wanted(brought.name())).collect();
         let builtin: &[Builtin] = if wanted(BUILTIN) { &self.builtin } else { &[] };
         let entries = catalogue.into_iter().flat_map(|provider| provider.entries());
         let entries = entries.map(|entry| {
@@ -236,7 +249,8 @@ impl Models {
             .filter(|model| self.catalogue.find(&model.provider, &model.id).is_none())
             .map(Known::described);
         let builtin = builtin.iter().map(|builtin| Known::builtin(&builtin.model));
-        entries.chain(described).chain(builtin)
+        let brought = brought.into_iter().flat_map(Brought::models);
+        entries.chain(described).chain(brought).chain(builtin)
     }
 
     fn entry(&self, entry: Entry) -> Known<'_> {
@@ -257,11 +271,12 @@ impl Models {
     /// As it is written down, before the environment has a say.
     fn written(&self, known: &Known<'_>) -> Arc<Model> {
         match known.place {
-            Place::File(model) | Place::Builtin(model) => model.clone(),
+            Place::Builtin(model) | Place::Brought(model) => model.clone(),
+            Place::File(model) => self.repointed(model.clone()),
             Place::Catalogue(entry) => {
                 let mut model = self.catalogue.model(&entry);
                 self.file.apply(&mut model);
-                Arc::new(model)
+                self.repointed(Arc::new(model))
             }
         }
     }
@@ -271,7 +286,7 @@ impl Models {
     fn is_spoken(&self, known: &Known<'_>) -> bool {
         match known.place {
             Place::Catalogue(entry) => tiller_llm::supports(self.catalogue.api(&entry)),
-            Place::File(_) | Place::Builtin(_) => true,
+            Place::File(_) | Place::Builtin(_) | Place::Brought(_) => true,
         }
     }
 
@@ -285,7 +300,8 @@ impl Models {
         let described = self.file.providers.iter().map(|provider| &*provider.name);
         let builtin = self.builtin.iter().map(|builtin| &*builtin.model.provider);
         let known = self.catalogue.providers().iter().map(|provider| provider.name);
-        described.chain(builtin).chain(known)
+        let brought = self.brought.iter().map(Brought::name);
+        described.chain(builtin).chain(known).chain(brought)
     }
 
     /// A provider's name as it is written here.

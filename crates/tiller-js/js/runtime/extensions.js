@@ -1,7 +1,7 @@
 // The extensions of this engine, and the `pi` object each of them is given.
 
 import { act, as, facts, log, meanwhileAs, native, query, request, stringify, sync } from "tiller:host";
-import { describe } from "tiller:errors";
+import { describe, report } from "tiller:errors";
 
 /** In load order. */
 export const extensions = [];
@@ -144,7 +144,7 @@ function publish(changed = false) {
 		commands: [...extension.commands].map(([name, { description }]) => ({ name, description })),
 		flags: [...extension.flags].map(([name, flag]) => ({ name, ...flag })),
 		shortcuts: [...extension.shortcuts].map(([key, { description }]) => ({ key, description })),
-		providers: [...extension.providers].map(([name, config]) => shownProvider(name, config)),
+		providers: [...extension.providers].map(([name, config]) => listedProvider(name, config)),
 	}));
 	const listeners = new Set(own.flatMap((extension) => extension.handlers.map(([name]) => name)));
 	sync("registered", { extensions: own, listeners: [...listeners], changed });
@@ -174,15 +174,27 @@ function shownTool(tool) {
 	};
 }
 
+/** What is data in a provider's configuration. One that is an object with methods may have it anywhere. */
 function shownProvider(name, config) {
-	const { models, ...rest } = config;
-	const data = { ...rest, models: models ?? providerModels(config) };
+	const { baseUrl, apiKey, api, headers, authHeader, compat, name: title } = config;
+	const models = config.models ?? providerModels(config);
 	return {
 		name,
-		config: data,
+		config: { baseUrl, apiKey, api, headers, authHeader, compat, name: title, models },
 		streams: typeof (config.streamSimple ?? config.stream) === "function",
 		hasOauth: config.oauth !== undefined || config.auth?.oauth !== undefined,
 	};
+}
+
+/** One that cannot be told is there all the same; what is wrong with it is said when it is taken up. */
+function listedProvider(name, config) {
+	const shown = shownProvider(name, config);
+	try {
+		stringify(shown);
+	} catch {
+		shown.config = {};
+	}
+	return shown;
 }
 
 /** Models of a provider given as an object with methods. */
@@ -197,8 +209,20 @@ function providerModels(config) {
 
 function tellProvider(extension, name, config) {
 	if (!extension.age.isBound) return;
-	const { config: data, streams, hasOauth } = shownProvider(name, config);
-	act("registerProvider", { name, config: { ...data, streams, hasOauth } });
+	try {
+		const { config: data, streams, hasOauth } = shownProvider(name, config);
+		act("registerProvider", { name, config: { ...data, streams, hasOauth, extensionPath: extension.path } });
+	} catch (error) {
+		report(extension.path, "register_provider", error);
+	}
+}
+
+/** Another list of models, of a provider that looks for them itself. */
+export function setModels(extension, name, models) {
+	const config = extension.providers.get(name);
+	if (models !== undefined) config.models = models;
+	publishSoon();
+	tellProvider(extension, name, config);
 }
 
 // The bus all extensions of an engine share.
@@ -252,6 +276,7 @@ function apiOf(extension) {
 	};
 	const registerProvider = registering((name, config) => {
 		if (typeof name === "object" && name !== null) [name, config] = [name.id, name];
+		if (typeof config !== "object" || config === null) throw new Error(`Provider "${name}" has no configuration`);
 		extension.providers.set(String(name), config);
 		if (!extension.isLoading) tellProvider(extension, String(name), config);
 	});

@@ -36,6 +36,8 @@ const entries = {
 	bash: runBash,
 	command: runCommand,
 	stream: runStream,
+	signIn,
+	refreshModels,
 
 	restore: (input) => unsettled(restore(input)),
 };
@@ -255,17 +257,27 @@ async function runCommand({ extension: number, name, args }) {
 	await as(extension, () => command.handler(args, contextOf(extension).command));
 }
 
-async function runStream({ extension: number, provider, model, context, options }, id) {
+async function runStream({ extension: number, provider, ...asked }, id) {
 	const extension = extensionOf(number);
-	const config = extension.providers.get(provider);
-	const streams = config?.streamSimple ?? config?.stream;
-	if (!streams) throw new Error(`Provider ${provider} does not stream`);
+	const { answer } = await import("tiller:providers");
 	const controller = new AbortController();
 	aborts.set(id, controller);
-	const more = { onPayload: async (payload) => payload, onResponse: async () => {} };
-	const events = await as(extension, () =>
-		streams.call(config, model, context, { ...more, ...options, signal: controller.signal }),
-	);
-	for await (const event of events) native.progress(id, stringify(event));
+	const tell = (event) => native.progress(id, stringify(event));
+	await as(extension, () => answer(extension.providers.get(provider), provider, asked, controller.signal, tell));
 	return null;
+}
+
+async function signIn({ extension: number, provider, credential }, id) {
+	const extension = extensionOf(number);
+	const { keyOf } = await import("tiller:providers");
+	const controller = new AbortController();
+	aborts.set(id, controller);
+	return as(extension, () => keyOf(extension.providers.get(provider), credential, controller.signal));
+}
+
+async function refreshModels(_, id) {
+	const { refreshAll } = await import("tiller:providers");
+	const controller = new AbortController();
+	aborts.set(id, controller);
+	return refreshAll(controller.signal);
 }

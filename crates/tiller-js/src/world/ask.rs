@@ -229,6 +229,11 @@ pub enum Request {
     ApiKey { provider: String },
     /// `{aborted, errors}`.
     RefreshModels,
+    /// The body of a request that an extension is about to send for its own provider; gives the
+    /// one to send, or `null` if it stays.
+    BeforeProviderRequest { payload: Value },
+    /// The answer to it has begun. Gives `null`.
+    AfterProviderResponse { status: u16, headers: Value },
     /// A built-in tool: `{content, details?}`, or an error with its text.
     RunTool { name: String, tool_call_id: String, arguments: Value, cwd: String },
 }

@@ -107,6 +107,9 @@ fn line(item: &Result<StreamEvent, ProviderError>) -> (String, Option<usize>) {
                 let end = if *redacted { "end redacted" } else { "end" };
                 (signed(end, signature), Some(*index))
             }
+            StreamEvent::CallArguments { index, arguments } => {
+                (format!("whole {arguments:?}"), Some(*index))
+            }
             StreamEvent::CallEnd { index, thought_signature } => {
                 (signed("end", thought_signature), Some(*index))
             }

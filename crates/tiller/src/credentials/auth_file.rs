@@ -47,6 +47,8 @@ pub(super) enum Entry {
         access: String,
         /// When it ends, in milliseconds since 1970.
         expires: Option<f64>,
+        /// Everything that is stored of it, for whoever can renew it.
+        whole: Json,
     },
 }
 
@@ -83,6 +85,10 @@ impl AuthFile {
 
     pub(super) fn entry(&self, provider: &str) -> Option<&Entry> {
         self.entries.get(provider)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn printed(&self, provider: &str) -> Option<&String> {
@@ -137,7 +143,7 @@ impl AuthFile {
             }
             match stored {
                 Ok(stored) => {
-                    self.entries.insert(provider, stored.into());
+                    self.entries.insert(provider, stored.with(entry));
                 }
                 // The entry itself may hold a secret, so it is not shown.
                 Err(_) => self.problems.push(format!(
@@ -171,11 +177,11 @@ enum Stored {
     },
 }
 
-impl From<Stored> for Entry {
-    fn from(stored: Stored) -> Entry {
-        match stored {
+impl Stored {
+    fn with(self, whole: Json) -> Entry {
+        match self {
             Stored::ApiKey { key, env } => Entry::Key { key: Value::read(&key), env },
-            Stored::Oauth { access, expires } => Entry::Oauth { access, expires },
+            Stored::Oauth { access, expires } => Entry::Oauth { access, expires, whole },
         }
     }
 }

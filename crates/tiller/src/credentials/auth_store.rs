@@ -32,6 +32,15 @@ pub(crate) fn set(path: &Path, provider: &str, key: &str) -> Result<(), String> 
     .map(|_| ())
 }
 
+/// Keeps a sign-in that was renewed.
+pub(super) fn keep(path: &Path, provider: &str, sign_in: Value) -> Result<(), String> {
+    change(path, |entries| {
+        entries.insert(provider.to_owned(), sign_in);
+        true
+    })
+    .map(|_| ())
+}
+
 /// Whether there was one.
 pub(crate) fn remove(path: &Path, provider: &str) -> Result<bool, String> {
     change(path, |entries| entries.shift_remove(provider).is_some())

@@ -44,6 +44,7 @@ fn shown(credentials: &Credentials, provider: &str) -> String {
         Ok(Key::Printed { once, .. }) => {
             format!("a command, run {}", if once.is_some() { "once" } else { "each time" })
         }
+        Ok(Key::SignedIn(_)) => "of a sign-in".to_owned(),
         Ok(Key::Ambient) => "no key".to_owned(),
         Err(Some(why)) => format!("! {why}"),
         Err(None) => "nothing".to_owned(),

@@ -4,14 +4,12 @@
 //! Extensions write these objects by hand, so what is left out has a plain default and what is not
 //! understood is left alone; only what cannot be asked at all is an error.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tiller_agent::message::{Message, UnixMs};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::{Request, ToolSpec};
-use tiller_llm::Secret;
 
 use crate::models::Given;
 
@@ -83,8 +81,7 @@ fn unsaid(id: &str) -> Map<String, Value> {
 }
 
 fn given(options: &Value) -> Given {
-    let headers: BTreeMap<String, Secret> =
-        texts(&options["headers"]).map(|(name, value)| (name, Secret::new(value))).collect();
+    let headers = texts(&options["headers"]).collect();
     let key = options["apiKey"].as_str().filter(|key| !key.is_empty());
     Given { key: key.map(str::to_owned), headers }
 }

@@ -9,6 +9,7 @@ use tiller_agent::provider::{EventStream, Provider, ProviderError, Request};
 use tiller_llm::{Access, Adviser, Secret};
 
 use super::advice::{AddressFrom, Origins};
+use super::brought::{Answers, Brought};
 use super::file::Headers;
 use super::{BUILTIN, Models, azure, bedrock};
 use crate::credentials::{Amazon, Key, usual_names};
@@ -19,11 +20,11 @@ pub(crate) struct Given {
     /// Instead of the key that is stored.
     pub(crate) key: Option<String>,
     /// Sent on top of all others.
-    pub(crate) headers: BTreeMap<String, Secret>,
+    pub(crate) headers: BTreeMap<String, String>,
 }
 
 /// A key and headers in plain text. They go to whoever asks a model by themselves.
-type Papers = (Option<String>, BTreeMap<String, String>);
+pub(crate) type Papers = (Option<String>, BTreeMap<String, String>);
 
 impl Models {
     /// Says how to get going when this model cannot be asked.
@@ -62,6 +63,12 @@ impl Models {
         if let Some(builtin) = builtin {
             return builtin.provider.clone();
         }
+        if let Some(by) = self.answers(model) {
+            return match self.keyed(model, given) {
+                Ok(keyed) => Arc::new(Answering { keyed, by }),
+                Err(message) => Arc::new(Unable(ProviderError::Auth { message })),
+            };
+        }
         if !tiller_llm::supports(&model.api) {
             let why = format!("tiller does not speak the API {} yet", model.api);
             return Arc::new(Unable(ProviderError::fatal(why)));
@@ -88,8 +95,9 @@ impl Models {
         let adviser = Adviser::new(move |model, trouble| origins.advise(model, trouble));
         Ok(Keyed {
             key,
-            headers: self.file.headers(&model.provider, &model.id),
-            auth_header: described.is_some_and(|provider| provider.auth_header),
+            headers: self.headers(model),
+            auth_header: described.is_some_and(|provider| provider.auth_header)
+                || self.brought(&model.provider).is_some_and(Brought::auth_header),
             given: given.headers,
             access: Access { adviser: Some(adviser), ..self.access.clone() },
             variables: self.credentials.variables().clone(),
@@ -118,6 +126,18 @@ impl Models {
             (self.credentials.key(provider), self.credentials.variables().clone());
         let provider = provider.to_owned();
         async move { key.ok()?.find(&provider, &variables).await.ok().flatten() }
+    }
+
+    /// What is sent along with every request for this model. An extension has the last word.
+    fn headers(&self, model: &Model) -> Headers {
+        let mut headers = match self.is_replaced(&model.provider) {
+            true => Headers::new(),
+            false => self.file.headers(&model.provider, &model.id),
+        };
+        headers.extend(
+            self.brought(&model.provider).map(|b| b.headers(&model.id)).unwrap_or_default(),
+        );
+        headers
     }
 
     /// Where to look when this model cannot be asked.
@@ -186,7 +206,7 @@ struct Keyed {
     key: Key,
     headers: Headers,
     auth_header: bool,
-    given: BTreeMap<String, Secret>,
+    given: BTreeMap<String, String>,
     access: Access,
     variables: Arc<HashMap<String, String>>,
     amazon: Arc<Amazon>,
@@ -221,8 +241,7 @@ impl Keyed {
         };
         let (key, headers) = self.papers(provider).await?;
         let secret = |(name, value)| (name, Secret::new(value));
-        let mut headers: BTreeMap<_, _> = headers.into_iter().map(secret).collect();
-        headers.extend(self.given);
+        let headers = headers.into_iter().map(secret).collect();
         Ok(Access { key: key.map(Secret::new), aws, headers, ..self.access })
     }
 
@@ -237,7 +256,34 @@ impl Keyed {
             let value = value.map_err(|why| format!("header {name}: {why}"))?;
             headers.insert(name.clone(), value);
         }
+        headers.extend(self.given.clone());
         Ok((key, headers))
+    }
+}
+
+/// Finds the key when it is asked, then has an extension answer.
+struct Answering {
+    keyed: Keyed,
+    by: Arc<dyn Answers>,
+}
+
+impl Provider for Answering {
+    fn stream(&self, request: Request) -> EventStream {
+        let (keyed, by) = (self.keyed.clone(), self.by.clone());
+        let answer = async move {
+            match keyed.papers(&request.model.provider).await {
+                Ok((key, mut headers)) => {
+                    let own = request.model.headers.clone();
+                    headers = own.into_iter().chain(headers).collect();
+                    by.answer(request, (key, headers))
+                }
+                Err(why) => {
+                    let message = format!("No API key for {}: {why}", request.model.provider);
+                    Unable(ProviderError::Auth { message }).stream(request)
+                }
+            }
+        };
+        Box::pin(futures_util::stream::once(answer).flatten())
     }
 }
 

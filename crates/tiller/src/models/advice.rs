@@ -97,6 +97,7 @@ impl Origins {
             Some(Source::CommandLine) => "the key given with --api-key".to_owned(),
             Some(Source::Ambient(name)) => format!("the identity that {name} names"),
             Some(Source::Variable(name)) => format!("the key in {name}"),
+            Some(Source::Extension) => "the key that an extension gave".to_owned(),
             Some(source @ (Source::AuthFile | Source::ModelsFile)) => {
                 format!("the key in {source}")
             }
@@ -113,6 +114,7 @@ impl Origins {
                 format!("Change `apiKey` of `{provider}` there, or store one with {store}")
             }
             Some(Source::Variable(_)) => format!("Set another, or store one with {store}"),
+            Some(Source::Extension) => format!("See to the extension, or store one with {store}"),
             Some(Source::Ambient(_)) => {
                 "See whether it has ended, and may use this model in this region".to_owned()
             }

@@ -154,20 +154,13 @@ impl ModelsFile {
 
     /// What is sent along with every request for this model.
     pub(super) fn headers(&self, provider: &str, id: &str) -> Headers {
-        let Some(provider) = self.provider(provider) else { return Headers::new() };
-        let of_change = provider.change(id).map(|change| &change.headers);
-        let of_model = provider.model(id).map(|model| &model.headers);
-        let all = [Some(&provider.headers), of_model, of_change];
-        all.into_iter().flatten().flatten().cloned().collect()
+        self.provider(provider).map(|provider| provider.headers_for(id)).unwrap_or_default()
     }
 
     /// A known model as this file wants it.
     pub(super) fn apply(&self, model: &mut Model) {
         let Some(provider) = self.provider(&model.provider) else { return };
-        if let Some(url) = &provider.base_url {
-            model.base_url.clone_from(url);
-        }
-        merge(&mut model.compat, provider.compat.as_ref());
+        provider.repoint(model);
         if let Some(change) = provider.change(&model.id) {
             change.apply(model);
         }
@@ -180,7 +173,23 @@ impl ModelsFile {
 }
 
 impl DescribedProvider {
-    fn read(
+    /// What is sent along with every request for this model.
+    pub(super) fn headers_for(&self, id: &str) -> Headers {
+        let of_change = self.change(id).map(|change| &change.headers);
+        let of_model = self.model(id).map(|model| &model.headers);
+        let all = [Some(&self.headers), of_model, of_change];
+        all.into_iter().flatten().flatten().cloned().collect()
+    }
+
+    /// A known model where this provider has it.
+    pub(super) fn repoint(&self, model: &mut Model) {
+        if let Some(url) = &self.base_url {
+            model.base_url.clone_from(url);
+        }
+        merge(&mut model.compat, self.compat.as_ref());
+    }
+
+    pub(super) fn read(
         name: String,
         piece: Piece<'_>,
         catalogue: &Catalogue,

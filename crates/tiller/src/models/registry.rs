@@ -51,6 +51,7 @@ impl Models {
                 ("models_json_command", None)
             }
             Source::ModelsFile => ("models_json_key", None),
+            Source::Extension => ("fallback", None),
             Source::Variable(name) | Source::Ambient(name) => ("environment", Some(*name)),
         };
         match label {

@@ -11,6 +11,7 @@ mod dialogs;
 pub(super) mod hooks;
 mod models;
 mod prompts;
+mod providers;
 mod queries;
 mod sessions;
 pub(super) mod shell;
@@ -40,6 +41,7 @@ use super::server::Input;
 use super::state::State;
 use super::wire::Label;
 use crate::args::ExtensionFlags;
+use crate::choice::Choice;
 use crate::extensions::find::{Discovery, Found, Problem, find};
 use crate::extensions::world::Outside;
 use crate::place::Place;
@@ -58,6 +60,8 @@ pub struct House {
     /// One that cannot be loaded ends the start.
     is_strict: bool,
     surroundings: Option<Around>,
+    /// Who is to answer, for when extensions have brought what they bring.
+    pub(crate) choice: Option<Choice>,
 }
 
 /// What extensions see of the process.
@@ -81,7 +85,12 @@ impl House {
             flags: flags.values.clone(),
             is_strict: flags.is_strict,
             surroundings: Some(surroundings),
+            choice: None,
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
     }
 }
 
@@ -138,6 +147,9 @@ pub(crate) struct Visitors {
     pub(super) guests: Option<Guests>,
     found: Vec<Arc<Found>>,
     is_strict: bool,
+    /// Who is to answer, and whether that was looked at with all extensions there.
+    choice: Option<Choice>,
+    has_chosen: bool,
     /// Being loaded, or moving to another session: commands wait.
     is_moving: bool,
     /// Extensions that asked for another session and wait until everybody is there.
@@ -213,7 +225,7 @@ impl Visitors {
 impl State {
     /// Loads the extensions there are. Without any, nothing is started.
     pub(super) fn load_extensions(&mut self, house: House) {
-        let House { found, missing, flags, is_strict, surroundings } = house;
+        let House { found, missing, flags, is_strict, surroundings, choice } = house;
         self.visitors.is_strict = is_strict;
         for Problem { what, error } in missing {
             self.not_loaded(what, error, None);
@@ -237,6 +249,7 @@ impl State {
         self.visitors.own_tools = self.workplace.tools.iter().cloned().collect();
         self.visitors.guests = Some(guests.clone());
         self.visitors.found = found;
+        self.visitors.choice = choice;
         self.visitors.is_moving = true;
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
@@ -303,6 +316,7 @@ impl State {
         for LoadError { path, error, at } in report.errors {
             self.not_loaded(path, error, at);
         }
+        self.settle_providers();
         self.take_stock();
     }
 

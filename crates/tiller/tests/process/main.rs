@@ -8,6 +8,7 @@ mod ending;
 mod extensions;
 mod extensions_compacting;
 mod extensions_models;
+mod extensions_providers;
 mod extensions_run;
 mod extensions_sessions;
 mod extensions_shell;

@@ -53,11 +53,14 @@ impl State {
                 self.wants_to_leave = true;
                 ("shutdown", Ok(()))
             }
-            Action::RegisterProvider { name, .. } => (
-                "register_provider",
-                Err(format!("provider \"{name}\": providers of extensions are not there yet")),
-            ),
-            Action::UnregisterProvider { .. } => ("unregister_provider", Ok(())),
+            Action::RegisterProvider { name, config } => {
+                self.register_provider(&name, config);
+                ("register_provider", Ok(()))
+            }
+            Action::UnregisterProvider { name } => {
+                self.unregister_provider(&name);
+                ("unregister_provider", Ok(()))
+            }
         };
         if let Err(error) = done {
             let extension_path = "<runtime>".to_owned();
@@ -192,7 +195,10 @@ impl State {
             Request::NavigateTree { target_id, options } => {
                 return self.guest_navigates(target_id, options, answer);
             }
-            Request::RefreshModels => Ok(json!({ "aborted": false, "errors": {} })),
+            Request::RefreshModels => return self.refresh_models(answer),
+            Request::BeforeProviderRequest { .. } | Request::AfterProviderResponse { .. } => {
+                Ok(Value::Null)
+            }
             Request::ApiKey { provider } => return self.tell_key(&provider, answer),
             Request::ApiKeyAndHeaders { model } => return self.tell_papers(&model, answer),
             Request::Reload => Err("this cannot be done from an extension yet".to_owned()),

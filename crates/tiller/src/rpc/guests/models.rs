@@ -47,7 +47,7 @@ impl State {
             ModelRead::Find { provider, id } => json!(models.named(&provider, &id).as_deref()),
             ModelRead::HasAuth { provider } => json!(models.has_key(&provider)),
             ModelRead::IsUsingOauth { provider } => json!(models.is_signed_in(&provider)),
-            ModelRead::ProviderName { provider } => json!(provider),
+            ModelRead::ProviderName { provider } => json!(models.title(&provider)),
             ModelRead::AuthStatus { provider } => models.auth_status(&provider),
             ModelRead::Error => json!(models.file_error()),
             ModelRead::CatalogueProviders => json!(models.catalogue_providers()),

@@ -1,0 +1,135 @@
+// Providers that extensions bring, when the host asks them for something: an answer, a key, a list
+// of models.
+
+import { as, request } from "tiller:host";
+import { describe } from "tiller:errors";
+import { convertToLlm } from "tiller:conversation";
+import { extensions, setModels } from "tiller:extensions";
+import { getCurrentSystemPrompt, getCurrentTools } from "tiller:transcript";
+
+/** Has a provider answer, and tells the host what each event adds. */
+export async function answer(config, name, { model, context, options }, signal, tell) {
+	const streams = config?.streamSimple ?? config?.stream;
+	if (typeof streams !== "function") throw new Error(`Provider ${name} does not stream`);
+	const auth = options.apiKey ? {} : await ownAuth(config, signal);
+	const more = {
+		onPayload: async (payload) => (await request("beforeProviderRequest", { payload })) ?? undefined,
+		onResponse: ({ status, headers } = {}) => request("afterProviderResponse", { status, headers: { ...headers } }),
+	};
+	const headers = { ...auth.headers, ...options.headers };
+	const given = { ...more, ...options, apiKey: options.apiKey ?? auth.apiKey, headers, signal };
+	const events = await streams.call(config, model, transcript(context), given);
+	if (typeof events?.[Symbol.asyncIterator] !== "function") throw new Error(`Provider ${name} gave no stream of events`);
+	await hear(events[Symbol.asyncIterator](), signal, tell);
+}
+
+/** Reads until the last event, or until nobody wants more: a provider that does not listen to the
+ * signal is left alone with what it does. */
+async function hear(events, signal, tell) {
+	const aborted = new Promise((resolve) => {
+		if (signal.aborted) resolve({ done: true });
+		signal.addEventListener("abort", () => resolve({ done: true }), { once: true });
+	});
+	for (;;) {
+		const { value: event, done } = await Promise.race([aborted, events.next()]);
+		if (done) break;
+		const told = lean(event);
+		if (told) tell(told);
+		if (told?.type === "done" || told?.type === "error") break;
+	}
+	events.return?.()?.catch?.(() => {});
+}
+
+/** Older providers look for prompt and tools beside the messages. What is hidden there is not sent
+ * twice when they hand the conversation on. */
+function transcript({ messages }) {
+	const context = { messages: convertToLlm(messages) };
+	const hidden = (get) => ({ get, enumerable: false });
+	return Object.defineProperties(context, {
+		systemPrompt: hidden(() => getCurrentSystemPrompt(context.messages)),
+		tools: hidden(() => getCurrentTools(context.messages)),
+	});
+}
+
+/** An event without the growing message: only what the host cannot know otherwise is taken of it. */
+function lean(event) {
+	const { type, contentIndex, delta, content, reason } = event ?? {};
+	const block = event?.partial?.content?.[contentIndex];
+	switch (type) {
+		case "start":
+		case "text_start":
+		case "thinking_start":
+			return { type, contentIndex };
+		case "toolcall_start":
+			return { type, contentIndex, id: event.id ?? block?.id, name: event.toolName ?? block?.name };
+		case "text_delta":
+		case "thinking_delta":
+		case "toolcall_delta":
+			return { type, contentIndex, delta };
+		case "text_end":
+			return { type, contentIndex, content: content ?? block?.text, textSignature: block?.textSignature };
+		case "thinking_end": {
+			const { thinkingSignature, redacted } = block ?? {};
+			return { type, contentIndex, content: content ?? block?.thinking, thinkingSignature, redacted };
+		}
+		case "toolcall_end":
+			return { type, contentIndex, toolCall: event.toolCall ?? block };
+		case "done":
+			return { type, reason, message: event.message };
+		case "error":
+			return { type, reason, error: event.error };
+		default:
+			return undefined;
+	}
+}
+
+/** What a provider that is an object knows about keys by itself. */
+async function ownAuth(config, signal) {
+	const resolve = config.auth?.apiKey?.resolve;
+	if (typeof resolve !== "function") return {};
+	const { env } = globalThis.process;
+	const ctx = { env: (name) => env[name], fileExists: () => false };
+	const found = await resolve.call(config.auth.apiKey, { ctx, signal });
+	if (!found) throw new Error(`No API key found for ${config.id}`);
+	return found.auth ?? {};
+}
+
+/** A key made of a stored sign-in, which is renewed first when its time is over. */
+export async function keyOf(config, credential, signal) {
+	const oauth = config?.oauth ?? config?.auth?.oauth;
+	if (!oauth) throw new Error("the provider has no sign-in");
+	let renewed;
+	if (Number(credential.expires) <= Date.now()) {
+		renewed = await (oauth.refreshToken ?? oauth.refresh).call(oauth, credential, signal);
+		renewed = { ...credential, ...renewed };
+	}
+	const current = renewed ?? credential;
+	const key = oauth.getApiKey ? await oauth.getApiKey(current) : (await oauth.toAuth(current))?.apiKey;
+	return { key, renewed };
+}
+
+/** Has every provider that can look for its models do so. What went wrong is told by provider. */
+export async function refreshAll(signal) {
+	const errors = {};
+	for (const extension of extensions) {
+		for (const [name, config] of [...extension.providers]) {
+			if (typeof config.refreshModels !== "function") continue;
+			try {
+				const context = {
+					allowNetwork: true,
+					force: true,
+					signal,
+					async publish({ update } = {}) {
+						update?.();
+						return true;
+					},
+				};
+				const models = await as(extension, () => config.refreshModels(context));
+				setModels(extension, name, Array.isArray(models) ? models : undefined);
+			} catch (error) {
+				errors[name] = describe(error).message;
+			}
+		}
+	}
+	return errors;
+}

@@ -1,0 +1,376 @@
+//! Folds the stream of an extension's provider into ours. Pure: it sees neither engine nor clock.
+//!
+//! Extensions are written by hand, and a stream that is a little wrong is made right: a block that
+//! was not opened is opened, what was said only at the end is said at the end. What contradicts
+//! itself ends the answer with an error, and asking again would not help.
+
+use serde_json::Value;
+use tiller_agent::message::{StopReason, Usage};
+use tiller_agent::partial_json::PartialJson;
+use tiller_agent::provider::{ProviderError, StreamEvent};
+
+/// More than any model says. An extension that goes on for ever fills no memory.
+const BYTES_MAX: usize = 64 << 20;
+
+#[derive(Default)]
+pub(crate) struct Decoder {
+    is_begun: bool,
+    blocks: Vec<Told>,
+    bytes: usize,
+}
+
+/// What was told of a block.
+struct Told {
+    kind: Kind,
+    text: String,
+    is_open: bool,
+    /// A call whose name is not known yet is told when it is.
+    is_held: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Text,
+    Thinking,
+    Call,
+}
+
+impl Decoder {
+    /// Takes one event. After `Done` or an error there is nothing more to take.
+    pub(crate) fn push(
+        &mut self,
+        event: &Value,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        let kind = event["type"].as_str().unwrap_or_default();
+        if kind == "error" {
+            return Err(failure(event));
+        }
+        if !std::mem::replace(&mut self.is_begun, true) {
+            out.push(StreamEvent::Start);
+        }
+        match kind.split_once('_') {
+            Some(("text", step)) => self.step(Kind::Text, step, event, out),
+            Some(("thinking", step)) => self.step(Kind::Thinking, step, event, out),
+            Some(("toolcall", step)) => self.step(Kind::Call, step, event, out),
+            _ if kind == "done" => self.done(event, out),
+            // `start`, and whatever newer extensions say.
+            _ => Ok(()),
+        }
+    }
+
+    fn step(
+        &mut self,
+        kind: Kind,
+        step: &str,
+        event: &Value,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        let index = event["contentIndex"].as_u64().and_then(|index| usize::try_from(index).ok());
+        let index = index.unwrap_or(usize::MAX);
+        if index == self.blocks.len() {
+            self.start(kind, event, out);
+        } else if self.blocks.get(index).is_none_or(|told| told.kind != kind) {
+            let why = format!("{kind:?} has no content block {}", event["contentIndex"]);
+            return Err(nonsense(&why.to_lowercase()));
+        }
+        match step {
+            "delta" => self.grow(index, event["delta"].as_str().unwrap_or_default(), out),
+            "end" => {
+                self.end(index, event, out);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&mut self, kind: Kind, event: &Value, out: &mut Vec<StreamEvent>) {
+        let index = self.blocks.len();
+        let mut is_held = false;
+        match kind {
+            Kind::Text => out.push(StreamEvent::TextStart { index }),
+            Kind::Thinking => out.push(StreamEvent::ThinkingStart { index }),
+            Kind::Call => match (text(event, "id"), text(event, "name")) {
+                (Some(id), Some(name)) => out.push(StreamEvent::CallStart { index, id, name }),
+                _ => is_held = true,
+            },
+        }
+        self.blocks.push(Told { kind, text: String::new(), is_open: true, is_held });
+    }
+
+    fn grow(
+        &mut self,
+        index: usize,
+        delta: &str,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ProviderError> {
+        self.bytes += delta.len();
+        if self.bytes > BYTES_MAX {
+            return Err(nonsense("the answer does not end"));
+        }
+        let told = &mut self.blocks[index];
+        if !told.is_open {
+            return Err(nonsense(&format!("content block {index} goes on behind its end")));
+        }
+        told.text.push_str(delta);
+        if !told.is_held && !delta.is_empty() {
+            out.push(grown(told.kind, index, delta.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, index: usize, event: &Value, out: &mut Vec<StreamEvent>) {
+        let told = &mut self.blocks[index];
+        if !std::mem::replace(&mut told.is_open, false) {
+            return;
+        }
+        match told.kind {
+            Kind::Text | Kind::Thinking => {
+                told.catch_up(index, event["content"].as_str().unwrap_or_default(), out);
+                out.push(match told.kind {
+                    Kind::Text => {
+                        StreamEvent::TextEnd { index, signature: text(event, "textSignature") }
+                    }
+                    _ => StreamEvent::ThinkingEnd {
+                        index,
+                        signature: text(event, "thinkingSignature"),
+                        redacted: event["redacted"] == true,
+                    },
+                });
+            }
+            Kind::Call => told.end_call(index, &event["toolCall"], out),
+        }
+    }
+
+    /// The whole message: whatever of it was not told yet is told now.
+    fn done(&mut self, event: &Value, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
+        let message = &event["message"];
+        let reason = event["reason"].as_str().or(message["stopReason"].as_str());
+        let content = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for (index, block) in content.iter().enumerate() {
+            let kind = match block["type"].as_str() {
+                Some("text") => Kind::Text,
+                Some("thinking") => Kind::Thinking,
+                Some("toolCall") => Kind::Call,
+                _ => return Err(nonsense("a content block of no known type")),
+            };
+            if index == self.blocks.len() {
+                self.start(kind, block, out);
+            }
+            if self.blocks[index].kind != kind {
+                return Err(nonsense("its message is another one than it told"));
+            }
+            let mut end = block.clone();
+            end["content"] = block[if kind == Kind::Text { "text" } else { "thinking" }].clone();
+            end["toolCall"] = block.clone();
+            self.end(index, &end, out);
+        }
+        for index in 0..self.blocks.len() {
+            self.end(index, &Value::Null, out);
+        }
+        if let Ok(usage) = serde_json::from_value::<Usage>(message["usage"].clone()) {
+            out.push(StreamEvent::Usage(usage));
+        }
+        out.extend(text(message, "responseId").map(StreamEvent::ResponseId));
+        out.extend(text(message, "responseModel").map(StreamEvent::ResponseModel));
+        let reason = match reason {
+            Some("stop") => StopReason::Stop,
+            Some("length") => StopReason::Length,
+            Some("toolUse") => StopReason::ToolUse,
+            other => {
+                let other = other.unwrap_or("none");
+                return Err(nonsense(&format!("{other} is no reason to be done")));
+            }
+        };
+        out.push(StreamEvent::Done { reason, raw: text(message, "rawStopReason") });
+        Ok(())
+    }
+}
+
+impl Told {
+    /// Says what of the whole text was not said in pieces.
+    fn catch_up(&mut self, index: usize, whole: &str, out: &mut Vec<StreamEvent>) {
+        if let Some(rest) = whole.strip_prefix(&*self.text).filter(|rest| !rest.is_empty()) {
+            out.push(grown(self.kind, index, rest.to_owned()));
+            self.text.push_str(rest);
+        }
+    }
+
+    fn end_call(&mut self, index: usize, call: &Value, out: &mut Vec<StreamEvent>) {
+        let arguments = call["arguments"].as_object();
+        let spelled = std::mem::take(&mut self.text);
+        let mut read = PartialJson::default();
+        read.push(&spelled);
+        // The arguments as a whole are what counts, however they were spelled out.
+        let is_same = arguments.is_none_or(|arguments| *arguments == read.finish());
+        if self.is_held {
+            let (id, name) = (text(call, "id"), text(call, "name"));
+            let (id, name) = (id.unwrap_or_default(), name.unwrap_or_default());
+            out.push(StreamEvent::CallStart { index, id, name });
+        }
+        match arguments.filter(|_| !is_same).cloned() {
+            Some(arguments) if spelled.is_empty() || self.is_held => {
+                let delta = Value::Object(arguments).to_string();
+                out.push(StreamEvent::CallDelta { index, delta });
+            }
+            Some(arguments) => out.push(StreamEvent::CallArguments { index, arguments }),
+            None if self.is_held && !spelled.is_empty() => {
+                out.push(StreamEvent::CallDelta { index, delta: spelled });
+            }
+            None => {}
+        }
+        let thought_signature = text(call, "thoughtSignature");
+        out.push(StreamEvent::CallEnd { index, thought_signature });
+    }
+}
+
+fn grown(kind: Kind, index: usize, delta: String) -> StreamEvent {
+    match kind {
+        Kind::Text => StreamEvent::TextDelta { index, delta },
+        Kind::Thinking => StreamEvent::ThinkingDelta { index, delta },
+        Kind::Call => StreamEvent::CallDelta { index, delta },
+    }
+}
+
+/// An error as the extension tells it. Whether to ask again is seen from its words, as for a
+/// server that gives no status.
+fn failure(event: &Value) -> ProviderError {
+    let told = event["error"]["errorMessage"].as_str().or(event["error"].as_str());
+    match told.filter(|told| !told.trim().is_empty()) {
+        Some(told) => tiller_llm::judged(told),
+        None if event["reason"] == "aborted" => ProviderError::fatal("the provider gave up"),
+        None => ProviderError::fatal("the provider failed without saying why"),
+    }
+}
+
+fn nonsense(why: &str) -> ProviderError {
+    ProviderError::fatal(format!("the stream of the extension's provider makes no sense: {why}"))
+}
+
+fn text(object: &Value, field: &str) -> Option<String> {
+    object[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(events: &[Value], expected: Expect) {
+        let mut decoder = Decoder::default();
+        let mut lines = String::new();
+        for event in events {
+            let mut out = Vec::new();
+            let decoded = decoder.push(event, &mut out);
+            out.iter().for_each(|event| lines += &format!("{event:?}\n"));
+            if let Err(error) = decoded {
+                lines += &format!("{error:?}\n");
+                break;
+            }
+        }
+        expected.assert_eq(&lines);
+    }
+
+    #[test]
+    fn what_was_said_only_at_the_end_is_said_at_the_end() {
+        let content = json!([
+            { "type": "text", "text": "Hello" },
+            { "type": "toolCall", "id": "c", "name": "ls", "arguments": { "a": 1 } },
+        ]);
+        check(
+            &[
+                json!({ "type": "start" }),
+                json!({ "type": "text_delta", "contentIndex": 0, "delta": "Hel" }),
+                json!({ "type": "done", "message": { "content": content, "stopReason": "toolUse",
+                    "usage": { "input": 3 } } }),
+            ],
+            expect![[r#"
+                Start
+                TextStart { index: 0 }
+                TextDelta { index: 0, delta: "Hel" }
+                TextDelta { index: 0, delta: "lo" }
+                TextEnd { index: 0, signature: None }
+                CallStart { index: 1, id: "c", name: "ls" }
+                CallDelta { index: 1, delta: "{\"a\":1}" }
+                CallEnd { index: 1, thought_signature: None }
+                Usage(Usage { input: 3, output: 0, cache_read: 0, cache_write: 0, total_tokens: 0, cost: UsageCost { input: 0.0, output: 0.0, cache_read: 0.0, cache_write: 0.0, total: 0.0 }, cache_write_1h: None, reasoning: None })
+                Done { reason: ToolUse, raw: None }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_call_without_a_name_waits_for_it() {
+        let call = json!({ "type": "toolCall", "id": "c", "name": "ls", "arguments": { "a": 1 } });
+        check(
+            &[
+                json!({ "type": "toolcall_start", "contentIndex": 0 }),
+                json!({ "type": "toolcall_delta", "contentIndex": 0, "delta": "{\"a\": 1}" }),
+                json!({ "type": "toolcall_end", "contentIndex": 0, "toolCall": call }),
+            ],
+            expect![[r#"
+                Start
+                CallStart { index: 0, id: "c", name: "ls" }
+                CallDelta { index: 0, delta: "{\"a\": 1}" }
+                CallEnd { index: 0, thought_signature: None }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_an_error() {
+        let delta = |kind: &str, index: u64| json!({ "type": format!("{kind}_delta"), "contentIndex": index, "delta": "x" });
+        check(
+            &[delta("text", 0), delta("thinking", 0)],
+            expect![[r#"
+                Start
+                TextStart { index: 0 }
+                TextDelta { index: 0, delta: "x" }
+                Fatal { message: "the stream of the extension's provider makes no sense: thinking has no content block 0" }
+            "#]],
+        );
+        check(
+            &[delta("text", 0), json!({ "type": "text_end", "contentIndex": 0 }), delta("text", 0)],
+            expect![[r#"
+                Start
+                TextStart { index: 0 }
+                TextDelta { index: 0, delta: "x" }
+                TextEnd { index: 0, signature: None }
+                Fatal { message: "the stream of the extension's provider makes no sense: content block 0 goes on behind its end" }
+            "#]],
+        );
+        let done = json!({ "type": "done", "reason": "stop", "message": { "content": [{}] } });
+        check(
+            &[done],
+            expect![[r#"
+                Start
+                Fatal { message: "the stream of the extension's provider makes no sense: a content block of no known type" }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn whether_to_ask_again_is_seen_from_the_words() {
+        let error = |told: Value| json!({ "type": "error", "reason": "error", "error": told });
+        check(
+            &[error(json!({ "errorMessage": "overloaded_error: come back later" }))],
+            expect![[r#"
+                Retry { message: "overloaded_error: come back later", after: None }
+            "#]],
+        );
+        check(
+            &[error(json!({ "errorMessage": "prompt is too long" }))],
+            expect![[r#"
+                Overflow { message: "prompt is too long" }
+            "#]],
+        );
+        check(
+            &[error(json!(3))],
+            expect![[r#"
+                Fatal { message: "the provider failed without saying why" }
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! Providers that extensions bring and take away, and what changes with them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tiller_js::world::ExtensionError;
+
+use super::State;
+use super::actions::Answer;
+use crate::credentials::SignIn;
+use crate::extensions::provider::GuestProvider;
+use crate::models::{Answers, Offer};
+use crate::rpc::state::model_change;
+
+impl State {
+    /// Takes a provider up at once. What is wrong with it is told as the extension's mistake.
+    pub(super) fn register_provider(&mut self, name: &str, config: Value) {
+        let Some(guests) = self.visitors.guests.clone() else { return };
+        let silence = Duration::from_millis(self.settings.http_idle_timeout_ms);
+        let guest = Arc::new(GuestProvider {
+            guests,
+            name: name.to_owned(),
+            idle_timeout: (!silence.is_zero()).then_some(silence),
+            turn: tokio::sync::Mutex::default(),
+        });
+        let answers = (config["streams"] == true).then(|| guest.clone() as Arc<dyn Answers>);
+        let sign_in = (config["hasOauth"] == true).then_some(guest as Arc<dyn SignIn>);
+        let path = config["extensionPath"].as_str().unwrap_or("<runtime>").to_owned();
+        let problems = match self.models.bring(name, Offer { config, answers, sign_in }) {
+            Ok(problems) => {
+                self.providers_changed();
+                problems
+            }
+            Err(problem) => vec![problem],
+        };
+        for problem in problems {
+            self.report(ExtensionError {
+                extension_path: path.clone(),
+                event: "register_provider".to_owned(),
+                error: format!("Provider {name}: {problem}"),
+                at: None,
+                stack: None,
+            });
+        }
+    }
+
+    pub(super) fn unregister_provider(&mut self, name: &str) {
+        self.models.forget(name);
+        self.providers_changed();
+    }
+
+    /// Has the extensions look for the models they have now.
+    pub(super) fn refresh_models(&mut self, answer: Answer) {
+        let guests = self.visitors.guests.clone();
+        tokio::spawn(async move {
+            let errors = match guests {
+                Some(guests) => guests.refresh_models().await,
+                None => serde_json::Map::new(),
+            };
+            // Whoever asked may be gone.
+            answer.send(Ok(json!({ "aborted": false, "errors": errors }))).unwrap_or(());
+        });
+    }
+
+    /// Extensions are loaded: those that are gone have taken their providers with them, and what
+    /// the command line asked for may be there now.
+    pub(super) fn settle_providers(&mut self) {
+        let Some(guests) = &self.visitors.guests else { return };
+        let providers = guests.registrations().providers;
+        for name in self.models.brought_names() {
+            if !providers.iter().any(|provider| provider.name == name) {
+                self.models.forget(&name);
+            }
+        }
+        self.providers_changed();
+        if !std::mem::replace(&mut self.visitors.has_chosen, true) {
+            self.choose_again();
+        }
+    }
+
+    fn choose_again(&mut self) {
+        let Some(choice) = self.visitors.choice.clone() else { return };
+        let mut problems = Vec::new();
+        self.models.set_scope(choice.scope(&self.settings), &mut problems);
+        let session = self.conversation.session();
+        let settled = choice.settle(&mut self.models, &self.settings, session, &mut problems);
+        for problem in problems {
+            self.here.complain(&problem);
+            self.diagnostics.push(problem);
+        }
+        let (chosen, level) = match settled {
+            Ok((Some(model), level)) => (model, level),
+            Ok((None, _)) => return,
+            Err(why) => {
+                self.here.complain(&why);
+                self.visitors.fatal = true;
+                return;
+            }
+        };
+        let name = |model: &tiller_agent::model::Model| (model.provider.clone(), model.id.clone());
+        if self.model.as_deref().map(name) == Some(name(&chosen)) {
+            return;
+        }
+        let stored = self.conversation.session().model().ok().flatten();
+        if stored.is_none_or(|stored| (stored.provider, stored.id) != name(&chosen))
+            && let Err(error) = self.record(model_change(&chosen))
+        {
+            self.here.complain(&error);
+        }
+        self.change_thinking(|state| {
+            state.model = Some(chosen);
+            if let Some(level) = level {
+                state.want_thinking(level);
+            }
+        });
+    }
+
+    /// The model in use and those to cycle through are looked up anew.
+    fn providers_changed(&mut self) {
+        if let Some(choice) = &self.visitors.choice
+            && !choice.scope(&self.settings).is_empty()
+        {
+            // Patterns that find nothing were told, or will be when all are loaded.
+            self.models.set_scope(choice.scope(&self.settings), &mut Vec::new());
+        }
+        let now = self.model.as_ref();
+        let now = now.and_then(|model| self.models.named(&model.provider, &model.id));
+        if let Some(model) = now.filter(|model| self.model.as_ref() != Some(model)) {
+            self.change_thinking(|state| state.model = Some(model));
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! Providers that extensions bring: models of their own, other ways to known models, and answers
+//! that JavaScript makes.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Place};
+use crate::loopback::{Loopback, Reply, says};
+
+fn example(name: &str) -> String {
+    format!("{}/../../examples/extensions/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn start(place: Place, arguments: &[&str]) -> Client {
+    let mut all = vec!["--mode", "rpc", "--no-session"];
+    all.extend(arguments);
+    let mut command = place.command(&all);
+    command.env("OWN_KEY", "sk-of-environment");
+    Client::start(command, place)
+}
+
+/// A client with one extension of these words.
+fn with(extension: &str, arguments: &[&str]) -> Client {
+    let mut all = vec!["-e", "ext.ts"];
+    all.extend(arguments);
+    start(Place::new().with("ext.ts", extension), &all)
+}
+
+/// An extension with one provider whose answers are what `body` gives.
+fn streaming(body: &str) -> String {
+    format!(
+        r#"
+        import {{ createAssistantMessageEventStream }} from "@earendil-works/pi-ai";
+        export default (pi) => pi.registerProvider("own", {{
+            baseUrl: "own:", apiKey: "k", api: "own-api",
+            models: [{{ id: "m", name: "M", reasoning: true, input: ["text"], contextWindow: 1000,
+                maxTokens: 100, cost: {{ input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }} }}],
+            streamSimple(model, context, options) {{ {body} }},
+        }});"#
+    )
+}
+
+fn of_type<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    records.iter().filter(|record| record["type"] == kind).collect()
+}
+
+fn ask(client: &mut Client, text: &str) -> Vec<Value> {
+    client.say(&json!({"type": "prompt", "message": text}));
+    client.until_type("agent_settled")
+}
+
+/// The last answer of a run.
+fn answer(records: &[Value]) -> Value {
+    of_type(records, "message_end").last().unwrap()["message"].clone()
+}
+
+#[test]
+fn the_example_repeats_what_it_is_told() {
+    let mut client =
+        start(Place::new(), &["-e", &example("parrot-provider.ts"), "--model", "parrot/forwards"]);
+    let records = ask(&mut client, "one two three");
+    let said = answer(&records);
+    assert_eq!(said["content"], json!([{"type": "text", "text": "one two three"}]));
+    assert_eq!((&said["provider"], &said["api"]), (&json!("parrot"), &json!("parrot")));
+    assert_eq!(said["usage"]["cost"]["total"], json!(0.000009));
+    let deltas = of_type(&records, "message_update");
+    let deltas: Vec<_> =
+        deltas.iter().filter_map(|u| u["assistantMessageEvent"]["delta"].as_str()).collect();
+    assert_eq!(deltas, ["one", " two", " three"]);
+    client.say(&json!({"id": "1", "type": "cycle_model"}));
+    assert_eq!(client.response("1")["data"]["model"]["id"], "backwards");
+    assert_eq!(answer(&ask(&mut client, "one two"))["content"][0]["text"], "two one");
+    client.say(&json!({"id": "2", "type": "get_available_models"}));
+    let models = client.response("2")["data"]["models"].clone();
+    assert_eq!(models.as_array().unwrap().len(), 2, "{models}");
+    client
+        .say(&json!({"id": "3", "type": "set_model", "provider": "parrot", "modelId": "forwards"}));
+    assert_eq!(client.response("3")["success"], true);
+}
+
+#[test]
+fn print_mode_waits_for_the_extensions_model() {
+    let place = Place::new();
+    let extension = example("parrot-provider.ts");
+    let output =
+        place.output(&["-p", "--no-session", "-e", &extension, "--model", "backwards", "a b"], "");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "b a\n");
+    let output =
+        place.output(&["-p", "--no-session", "-e", &extension, "--model", "penguin/x", "a"], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("\"penguin/x\" not found"));
+}
+
+#[test]
+fn a_provider_of_known_words_is_asked_as_it_says() {
+    let server = Loopback::start(vec![
+        Reply::Events(says(&["one"])),
+        Reply::Events(says(&["two"])),
+        Reply::Events(says(&["three"])),
+    ]);
+    let url = &server.url;
+    let extension = format!(
+        r#"
+        export default function (pi) {{
+            const model = (id, more) => ({{ id, name: id, reasoning: false, input: ["text"],
+                contextWindow: 9000, maxTokens: 100, cost: {{ input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }}, ...more }});
+            pi.registerProvider("own", {{
+                baseUrl: "{url}/v1", apiKey: "$OWN_KEY", api: "openai-completions",
+                headers: {{ "x-team": "$$blue" }},
+                models: [model("m", {{ headers: {{ "x-model": "its" }} }}), model("n")],
+            }});
+            pi.registerProvider("printed", {{
+                baseUrl: "{url}/v1", apiKey: "!printf 'sk-%s' printed", api: "openai-completions",
+                models: [model("p")],
+            }});
+            pi.registerProvider("openai", {{ baseUrl: "{url}/v2", headers: {{ "x-proxy": "1" }} }});
+            pi.registerCommand("gone", {{ handler: async () => pi.unregisterProvider("openai") }});
+        }}"#
+    );
+    let place = Place::new().with("ext.ts", &extension);
+    let mut command =
+        place.command(&["--mode", "rpc", "--no-session", "-e", "ext.ts", "--model", "own/m"]);
+    command.env("OWN_KEY", "sk-of-environment").env("OPENAI_API_KEY", "sk-open");
+    let mut client = Client::start(command, place);
+    assert_eq!(answer(&ask(&mut client, "hi"))["content"][0]["text"], "one");
+    let asked = server.asked();
+    for line in ["post /v1/chat/", "bearer sk-of-environment", "x-team: $blue", "x-model: its"] {
+        assert!(asked.head.contains(line), "{line} in {}", asked.head);
+    }
+    client.say(&json!({"id": "1", "type": "set_model", "provider": "printed", "modelId": "p"}));
+    assert_eq!(client.response("1")["success"], true);
+    assert_eq!(answer(&ask(&mut client, "hi"))["content"][0]["text"], "two");
+    assert!(server.asked().head.contains("bearer sk-printed"));
+
+    // A provider tiller knows keeps its models, and is asked elsewhere until that is taken back.
+    client.say(&json!({"id": "2", "type": "set_model", "provider": "openai", "modelId": "gpt-4o"}));
+    let model = client.response("2")["data"].clone();
+    assert_eq!(model["baseUrl"], format!("{url}/v2"));
+    ask(&mut client, "hi");
+    let asked = server.asked();
+    assert!(
+        asked.head.contains("post /v2/") && asked.head.contains("x-proxy: 1"),
+        "{}",
+        asked.head
+    );
+    client.say(&json!({"id": "3", "type": "prompt", "message": "/gone"}));
+    client.response("3");
+    client.say(&json!({"id": "4", "type": "get_state"}));
+    assert_eq!(client.response("4")["data"]["model"]["baseUrl"], "https://api.openai.com/v1");
+}
+
+#[test]
+fn models_of_an_extension_replace_those_of_the_provider() {
+    let extension = r#"
+        const models = [{ id: "only", name: "Only", api: "openai-completions", reasoning: false, input: ["text"],
+            contextWindow: 9000, maxTokens: 100, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } }];
+        export default function (pi) {
+            pi.registerProvider("openai", { baseUrl: "http://127.0.0.1:9", apiKey: "k", models });
+            pi.registerCommand("gone", { handler: async () => pi.unregisterProvider("openai") });
+        }"#;
+    let place = Place::new().with("ext.ts", extension);
+    let mut command = place.command(&["--mode", "rpc", "--no-session", "-e", "ext.ts"]);
+    command.env("OPENAI_API_KEY", "sk-open");
+    let mut client = Client::start(command, place);
+    let names = |client: &mut Client| {
+        client.say(&json!({"id": "1", "type": "get_available_models"}));
+        let models = client.response("1")["data"]["models"].clone();
+        let models: Vec<String> =
+            models.as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap().into()).collect();
+        models
+    };
+    assert_eq!(names(&mut client), ["only"]);
+    client.say(&json!({"id": "2", "type": "prompt", "message": "/gone"}));
+    client.response("2");
+    let restored = names(&mut client);
+    assert!(restored.len() > 5 && !restored.contains(&"only".to_owned()), "{restored:?}");
+}
+
+#[test]
+fn a_provider_that_makes_no_sense_is_told_and_the_others_count() {
+    let mut client = with(
+        r#"
+        export default function (pi) {
+            const model = { id: "m", name: "M", reasoning: false, input: ["text"], contextWindow: 1000,
+                maxTokens: 100, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } };
+            pi.registerProvider("keyless", { baseUrl: "http://x", api: "openai-completions", models: [model] });
+            pi.registerProvider("nowhere", { apiKey: "k", api: "smoke-signals", models: [model] });
+            pi.registerProvider("odd", { apiKey: "k", baseUrl: "http://x", api: "openai-completions",
+                models: [{ ...model, contextWindow: "big" }, model] });
+            const round = { apiKey: "k", headers: {} };
+            round.headers.round = round;
+            pi.registerProvider("round", round);
+        }"#,
+        &[],
+    );
+    client.say(&json!({"id": "1", "type": "get_available_models"}));
+    let records = client.until(|record| record["id"] == "1");
+    let errors = of_type(&records, "extension_error");
+    let told: Vec<String> =
+        errors.iter().map(|e| format!("{} {}", e["event"], e["error"])).collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(told.iter().all(|each| each.starts_with("\"register_provider\"")), "{told:?}");
+    assert!(errors[0]["extensionPath"].as_str().unwrap().ends_with("ext.ts"));
+    assert!(
+        told[0].contains("Provider keyless: \\\"apiKey\\\" or \\\"oauth\\\" is required"),
+        "{told:?}"
+    );
+    assert!(told[1].contains("Provider nowhere") && told[1].contains("baseUrl"), "{told:?}");
+    assert!(told[2].contains("Provider odd") && told[2].contains("contextWindow"), "{told:?}");
+    let models = &records.last().unwrap()["data"]["models"];
+    assert_eq!(models.as_array().unwrap().len(), 1, "{models}");
+    assert_eq!(models[0]["provider"], "odd");
+}
+
+#[test]
+fn tools_thinking_and_what_the_provider_is_given() {
+    let body = r#"
+        const stream = createAssistantMessageEventStream();
+        const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2, cost: {} };
+        const output = { role: "assistant", content: [], usage, stopReason: "pending" };
+        const push = (type, more) => stream.push({ type, partial: output, ...more });
+        const last = context.messages.at(-1);
+        if (last.role === "toolResult") {
+            // A provider that only tells what it has in the end.
+            output.content.push({ type: "text", text: `saw ${last.content[0].text.trim()}` });
+            output.stopReason = "stop";
+            push("done", { reason: "stop", message: output });
+            return stream;
+        }
+        push("start");
+        const seen = [options.apiKey, options.reasoning, context.systemPrompt.length > 0,
+            context.tools.map((tool) => tool.name).includes("read"), Object.keys(context), model.id];
+        output.content.push({ type: "thinking", thinking: "" });
+        push("thinking_start", { contentIndex: 0 });
+        output.content[0].thinking = JSON.stringify(seen);
+        push("thinking_delta", { contentIndex: 0, delta: output.content[0].thinking });
+        output.content[0].thinkingSignature = "signed";
+        push("thinking_end", { contentIndex: 0, content: output.content[0].thinking });
+        const call = { type: "toolCall", id: "c1", name: "read", arguments: {} };
+        output.content.push(call);
+        push("toolcall_start", { contentIndex: 1 });
+        push("toolcall_delta", { contentIndex: 1, delta: '{"path": "no' });
+        call.arguments = { path: "notes.md" };
+        push("toolcall_end", { contentIndex: 1, toolCall: call });
+        output.stopReason = "toolUse";
+        push("done", { reason: "toolUse", message: output });
+        return stream;"#;
+    let place = Place::new().with("notes.md", "hello\n").with("ext.ts", &streaming(body));
+    let mut client = start(place, &["-e", "ext.ts", "--model", "own/m:high"]);
+    let records = ask(&mut client, "Read");
+    let ends = of_type(&records, "message_end");
+    let content = &ends[1]["message"]["content"];
+    assert_eq!(content[0]["thinkingSignature"], "signed", "{content}");
+    let seen: Value = serde_json::from_str(content[0]["thinking"].as_str().unwrap()).unwrap();
+    assert_eq!(seen, json!(["k", "high", true, true, ["messages"], "m"]));
+    // The arguments as a whole count, not how they were spelled out.
+    assert_eq!(content[1]["arguments"], json!({"path": "notes.md"}));
+    assert_eq!(answer(&records)["content"][0]["text"], "saw hello");
+}
+
+#[test]
+fn streams_that_fail_end_the_run_with_an_error() {
+    let cases = [
+        ("throw new Error('no such luck')", "no such luck"),
+        ("return 3", "gave no stream of events"),
+        ("return (async function* () {})()", "without `done` or `error`"),
+        (
+            "return (async function* () { yield { type: 'text_delta', contentIndex: 7, delta: 'x' } })()",
+            "makes no sense",
+        ),
+        (
+            "return (async function* () { yield { type: 'done', reason: 'bored', message: {} } })()",
+            "makes no sense",
+        ),
+        (
+            "return (async function* () { yield { type: 'error', reason: 'error', error: { errorMessage: 'told' } } })()",
+            "told",
+        ),
+        ("while (true) {}", "stopped after"),
+    ];
+    for (body, expected) in cases {
+        let mut client = with(&streaming(body), &["--model", "own/m"]);
+        let said = answer(&ask(&mut client, "hi"));
+        assert_eq!(said["stopReason"], "error", "{body}");
+        let error = said["errorMessage"].as_str().unwrap();
+        assert!(error.contains(expected), "{body}: {error}");
+    }
+}
+
+#[test]
+fn a_stream_that_never_ends_is_given_up_or_aborted() {
+    let place = Place::new();
+    fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
+    let settings = json!({"httpIdleTimeoutMs": 200, "retry": {"enabled": false}});
+    fs::write(place.path().join(".pi/agent/settings.json"), settings.to_string()).unwrap();
+    let place = place.with(
+        "ext.ts",
+        &streaming("return (async function* () { await new Promise(() => {}); })()"),
+    );
+    let mut client = start(place, &["-e", "ext.ts", "--model", "own/m"]);
+    let said = answer(&ask(&mut client, "hi"));
+    assert!(said["errorMessage"].as_str().unwrap().contains("timed out"), "{said}");
+
+    let body = r#"
+        const stream = createAssistantMessageEventStream();
+        const output = { content: [{ type: "text", text: "so far" }] };
+        stream.push({ type: "start", partial: output });
+        stream.push({ type: "text_start", contentIndex: 0, partial: output });
+        stream.push({ type: "text_delta", contentIndex: 0, delta: "so far", partial: output });
+        options.signal.addEventListener("abort", () => { globalThis.wasAborted = true; });
+        return stream;"#;
+    let telling = r#"export default (pi) => pi.registerCommand("told", {
+        handler: async (args, ctx) => ctx.ui.notify(String(globalThis.wasAborted)) });"#;
+    let place = Place::new().with("ext.ts", &streaming(body)).with("told.ts", telling);
+    let mut client = start(place, &["-e", "ext.ts", "-e", "told.ts", "--model", "own/m"]);
+    client.say(&json!({"type": "prompt", "message": "hi"}));
+    client.until(|record| record["assistantMessageEvent"]["delta"] == "so far");
+    client.say(&json!({"id": "1", "type": "abort"}));
+    let records = client.until(|record| record["id"] == "1");
+    let said = answer(&records);
+    assert_eq!(
+        (&said["stopReason"], &said["content"][0]["text"]),
+        (&json!("aborted"), &json!("so far"))
+    );
+    client.say(&json!({"type": "prompt", "message": "/told"}));
+    assert_eq!(client.until_type("extension_ui_request").last().unwrap()["message"], "true");
+}
+
+#[test]
+fn an_extension_asks_a_model_of_another_provider_of_extensions() {
+    let body = r#"
+        return (async function* () {
+            const message = { role: "assistant", content: [{ type: "text", text: "made here" }], usage: {} };
+            yield { type: "done", reason: "stop", message };
+        })();"#;
+    let asking = r#"
+        import { complete } from "@earendil-works/pi-ai";
+        export default (pi) => pi.registerCommand("go", { handler: async (args, ctx) => {
+            const model = ctx.modelRegistry.find("own", "m");
+            const answer = await complete(model, { messages: [{ role: "user", content: "hi" }] });
+            ctx.ui.notify(`${answer.content[0].text} ${ctx.modelRegistry.getProviderAuthStatus("own").source}`);
+        } });"#;
+    let place = Place::new().with("ext.ts", &streaming(body)).with("ask.ts", asking);
+    let mut client = start(place, &["-e", "ext.ts", "-e", "ask.ts"]);
+    client.say(&json!({"id": "1", "type": "prompt", "message": "/go"}));
+    let records = client.until(|record| record["id"] == "1");
+    let shown = of_type(&records, "extension_ui_request");
+    assert_eq!(shown[0]["message"], "made here fallback", "{records:?}");
+}
+
+#[test]
+fn a_stored_sign_in_becomes_a_key_and_is_renewed() {
+    let server =
+        Loopback::start(vec![Reply::Events(says(&["one"])), Reply::Events(says(&["two"]))]);
+    let extension = format!(
+        r#"
+        export default (pi) => pi.registerProvider("own", {{
+            baseUrl: "{}/v1", api: "openai-completions",
+            models: [{{ id: "m", name: "M", reasoning: false, input: ["text"], contextWindow: 9000,
+                maxTokens: 100, cost: {{ input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }} }}],
+            oauth: {{
+                name: "Own",
+                async login() {{ throw new Error("not here"); }},
+                async refreshToken(credential) {{
+                    return {{ refresh: "r2", access: `${{credential.access}}-renewed`, expires: Date.now() + 3600000 }};
+                }},
+                getApiKey: (credential) => `key-of-${{credential.access}}`,
+            }},
+        }});"#,
+        server.url
+    );
+    let place = Place::new().with("ext.ts", &extension);
+    let folder = place.path().join(".pi/agent");
+    fs::create_dir_all(&folder).unwrap();
+    let auth = json!({"own": {"type": "oauth", "access": "a1", "refresh": "r1", "expires": 1, "account": "7"}});
+    fs::write(folder.join("auth.json"), auth.to_string()).unwrap();
+    let mut client = start(place.clone(), &["-e", "ext.ts", "--model", "own/m"]);
+    for text in ["one", "two"] {
+        assert_eq!(answer(&ask(&mut client, "hi"))["content"][0]["text"], text);
+        let head = server.asked().head;
+        assert!(head.contains("bearer key-of-a1-renewed\r\n"), "{head}");
+    }
+    let stored: Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("auth.json")).unwrap()).unwrap();
+    assert_eq!(stored["own"]["refresh"], "r2");
+    assert_eq!((&stored["own"]["type"], &stored["own"]["account"]), (&json!("oauth"), &json!("7")));
+}
+
+#[test]
+fn a_provider_may_be_an_object_that_looks_for_its_models() {
+    let extension = r#"
+        class Own {
+            id = "own";
+            name = "My own";
+            found = [];
+            auth = { apiKey: { name: "none", resolve: async () => ({ auth: { apiKey: "found" } }) } };
+            getModels() { return this.found; }
+            async refreshModels(context) {
+                const found = [{ id: "m", name: "M", api: "own", provider: "own", baseUrl: "", reasoning: false,
+                    input: ["text"], contextWindow: 1000, maxTokens: 100,
+                    cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } }];
+                await context.publish({ update: () => { this.found = found; } });
+            }
+            stream(model, context, options) { return this.streamSimple(model, context, options); }
+            async *streamSimple(model, context, options) {
+                const message = { content: [{ type: "text", text: `with ${options.apiKey}` }], usage: {} };
+                yield { type: "done", reason: "stop", message };
+            }
+        }
+        export default function (pi) {
+            pi.registerProvider(new Own());
+            pi.registerCommand("go", { handler: async (args, ctx) => {
+                const before = ctx.modelRegistry.find("own", "m");
+                const { errors } = await ctx.modelRegistry.refresh();
+                const model = ctx.modelRegistry.find("own", "m");
+                const { getProviderDisplayName } = ctx.modelRegistry;
+                ctx.ui.notify(JSON.stringify([before ?? null, errors.size, model.id, getProviderDisplayName("own"),
+                    await pi.setModel(model)]));
+            } });
+        }"#;
+    let mut client = with(extension, &[]);
+    client.say(&json!({"id": "1", "type": "prompt", "message": "/go"}));
+    let records = client.until(|record| record["id"] == "1");
+    let shown = of_type(&records, "extension_ui_request");
+    assert_eq!(shown[0]["message"], "[null,0,\"m\",\"My own\",true]", "{records:?}");
+    assert_eq!(answer(&ask(&mut client, "hi"))["content"][0]["text"], "with found");
+}
