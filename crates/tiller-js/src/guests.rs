@@ -1,5 +1,6 @@
 //! All extensions together, as the rest of the program sees them.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
@@ -32,8 +33,8 @@ struct Inner {
 struct State {
     /// The engine of all who share one.
     shared: Option<Thread>,
-    /// Who was loaded where, in load order. The place in this list is the number minus one.
-    seats: Vec<Seat>,
+    /// Who was loaded where, by their numbers. Those give the order in which they are asked.
+    seats: BTreeMap<u32, Seat>,
     bound: bool,
 }
 
@@ -65,25 +66,32 @@ impl Guests {
     /// Loads extensions one after another, behind those that are loaded already. What cannot be
     /// loaded is told and left out.
     pub async fn load(&self, extensions: &[Extension]) -> LoadReport {
-        let mut errors = Vec::new();
-        for extension in extensions {
-            if let Err(error) = self.load_one(extension).await {
-                errors.push(error);
-            }
-        }
+        let last = self.state().seats.last_key_value().map_or(0, |(number, _)| *number);
+        let numbered: Vec<_> = (last + 1..).zip(extensions.iter().cloned()).collect();
+        let mut errors = self.load_at(&numbered).await;
         let registrations = self.registrations();
         errors.extend(registrations.conflicts.iter().cloned());
         LoadReport { registrations, errors }
     }
 
-    async fn load_one(&self, extension: &Extension) -> Result<(), LoadError> {
+    /// The same for extensions that have places of their own in the order, by ascending numbers
+    /// from one on. Names that are taken twice are not told.
+    pub async fn load_at(&self, extensions: &[(u32, Extension)]) -> Vec<LoadError> {
+        let mut errors = Vec::new();
+        for (number, extension) in extensions {
+            errors.extend(self.load_one(*number, extension).await.err());
+        }
+        errors
+    }
+
+    async fn load_one(&self, number: u32, extension: &Extension) -> Result<(), LoadError> {
         let path = extension.path.to_string_lossy().into_owned();
         let error = |error: String, at| LoadError { path: path.clone(), error, at };
         if !extension.path.exists() {
             return Err(error(format!("Extension path does not exist: {path}"), None));
         }
-        let (thread, number) =
-            self.seat(extension).map_err(|err| error(format!("no thread for it: {err}"), None))?;
+        let thread = self.seat(number, extension);
+        let thread = thread.map_err(|err| error(format!("no thread for it: {err}"), None))?;
         let input = json!({ "number": number, "path": path });
         match thread.call("load", &input).await {
             Ok(_) => Ok(()),
@@ -92,7 +100,7 @@ impl Guests {
         }
     }
 
-    fn seat(&self, extension: &Extension) -> std::io::Result<(Thread, usize)> {
+    fn seat(&self, number: u32, extension: &Extension) -> std::io::Result<Thread> {
         let mut state = self.state();
         let start = || {
             let (config, world) = (self.inner.config.clone(), self.inner.world.clone());
@@ -107,8 +115,8 @@ impl Guests {
             }
             (false, _) => start()?,
         };
-        state.seats.push(Seat { thread: thread.clone() });
-        Ok((thread, state.seats.len()))
+        state.seats.insert(number, Seat { thread: thread.clone() });
+        Ok(thread)
     }
 
     /// What the extensions bring along at the moment.
@@ -378,7 +386,7 @@ impl Guests {
     /// Ends all engines. Whoever waits for one is told that it was stopped.
     pub fn stop(&self) {
         let state = std::mem::take(&mut *self.state());
-        for seat in &state.seats {
+        for seat in state.seats.values() {
             seat.thread.stop();
         }
         if let Some(shared) = state.shared {
@@ -394,11 +402,10 @@ impl Guests {
 
     /// Stretches of extensions that share an engine, in load order, so that a chain of handlers
     /// runs in that order across engines.
-    fn stretches(&self) -> Vec<(Thread, (usize, usize))> {
+    fn stretches(&self) -> Vec<(Thread, (u32, u32))> {
         let state = self.state();
-        let mut stretches: Vec<(Thread, (usize, usize))> = Vec::new();
-        for (place, seat) in state.seats.iter().enumerate() {
-            let number = place + 1;
+        let mut stretches: Vec<(Thread, (u32, u32))> = Vec::new();
+        for (&number, seat) in &state.seats {
             match stretches.last_mut() {
                 Some((thread, (_, last))) if thread.is(&seat.thread) => *last = number,
                 _ => stretches.push((seat.thread.clone(), (number, number))),
@@ -410,7 +417,7 @@ impl Guests {
     fn threads(&self) -> Vec<Thread> {
         let state = self.state();
         let mut threads: Vec<Thread> = Vec::new();
-        for seat in &state.seats {
+        for seat in state.seats.values() {
             if !threads.iter().any(|thread| thread.is(&seat.thread)) {
                 threads.push(seat.thread.clone());
             }
@@ -419,8 +426,7 @@ impl Guests {
     }
 
     fn thread_of(&self, extension: u32) -> Option<Thread> {
-        let place = usize::try_from(extension).ok()?.checked_sub(1)?;
-        self.state().seats.get(place).map(|seat| seat.thread.clone())
+        self.state().seats.get(&extension).map(|seat| seat.thread.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -446,7 +452,7 @@ struct Question<'q, H> {
     /// What earlier engines answered.
     so_far: &'q Option<Value>,
     /// The first and the last extension this is for.
-    extensions: (usize, usize),
+    extensions: (u32, u32),
 }
 
 fn to_json(event: &Event) -> String {

@@ -212,7 +212,7 @@ async fn other_questions() {
         Ok(Cancel { cancel: false, skip_conversation_restore: false })
         Ok(Cancel { cancel: true, skip_conversation_restore: false })
         Ok(Resources { skill_paths: [("skills", "DIR/ext.ts")], prompt_paths: [], theme_paths: [] })
-        Ok(UserBashOutcome { result: Some(Object {"output": String("done"), "exitCode": Number(0), "cancelled": Bool(false), "truncated": Bool(false)}) })
+        Ok(UserBashOutcome { result: Some(Object {"output": String("done"), "exitCode": Number(0), "cancelled": Bool(false), "truncated": Bool(false)}), operations: None })
         Ok(Replacement { message: Some(Object {"role": String("assistant"), "content": String("changed")}) })
         Info: 0
         dialog {"method":"confirm","title":"Leave?","message":"new"}

@@ -177,6 +177,12 @@ pub struct Args {
     /// Options nobody knows, passed by a host that is used to nobody minding.
     #[arg(skip)]
     pub(crate) unknown: Vec<String>,
+    /// Options that only an extension can know.
+    #[arg(skip)]
+    foreign: Vec<ForeignFlag>,
+    /// What is wrong with them if none does.
+    #[arg(skip)]
+    pub foreign_complaint: Option<String>,
 }
 
 /// Flags that hosts pass to programs with a screen, title lines or servers of their own. Here they
@@ -221,8 +227,16 @@ pub struct ExtensionFlags {
     pub only_these: bool,
     /// One that cannot be loaded ends the start.
     pub is_strict: bool,
-    /// The flags that extensions themselves know.
-    pub values: serde_json::Map<String, serde_json::Value>,
+    /// Options that extensions may have registered.
+    pub foreign: Vec<ForeignFlag>,
+}
+
+/// An option that we do not know, as it was typed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignFlag {
+    /// Without its dashes.
+    pub name: String,
+    pub value: Option<String>,
 }
 
 /// What to do instead of starting.
@@ -238,7 +252,7 @@ impl Args {
     /// Reads the command line. `arguments` begins with the program's own name.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Instead> {
         let mut arguments = spelled_out(arguments);
-        let mut unknown = Vec::new();
+        let (mut unknown, mut foreign, mut complaints) = (Vec::new(), Vec::new(), Vec::new());
         let mut args = loop {
             match Args::try_parse_from(&arguments) {
                 Ok(args) => break args,
@@ -247,11 +261,22 @@ impl Args {
                 }
                 Err(err) => match lenient_about(&err, &mut arguments) {
                     Some(option) => unknown.push(option),
-                    None => return Err(Instead::Complain(complaint(&err))),
+                    None => match take_foreign(&err, &mut arguments) {
+                        Some(flag) => {
+                            complaints.push(complaint(&err));
+                            foreign.push(flag);
+                        }
+                        None => return Err(Instead::Complain(complaint(&err))),
+                    },
                 },
             }
         };
         args.unknown = unknown;
+        args.foreign_complaint = match complaints.len() {
+            0 | 1 => complaints.pop(),
+            _ => unknown_options(foreign.iter().map(|flag: &ForeignFlag| flag.name.as_str())),
+        };
+        args.foreign = foreign;
         if args.mode() == Mode::Rpc && args.messages.iter().any(|message| message.starts_with('@'))
         {
             let why = "@file arguments are not supported in RPC mode";
@@ -318,7 +343,7 @@ impl Args {
             paths: self.extension.clone(),
             only_these: self.no_extensions,
             is_strict: self.strict_extensions,
-            values: Default::default(),
+            foreign: self.foreign.clone(),
         }
     }
 
@@ -389,6 +414,38 @@ fn lenient_about(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<Str
     let at = arguments.iter().position(is_it)?;
     arguments.remove(at);
     Some(option.clone())
+}
+
+/// An option with two dashes may be one that an extension registers. Takes it out of the command
+/// line, with what follows it if that can be a value.
+fn take_foreign(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<ForeignFlag> {
+    if err.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(option)) = err.get(ContextKind::InvalidArg) else { return None };
+    let name = option.strip_prefix("--").filter(|name| !name.is_empty())?.to_owned();
+    let typed: Vec<String> =
+        arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let at = typed.iter().position(|typed| typed.split('=').next() == Some(option))?;
+    arguments.remove(at);
+    if let Some((_, value)) = typed[at].split_once('=') {
+        return Some(ForeignFlag { name, value: Some(value.to_owned()) });
+    }
+    let value = typed.get(at + 1).filter(|next| !next.starts_with(['-', '@'])).cloned();
+    if value.is_some() {
+        arguments.remove(at);
+    }
+    Some(ForeignFlag { name, value })
+}
+
+/// The complaint about options that nobody knows.
+pub(crate) fn unknown_options<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let names: Vec<String> = names.map(|name| format!("--{name}")).collect();
+    match names.as_slice() {
+        [] => None,
+        [name] => Some(format!("Unknown option: {name}")),
+        names => Some(format!("Unknown options: {}", names.join(", "))),
+    }
 }
 
 /// The reason in one sentence, with the nearest flag when there is one.

@@ -20,7 +20,7 @@ use serde_json::Value as Json;
 use tiller_session::time;
 
 pub(crate) use amazon::{Amazon, PROVIDER as AMAZON};
-pub(crate) use auth_store::{remove, set};
+pub(crate) use auth_store::{change as change_json, remove, set};
 pub(crate) use environment::{usual_name, usual_names};
 pub(crate) use sign_in::{SignIn, SignedIn};
 pub(crate) use value::Value;

@@ -226,8 +226,11 @@ impl Launch {
             ..Workplace::new(conversation.cwd(), tools)
         };
         let (level, on_eof) = (args.level(variables), args.on_eof);
-        let mut house = House::find(&place, &args.extensions(), around(args, &surroundings));
+        let mut house = House::find(&place, args.extensions(), around(args, &surroundings));
         if house.is_empty() {
+            if let Some(why) = &args.foreign_complaint {
+                return Err(why.clone());
+            }
             chosen?;
             diagnostics.extend(unmet);
         } else {

@@ -47,6 +47,11 @@ fn start() -> Result<u8, String> {
     if args.version {
         return show(&format!("{}\n", version(&surroundings.variables)));
     }
+    let ends_soon = args.list_models.is_some() || args.export.is_some();
+    if let Some(why) = args.foreign_complaint.as_ref().filter(|_| ends_soon) {
+        // No extension is loaded that could know the option.
+        return Err(why.clone());
+    }
     if let Some(search) = &args.list_models {
         let (listing, problems) = list_models(&args, &surroundings, search)?;
         for problem in problems {

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 pub(crate) use resources::Resources;
 pub(crate) use source::{Source, SourceInfo};
+use trust::Said;
 
 use crate::settings::{Layers, Places, Scope, Settings, read_file, resolve};
 
@@ -34,8 +35,19 @@ pub struct Place {
     flags: Arc<Flags>,
     layers: Layers,
     is_trusted: bool,
+    /// What an extension has decided about this folder.
+    verdict: Option<bool>,
+    /// Where extensions say that there is more.
+    discovered: Arc<Discovered>,
     /// What is wrong with settings and trust.
     problems: Vec<String>,
+}
+
+/// Files and folders that extensions name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Discovered {
+    pub(crate) skills: Vec<PathBuf>,
+    pub(crate) templates: Vec<PathBuf>,
 }
 
 /// The folders that matter.
@@ -74,15 +86,16 @@ pub struct Flags {
 impl Place {
     /// Reads the settings there are and decides whether the project's count.
     pub fn find(whereabouts: Whereabouts, flags: Flags) -> Place {
-        Place::read(whereabouts, Arc::new(flags))
+        Place::read(whereabouts, Arc::new(flags), None)
     }
 
-    fn read(place: Whereabouts, flags: Arc<Flags>) -> Place {
+    fn read(place: Whereabouts, flags: Arc<Flags>, verdict: Option<bool>) -> Place {
         let mut problems = Vec::new();
         let user = read_file(&place.agent_dir.join("settings.json"), &mut problems);
         let default = Layers { user: user.clone(), ..Layers::default() }.settings();
+        let said = Said { flag: flags.approve, verdict };
         let is_trusted =
-            trust::is_trusted(&place, flags.approve, default.default_project_trust, &mut problems);
+            trust::is_trusted(&place, said, default.default_project_trust, &mut problems);
         // What is wrong with a file that does not count is nobody's concern.
         let mut passed_over = Vec::new();
         let said = if is_trusted { &mut problems } else { &mut passed_over };
@@ -90,13 +103,45 @@ impl Place {
         let project_session_dir = Layers::session_dir_of(&project);
         let project = if is_trusted { project } else { Default::default() };
         let layers = Layers { user, project, project_session_dir };
-        Place { whereabouts: place, flags, layers, is_trusted, problems }
+        let discovered = Arc::default();
+        Place { whereabouts: place, flags, layers, is_trusted, verdict, discovered, problems }
     }
 
     /// The same place looked at anew, or another folder with the same command line.
     pub(crate) fn again(&self, cwd: PathBuf) -> Place {
+        let verdict = self.verdict.filter(|_| cwd == self.whereabouts.cwd);
         let whereabouts = Whereabouts { cwd, ..self.whereabouts.clone() };
-        Place::read(whereabouts, self.flags.clone())
+        let discovered = self.discovered.clone();
+        Place { discovered, ..Place::read(whereabouts, self.flags.clone(), verdict) }
+    }
+
+    /// Whether extensions may decide if the project is trusted: the command line has not, and
+    /// something depends on it.
+    pub(crate) fn asks_for_trust(&self) -> bool {
+        self.flags.approve.is_none() && trust::is_wanted(&self.whereabouts)
+    }
+
+    /// The same place with an extension's word on whether it is trusted, which is kept for the
+    /// next time if it wants that. To be looked at [`again`](Place::again).
+    pub(crate) fn judged(mut self, trusted: bool, remember: bool) -> Place {
+        self.verdict = Some(trusted);
+        if remember && let Err(problem) = trust::remember(&self.whereabouts, trusted) {
+            self.complain([problem].iter());
+        }
+        self
+    }
+
+    /// Notes where extensions say that there is more. Whether that is news.
+    pub(crate) fn discover(&mut self, discovered: Discovered) -> bool {
+        let is_news = *self.discovered != discovered;
+        if is_news {
+            self.discovered = Arc::new(discovered);
+        }
+        is_news
+    }
+
+    pub(crate) fn discovered(&self) -> &Arc<Discovered> {
+        &self.discovered
     }
 
     /// What is wrong with settings and trust. Not fatal, but the user should know.
@@ -144,8 +189,12 @@ impl Place {
 
     /// Tells the person who started tiller, if somebody listens.
     pub(crate) fn complain<'a>(&self, problems: impl Iterator<Item = &'a String>) {
+        problems.for_each(|problem| self.say(&format!("Warning: {problem}")));
+    }
+
+    pub(crate) fn say(&self, text: &str) {
         if let Some(complain) = self.flags.complain {
-            problems.for_each(|problem| complain(&format!("Warning: {problem}")));
+            complain(text);
         }
     }
 
@@ -159,13 +208,18 @@ impl Place {
         let home = place.home.as_ref().map(|home| home.join(".agents"));
         let shared_by_all =
             home.into_iter().map(|base| Source::shared(Scope::User, base)).collect();
-        self.roots("skills", flags.no_skills, &flags.skills, shared, shared_by_all)
+        let mut roots = self.roots("skills", flags.no_skills, &flags.skills, shared, shared_by_all);
+        roots.extend(named(&self.discovered.skills));
+        roots
     }
 
     fn template_roots(&self) -> Vec<Source> {
         let flags = &self.flags;
-        let named = &flags.prompt_templates;
-        self.roots("prompts", flags.no_prompt_templates, named, Vec::new(), Vec::new())
+        let typed = &flags.prompt_templates;
+        let only_named = flags.no_prompt_templates;
+        let mut roots = self.roots("prompts", only_named, typed, Vec::new(), Vec::new());
+        roots.extend(named(&self.discovered.templates));
+        roots
     }
 
     /// Where rules are: ours and xcsh's, the project's first.
@@ -227,6 +281,11 @@ impl Place {
         roots.extend(named.map(|path| Source::named(Scope::Process, path)));
         roots
     }
+}
+
+/// What extensions name counts as named for this process.
+fn named(paths: &[PathBuf]) -> impl Iterator<Item = Source> {
+    paths.iter().map(|path| Source::named(Scope::Process, path.clone()))
 }
 
 impl Whereabouts {

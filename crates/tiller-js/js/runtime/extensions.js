@@ -3,7 +3,7 @@
 import { act, as, facts, log, meanwhileAs, native, query, request, stringify, sync } from "tiller:host";
 import { describe, report } from "tiller:errors";
 
-/** In load order. */
+/** In the order of their numbers. */
 export const extensions = [];
 
 /** Flags from the command line. */
@@ -68,7 +68,8 @@ export async function loadExtension(number, path, isWanted = () => true) {
 		throw failedLoad(error);
 	}
 	if (!isWanted()) return;
-	extensions.push(extension);
+	const behind = extensions.findIndex((other) => other.number > number);
+	extensions.splice(behind < 0 ? extensions.length : behind, 0, extension);
 	publish();
 }
 

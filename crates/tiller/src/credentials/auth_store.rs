@@ -46,7 +46,11 @@ pub(crate) fn remove(path: &Path, provider: &str) -> Result<bool, String> {
     change(path, |entries| entries.shift_remove(provider).is_some())
 }
 
-fn change(path: &Path, edit: impl FnOnce(&mut Map<String, Value>) -> bool) -> Result<bool, String> {
+/// Changes an object in a file of JSON. Says whether `edit` has.
+pub(crate) fn change(
+    path: &Path,
+    edit: impl FnOnce(&mut Map<String, Value>) -> bool,
+) -> Result<bool, String> {
     let named = |what: &str, err: io::Error| format!("cannot {what} {}: {err}", path.display());
     // A file that is linked from elsewhere is changed there.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{Whereabouts, text_file};
+use crate::credentials::change_json as change;
 use crate::jsonc;
 use crate::settings::DefaultProjectTrust;
 
@@ -26,22 +27,48 @@ const GUARDED: [&str; 12] = [
     "agent/rules",
 ];
 
+/// What was said about a folder since tiller was started.
+#[derive(Clone, Copy)]
+pub(super) struct Said {
+    /// On the command line. That comes first.
+    pub(super) flag: Option<bool>,
+    /// By an extension. It knows better than what was decided before.
+    pub(super) verdict: Option<bool>,
+}
+
+/// Whether there is anything that asks for trust.
+pub(super) fn is_wanted(place: &Whereabouts) -> bool {
+    !guarded(place).is_empty()
+}
+
+/// Keeps a decision for the next time.
+pub(super) fn remember(place: &Whereabouts, trusted: bool) -> Result<(), String> {
+    let path = place.agent_dir.join("trust.json");
+    let folder = place.cwd.display().to_string();
+    let changed = change(&path, |decisions| {
+        decisions.insert(folder, trusted.into());
+        true
+    });
+    changed.map(|_| ())
+}
+
 /// Decides. What is passed over for want of trust is said in `diagnostics`, in one sentence.
 pub(super) fn is_trusted(
     place: &Whereabouts,
-    flag: Option<bool>,
+    said: Said,
     default: DefaultProjectTrust,
     diagnostics: &mut Vec<String>,
 ) -> bool {
-    let decided = flag.or_else(|| saved(place, diagnostics));
+    let decided = said.flag.or(said.verdict).or_else(|| saved(place, diagnostics));
     let is_trusted = decided.unwrap_or(default == DefaultProjectTrust::Always);
     let guarded = if is_trusted { Vec::new() } else { guarded(place) };
     if !guarded.is_empty() {
         let names: Vec<String> = guarded.iter().map(|path| shown(path, &place.cwd)).collect();
         let names = names.join(", ");
-        diagnostics.push(match flag {
-            Some(_) => format!("Not used because of --no-approve: {names}"),
-            None => format!(
+        diagnostics.push(match (said.flag, said.verdict) {
+            (Some(_), _) => format!("Not used because of --no-approve: {names}"),
+            (None, Some(_)) => format!("Not used because an extension does not trust it: {names}"),
+            (None, None) => format!(
                 "Not used because this project is not trusted: {names}. Start with --approve, or \
                  add \"{}\": true to {}",
                 place.cwd.display(),

@@ -9,6 +9,7 @@ pub(super) mod boundary;
 pub(super) mod compacting;
 mod dialogs;
 pub(super) mod hooks;
+mod loading;
 mod models;
 mod prompts;
 mod providers;
@@ -17,20 +18,20 @@ mod sessions;
 pub(super) mod shell;
 mod telling;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
 use tiller_agent::tool::{Tool, ToolSet};
-use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
+use tiller_js::event::{Event as Told, ShutdownReason};
 use tiller_js::hook::{Boundary, Outcome};
 use tiller_js::world::{
     Action, Dialog, ExtensionError, LogLevel, LogLine, ModelRequest, Notice, Query, Request,
 };
-use tiller_js::{Config, Guests, Limits, LoadError, LoadReport, RegisteredCommand};
+use tiller_js::{Guests, LoadReport, RegisteredCommand};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -42,60 +43,12 @@ use super::state::State;
 use super::wire::Label;
 use crate::args::ExtensionFlags;
 use crate::choice::Choice;
-use crate::extensions::find::{Discovery, Found, Problem, find};
-use crate::extensions::world::Outside;
-use crate::place::Place;
+use crate::extensions::find::{Discovery, Found};
+use crate::place::Discovered;
 use dialogs::Dialogs;
+pub use loading::{Around, House, Judgement};
 pub(crate) use prompts::Prompt;
 pub use prompts::{Begun, Considered};
-
-/// What extensions are started with.
-#[derive(Default)]
-pub struct House {
-    found: Vec<Arc<Found>>,
-    /// Those somebody wants and that cannot be had.
-    missing: Vec<Problem>,
-    /// The values of their own flags.
-    flags: Map<String, Value>,
-    /// One that cannot be loaded ends the start.
-    is_strict: bool,
-    surroundings: Option<Around>,
-    /// Who is to answer, for when extensions have brought what they bring.
-    pub(crate) choice: Option<Choice>,
-}
-
-/// What extensions see of the process.
-pub struct Around {
-    pub agent_dir: PathBuf,
-    pub home_dir: PathBuf,
-    /// `rpc`, `json` or `print`.
-    pub mode: &'static str,
-    /// Whether there is anybody to ask.
-    pub has_ui: bool,
-    pub variables: Vec<(String, String)>,
-}
-
-impl House {
-    /// Looks for extensions.
-    pub fn find(place: &Place, flags: &ExtensionFlags, surroundings: Around) -> House {
-        let Discovery { found, problems: missing } = find(place, flags);
-        House {
-            found: found.into_iter().map(Arc::new).collect(),
-            missing,
-            flags: flags.values.clone(),
-            is_strict: flags.is_strict,
-            surroundings: Some(surroundings),
-            choice: None,
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.found.is_empty()
-    }
-}
-
-/// The version of the agent that extensions were written for.
-const PI_VERSION: &str = "0.87.1";
 
 /// Something an extension wants, or something that was asked of one and is answered.
 pub enum Wish {
@@ -117,12 +70,18 @@ pub enum Wish {
     DialogOver(String),
     /// All are loaded.
     Loaded(LoadReport),
+    /// Those who may judge a project are loaded, and have.
+    Judged(Judgement),
+    /// What was typed makes no sense to them.
+    WrongFlags(Vec<String>),
+    /// Where they say that there are more skills and templates.
+    Discovered(Discovered),
     /// All have heard that the session began.
     Ready,
     /// All have heard that tiller ends.
     Parted,
     /// A command of an extension is over.
-    CommandRan(Label, Option<ExtensionError>),
+    CommandRan(Option<Label>, Option<ExtensionError>),
     /// A prompt was looked at.
     Considered(Box<Considered>),
     /// A prompt may begin.
@@ -146,10 +105,18 @@ pub enum Wish {
 pub(crate) struct Visitors {
     pub(super) guests: Option<Guests>,
     found: Vec<Arc<Found>>,
-    is_strict: bool,
     /// Who is to answer, and whether that was looked at with all extensions there.
     choice: Option<Choice>,
     has_chosen: bool,
+    /// What they were started with, for a reload.
+    flags: Arc<ExtensionFlags>,
+    around: Option<Around>,
+    /// Somebody wants them loaded anew when the run is over.
+    reload_due: Option<Discovery>,
+    /// The places of those who were loaded first, to judge the project.
+    numbers: Vec<u32>,
+    /// Who is to be told when they are.
+    reloader: Option<Asker>,
     /// Being loaded, or moving to another session: commands wait.
     is_moving: bool,
     /// Extensions that asked for another session and wait until everybody is there.
@@ -190,6 +157,10 @@ enum Farewell {
 }
 
 impl Visitors {
+    pub(super) fn flags(&self) -> Arc<ExtensionFlags> {
+        self.flags.clone()
+    }
+
     pub(crate) fn is_moving(&self) -> bool {
         self.is_moving
     }
@@ -223,48 +194,6 @@ impl Visitors {
 }
 
 impl State {
-    /// Loads the extensions there are. Without any, nothing is started.
-    pub(super) fn load_extensions(&mut self, house: House) {
-        let House { found, missing, flags, is_strict, surroundings, choice } = house;
-        self.visitors.is_strict = is_strict;
-        for Problem { what, error } in missing {
-            self.not_loaded(what, error, None);
-        }
-        let Some(around) = surroundings.filter(|_| !found.is_empty()) else { return };
-        let config = Config {
-            runtime: tokio::runtime::Handle::current(),
-            limits: Limits::default(),
-            cwd: self.workplace.cwd.to_path_buf(),
-            agent_dir: around.agent_dir,
-            home_dir: around.home_dir,
-            mode: around.mode.to_owned(),
-            has_ui: around.has_ui,
-            version: PI_VERSION.to_owned(),
-            exec_path: std::env::current_exe().unwrap_or_default(),
-            env: around.variables,
-        };
-        let outside = Arc::new(Outside { inputs: self.inputs.clone() });
-        let guests = Guests::new(config, outside);
-        let extensions: Vec<_> = found.iter().map(|found| found.extension.clone()).collect();
-        self.visitors.own_tools = self.workplace.tools.iter().cloned().collect();
-        self.visitors.guests = Some(guests.clone());
-        self.visitors.found = found;
-        self.visitors.choice = choice;
-        self.visitors.is_moving = true;
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            let report = guests.load(&extensions).await;
-            guests.set_flags(&flags).await;
-            guests.bind().await;
-            // A server that no longer listens has ended.
-            inputs.send(Input::Guest(Box::new(Wish::Loaded(report)))).await.ok();
-            let start =
-                Told::SessionStart { reason: StartReason::Startup, previous_session_file: None };
-            guests.tell(&start).await;
-            inputs.send(Input::Guest(Box::new(Wish::Ready))).await.ok();
-        });
-    }
-
     /// Tells them that tiller ends, once. Says whether nobody has to be waited for.
     pub(super) fn have_parted(&mut self) -> bool {
         match (&self.visitors.guests, &self.visitors.farewell) {
@@ -298,6 +227,9 @@ impl State {
             Wish::Log(line) => self.log(&line),
             Wish::Changed => self.take_stock(),
             Wish::Loaded(report) => self.loaded(report),
+            Wish::Judged(judgement) => self.take_verdict(judgement),
+            Wish::WrongFlags(problems) => self.wrong_flags(&problems),
+            Wish::Discovered(discovered) => self.discover(discovered),
             Wish::Ready => self.guests_are_ready(),
             Wish::Parted => self.visitors.farewell = Farewell::Said,
             Wish::CommandRan(label, error) => self.command_ran(label, error),
@@ -310,23 +242,6 @@ impl State {
             Wish::Left(arrival) => self.left(*arrival),
             Wish::Navigated(considered) => self.navigated(*considered),
         }
-    }
-
-    fn loaded(&mut self, report: LoadReport) {
-        for LoadError { path, error, at } in report.errors {
-            self.not_loaded(path, error, at);
-        }
-        self.settle_providers();
-        self.take_stock();
-    }
-
-    fn not_loaded(&mut self, path: String, error: String, at: Option<String>) {
-        let place = at.map(|at| format!(" ({at})")).unwrap_or_default();
-        let problem = format!("Failed to load extension \"{path}\": {error}{place}");
-        self.here.complain(&problem);
-        self.diagnostics.push(problem);
-        self.visitors.fatal |= self.visitors.is_strict;
-        self.emit(Event::ExtensionError { path, event: "load".to_owned(), error });
     }
 
     /// Offers the tools that there are now.

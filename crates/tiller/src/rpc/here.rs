@@ -9,11 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 
+use super::asker::Asker;
+use super::guests::Judgement;
 use super::server::Input;
 use super::state::State;
-use super::wire::{Label, Reply, Request};
-use crate::place::{Place, Resources};
+use super::wire::{Reply, Request};
+use crate::extensions::find::{Discovery, find};
+use crate::place::{Discovered, Place, Resources};
 use crate::prompt::SystemPrompt;
 use crate::settings::{CompactionSettings, RetrySettings, Settings};
 
@@ -39,14 +43,15 @@ enum Waiting {
 }
 
 /// Why somebody looks.
-#[derive(Debug)]
 enum Reason {
     /// A command needs to know, for the first time here.
     Need,
-    /// A client says that files have changed.
-    Reload(Label),
+    /// Somebody says that files have changed.
+    Reload(Asker),
     /// The session works in another folder.
     Move,
+    /// An extension has decided whether the project is trusted.
+    Judged(Box<Judgement>),
 }
 
 /// What somebody saw.
@@ -56,6 +61,10 @@ pub struct Looked {
     /// Where, when settings were read again.
     place: Option<Place>,
     resources: Option<Resources>,
+    /// Where extensions had said by then that there is more.
+    discovered: Arc<Discovered>,
+    /// The extensions there are now, where that may have changed.
+    extensions: Option<Discovery>,
 }
 
 #[derive(Serialize)]
@@ -67,6 +76,8 @@ struct Reloaded<'a> {
     rules: usize,
     diagnostics: Vec<&'a str>,
 }
+
+const TOO_SLOW: &str = "skills, templates and context files could not be read in time";
 
 /// A disk that has not answered by then is not waited for.
 const LOOK_MAX: Duration = Duration::from_secs(10);
@@ -101,6 +112,11 @@ impl Here {
         self.place.complain([problem.to_owned()].iter());
     }
 
+    /// What keeps tiller from going on.
+    pub(crate) fn complain_of_error(&self, error: &str) {
+        self.place.say(&format!("Error: {error}"));
+    }
+
     pub(crate) fn is_known(&self) -> bool {
         self.resources.is_some()
     }
@@ -126,10 +142,22 @@ impl State {
     }
 
     /// Reads settings and everything else again.
-    pub(crate) fn reload(&mut self, label: Label) {
+    pub(crate) fn reload(&mut self, asker: Asker) {
         self.slow_answers += 1;
         self.here.waiting = Waiting::NotUrgent;
-        self.look(Reason::Reload(label));
+        self.look(Reason::Reload(asker));
+    }
+
+    /// Looks again, now that an extension has decided whether the project is trusted.
+    pub(super) fn take_judgement(&mut self, judgement: Judgement) {
+        self.look(Reason::Judged(Box::new(judgement)));
+    }
+
+    /// Extensions say where there is more. It is looked at when somebody needs it.
+    pub(super) fn discover(&mut self, discovered: Discovered) {
+        if self.here.place.discover(discovered) {
+            self.here.resources = None;
+        }
     }
 
     /// Works in another folder from now on, with what the project there brings.
@@ -147,62 +175,86 @@ impl State {
         let number = self.here.looks;
         let (place, cwd) = (self.here.place.clone(), self.workplace.cwd.to_path_buf());
         let again = !matches!(reason, Reason::Need);
-        let wants_all = !matches!(reason, Reason::Move);
+        let wants_all = matches!(reason, Reason::Need | Reason::Reload(_));
+        let flags = match &reason {
+            Reason::Reload(_) | Reason::Judged(_) => Some(self.visitors.flags()),
+            Reason::Need | Reason::Move => None,
+        };
+        let judgement = match &reason {
+            Reason::Judged(judgement) => Some((judgement.trusted, judgement.remember)),
+            _ => None,
+        };
+        let discovered = place.discovered().clone();
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             let work = tokio::task::spawn_blocking(move || {
+                let place = match judgement {
+                    Some((trusted, remember)) => place.judged(trusted, remember),
+                    None => place,
+                };
                 let place = if again { place.again(cwd) } else { place };
+                let extensions = flags.map(|flags| find(&place, &flags));
                 let resources = wants_all.then(|| place.resources());
                 let later = resources.iter().flat_map(|resources| &resources.problems);
                 let again = if again { place.problems() } else { &[] };
                 place.complain(again.iter().chain(later));
-                (place, resources)
+                (place, resources, extensions)
             });
-            let (place, resources) = match tokio::time::timeout(LOOK_MAX, work).await {
-                Ok(Ok((place, resources))) => (again.then_some(place), resources),
-                Ok(Err(crash)) => (None, Some(Resources::none(format!("internal error: {crash}")))),
-                Err(_) => {
-                    let why = "skills, templates and context files could not be read in time";
-                    (None, Some(Resources::none(why.to_owned())))
+            let none = |why: String| (None, Some(Resources::none(why)), None);
+            let (place, resources, extensions) = match tokio::time::timeout(LOOK_MAX, work).await {
+                Ok(Ok((place, resources, extensions))) => {
+                    (again.then_some(place), resources, extensions)
                 }
+                Ok(Err(crash)) => none(format!("internal error: {crash}")),
+                Err(_) => none(TOO_SLOW.to_owned()),
             };
-            let looked = Looked { number, reason, place, resources };
+            let looked = Looked { number, reason, place, resources, discovered, extensions };
             // A server that no longer listens has ended.
             inputs.send(Input::Looked(Box::new(looked))).await.ok();
         });
     }
 
-    /// Takes note of what was seen. A client that asked for it is answered.
-    pub(super) fn looked(&mut self, looked: Looked) -> Option<(Label, Reply)> {
-        let Looked { number, reason, place, resources } = looked;
+    /// Takes note of what was seen, and goes on with what waited for it.
+    pub(super) fn looked(&mut self, looked: Looked) {
+        let Looked { number, reason, place, resources, discovered, extensions } = looked;
         if number > self.here.newest {
             self.here.newest = number;
+            let current = self.here.place.discovered().clone();
             if let Some(place) = place {
                 self.prefer(place.settings());
                 self.here.place = place;
+                self.here.place.discover((*current).clone());
             }
+            // What extensions have named meanwhile is missing in it.
+            let resources = resources.filter(|_| *discovered == *current);
             self.here.resources = resources.map(Arc::new);
         }
         self.here.waiting = Waiting::Nobody;
         match reason {
-            Reason::Move => {
-                self.forget_modes();
-                None
-            }
-            Reason::Need => None,
-            Reason::Reload(label) => {
+            Reason::Move => self.forget_modes(),
+            Reason::Need => {}
+            Reason::Reload(asker) => {
                 self.slow_answers -= 1;
-                let resources = self.here.resources();
-                let reply = Reply::data(&Reloaded {
-                    skills: resources.skills.len(),
-                    prompt_templates: resources.templates.len(),
-                    context_files: resources.context_files.len(),
-                    rules: resources.rules.len(),
-                    diagnostics: self.here.problems().collect(),
-                });
-                Some((label, reply))
+                match extensions {
+                    Some(extensions) => self.reload_guests(asker, extensions),
+                    None => self.answer_reload(asker),
+                }
             }
+            Reason::Judged(judgement) => self.judged(*judgement, extensions),
         }
+    }
+
+    /// Everything was read again.
+    pub(super) fn answer_reload(&mut self, asker: Asker) {
+        let resources = self.here.resources();
+        let reply = Reply::data(&Reloaded {
+            skills: resources.skills.len(),
+            prompt_templates: resources.templates.len(),
+            context_files: resources.context_files.len(),
+            rules: resources.rules.len(),
+            diagnostics: self.here.problems().collect(),
+        });
+        self.answer_asker(asker, Ok(()), || reply, || Value::Null);
     }
 
     /// Applies settings that were read again. What a client has set stays, unless the setting

@@ -322,9 +322,8 @@ impl Server {
     }
 
     fn looked(&mut self, looked: Looked) {
-        if let Some((label, reply)) = self.state.looked(looked) {
-            self.out.answer(&label, Ok(reply));
-        }
+        self.state.looked(looked);
+        self.out.say(&mut self.state.said);
         self.unpark();
     }
 
@@ -353,6 +352,10 @@ impl Server {
         if self.state.visitors.fatal {
             self.state.stop();
             self.leave(1, Some(FAREWELL));
+            // A start that failed has failed, also for a client that has said all it had to say.
+            if let Some(leaving) = self.leaving.as_mut().filter(|leaving| leaving.code == 0) {
+                leaving.code = 1;
+            }
         } else if std::mem::take(&mut self.state.wants_to_leave) {
             self.leave(0, None);
         }

@@ -474,6 +474,7 @@ impl State {
         self.tell_of_commands();
         self.say_held_back();
         self.emit(Event::AgentSettled);
+        self.reload_if_due();
         self.do_after_run();
     }
 

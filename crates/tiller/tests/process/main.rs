@@ -7,6 +7,7 @@ mod client;
 mod ending;
 mod extensions;
 mod extensions_compacting;
+mod extensions_loading;
 mod extensions_models;
 mod extensions_providers;
 mod extensions_run;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::State;
 use super::prompts::{Prompt, custom};
+use crate::rpc::asker::Asker;
 use crate::rpc::handlers;
 use crate::rpc::wire::{Level, WhenBusy};
 
@@ -25,8 +26,8 @@ impl State {
             Action::SendMessage { message, trigger_turn, deliver_as } => {
                 ("send_message", self.send_message(message, trigger_turn, deliver_as))
             }
-            Action::SendUserMessage { content, deliver_as, .. } => {
-                self.send_user_message(content, deliver_as);
+            Action::SendUserMessage { content, deliver_as, expand_prompt_templates } => {
+                self.send_user_message(content, deliver_as, expand_prompt_templates);
                 ("send_user_message", Ok(()))
             }
             Action::AppendEntry { custom_type, data } => {
@@ -91,7 +92,7 @@ impl State {
         Ok(())
     }
 
-    fn send_user_message(&mut self, content: Value, deliver_as: Option<Delivery>) {
+    fn send_user_message(&mut self, content: Value, deliver_as: Option<Delivery>, expands: bool) {
         let (text, images) = match content {
             Value::String(text) => (text, Vec::new()),
             blocks => {
@@ -110,7 +111,7 @@ impl State {
             Some(Delivery::FollowUp) => WhenBusy::FollowUp,
             _ => WhenBusy::Refuse,
         };
-        let prompt = Prompt { label: None, level: Level::Pi, text, images, when_busy };
+        let prompt = Prompt { label: None, level: Level::Pi, text, images, when_busy, expands };
         let handled = self.consider(prompt);
         self.conclude(None, handled);
     }
@@ -201,7 +202,7 @@ impl State {
             }
             Request::ApiKey { provider } => return self.tell_key(&provider, answer),
             Request::ApiKeyAndHeaders { model } => return self.tell_papers(&model, answer),
-            Request::Reload => Err("this cannot be done from an extension yet".to_owned()),
+            Request::Reload => return self.reload(Asker::Guest(answer)),
         };
         // Whoever asked may be gone.
         answer.send(done).unwrap_or(());

@@ -21,6 +21,8 @@ pub(crate) struct Prompt {
     pub(crate) text: String,
     pub(crate) images: Vec<Block>,
     pub(crate) when_busy: WhenBusy,
+    /// Whether commands, skills and templates in it are taken as such.
+    pub(crate) expands: bool,
 }
 
 /// A prompt that extensions have looked at; nothing if one of them has seen to it.
@@ -40,9 +42,9 @@ pub struct Begun {
 impl State {
     /// A prompt of the client's.
     pub(crate) fn consider(&mut self, prompt: Prompt) -> Handled {
-        let command = self.extension_command(&prompt.text);
-        if let (Some(label), Some((name, arguments))) = (&prompt.label, command) {
-            self.run_command(label.clone(), name, arguments);
+        let command = self.extension_command(&prompt.text).filter(|_| prompt.expands);
+        if let Some((name, arguments)) = command {
+            self.run_command(prompt.label, name, arguments);
             return Ok(Answer::Later);
         }
         if !self.visitors.hears("input") {
@@ -115,11 +117,11 @@ impl State {
 
     /// Queues it, or begins a run with it.
     fn take_prompt(&mut self, prompt: Prompt) -> Handled {
-        let Prompt { label, level, text, images, when_busy } = prompt;
-        // What an extension says is said as it is: no commands, skills or templates are in it.
-        let message = match &label {
-            Some(_) => user_message(self, text, images)?,
-            None => Message::user(text, images, self.clock.now()),
+        let Prompt { label, level, text, images, when_busy, expands } = prompt;
+        // What an extension says is said as it is, unless it wants otherwise.
+        let message = match expands {
+            true => user_message(self, text, images)?,
+            false => Message::user(text, images, self.clock.now()),
         };
         let queue = match (self.is_busy(), when_busy) {
             (false, _) => {
@@ -198,7 +200,7 @@ impl State {
     }
 
     /// Runs beside everything else; the prompt that named it is answered at its end.
-    fn run_command(&mut self, label: Label, name: String, arguments: String) {
+    fn run_command(&mut self, label: Option<Label>, name: String, arguments: String) {
         let Some(guests) = self.visitors.guests.clone() else { return };
         self.slow_answers += 1;
         let inputs = self.inputs.clone();
@@ -210,12 +212,14 @@ impl State {
         });
     }
 
-    pub(super) fn command_ran(&mut self, label: Label, error: Option<ExtensionError>) {
+    pub(super) fn command_ran(&mut self, label: Option<Label>, error: Option<ExtensionError>) {
         self.slow_answers -= 1;
         if let Some(error) = error {
             self.report(error);
         }
-        self.settle_answer(label, Ok(Reply::DONE));
+        if let Some(label) = label {
+            self.settle_answer(label, Ok(Reply::DONE));
+        }
     }
 }
 

@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 use tiller_agent::message::{Message, UnixMs};
-use tiller_js::LoadReport;
-use tiller_js::event::{Event as Told, StartReason};
+use tiller_js::event::StartReason;
 use tiller_js::hook::{ForkPosition, SessionBeforeFork, SessionBeforeSwitch, SwitchReason};
 use tiller_session::Body;
 use tokio::sync::oneshot;
@@ -148,17 +147,11 @@ impl State {
         // What was meant for the session that is gone, and chosen in it.
         self.visitors.next_turn.clear();
         self.visitors.active = None;
-        let inputs = self.inputs.clone();
+        let arrival = self.arrival(reason, previous);
         tokio::spawn(async move {
             let errors = guests.renew().await;
-            guests.bind().await;
-            let registrations = guests.registrations();
-            let report = LoadReport { registrations, errors };
-            // A server that no longer listens has ended.
-            inputs.send(Input::Guest(Box::new(Wish::Loaded(report)))).await.ok();
-            let start = Told::SessionStart { reason, previous_session_file: previous };
-            guests.tell(&start).await;
-            inputs.send(Input::Guest(Box::new(Wish::Ready))).await.ok();
+            arrival.come_in(&guests, errors).await;
+            arrival.settle_in(&guests).await;
         });
     }
 
@@ -168,6 +161,12 @@ impl State {
         for answer in std::mem::take(&mut self.visitors.movers) {
             // Whoever asked may be gone.
             answer.send(Ok(json!({ "cancelled": false }))).unwrap_or(());
+        }
+        if let Some(asker) = self.visitors.reloader.take() {
+            self.answer_reload(asker);
+        }
+        if !self.is_at_work() {
+            self.reload_if_due();
         }
         self.do_after_run();
     }

@@ -26,7 +26,7 @@ pub(crate) fn prompt(
         state.stop_resuming();
     }
     let label = Some(label.clone());
-    state.consider(Prompt { label, level, text, images, when_busy })
+    state.consider(Prompt { label, level, text, images, when_busy, expands: true })
 }
 
 pub(crate) fn steer(state: &mut State, text: String, images: Vec<Block>) -> Handled {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::data;
 use crate::place::SourceInfo;
+use crate::rpc::asker::Asker;
 use crate::rpc::dispatch::{Answer, Handled};
 use crate::rpc::state::State;
 use crate::rpc::wire::Label;
@@ -65,6 +66,6 @@ pub(crate) fn command_list(state: &mut State) -> Value {
 }
 
 pub(crate) fn reload(state: &mut State, label: &Label) -> Handled {
-    state.reload(label.clone());
+    state.reload(Asker::Client(label.clone()));
     Ok(Answer::Later)
 }

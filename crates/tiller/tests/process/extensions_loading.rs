@@ -1,0 +1,300 @@
+//! How extensions come in, through the real program: anew after a change, with flags, before a
+//! project is trusted, and with skills and templates of their own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Place, finish};
+
+const SCRIPT: &str = "say Yes.\n\nsay No.\n";
+
+/// An extension that says when its session begins and ends, and has one command.
+fn herald(name: &str) -> String {
+    format!(
+        r#"
+        export default function (pi) {{
+            pi.on("session_start", (event, ctx) => ctx.ui.notify(`{name} start ${{event.reason}}`));
+            pi.on("session_shutdown", (event, ctx) => ctx.ui.notify(`{name} end ${{event.reason}}`));
+            pi.registerCommand("{name}", {{ handler: async (args, ctx) => void (await ctx.reload()) }});
+        }}"#
+    )
+}
+
+fn write(place: &Place, name: &str, text: &str) {
+    let path = place.path().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// As a host starts it in this folder.
+fn command(place: &Place, folder: &str, arguments: &[&str]) -> Command {
+    write(place, "talk.script", SCRIPT);
+    let script = place.path().join("talk.script");
+    let mut all = vec!["--mode", "rpc", "--no-session", "--script", script.to_str().unwrap()];
+    all.extend(arguments);
+    let mut command = place.command(&all);
+    let folder = place.path().join(folder);
+    fs::create_dir_all(&folder).unwrap();
+    command.current_dir(folder);
+    command
+}
+
+fn start(place: &Place, arguments: &[&str]) -> Client {
+    Client::start(command(place, "", arguments), place.clone())
+}
+
+fn notes(records: &[Value]) -> Vec<&str> {
+    let shown = records.iter().filter(|record| record["method"] == "notify");
+    shown.map(|record| record["message"].as_str().unwrap()).collect()
+}
+
+fn ask(client: &mut Client, request: Value) -> Vec<Value> {
+    client.say(&request);
+    client.until(|record| record["id"] == request["id"])
+}
+
+/// The names of commands, templates and skills.
+fn names(client: &mut Client) -> Vec<String> {
+    let mut records = ask(client, json!({"id": "names", "type": "get_commands"}));
+    let commands = records.pop().unwrap()["data"]["commands"].clone();
+    let commands = commands.as_array().unwrap().iter();
+    commands.map(|command| command["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_reload_finds_what_was_changed_added_and_removed() {
+    let place = Place::new();
+    write(&place, ".pi/agent/extensions/a.ts", &herald("alpha"));
+    write(&place, ".pi/agent/extensions/b.ts", &herald("beta"));
+    let mut client = start(&place, &[]);
+    assert_eq!(names(&mut client), ["alpha", "beta"]);
+    write(&place, ".pi/agent/extensions/a.ts", &herald("omega"));
+    fs::remove_file(place.path().join(".pi/agent/extensions/b.ts")).unwrap();
+    write(&place, ".pi/agent/extensions/c.ts", &herald("gamma"));
+    write(&place, ".pi/agent/extensions/d.ts", "export default 3;");
+    let records = ask(&mut client, json!({"id": "1", "type": "reload"}));
+    assert_eq!(records.last().unwrap()["success"], true);
+    assert_eq!(
+        notes(&records),
+        ["alpha end reload", "beta end reload", "omega start reload", "gamma start reload"]
+    );
+    let failed: Vec<&Value> =
+        records.iter().filter(|record| record["type"] == "extension_error").collect();
+    assert_eq!(failed[0]["event"], "load");
+    assert_eq!(names(&mut client), ["omega", "gamma"]);
+}
+
+#[test]
+fn extensions_can_come_when_there_were_none() {
+    let place = Place::new();
+    let mut client = start(&place, &[]);
+    assert!(names(&mut client).is_empty());
+    write(&place, ".pi/agent/extensions/a.ts", &herald("alpha"));
+    let records = ask(&mut client, json!({"id": "1", "type": "reload"}));
+    assert_eq!(notes(&records), ["alpha start reload"]);
+    assert_eq!(names(&mut client), ["alpha"]);
+    fs::remove_file(place.path().join(".pi/agent/extensions/a.ts")).unwrap();
+    let records = ask(&mut client, json!({"id": "2", "type": "reload"}));
+    assert_eq!(notes(&records), ["alpha end reload"]);
+    assert!(names(&mut client).is_empty());
+}
+
+#[test]
+fn a_command_reloads_and_its_prompt_is_answered() {
+    let place = Place::new();
+    write(&place, "ext.ts", &herald("again"));
+    let mut client = start(&place, &["-e", "ext.ts"]);
+    client.until(|record| record["message"] == "again start startup");
+    write(&place, "ext.ts", &herald("other"));
+    let mut records = ask(&mut client, json!({"id": "1", "type": "prompt", "message": "/again"}));
+    assert_eq!(records.last().unwrap()["success"], true);
+    records.extend(ask(&mut client, json!({"id": "2", "type": "get_commands"})));
+    assert_eq!(notes(&records), ["again end reload", "other start reload"]);
+    assert!(records.iter().all(|record| record["type"] != "extension_error"), "{records:?}");
+    assert_eq!(records.last().unwrap()["data"]["commands"][0]["name"], "other");
+}
+
+#[test]
+fn a_run_keeps_the_extensions_it_began_with() {
+    let place = Place::new();
+    let script = "call wait {}\n\nexpect tool-result waited\nsay Done.\n";
+    let tool = r#"
+        export default function (pi) {
+            pi.on("session_start", (event, ctx) => ctx.ui.notify(`start ${event.reason}`));
+            pi.registerTool({
+                name: "wait", label: "Wait", description: "Waits", parameters: { type: "object", properties: {} },
+                async execute(id, params, signal, onUpdate, ctx) {
+                    await ctx.ui.confirm("Wait", "Enough?");
+                    return { content: [{ type: "text", text: "waited" }] };
+                },
+            });
+        }"#;
+    let mut client = place.with("ext.ts", tool).rpc(script, &["-e", "ext.ts"]);
+    client.until(|record| record["message"] == "start startup");
+    client.say(&json!({"type": "prompt", "message": "Wait"}));
+    let asked = client.until(|record| record["method"] == "confirm").pop().unwrap();
+    let records = ask(&mut client, json!({"id": "1", "type": "reload"}));
+    assert!(notes(&records).is_empty());
+    client.say(&json!({"type": "extension_ui_response", "id": asked["id"], "confirmed": true}));
+    let records = client.until_type("agent_settled");
+    let ended = records.iter().find(|record| record["type"] == "tool_execution_end").unwrap();
+    assert_eq!(ended["isError"], false, "{ended}");
+    client.until(|record| record["message"] == "start reload");
+}
+
+#[test]
+fn skills_and_templates_of_extensions_are_found() {
+    let place = Place::new();
+    let skill = "---\nname: baking\ndescription: How to bake\n---\nBake.\n";
+    write(&place, "mine/skills/baking/SKILL.md", skill);
+    write(&place, "mine/prompts/greet.md", "Say hello to $1.\n");
+    write(&place, "mine/prompts-later/part.md", "Say goodbye.\n");
+    write(
+        &place,
+        "ext.ts",
+        r#"
+        import { join } from "node:path";
+        export default function (pi) {
+            pi.on("resources_discover", (event) => ({
+                skillPaths: [join(event.cwd, "mine/skills")],
+                promptPaths: [event.reason === "reload" ? "mine/prompts-later" : "mine/prompts"],
+            }));
+            pi.registerCommand("say", {
+                handler: async (args) => pi.sendUserMessage("/greet Ada", { expandPromptTemplates: args === "expanded" }),
+            });
+        }"#,
+    );
+    let mut client = start(&place, &["-e", "ext.ts"]);
+    assert_eq!(names(&mut client), ["say", "greet", "skill:baking"]);
+    for (arguments, said) in [("expanded", "Say hello to Ada."), ("plain", "/greet Ada")] {
+        client.say(&json!({"type": "prompt", "message": format!("/say {arguments}")}));
+        let records = client.until_type("agent_settled");
+        let message = records.iter().find(|record| record["type"] == "message_end").unwrap();
+        let text = message["message"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(text.trim(), said);
+    }
+    let mut records = ask(&mut client, json!({"id": "1", "type": "reload"}));
+    let counted = records.pop().unwrap()["data"].clone();
+    assert_eq!((&counted["skills"], &counted["promptTemplates"]), (&json!(1), &json!(1)));
+    assert_eq!(names(&mut client), ["say", "part", "skill:baking"]);
+}
+
+const FLAGS: &str = r#"
+    export default function (pi) {
+        pi.registerFlag("plan", { type: "boolean", description: "Plan first" });
+        pi.registerFlag("mood", { type: "string", default: "calm" });
+        const early = pi.getFlag("mood");
+        pi.on("session_start", (event, ctx) =>
+            ctx.ui.notify(JSON.stringify([early, pi.getFlag("plan"), pi.getFlag("mood"), pi.getFlag("other")])));
+    }"#;
+
+#[test]
+fn flags_of_extensions_have_the_values_that_were_typed() {
+    for (typed, expected) in [
+        (&["--plan", "--mood", "merry"][..], json!(["calm", true, "merry", null])),
+        (&["--mood=so so"][..], json!(["calm", null, "so so", null])),
+        (&["--mood", "merry", "--plan"][..], json!(["calm", true, "merry", null])),
+        (&[][..], json!(["calm", null, "calm", null])),
+    ] {
+        let place = Place::new();
+        write(&place, "ext.ts", FLAGS);
+        let mut arguments = vec!["-e", "ext.ts"];
+        arguments.extend(typed);
+        let mut client = start(&place, &arguments);
+        let told = client.until(|record| record["method"] == "notify");
+        let told: Value = serde_json::from_str(notes(&told)[0]).unwrap();
+        assert_eq!(told, expected, "{typed:?}");
+        // They stay what they are in other sessions.
+        let mut records = ask(&mut client, json!({"id": "1", "type": "new_session"}));
+        if notes(&records).is_empty() {
+            records = client.until(|record| record["method"] == "notify");
+        }
+        let told: Value = serde_json::from_str(notes(&records)[0]).unwrap();
+        assert_eq!(told[2], expected[2]);
+    }
+}
+
+#[test]
+fn options_that_nobody_knows_end_the_start() {
+    for (typed, expected) in [
+        (&["--frob"][..], "Error: Unknown option: --frob\n"),
+        (&["--frob", "--nob=3"][..], "Error: Unknown options: --frob, --nob\n"),
+        (&["--plan", "--mood"][..], "Error: Extension flag \"--mood\" requires a value\n"),
+    ] {
+        let place = Place::new();
+        write(&place, "ext.ts", FLAGS);
+        let mut arguments = vec!["-e", "ext.ts"];
+        arguments.extend(typed);
+        let output = finish(command(&place, "", &arguments), "");
+        assert_eq!(output.status.code(), Some(1), "{typed:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    }
+}
+
+fn judge(answer: &str) -> String {
+    format!(
+        r#"
+        export default function (pi) {{
+            pi.on("project_trust", async (event, ctx) => {{
+                const all = Object.keys(ctx).sort().join(" ");
+                ctx.ui.notify(`${{event.cwd.endsWith("project")}} ${{all}}`);
+                return {answer};
+            }});
+            pi.on("session_start", (event, ctx) => ctx.ui.notify(`judge ${{ctx.isProjectTrusted()}}`));
+        }}"#
+    )
+}
+
+/// The commands there are after this extension was asked about the project.
+fn judged(place: &Place, answer: &str, arguments: &[&str]) -> (Vec<String>, Vec<String>) {
+    write(place, ".pi/agent/extensions/judge.ts", &judge(answer));
+    write(place, "project/.pi/extensions/theirs.ts", &herald("theirs"));
+    write(place, "project/.pi/prompts/template.md", "Say it.\n");
+    let mut client = Client::start(command(place, "project", arguments), place.clone());
+    let records = ask(&mut client, json!({"id": "1", "type": "get_commands"}));
+    let notes = notes(&records).into_iter().map(str::to_owned).collect();
+    (notes, names(&mut client))
+}
+
+#[test]
+fn an_extension_decides_whether_a_project_is_trusted() {
+    let asked = "true cwd hasUI mode ui";
+    let (notes, names) = judged(&Place::new(), r#"{ trusted: "yes" }"#, &[]);
+    assert_eq!(names, ["theirs", "template"]);
+    // The project's own come before the user's, as always.
+    assert_eq!(notes, [asked, "theirs start startup", "judge true"]);
+
+    let (notes, names) = judged(&Place::new(), r#"{ trusted: "undecided" }"#, &[]);
+    assert!(names.is_empty());
+    assert_eq!(notes, [asked, "judge false"]);
+
+    // Whoever started tiller has the first word.
+    let (notes, names) = judged(&Place::new(), r#"{ trusted: "no" }"#, &["--approve"]);
+    assert_eq!(names, ["theirs", "template"]);
+    assert_eq!(notes, ["theirs start startup", "judge true"]);
+}
+
+#[test]
+fn an_extensions_verdict_can_be_remembered() {
+    let place = Place::new();
+    let (_, names) = judged(&place, r#"{ trusted: "yes", remember: true }"#, &[]);
+    assert_eq!(names, ["theirs", "template"]);
+    let kept = fs::read_to_string(place.path().join(".pi/agent/trust.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    let project = place.path().join("project");
+    assert_eq!(kept[real(&project)], true, "{kept}");
+    let (notes, names) = judged(&place, r#"{ trusted: "undecided" }"#, &[]);
+    assert_eq!(names, ["theirs", "template"]);
+    assert_eq!(notes[1..], ["theirs start startup", "judge true"]);
+    // What was decided before does not bind an extension.
+    let (notes, names) = judged(&place, r#"{ trusted: "no" }"#, &[]);
+    assert!(names.is_empty());
+    assert_eq!(notes[1..], ["judge false"]);
+}
+
+fn real(path: &Path) -> String {
+    path.canonicalize().unwrap().display().to_string()
+}
