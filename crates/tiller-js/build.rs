@@ -1,5 +1,6 @@
 //! Makes the table of built-in modules out of the files in `js/`: an id from the path, the names
-//! a file exports, and its bytecode, so that an engine need not read our sources. The names are
+//! a file exports, its bytecode, so that an engine need not read our sources, and the sources of
+//! those that run in a sidecar too. The names are
 //! taken from the beginnings of lines, so `export` stands there and nowhere else.
 
 use std::fmt::Write as _;
@@ -32,12 +33,19 @@ fn main() {
         names.sort();
         names.dedup();
         let code = format!("{number}.bytecode");
-        fs::write(out.join(&code), compile(id, &source))
-            .expect("cargo's folder is ours to write to");
+        // Node and bun bring modules of their own, and what is theirs alone we do not run.
+        let is_ours = !id.starts_with("sidecar:");
+        let is_theirs = !id.starts_with("node:") && !id.starts_with("web:");
+        let bytecode = if is_ours { compile(id, &source) } else { Vec::new() };
+        fs::write(out.join(&code), bytecode).expect("cargo's folder is ours to write to");
+        let text = format!("{number}.js");
+        let source = if is_theirs { source.as_str() } else { "" };
+        fs::write(out.join(&text), source).expect("cargo's folder is ours to write to");
         writeln!(
             table,
             "    Builtin {{ id: {id:?}, exports: &{names:?}, \
-             code: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{code}\")) }},"
+             code: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{code}\")), \
+             source: include_str!(concat!(env!(\"OUT_DIR\"), \"/{text}\")) }},"
         )
         .expect("a string takes everything");
     }

@@ -10,10 +10,9 @@ use rquickjs::function::Opt;
 use rquickjs::{Ctx, Exception, Function, IntoJs, Module, Object, Result, TypedArray, Value};
 
 use crate::core::{Core, Task};
-use crate::host::News;
 use crate::modules::{Required, commonjs};
-use crate::operations::{self, Asked, Failed, Given, Teller};
-use crate::thread::{Message, Thrown, Trouble};
+use crate::operations::{self, Asked, Failed, Given};
+use crate::thread::{Thrown, Trouble};
 use crate::world::{LogLevel, LogLine};
 
 /// The most a timer can wait; node has the same limit and takes more for one millisecond.
@@ -47,19 +46,7 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> 
         Function::new(
             ctx.clone(),
             move |name: String, json: Opt<Option<String>>, bytes: Opt<Value<'js>>| {
-                let id = core_.begin();
-                let teller = Teller { id, to: core_.to.clone() };
-                match operations::start(&core_, &name, asked(json, bytes), teller.clone()) {
-                    Ok(future) => {
-                        let work = async move { teller.done(future.await) };
-                        let abort = core_.config.runtime.spawn(work).abort_handle();
-                        if let Some(operation) = core_.operations.borrow_mut().get_mut(&id) {
-                            operation.abort = Some(abort);
-                        }
-                    }
-                    Err(failed) => teller.done(Err(failed)),
-                }
-                id as f64
+                operations::launch(&core_, &name, asked(json, bytes)) as f64
             },
         )?,
     )?;
@@ -80,8 +67,12 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> 
         "fail",
         Function::new(
             ctx.clone(),
-            move |call: f64, message: String, stack: Opt<Option<String>>| {
-                let thrown = core_.thrown(message, stack.0.flatten().as_deref());
+            move |call: f64,
+                  message: String,
+                  stack: Opt<Option<String>>,
+                  lacks: Opt<Option<String>>| {
+                let mut thrown = core_.thrown(message, stack.0.flatten().as_deref());
+                thrown.lacks = lacks.0.flatten();
                 core_.answer(call as u64, Err(Trouble::Thrown(thrown)));
             },
         )?,
@@ -91,12 +82,7 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> 
     host.set(
         "progress",
         Function::new(ctx.clone(), move |call: f64, json: String| {
-            if let Some(waiting) = core_.calls.borrow().get(&(call as u64))
-                && let Some(progress) = &waiting.progress
-            {
-                // Whoever has gone away meanwhile did not want it any more.
-                progress.send(json).ok();
-            }
+            core_.progress(call as u64, json);
         })?,
     )?;
 
@@ -193,11 +179,14 @@ fn modules<'js>(ctx: &Ctx<'js>, core: &Rc<Core>, host: &Object<'js>) -> Result<(
     let core_ = core.clone();
     host.set(
         "entry",
-        Function::new(ctx.clone(), move |ctx: Ctx<'js>, path: String, number: u32| {
-            core_.paths.borrow_mut().insert(number, path.clone());
-            let id = core_.modules.borrow_mut().entry(Path::new(&path), number);
-            id.map_err(|message| refused(&ctx, message))
-        })?,
+        Function::new(
+            ctx.clone(),
+            move |ctx: Ctx<'js>, path: String, number: u32, strictly: bool| {
+                core_.paths.borrow_mut().insert(number, path.clone());
+                let id = core_.modules.borrow_mut().entry(Path::new(&path), number, strictly);
+                id.map_err(|message| refused(&ctx, message))
+            },
+        )?,
     )?;
     Ok(())
 }
@@ -316,29 +305,10 @@ fn required_object<'js>(
     Ok(object)
 }
 
-fn refused(ctx: &Ctx<'_>, message: String) -> rquickjs::Error {
-    let failed = if message.starts_with("Cannot find module") {
-        Failed::coded("MODULE_NOT_FOUND", message)
-    } else {
-        Failed::new(message)
-    };
-    match error(ctx, &failed) {
+/// A module that cannot be had, as node tells of it.
+pub(crate) fn refused(ctx: &Ctx<'_>, message: String) -> rquickjs::Error {
+    match error(ctx, &Failed::of_module(message)) {
         Ok(value) => ctx.throw(value),
         Err(err) => err,
-    }
-}
-
-impl Teller {
-    fn done(&self, result: std::result::Result<Given, Failed>) {
-        // A thread that is gone has nobody who waits.
-        let news = News::Done(result);
-        self.to.send(Message::Operation { id: self.id, news }).ok();
-    }
-
-    /// Something on the way.
-    pub(crate) fn tell(&self, given: Given) {
-        let news = News::Event(given);
-        // As above.
-        self.to.send(Message::Operation { id: self.id, news }).ok();
     }
 }

@@ -26,6 +26,8 @@ pub struct Config {
     pub exec_path: PathBuf,
     /// What `process.env` says.
     pub env: Vec<(String, String)>,
+    /// Whether extensions may run in a process of their own at all.
+    pub sidecars: bool,
 }
 
 /// How much an extension may take before it is stopped.
@@ -89,12 +91,33 @@ pub struct Extension {
     /// Whether it has an engine of its own and shares nothing with others.
     pub isolate: bool,
     pub permissions: Permissions,
+    pub engine: Engine,
+}
+
+/// What runs an extension.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The engine in this process; a sidecar if the extension needs what that one lacks.
+    #[default]
+    Auto,
+    /// The engine in this process and no other.
+    Embedded,
+    /// A sidecar of this kind.
+    Sidecar(Runtime),
+}
+
+/// A program that can be a sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    Node,
+    Bun,
 }
 
 impl Extension {
     /// An extension that may do everything, in the engine all share.
     pub fn new(path: impl Into<PathBuf>) -> Extension {
-        Extension { path: path.into(), isolate: false, permissions: Permissions::ALL }
+        let path = path.into();
+        Extension { path, isolate: false, permissions: Permissions::ALL, engine: Engine::Auto }
     }
 
     pub(crate) fn shares(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::thread::{Message, Shared, Thrown, Trouble};
 use crate::world::{ExtensionError, World};
 
 /// How long an interruption is held against an engine.
-const STRIKES_COUNT_FOR: Duration = Duration::from_secs(60);
+pub(crate) const STRIKES_COUNT_FOR: Duration = Duration::from_secs(60);
 
 pub(crate) struct Core {
     pub config: Arc<Config>,
@@ -35,7 +35,6 @@ pub(crate) struct Core {
     pub task: Cell<Task>,
     pub calls: RefCell<HashMap<u64, Waiting>>,
     pub operations: RefCell<HashMap<u64, Operation>>,
-    next_operation: Cell<u64>,
     pub timers: RefCell<Timers>,
     pub resources: RefCell<Resources>,
     /// The files of the extensions, by their numbers.
@@ -80,6 +79,7 @@ impl Core {
         config: Arc<Config>,
         world: Arc<dyn World>,
         permissions: Permissions,
+        modules: Modules,
         shared: Arc<Shared>,
         to: mpsc::Sender<Message>,
     ) -> Core {
@@ -89,13 +89,12 @@ impl Core {
             permissions,
             shared,
             to,
-            modules: RefCell::new(Modules::new()),
+            modules: RefCell::new(modules),
             loading: RefCell::default(),
             budget: Rc::default(),
             task: Cell::default(),
             calls: RefCell::default(),
             operations: RefCell::default(),
-            next_operation: Cell::new(1),
             timers: RefCell::default(),
             resources: RefCell::default(),
             paths: RefCell::default(),
@@ -108,8 +107,7 @@ impl Core {
 
     /// A number for an operation that is about to begin.
     pub(crate) fn begin(&self) -> u64 {
-        let id = self.next_operation.get();
-        self.next_operation.set(id + 1);
+        let id = self.shared.next_operation.fetch_add(1, Ordering::Relaxed) + 1;
         let operation = Operation { task: self.task.get(), abort: None };
         self.operations.borrow_mut().insert(id, operation);
         id
@@ -120,6 +118,13 @@ impl Core {
             && let Some(abort) = operation.abort
         {
             abort.abort();
+        }
+    }
+
+    /// Nobody is there any more who could hear of anything.
+    pub(crate) fn cancel_all(&self) {
+        for (_, operation) in self.operations.borrow_mut().drain() {
+            operation.abort.inspect(AbortHandle::abort);
         }
     }
 
@@ -135,6 +140,16 @@ impl Core {
         }
     }
 
+    /// What a call tells before it ends.
+    pub(crate) fn progress(&self, call: u64, json: String) {
+        if let Some(waiting) = self.calls.borrow().get(&call)
+            && let Some(progress) = &waiting.progress
+        {
+            // Whoever has gone away meanwhile did not want it any more.
+            progress.send(json).ok();
+        }
+    }
+
     pub(crate) fn path(&self, extension: u32) -> Option<String> {
         self.paths.borrow().get(&extension).cloned()
     }
@@ -144,11 +159,11 @@ impl Core {
         let Some(js_stack) = js_stack else { return Thrown { message, ..Thrown::default() } };
         let trace = stack::trace(&self.modules.borrow(), js_stack);
         let stack = (!trace.stack.is_empty()).then(|| format!("{message}\n{}", trace.stack));
-        Thrown { message, at: trace.at, stack }
+        Thrown { message, at: trace.at, stack, lacks: None }
     }
 
     pub(crate) fn report(&self, extension_path: String, event: String, thrown: Thrown) {
-        let Thrown { message: error, at, stack } = thrown;
+        let Thrown { message: error, at, stack, .. } = thrown;
         self.world.report(ExtensionError { extension_path, event, error, at, stack });
     }
 
@@ -169,8 +184,10 @@ impl Core {
         *self.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 
-    pub(crate) fn set_own(&self, own: Vec<Own>) {
-        *self.shared.own.lock().unwrap_or_else(PoisonError::into_inner) = own;
+    /// Says whether there was anything before.
+    pub(crate) fn set_own(&self, own: Vec<Own>) -> bool {
+        let mut before = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
+        !std::mem::replace(&mut *before, own).is_empty()
     }
 
     pub(crate) fn set_listeners(&self, bits: u64) {

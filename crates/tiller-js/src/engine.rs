@@ -1,42 +1,22 @@
-//! One QuickJS: a runtime, a context, and the functions of ours in it that the host calls.
+//! What runs JavaScript: an engine of our own on this thread, or a program beside us. Both are told
+//! the same things; only how long a turn lasts is known at once here and later there.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use rquickjs::function::{Args, IntoArgs};
-use rquickjs::loader::{ImportAttributes, Loader, Resolver};
-use rquickjs::module::Declared;
-use rquickjs::{
-    CatchResultExt, CaughtError, Context, Ctx, Error, Exception, Function, Module, Object,
-    Persistent, Runtime, Value,
-};
+mod embedded;
+pub(crate) mod sidecar;
 
-use crate::bindings;
+use embedded::Embedded;
+use sidecar::Sidecar;
+
 use crate::core::{Core, Task};
 use crate::host::News;
-use crate::modules::builtin;
-use crate::thread::Thrown;
+use crate::thread::{Body, Thrown};
 
-/// How deep JavaScript may recurse.
-const STACK_BYTES: usize = 2 << 20;
-
-pub(crate) struct Engine {
-    core: Rc<Core>,
-    // Dropped in this order: values, then the context, then the runtime.
-    entries: Entries,
-    context: Context,
-    runtime: Runtime,
-}
-
-/// The functions `js/runtime/main.js` exports for us.
-struct Entries {
-    call: Persistent<Function<'static>>,
-    emit: Persistent<Function<'static>>,
-    abort: Persistent<Function<'static>>,
-    deliver: Persistent<Function<'static>>,
-    fire: Persistent<Function<'static>>,
-    run_signal: Persistent<Function<'static>>,
-    rejections: Persistent<Function<'static>>,
+pub(crate) enum Engine {
+    Embedded(Embedded),
+    Sidecar(Sidecar),
 }
 
 /// What became of a turn.
@@ -46,213 +26,79 @@ pub(crate) struct Outcome {
 }
 
 impl Engine {
-    pub(crate) fn start(core: Rc<Core>) -> Result<Engine, Thrown> {
-        let plain = |err: Error| Thrown { message: err.to_string(), ..Thrown::default() };
-        let runtime = Runtime::new().map_err(plain)?;
-        runtime.set_memory_limit(core.config.limits.memory_bytes);
-        runtime.set_max_stack_size(STACK_BYTES);
-        let budget = core.budget.clone();
-        runtime.set_interrupt_handler(Some(Box::new(move || budget.is_over())));
-        runtime.set_loader(Linker { core: core.clone() }, Linker { core: core.clone() });
-        let context = Context::full(&runtime).map_err(plain)?;
-        let entries = context
-            .with(|ctx| start_runtime(&ctx, &core).catch(&ctx).map_err(|err| thrown(&core, err)))?;
-        let noticed = core.clone();
-        runtime.set_host_promise_rejection_tracker(Some(Box::new(
-            move |ctx, promise, reason, is_handled| {
-                noticed.rejected.set(true);
-                // The runtime keeps a list; should even that fail, an error goes unreported.
-                if let Ok(notice) = ctx.globals().get::<_, Function>("__tillerRejection") {
-                    notice.call::<_, ()>((promise, reason, is_handled)).ok();
-                }
-            },
-        )));
-        Ok(Engine { core, entries, context, runtime })
+    pub(crate) fn start(body: &Body, core: Rc<Core>) -> Result<Engine, Thrown> {
+        match body {
+            Body::Embedded => Embedded::start(core).map(Engine::Embedded),
+            Body::Sidecar(program) => Sidecar::start(program, core).map(Engine::Sidecar),
+        }
     }
 
-    /// Lets JavaScript run for `task`, until nothing is left that can be done at once.
+    /// Lets JavaScript run for `task`, until nothing is left that can be done at once. A sidecar
+    /// begins with it and says later that it is done.
     pub(crate) fn turn(
         &self,
         task: Task,
         limit: Duration,
+        what: &'static str,
         work: impl FnOnce(&Engine) -> Result<(), Thrown>,
     ) -> Outcome {
-        let core = &self.core;
-        core.task.set(task);
-        core.budget.begin(limit);
-        let result = work(self);
-        self.finish_jobs();
-        if core.rejected.get() && !core.budget.was_hit() {
-            core.rejected.set(false);
-            // It reports by itself, and nothing is lost that was not lost already.
-            self.enter(&self.entries.rejections, ()).ok();
-            self.finish_jobs();
-        }
-        core.loading.borrow_mut().clear();
-        Outcome { result, interrupted: core.budget.end() }
-    }
-
-    pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), Thrown> {
-        self.enter(&self.entries.call, (call as f64, entry, json))
-    }
-
-    pub(crate) fn emit(&self, json: &str) -> Result<(), Thrown> {
-        self.enter(&self.entries.emit, (json,))
-    }
-
-    pub(crate) fn abort(&self, call: u64) -> Result<(), Thrown> {
-        self.enter(&self.entries.abort, (call as f64,))
-    }
-
-    pub(crate) fn fire(&self, timer: u64) -> Result<(), Thrown> {
-        self.enter(&self.entries.fire, (timer as f64,))
-    }
-
-    pub(crate) fn run_signal(&self, word: &str) -> Result<(), Thrown> {
-        self.enter(&self.entries.run_signal, (word,))
-    }
-
-    pub(crate) fn deliver(&self, operation: u64, news: News) -> Result<(), Thrown> {
-        self.context.with(|ctx| {
-            let deliver = self.entries.deliver.clone().restore(&ctx);
-            let delivered = deliver.and_then(|deliver| {
-                let id = operation as f64;
-                match news {
-                    News::Event(given) => {
-                        deliver.call::<_, ()>((id, "event", bindings::give(&ctx, given)?))
-                    }
-                    News::Done(Ok(given)) => {
-                        deliver.call::<_, ()>((id, "done", bindings::give(&ctx, given)?))
-                    }
-                    News::Done(Err(failed)) => {
-                        deliver.call::<_, ()>((id, "failed", bindings::error(&ctx, &failed)?))
-                    }
-                }
-            });
-            delivered.catch(&ctx).map_err(|err| thrown(&self.core, err))
-        })
-    }
-
-    fn enter<A>(&self, entry: &Persistent<Function<'static>>, args: A) -> Result<(), Thrown>
-    where
-        A: for<'js> IntoArgs<'js>,
-    {
-        self.context.with(|ctx| {
-            let called = entry.clone().restore(&ctx).and_then(|entry| {
-                let mut list = Args::new(ctx.clone(), args.num_args());
-                args.into_args(&mut list)?;
-                list.apply::<()>(&entry)
-            });
-            called.catch(&ctx).map_err(|err| thrown(&self.core, err))
-        })
-    }
-
-    /// Runs what promises have set going. An endless chain of them ends with the time given.
-    fn finish_jobs(&self) {
-        while self.runtime.is_job_pending() && !self.core.budget.is_over() {
-            if let Err(exception) = self.runtime.execute_pending_job() {
-                // An interrupted job: its promise never settles, and the host knows about that.
-                exception.0.with(|ctx| drop(ctx.catch()));
+        match self {
+            Engine::Embedded(embedded) => embedded.turn(task, limit, || work(self)),
+            Engine::Sidecar(sidecar) => {
+                sidecar.next_turn(task, limit, what);
+                Outcome { result: work(self), interrupted: false }
             }
         }
     }
-}
 
-/// Starts our own part of the runtime and takes its functions.
-fn start_runtime(ctx: &Ctx<'_>, core: &Rc<Core>) -> rquickjs::Result<Entries> {
-    ctx.globals().set("__tillerHost", bindings::host(ctx, core)?)?;
-    let main = bindings::import_now(ctx, core, "tiller:main")?;
-    let entry = |name: &str| -> rquickjs::Result<Persistent<Function<'static>>> {
-        Ok(Persistent::save(ctx, main.get::<_, Function>(name)?))
-    };
-    Ok(Entries {
-        call: entry("call")?,
-        emit: entry("emit")?,
-        abort: entry("abort")?,
-        deliver: entry("deliver")?,
-        fire: entry("fire")?,
-        run_signal: entry("runSignal")?,
-        rejections: entry("rejections")?,
-    })
-}
-
-/// What was caught, in the author's terms.
-pub(crate) fn thrown(core: &Core, caught: CaughtError<'_>) -> Thrown {
-    match caught {
-        CaughtError::Exception(exception) => {
-            let message = exception.message().unwrap_or_default();
-            core.thrown(message, exception.stack().as_deref())
-        }
-        CaughtError::Value(value) => Thrown { message: shown(&value), ..Thrown::default() },
-        CaughtError::Error(err) => Thrown { message: err.to_string(), ..Thrown::default() },
-    }
-}
-
-fn shown(value: &Value<'_>) -> String {
-    let text = value.as_string().and_then(|text| text.to_string().ok());
-    text.unwrap_or_else(|| format!("a {} was thrown", value.type_name()))
-}
-
-/// The engine's way to modules.
-struct Linker {
-    core: Rc<Core>,
-}
-
-impl Resolver for Linker {
-    fn resolve<'js>(
-        &mut self,
-        ctx: &Ctx<'js>,
-        base: &str,
-        name: &str,
-        _attributes: Option<ImportAttributes<'js>>,
-    ) -> rquickjs::Result<String> {
-        let resolved = self.core.modules.borrow_mut().resolve(base, name);
-        self.warn();
-        resolved.map_err(|message| missing(ctx, &message))
-    }
-}
-
-impl Loader for Linker {
-    fn load<'js>(
-        &mut self,
-        ctx: &Ctx<'js>,
-        name: &str,
-        _attributes: Option<ImportAttributes<'js>>,
-    ) -> rquickjs::Result<Module<'js, Declared>> {
-        self.core.loading.borrow_mut().insert(name.to_owned());
-        if let Some(builtin) = builtin::find(name) {
-            return builtin.declare(ctx);
-        }
-        let loaded = self.core.modules.borrow_mut().load(name);
-        self.warn();
-        let (source, path) = loaded.map_err(|message| missing(ctx, &message))?;
-        let module = Module::declare(ctx.clone(), name, source)?;
-        if let Some(path) = path {
-            bindings::describe(ctx, &self.core, &module.meta()?, name, &path)?;
-        }
-        Ok(module)
-    }
-}
-
-impl Linker {
-    fn warn(&self) {
-        for text in self.core.modules.borrow_mut().take_warnings() {
-            bindings::warn(&self.core, text);
+    pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), Thrown> {
+        match self {
+            Engine::Embedded(embedded) => embedded.call(call, entry, json),
+            Engine::Sidecar(sidecar) => sidecar.call(call, entry, json),
         }
     }
-}
 
-/// An error as node tells of modules that are not there.
-fn missing(ctx: &Ctx<'_>, message: &str) -> Error {
-    let thrown = Exception::from_message(ctx.clone(), message).and_then(|exception| {
-        let object: Object<'_> = exception.into_object();
-        if message.starts_with("Cannot find module") {
-            object.set("code", "MODULE_NOT_FOUND")?;
+    pub(crate) fn emit(&self, json: &str) -> Result<(), Thrown> {
+        match self {
+            Engine::Embedded(embedded) => embedded.emit(json),
+            Engine::Sidecar(sidecar) => sidecar.emit(json),
         }
-        Ok(object.into_value())
-    });
-    match thrown {
-        Ok(value) => ctx.throw(value),
-        Err(err) => err,
+    }
+
+    pub(crate) fn abort(&self, call: u64) -> Result<(), Thrown> {
+        match self {
+            Engine::Embedded(embedded) => embedded.abort(call),
+            Engine::Sidecar(sidecar) => sidecar.abort(call),
+        }
+    }
+
+    /// A timer is due. Only an engine without a clock of its own has any.
+    pub(crate) fn fire(&self, timer: u64) -> Result<(), Thrown> {
+        match self {
+            Engine::Embedded(embedded) => embedded.fire(timer),
+            Engine::Sidecar(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn run_signal(&self, word: &'static str) -> Result<(), Thrown> {
+        match self {
+            Engine::Embedded(embedded) => embedded.run_signal(word),
+            Engine::Sidecar(sidecar) => sidecar.run_signal(word),
+        }
+    }
+
+    pub(crate) fn deliver(&self, operation: u64, news: News) -> Result<(), Thrown> {
+        match self {
+            Engine::Embedded(embedded) => embedded.deliver(operation, news),
+            Engine::Sidecar(sidecar) => sidecar.deliver(operation, news),
+        }
+    }
+
+    /// The program beside us, if there is one.
+    pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
+        match self {
+            Engine::Embedded(_) => None,
+            Engine::Sidecar(sidecar) => Some(sidecar),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! All extensions together, as the rest of the program sees them.
 
+mod loading;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Extension};
+use crate::config::{Config, Extension, Runtime};
 use crate::event::Event;
 use crate::hook::{Hook, Operations, ToolCall, UserBash};
 use crate::registrations::{LoadError, Own, Registrations};
@@ -31,11 +33,18 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// The engine of all who share one.
-    shared: Option<Thread>,
+    /// The engines of all who share one.
+    shared: Vec<(Kind, Thread)>,
     /// Who was loaded where, by their numbers. Those give the order in which they are asked.
     seats: BTreeMap<u32, Seat>,
     bound: bool,
+}
+
+/// Extensions share an engine of the same kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Embedded,
+    Sidecar(Runtime),
 }
 
 #[derive(Clone)]
@@ -82,41 +91,6 @@ impl Guests {
             errors.extend(self.load_one(*number, extension).await.err());
         }
         errors
-    }
-
-    async fn load_one(&self, number: u32, extension: &Extension) -> Result<(), LoadError> {
-        let path = extension.path.to_string_lossy().into_owned();
-        let error = |error: String, at| LoadError { path: path.clone(), error, at };
-        if !extension.path.exists() {
-            return Err(error(format!("Extension path does not exist: {path}"), None));
-        }
-        let thread = self.seat(number, extension);
-        let thread = thread.map_err(|err| error(format!("no thread for it: {err}"), None))?;
-        let input = json!({ "number": number, "path": path });
-        match thread.call("load", &input).await {
-            Ok(_) => Ok(()),
-            Err(Trouble::Thrown(Thrown { message, at, .. })) => Err(error(message, at)),
-            Err(trouble) => Err(error(format!("Failed to load extension: {trouble}"), None)),
-        }
-    }
-
-    fn seat(&self, number: u32, extension: &Extension) -> std::io::Result<Thread> {
-        let mut state = self.state();
-        let start = || {
-            let (config, world) = (self.inner.config.clone(), self.inner.world.clone());
-            Thread::start(config, world, extension.permissions)
-        };
-        let thread = match (extension.shares(), &state.shared) {
-            (true, Some(shared)) => shared.clone(),
-            (true, None) => {
-                let shared = start()?;
-                state.shared = Some(shared.clone());
-                shared
-            }
-            (false, _) => start()?,
-        };
-        state.seats.insert(number, Seat { thread: thread.clone() });
-        Ok(thread)
     }
 
     /// What the extensions bring along at the moment.
@@ -389,7 +363,7 @@ impl Guests {
         for seat in state.seats.values() {
             seat.thread.stop();
         }
-        if let Some(shared) = state.shared {
+        for (_, shared) in &state.shared {
             shared.stop();
         }
     }

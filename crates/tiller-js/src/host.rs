@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::config::{Config, Permissions};
-use crate::core::{Core, Task, Waiting};
+use crate::core::{Core, STRIKES_COUNT_FOR, Task, Waiting};
 use crate::engine::Engine;
+use crate::engine::sidecar::{Fall, Sidecar};
+use crate::modules::Modules;
 use crate::operations::{Failed, Given};
-use crate::thread::{Call, Message, RunSignal, Shared, Thrown, Trouble};
+use crate::thread::{Body, Call, Message, RunSignal, Shared, Thrown, Trouble};
 use crate::world::World;
 
 /// What a thread is given.
@@ -25,6 +27,7 @@ pub(crate) struct Seat {
     pub config: Arc<Config>,
     pub world: Arc<dyn World>,
     pub permissions: Permissions,
+    pub body: Body,
     pub shared: Arc<Shared>,
     pub to: mpsc::Sender<Message>,
     pub from: mpsc::Receiver<Message>,
@@ -40,10 +43,35 @@ pub(crate) enum News {
 /// What has to be told to an engine that is started anew.
 #[derive(Default)]
 struct Memory {
-    /// The inputs of the calls that made it what it is, in their order.
-    calls: Vec<(&'static str, String)>,
+    /// The calls that made it what it is, in their order.
+    steps: Vec<Step>,
     /// The extensions without which some things must not be done.
     guards: Vec<String>,
+    /// When its process last had to be started anew, and how often within a short time.
+    falls: Falls,
+}
+
+struct Step {
+    call: u64,
+    entry: &'static str,
+    json: String,
+}
+
+/// How often something went wrong lately.
+#[derive(Default)]
+struct Falls {
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl Falls {
+    /// What was long ago is forgiven.
+    fn note(&mut self, now: Instant) -> u32 {
+        let before = self.last.replace(now);
+        let is_recent = before.is_some_and(|before| now - before < STRIKES_COUNT_FOR);
+        self.count = if is_recent { self.count + 1 } else { 1 };
+        self.count
+    }
 }
 
 /// Calls that change what an engine is, so that a new one must hear of them too.
@@ -61,18 +89,26 @@ pub(crate) fn run(seat: Seat) {
             seat.config.clone(),
             seat.world.clone(),
             seat.permissions,
+            Modules::new(seat.body.runtime()),
             seat.shared.clone(),
             seat.to.clone(),
         ));
-        let engine = match Engine::start(core.clone()) {
+        let engine = match Engine::start(&seat.body, core.clone()) {
             Ok(engine) => engine,
-            Err(thrown) => return refuse_all(&seat, &core, thrown),
+            Err(thrown) => {
+                abandon(&core, memory.guards, &thrown);
+                return refuse_all(&seat, &core, &thrown);
+            }
         };
-        let mut host = Host { core, engine, memory: &mut memory };
+        let mut host = Host { core: core.clone(), engine, memory: &mut memory };
         host.restore();
         match host.serve(&seat.from, &mut waiting) {
             End::Stop => return,
             End::Restart => (),
+            End::GiveUp(thrown) => {
+                drop(host);
+                return refuse_all(&seat, &core, &thrown);
+            }
         }
     }
 }
@@ -80,6 +116,7 @@ pub(crate) fn run(seat: Seat) {
 enum End {
     Stop,
     Restart,
+    GiveUp(Thrown),
 }
 
 struct Host<'m> {
@@ -109,6 +146,9 @@ impl Host<'_> {
                 self.give_up_calls();
                 return End::Restart;
             }
+            if let Some(end) = self.look_at_sidecar() {
+                return end;
+            }
         }
     }
 
@@ -118,10 +158,9 @@ impl Host<'_> {
         let calls = self.core.calls.borrow();
         let deadline = calls.values().filter_map(|call| call.deadline).min();
         drop(calls);
-        let due = match (timer, deadline) {
-            (Some(timer), Some(deadline)) => timer.min(deadline),
-            (Some(due), None) | (None, Some(due)) => due,
-            (None, None) => return from.recv().map(Some).map_err(|_| ()),
+        let sidecar = self.engine.sidecar().and_then(Sidecar::due);
+        let Some(due) = [timer, deadline, sidecar].into_iter().flatten().min() else {
+            return from.recv().map(Some).map_err(|_| ());
         };
         let pause = due.saturating_duration_since(Instant::now());
         match from.recv_timeout(pause) {
@@ -135,7 +174,6 @@ impl Host<'_> {
         match message {
             Message::Call(call) => self.call(call),
             Message::Emit { what, json } => {
-                self.core.shared.backlog.fetch_sub(1, Ordering::Relaxed);
                 let limit = self.core.config.limits.slice;
                 self.turn(Task::default(), limit, what, |engine| engine.emit(&json));
             }
@@ -154,6 +192,11 @@ impl Host<'_> {
                 };
                 self.turn(Task::default(), limit, "run", |engine| engine.run_signal(word));
             }
+            Message::Sidecar(heard) => {
+                if let Some(sidecar) = self.engine.sidecar() {
+                    sidecar.hear(heard);
+                }
+            }
             Message::Stop => (),
         }
     }
@@ -168,7 +211,8 @@ impl Host<'_> {
             _ => (limits.long_slice, Some(limits.load)),
         };
         if FORMATIVE.contains(&call.entry) {
-            self.memory.calls.push((call.entry, call.json.clone()));
+            let step = Step { call: call.id, entry: call.entry, json: call.json.clone() };
+            self.memory.steps.push(step);
         }
         let waiting = Waiting {
             entry: call.entry,
@@ -224,7 +268,7 @@ impl Host<'_> {
     ) {
         // What a call set going is still about the same.
         let what = self.core.calls.borrow().get(&task.call).map_or(what, |call| call.what);
-        let outcome = self.engine.turn(task, limit, work);
+        let outcome = self.engine.turn(task, limit, what, work);
         let extension = self.core.task.get().extension;
         if outcome.interrupted {
             self.core.strike();
@@ -272,6 +316,7 @@ impl Host<'_> {
 
     /// The engine is about to go, and everything that waits for it knows by this.
     fn give_up_calls(&mut self) {
+        self.core.cancel_all();
         self.memory.guards = self.core.guards();
         let calls: Vec<u64> = self.core.calls.borrow().keys().copied().collect();
         for call in calls {
@@ -283,16 +328,59 @@ impl Host<'_> {
         self.core.report("<runtime>".into(), "restart".into(), thrown);
     }
 
+    /// A sidecar that is stuck or gone is ended, and another one started in its place, unless that
+    /// happens all the time.
+    fn look_at_sidecar(&mut self) -> Option<End> {
+        let sidecar = self.engine.sidecar()?;
+        let now = Instant::now();
+        sidecar.nudge(now);
+        let fall = sidecar.fall(now)?;
+        self.core.cancel_all();
+        self.memory.guards = self.core.guards();
+        let (path, what, message, stuck) = match fall {
+            Fall::Stuck { task, limit, what } => {
+                let message =
+                    format!("stopped after {} ms of work without a pause", limit.as_millis());
+                (self.core.path(task.extension), what, message, Some((task.call, limit)))
+            }
+            Fall::Gone { extension, how } => (self.core.path(extension), "sidecar", how, None),
+        };
+        let path = path.unwrap_or_else(|| "<runtime>".into());
+        let thrown = Thrown { message, ..Thrown::default() };
+        self.core.report(path, what.into(), thrown.clone());
+        let falls = self.memory.falls.note(now);
+        let end = if falls < self.core.config.limits.strikes {
+            End::Restart
+        } else {
+            let message = format!("given up: {} ({falls} times within a minute)", thrown.message);
+            let thrown = Thrown { message, ..Thrown::default() };
+            abandon(&self.core, std::mem::take(&mut self.memory.guards), &thrown);
+            End::GiveUp(thrown)
+        };
+        if let Some((call, limit)) = stuck {
+            self.core.answer(call, Err(Trouble::TimedOut(limit)));
+        }
+        let calls: Vec<u64> = self.core.calls.borrow().keys().copied().collect();
+        // What it was being made into when it fell is not tried again.
+        let is_begun =
+            |step: &Step| calls.contains(&step.call) || Some(step.call) == stuck.map(|it| it.0);
+        self.memory.steps.retain(|step| !is_begun(step));
+        for call in calls {
+            self.core.answer(call, Err(Trouble::Fallen(thrown.message.clone())));
+        }
+        Some(end)
+    }
+
     /// Tells a new engine what the one before had been told.
     fn restore(&mut self) {
-        if self.memory.calls.is_empty() {
+        if self.memory.steps.is_empty() {
             return;
         }
         let steps: Vec<Value> = self
             .memory
-            .calls
+            .steps
             .iter()
-            .map(|(entry, json)| {
+            .map(|Step { entry, json, .. }| {
                 let input: Value = serde_json::from_str(json).unwrap_or_default();
                 json!({ "entry": entry, "input": input })
             })
@@ -303,14 +391,27 @@ impl Host<'_> {
     }
 }
 
-/// An engine that did not start answers every call with the reason.
-fn refuse_all(seat: &Seat, core: &Core, thrown: Thrown) {
-    core.report("<runtime>".into(), "start".into(), thrown.clone());
+/// What the extensions of an engine brought is gone with it, and what they guarded does not happen
+/// any more.
+fn abandon(core: &Core, guards: Vec<String>, thrown: &Thrown) {
+    core.set_lost_guards(guards);
+    core.set_listeners(0);
+    if core.set_own(Vec::new()) {
+        core.world.changed();
+        core.report("<runtime>".into(), "restart".into(), thrown.clone());
+    }
+}
+
+/// Without an engine every call is answered with the reason.
+fn refuse_all(seat: &Seat, core: &Core, thrown: &Thrown) {
     while let Ok(message) = seat.from.recv() {
         match message {
             Message::Call(call) => {
                 // Whoever has gone away meanwhile did not want it any more.
-                call.reply.send(Err(Trouble::Thrown(thrown.clone()))).ok();
+                call.reply.send(Err(Trouble::NoEngine(thrown.message.clone()))).ok();
+            }
+            Message::Emit { .. } => {
+                core.shared.backlog.fetch_sub(1, Ordering::Relaxed);
             }
             Message::Stop => return,
             _ => (),

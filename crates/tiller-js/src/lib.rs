@@ -32,7 +32,7 @@ mod bindings;
 mod modules;
 mod operations;
 
-pub use config::{Config, Extension, Limits, Permissions};
+pub use config::{Config, Engine, Extension, Limits, Permissions, Runtime};
 pub use guests::{Guests, LoadReport, Refused};
 pub use registrations::{
     FlagKind, LoadError, LoadedExtension, Provider, RegisteredCommand, RegisteredFlag,

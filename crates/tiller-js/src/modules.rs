@@ -19,7 +19,14 @@ pub(crate) mod transform;
 use resolve::{Place, Resolve};
 use transform::{Import, Unit};
 
+use crate::config::Runtime;
+
 pub(crate) struct Modules {
+    /// Who else runs them, if it is not our own engine: somebody who has node's modules and takes
+    /// scripts as they are.
+    elsewhere: Option<Runtime>,
+    /// Extensions that had better run elsewhere if they need what we lack.
+    strict: HashSet<u32>,
     resolve: Resolve,
     units: HashMap<PathBuf, Rc<Read>>,
     /// The code of files that nobody has taken yet. The engine keeps its own form of it.
@@ -53,8 +60,10 @@ pub(crate) enum Required {
 }
 
 impl Modules {
-    pub(crate) fn new() -> Modules {
+    pub(crate) fn new(elsewhere: Option<Runtime>) -> Modules {
         Modules {
+            elsewhere,
+            strict: HashSet::new(),
             resolve: Resolve::new(),
             units: HashMap::new(),
             codes: HashMap::new(),
@@ -65,8 +74,18 @@ impl Modules {
         }
     }
 
-    /// The id of an extension's own file.
-    pub(crate) fn entry(&mut self, path: &Path, extension: u32) -> Result<String, String> {
+    /// The id of an extension's own file. If it is linked strictly, importing what cannot run here
+    /// fails at once instead of when it is used.
+    pub(crate) fn entry(
+        &mut self,
+        path: &Path,
+        extension: u32,
+        strictly: bool,
+    ) -> Result<String, String> {
+        match strictly {
+            true => self.strict.insert(extension),
+            false => self.strict.remove(&extension),
+        };
         let place = self.resolve.file(path)?;
         self.link_to(place, &Import::default(), "", extension)
     }
@@ -101,11 +120,30 @@ impl Modules {
             return Err(format!("not a module: {}", path.display()));
         };
         for import in &unit.imports {
-            let target = self.link(id, import)?;
-            self.links.insert((id.to_owned(), import.from.clone()), target);
+            match self.link(id, import) {
+                Ok(target) => {
+                    self.links.insert((id.to_owned(), import.from.clone()), target);
+                }
+                // It may be one of theirs; should they ask after all, the answer is the same.
+                Err(_) if self.elsewhere.is_some() => (),
+                Err(message) => return Err(message),
+            }
         }
         let code = self.take_code(&path)?;
         Ok((code, Some(path)))
+    }
+
+    /// The same for somebody else who runs it, and whether it is a script.
+    pub(crate) fn source(&mut self, id: &str) -> Result<(String, bool), String> {
+        if let Some(builtin) = builtin::find(id) {
+            return Ok((builtin.source.to_owned(), false));
+        }
+        let (source, path) = self.load(id)?;
+        let is_script = path.is_some_and(|path| {
+            let read = self.units.get(&path).map(|read| &**read);
+            matches!(read, Some(Read::Code(unit, _)) if unit.is_script)
+        });
+        Ok((source, is_script))
     }
 
     /// What `require(name)` in `importer` finds.
@@ -185,6 +223,11 @@ impl Modules {
         std::mem::take(&mut self.warnings)
     }
 
+    /// Whether places in errors are those of the author's file, and not of what we made of it.
+    pub(crate) fn has_written_places(&self) -> bool {
+        self.elsewhere == Some(Runtime::Bun)
+    }
+
     /// What its surroundings say about a file, which decides how it was read.
     pub(crate) fn nature(&self, path: &Path) -> Option<bool> {
         match self.units.get(path).map(|read| &**read) {
@@ -208,10 +251,22 @@ impl Modules {
         extension: u32,
     ) -> Result<String, String> {
         let (id, missing) = match place {
+            Place::Builtin(id) if self.elsewhere.is_some() && id.starts_with("node:") => {
+                return Ok(id.to_owned());
+            }
             Place::Builtin(id) => {
+                if self.strict.contains(&extension)
+                    && let Some(lacking) = builtin::lacking(id, &import.names)
+                {
+                    return Err(format!("{lacking} {}", builtin::LACKING));
+                }
                 let known = builtin::exports(id);
                 let lacks = |name: &&String| *name != "default" && !known.contains(&name.as_str());
                 (id.to_owned(), import.names.iter().filter(lacks).cloned().collect::<Vec<_>>())
+            }
+            Place::File { path, .. } if self.elsewhere.is_some() && is_addon(&path) => {
+                let id = join(&path, extension);
+                return Ok(self.facade(commonjs::facade(&id, import.names.clone(), true)));
             }
             Place::File { path, is_module } => {
                 let read = self.read(&path, is_module)?;
@@ -266,8 +321,8 @@ impl Modules {
         if let Some(read) = self.units.get(path) {
             return Ok(read.clone());
         }
-        if path.extension().is_some_and(|extension| extension == "node") {
-            return Err(format!("native addons cannot run inside tiller: {}", path.display()));
+        if is_addon(path) {
+            return Err(format!("native addons {}: {}", builtin::LACKING, path.display()));
         }
         let text = std::fs::read_to_string(path)
             .map_err(|err| format!("cannot read {}: {err}", path.display()))?;
@@ -352,6 +407,10 @@ fn gap_filler(id: &str, has_default: bool, missing: &[String]) -> String {
         write!(source, "export {{ missing as {} }};", commonjs::export_name(name)).ok();
     }
     source
+}
+
+fn is_addon(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "node")
 }
 
 fn join(path: &Path, extension: u32) -> String {

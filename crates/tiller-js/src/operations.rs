@@ -10,6 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::core::Core;
+use crate::host::News;
+use crate::modules::builtin;
 use crate::thread::Message;
 
 mod child;
@@ -78,6 +80,17 @@ impl Failed {
         Failed { message: message.into(), name: None, fields }
     }
 
+    /// A module that cannot be had, in the words of those who look for modules.
+    pub(crate) fn of_module(message: String) -> Failed {
+        if message.starts_with("Cannot find module") {
+            Failed::coded("MODULE_NOT_FOUND", message)
+        } else if message.contains(builtin::LACKING) {
+            Failed::coded("ERR_TILLER_UNSUPPORTED", message)
+        } else {
+            Failed::new(message)
+        }
+    }
+
     fn typed(message: String) -> Failed {
         let fields = vec![("code", "ERR_INVALID_ARG_TYPE".into())];
         Failed { message, name: Some("TypeError"), fields }
@@ -99,6 +112,22 @@ pub(crate) struct Teller {
     pub to: mpsc::Sender<Message>,
 }
 
+impl Teller {
+    fn done(&self, result: Answer) {
+        self.send(News::Done(result));
+    }
+
+    /// Something on the way.
+    pub(crate) fn tell(&self, given: Given) {
+        self.send(News::Event(given));
+    }
+
+    fn send(&self, news: News) {
+        // A thread that is gone has nobody who waits.
+        self.to.send(Message::Operation { id: self.id, news }).ok();
+    }
+}
+
 pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
     match name.split_once('.') {
         Some(("fs", name)) => fs::sync(core, name, asked),
@@ -113,12 +142,24 @@ pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
     }
 }
 
-pub(crate) fn start(
-    core: &Rc<Core>,
-    name: &str,
-    asked: Asked,
-    teller: Teller,
-) -> Result<Later, Failed> {
+/// Begins something and gives the number under which it will be told of.
+pub(crate) fn launch(core: &Rc<Core>, name: &str, asked: Asked) -> u64 {
+    let id = core.begin();
+    let teller = Teller { id, to: core.to.clone() };
+    match start(core, name, asked, teller.clone()) {
+        Ok(future) => {
+            let work = async move { teller.done(future.await) };
+            let abort = core.config.runtime.spawn(work).abort_handle();
+            if let Some(operation) = core.operations.borrow_mut().get_mut(&id) {
+                operation.abort = Some(abort);
+            }
+        }
+        Err(failed) => teller.done(Err(failed)),
+    }
+    id
+}
+
+fn start(core: &Rc<Core>, name: &str, asked: Asked, teller: Teller) -> Result<Later, Failed> {
     match name.split_once('.') {
         Some(("fs", name)) => fs::start(core, name, asked),
         Some(("http", name)) => http::start(core, name, asked),

@@ -12,7 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Permissions};
+use crate::config::{Config, Permissions, Runtime};
+use crate::engine::sidecar;
 use crate::event;
 use crate::host;
 use crate::registrations::Own;
@@ -38,6 +39,17 @@ pub(crate) struct Shared {
     /// Extensions that guarded something and did not come back when the engine was started anew.
     pub lost_guards: Mutex<Vec<String>>,
     next_call: AtomicU64,
+    /// Engines that were started anew go on counting, so that nobody takes news for another's.
+    pub next_operation: AtomicU64,
+    /// Sidecars there have been.
+    pub generations: AtomicU64,
+}
+
+/// What an engine is.
+#[derive(Clone)]
+pub(crate) enum Body {
+    Embedded,
+    Sidecar(sidecar::Program),
 }
 
 pub(crate) enum Message {
@@ -58,7 +70,19 @@ pub(crate) enum Message {
     },
     /// A run began, was aborted, or ended.
     Run(RunSignal),
+    /// Something came from the program that runs the extensions.
+    Sidecar(sidecar::Heard),
     Stop,
+}
+
+impl Body {
+    /// What kind of sidecar it is, if it is one.
+    pub(crate) fn runtime(&self) -> Option<Runtime> {
+        match self {
+            Body::Embedded => None,
+            Body::Sidecar(program) => Some(program.runtime),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +112,10 @@ pub(crate) enum Trouble {
     TimedOut(Duration),
     /// The engine was stopped or started anew meanwhile.
     Stopped,
+    /// The process it ran in is gone, in these words.
+    Fallen(String),
+    /// There is no engine: it did not start, or it was given up.
+    NoEngine(String),
 }
 
 /// An error in JavaScript, in the author's terms.
@@ -96,6 +124,8 @@ pub(crate) struct Thrown {
     pub message: String,
     pub at: Option<String>,
     pub stack: Option<String>,
+    /// What the engine in this process cannot do and the extension needs, as a sentence.
+    pub lacks: Option<String>,
 }
 
 impl fmt::Display for Trouble {
@@ -104,6 +134,7 @@ impl fmt::Display for Trouble {
             Trouble::Thrown(thrown) => f.write_str(&thrown.message),
             Trouble::TimedOut(limit) => write!(f, "stopped after {} ms", limit.as_millis()),
             Trouble::Stopped => f.write_str("the extension was stopped"),
+            Trouble::Fallen(why) | Trouble::NoEngine(why) => f.write_str(why),
         }
     }
 }
@@ -114,12 +145,20 @@ impl Thread {
         config: Arc<Config>,
         world: Arc<dyn World>,
         permissions: Permissions,
+        body: Body,
     ) -> std::io::Result<Thread> {
         let (to, from) = std_mpsc::channel();
         let shared = Arc::new(Shared::default());
         let runtime = config.runtime.clone();
-        let seat =
-            host::Seat { config, world, permissions, shared: shared.clone(), to: to.clone(), from };
+        let seat = host::Seat {
+            config,
+            world,
+            permissions,
+            body,
+            shared: shared.clone(),
+            to: to.clone(),
+            from,
+        };
         std::thread::Builder::new()
             .name("extensions".into())
             // Room for deep recursion in scripts and in the parser; only what is used costs.

@@ -3,8 +3,10 @@
 
 use std::future::Future;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use serde::Deserialize;
@@ -20,7 +22,8 @@ pub use ui::{Dialog, DialogKind, Notice};
 /// An answer that takes its time.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Everything an engine asks of others. All methods are called on an engine's own thread.
+/// Everything an engine asks of others. All methods are called on an engine's own thread, and
+/// [`World::log`] also on one that reads what a sidecar prints.
 ///
 /// Text in the error places is for the author of the extension; it becomes the message of a
 /// JavaScript error.
@@ -136,6 +139,9 @@ pub struct SpawnRequest {
     /// Another first argument than the command's name.
     #[serde(default)]
     pub argv0: Option<String>,
+    /// Open files the child gets beside the usual three, under the numbers they have with us.
+    #[serde(skip)]
+    pub keeps: Vec<Arc<OwnedFd>>,
 }
 
 /// What a child does, in order.

@@ -186,7 +186,7 @@ async fn mistakes_are_told_with_the_author_s_line() {
             error Extension does not export a valid factory function: DIR/ext-3.ts
             error Failed to load extension: cannot read property 'x' of undefined at DIR/ext-4.ts:6:10
             error Failed to load extension: a string
-            error Failed to load extension: native addons cannot run inside tiller: DIR/addon.node
+            error Failed to load extension: native addons cannot run inside tiller: DIR/addon.node; sidecars are turned off in the settings
             error Failed to load extension: No such built-in module: node:nothing
             error Failed to load extension: Extension runtime not initialized. Action methods cannot be called during extension loading. at DIR/ext-8.ts:1:24"#]],
     )

@@ -6,7 +6,7 @@
 //! one writes, from the first thing there is to write.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::process::{self, Link};
@@ -32,6 +33,8 @@ pub struct Program {
     pub stdin: bool,
     /// Another first argument than the command's name.
     pub argv0: Option<String>,
+    /// Open files it gets beside the usual three, under the numbers they have with us.
+    pub keeps: Vec<Arc<OwnedFd>>,
 }
 
 /// What a program does, in order.
@@ -63,7 +66,7 @@ const LEFTOVER_MAX_BYTES: usize = 1024 * 1024;
 /// is in the error. `sink` is called from a thread of its own, for the last time with
 /// [`Happening::Closed`].
 pub fn spawn(program: Program, sink: Sink) -> io::Result<Handle> {
-    let Program { command, args, cwd, env, stdin, argv0 } = program;
+    let Program { command, args, cwd, env, stdin, argv0, keeps } = program;
     let mut command = Command::new(command);
     command.args(args).current_dir(cwd).env_clear().envs(env);
     if let Some(argv0) = argv0 {
@@ -80,6 +83,13 @@ pub fn spawn(program: Program, sink: Sink) -> io::Result<Handle> {
         command.stdin(Stdio::null());
         Stdin::Closed
     };
+    if !keeps.is_empty() {
+        // SAFETY: between fork and exec this makes one system call a file and nothing else.
+        #[allow(unsafe_code)]
+        unsafe {
+            command.pre_exec(move || keep(&keeps));
+        }
+    }
     let link = process::launch(command, None)?;
     let pipes = Pipes { stdout: Some(stdout), stderr: Some(stderr) };
     let reader = Reader { pipes, link: link.clone(), sink };
@@ -89,6 +99,14 @@ pub fn spawn(program: Program, sink: Sink) -> io::Result<Handle> {
         return Err(err);
     }
     Ok(Handle { link, stdin: Mutex::new(stdin) })
+}
+
+/// Files close when another program takes over, unless somebody says otherwise.
+fn keep(files: &[Arc<OwnedFd>]) -> io::Result<()> {
+    for file in files {
+        fcntl(file, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    }
+    Ok(())
 }
 
 /// A program under way. Letting go of it closes its input and does not end it.

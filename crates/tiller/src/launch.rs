@@ -27,7 +27,7 @@ use crate::rpc::guests::{Around, House};
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
 use crate::sessions::Shelf;
-use crate::settings::Settings;
+use crate::settings::{Scope, Settings};
 
 /// What a server starts with.
 pub struct Launch {
@@ -226,7 +226,7 @@ impl Launch {
             ..Workplace::new(conversation.cwd(), tools)
         };
         let (level, on_eof) = (args.level(variables), args.on_eof);
-        let mut house = House::find(&place, args.extensions(), around(args, &surroundings));
+        let mut house = House::find(&place, args.extensions(), around(args, &surroundings, &place));
         if house.is_empty() {
             if let Some(why) = &args.foreign_complaint {
                 return Err(why.clone());
@@ -259,7 +259,7 @@ impl Launch {
 }
 
 /// What extensions see of the process.
-fn around(args: &Args, surroundings: &Surroundings) -> Around {
+fn around(args: &Args, surroundings: &Surroundings, place: &Place) -> Around {
     let agent_dir = surroundings.agent_dir();
     let home = surroundings.variable("HOME").map(PathBuf::from);
     let (mode, has_ui) = match args.mode() {
@@ -274,7 +274,14 @@ fn around(args: &Args, surroundings: &Surroundings) -> Around {
         mode,
         has_ui,
         variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        sidecars: may_have_sidecars(place),
     }
+}
+
+/// Unless one of the files says otherwise.
+fn may_have_sidecars(place: &Place) -> bool {
+    let said = |scope| place.layers().said::<Option<bool>>(scope, "extensionSidecars");
+    [Scope::User, Scope::Project].into_iter().all(|scope| said(scope) != Some(false))
 }
 
 fn add_builtin(models: &mut Models, args: &Args) -> Result<(), String> {

@@ -26,7 +26,9 @@ use tiller_session::Durability;
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
 
-pub use extensions::{ExtensionPermissions, ExtensionSettings, Package, PackagePart};
+pub use extensions::{
+    ExtensionEngine, ExtensionPermissions, ExtensionSettings, Package, PackagePart,
+};
 pub(crate) use file::read_file;
 pub(crate) use layers::{Layers, Places, Scope, resolve};
 
@@ -95,6 +97,9 @@ pub struct Settings {
     /// What single extensions may do, by the name of their file, folder or package, or by their
     /// path; names and paths may be patterns. What the user forbids, no project allows.
     pub extension_settings: HashMap<String, ExtensionSettings>,
+    /// Whether an extension that needs what cannot run inside tiller may run in a `node` or `bun`
+    /// beside it. If one of the two files says no, it is no.
+    pub extension_sidecars: bool,
     /// xcsh's todo list.
     pub todo: TodoSettings,
     /// How xcsh's todo list is cleared.
@@ -380,6 +385,7 @@ impl Default for Settings {
             extensions: Vec::new(),
             packages: Vec::new(),
             extension_settings: HashMap::new(),
+            extension_sidecars: true,
             todo: TodoSettings::default(),
             tasks: TasksSettings::default(),
             ttsr: TtsrSettings::default(),

@@ -2,21 +2,28 @@
 
 import { native } from "tiller:host";
 
-/** `{message, stack}` of whatever it is. */
+/** What says that something cannot be done in this engine. */
+const lacking = /(?:cannot run|not supported) inside tiller/;
+
+/** `{message, stack}` of whatever it is, and `lacks` if it is about something that is not here. */
 export function describe(thrown) {
 	let message;
 	let stack;
+	let lacks;
 	try {
 		if (thrown !== null && typeof thrown === "object" && typeof thrown.message === "string") {
 			message = thrown.message;
 			if (typeof thrown.stack === "string") stack = thrown.stack;
+			if (typeof thrown.lacks === "string") lacks = thrown.lacks;
 		} else {
 			message = String(thrown);
 		}
 	} catch {
 		message = "something was thrown that cannot be shown";
 	}
-	return { message: message.toWellFormed(), stack: stack?.toWellFormed() };
+	if (/^'?WebAssembly'? is not defined$/.test(message)) message = "WebAssembly cannot run inside tiller";
+	if (lacking.test(message)) lacks ??= message;
+	return { message: message.toWellFormed(), stack: stack?.toWellFormed(), lacks: lacks?.toWellFormed() };
 }
 
 /** Tells the host that an extension failed. */

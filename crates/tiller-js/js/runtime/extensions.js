@@ -48,12 +48,13 @@ class Extension {
 	}
 }
 
-/** Loads a file. `isWanted` says whether anybody still waits for it. */
-export async function loadExtension(number, path, isWanted = () => true) {
+/** Loads a file. `strictly` means that it had better run elsewhere if it needs what is not here,
+ * `isWanted` says whether anybody still waits for it. */
+export async function loadExtension(number, path, strictly = false, isWanted = () => true) {
 	const extension = new Extension(number, path);
 	native.extension(number);
 	try {
-		const id = native.entry(path, number);
+		const id = native.entry(path, number, strictly);
 		const module = await import(id);
 		extension.factory = factoryIn(module);
 	} catch (error) {
@@ -81,8 +82,8 @@ function factoryIn(module) {
 }
 
 function failedLoad(error) {
-	const { message, stack } = describe(error);
-	return { message: `Failed to load extension: ${message}`, stack };
+	const { message, stack, lacks } = describe(error);
+	return { message: `Failed to load extension: ${message}`, stack, lacks };
 }
 
 async function make(extension) {

@@ -17,14 +17,14 @@ Object.defineProperty(globalThis, "__tillerRejection", { value: noticeRejection 
 const aborts = new Map();
 
 const entries = {
-	load({ number, path }, id) {
+	load({ number, path, strictly }, id) {
 		let isWanted = true;
 		aborts.set(id, {
 			abort() {
 				isWanted = false;
 			},
 		});
-		return loadExtension(number, path, () => isWanted);
+		return loadExtension(number, path, strictly, () => isWanted);
 	},
 	bind,
 	flags: setFlags,
@@ -94,8 +94,8 @@ function reply(id, value) {
 
 function fail(id, thrown) {
 	aborts.delete(id);
-	const { message, stack } = describe(thrown);
-	native.fail(id, message, stack);
+	const { message, stack, lacks } = describe(thrown);
+	native.fail(id, message, stack, lacks);
 }
 
 export function abort(id) {

@@ -56,7 +56,7 @@ export function buildSessionContext(entries, leafId) {
 }
 
 function shortId() {
-	return native.importNow("web:crypto").randomUUID().replaceAll("-", "").slice(0, 8);
+	return globalThis.crypto.randomUUID().replaceAll("-", "").slice(0, 8);
 }
 
 /** A session in memory, or one of the files of this or another project. */

@@ -9,6 +9,8 @@ pub(crate) struct Builtin {
     /// The names it exports.
     pub exports: &'static [&'static str],
     pub code: &'static [u8],
+    /// For a sidecar, if it is one of those that run there too.
+    pub source: &'static str,
 }
 
 impl Builtin {
@@ -41,9 +43,39 @@ const TYPEBOX: &[(&str, &str)] = &[
     ("typebox/compiler", "pi:typebox/compile"),
 ];
 
+/// What an error says of a thing that only a sidecar has.
+pub(crate) const LACKING: &str = "cannot run inside tiller";
+
+/// Whether node has a module of this name that we do not.
+pub(crate) fn is_nodes_own(name: &str) -> bool {
+    const OTHERS: [&str; 9] =
+        ["cluster", "domain", "punycode", "repl", "sea", "sys", "test", "trace_events", "wasi"];
+    OTHERS.contains(&name.split('/').next().unwrap_or(name))
+}
+
+/// What of these names, imported from a module that is built in, only a sidecar has.
+pub(crate) fn lacking(id: &str, names: &[String]) -> Option<&'static str> {
+    match id {
+        "node:sqlite" => Some("node:sqlite"),
+        "node:worker_threads" if names.iter().any(|name| name == "Worker") => {
+            Some("node:worker_threads.Worker")
+        }
+        _ => None,
+    }
+}
+
 /// Whether this is the id of a built-in module and no path.
 pub(crate) fn is_id(id: &str) -> bool {
-    ["tiller:", "node:", "pi:", "web:"].iter().any(|scheme| id.starts_with(scheme))
+    ["tiller:", "node:", "pi:", "web:", "sidecar:"].iter().any(|scheme| id.starts_with(scheme))
+}
+
+/// The packages we stand for, each with the id of its module.
+pub(crate) fn packages() -> Vec<(String, &'static str)> {
+    let scoped = |scope: &str, (name, id): &(&str, &'static str)| (format!("{scope}{name}"), *id);
+    let pi = SCOPES.iter().flat_map(|scope| PACKAGES.iter().map(move |one| scoped(scope, one)));
+    let typebox = ["", "@sinclair/"].into_iter();
+    let typebox = typebox.flat_map(|scope| TYPEBOX.iter().map(move |one| scoped(scope, one)));
+    pi.chain(typebox).collect()
 }
 
 /// The built-in module that an extension means by `name`.

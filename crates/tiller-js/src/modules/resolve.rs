@@ -48,7 +48,10 @@ impl Resolve {
             return Ok(Place::Builtin(id));
         }
         if let Some(name) = name.strip_prefix("node:") {
-            return Err(format!("No such built-in module: node:{name}"));
+            return Err(match builtin::is_nodes_own(name) {
+                true => format!("node:{name} {}", builtin::LACKING),
+                false => format!("No such built-in module: node:{name}"),
+            });
         }
         let from_url = name.strip_prefix("file://");
         let name = from_url.unwrap_or(name);

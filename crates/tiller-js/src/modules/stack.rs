@@ -20,7 +20,9 @@ pub(crate) fn trace(modules: &Modules, stack: &str) -> Trace {
     let mut trace = Trace::default();
     for line in stack.lines() {
         let Some(frame) = Frame::read(line) else { continue };
-        if builtin::is_id(frame.module) || frame.module.starts_with("facade:") {
+        // The last are what a sidecar runs first, and places that are none.
+        let is_ours = builtin::is_id(frame.module) || frame.module.starts_with("facade:");
+        if is_ours || frame.module.starts_with(['[', '<']) {
             continue;
         }
         let path = split(frame.module).0;
@@ -66,6 +68,9 @@ fn place(
     line: u32,
     column: u32,
 ) -> (u32, u32) {
+    if modules.has_written_places() {
+        return (line, column);
+    }
     let source =
         sources.entry(path.to_owned()).or_insert_with(|| std::fs::read_to_string(path).ok());
     let original = source.as_ref().and_then(|source| {

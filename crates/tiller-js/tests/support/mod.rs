@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use nix::fcntl::{FcntlArg, FdFlag};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiller_js::world::{
@@ -37,6 +38,11 @@ impl Stage {
     }
 
     pub fn set(files: &[(&str, &str)], limits: Limits) -> Stage {
+        let path = std::env::var("PATH").unwrap_or_default();
+        Stage::set_with(files, limits, false, path)
+    }
+
+    pub fn set_with(files: &[(&str, &str)], limits: Limits, sidecars: bool, path: String) -> Stage {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let path = dir.path().join(name);
@@ -45,6 +51,21 @@ impl Stage {
         }
         let world = Arc::new(Fake::default());
         *world.root.lock().unwrap() = dir.path().to_string_lossy().into_owned();
+        Stage::raise(dir, world, limits, sidecars, path)
+    }
+
+    /// The same stage in another `PATH`.
+    pub fn with_path(self, limits: Limits, path: String) -> Stage {
+        Stage::raise(self.dir, self.world, limits, true, path)
+    }
+
+    fn raise(
+        dir: TempDir,
+        world: Arc<Fake>,
+        limits: Limits,
+        sidecars: bool,
+        path: String,
+    ) -> Stage {
         let config = Config {
             runtime: tokio::runtime::Handle::current(),
             limits,
@@ -55,10 +76,8 @@ impl Stage {
             has_ui: true,
             version: "0.87.1".into(),
             exec_path: "/usr/bin/tiller".into(),
-            env: vec![
-                ("PATH".into(), std::env::var("PATH").unwrap_or_default()),
-                ("COLOUR".into(), "blue".into()),
-            ],
+            env: vec![("PATH".into(), path), ("COLOUR".into(), "blue".into())],
+            sidecars,
         };
         let guests = Guests::new(config, world.clone());
         Stage { dir, world, guests }
@@ -84,6 +103,14 @@ impl Stage {
             Some(Ok(())) => (),
             Some(Err(error)) => self.world.report(error),
         }
+    }
+
+    /// What was written down, in the order of the alphabet where nobody promises another.
+    pub fn sorted_log(&self) -> String {
+        let log = self.log();
+        let mut lines: Vec<&str> = log.lines().collect();
+        lines.sort_unstable();
+        lines.join("\n")
     }
 
     /// What was written down since the last time, with the folder's name taken out.
@@ -150,6 +177,15 @@ pub struct Fake {
 impl Fake {
     pub fn note(&self, line: impl Into<String>) {
         self.lines.lock().unwrap().push(line.into());
+    }
+
+    /// Waits until something with these words was written down.
+    pub async fn wait_for(&self, words: &str) {
+        let begun = std::time::Instant::now();
+        while !self.lines.lock().unwrap().iter().any(|line| line.contains(words)) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "nobody says {words:?}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 }
 
@@ -276,7 +312,23 @@ impl World for Fake {
             .stdin(if request.stdin { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        let keeps = request.keeps;
+        if !keeps.is_empty() {
+            let keep = move || {
+                keeps.iter().try_for_each(|file| {
+                    nix::fcntl::fcntl(file, FcntlArg::F_SETFD(FdFlag::empty())).map(drop)
+                })?;
+                Ok(())
+            };
+            // SAFETY: one system call a file.
+            #[allow(unsafe_code)]
+            unsafe {
+                std::os::unix::process::CommandExt::pre_exec(&mut command, keep);
+            }
+        }
         let mut child = command.spawn()?;
+        // Ours are closed with the command, so that the end of the child shows.
+        drop(command);
         let pid = child.id();
         let stdin = Mutex::new(child.stdin.take());
         let sink = Arc::new(Mutex::new(sink));
@@ -355,7 +407,8 @@ impl Child for Process {
     }
 
     fn kill(&self, signal: i32) {
-        let kill = format!("kill -{signal} {}", self.pid);
+        // It may have ended by itself.
+        let kill = format!("kill -{signal} {} 2>/dev/null", self.pid);
         Command::new("sh").args(["-c", &kill]).status().ok();
     }
 }

@@ -78,8 +78,8 @@ impl World for Outside {
     }
 
     fn spawn(&self, request: SpawnRequest, mut sink: ChildSink) -> io::Result<Box<dyn Child>> {
-        let SpawnRequest { command, args, cwd, env, stdin, argv0 } = request;
-        let program = Program { command, args, cwd, env, stdin, argv0 };
+        let SpawnRequest { command, args, cwd, env, stdin, argv0, keeps } = request;
+        let program = Program { command, args, cwd, env, stdin, argv0, keeps };
         let sink = Box::new(move |happening| sink(told(happening)));
         child::spawn(program, sink).map(|handle| Box::new(Process(handle)) as Box<dyn Child>)
     }

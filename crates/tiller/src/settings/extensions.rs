@@ -9,8 +9,24 @@ use serde::{Deserialize, Serialize};
 pub struct ExtensionSettings {
     /// Whether it has a JavaScript engine of its own instead of sharing one with the others.
     pub isolate: Option<bool>,
+    /// What runs it: the engine inside tiller (`embedded`), a `node` or a `bun` beside it, or
+    /// `auto`, which is the first of these that can.
+    pub engine: ExtensionEngine,
     /// What it may touch by itself; everything unless set.
     pub permissions: ExtensionPermissions,
+}
+
+/// What runs an extension, the most cautious first.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ExtensionEngine {
+    Embedded,
+    Node,
+    Bun,
+    #[default]
+    Auto,
 }
 
 /// What an extension may touch by itself. One that may not everything is isolated in any case.

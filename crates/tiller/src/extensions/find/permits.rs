@@ -2,17 +2,19 @@
 //!
 //! In one file, a name or a path that is spelled out decides before a pattern does, and where two
 //! of a kind disagree the stricter one counts. Of the two files the stricter one counts as well,
-//! so that no project allows what the user forbids.
+//! so that no project allows what the user forbids. What runs an extension the user decides before
+//! the project does.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use tiller_js::{Extension, Permissions};
+use tiller_js::{Engine, Extension, Permissions, Runtime};
 
 use super::folder::name_of;
 use super::patterns::{Pattern, is_pattern};
 use crate::place::Place;
-use crate::settings::{ExtensionSettings, Scope, resolve};
+use crate::settings::{ExtensionEngine, ExtensionSettings, Scope, resolve};
 
 pub(super) struct Permits {
     files: Vec<Vec<Permit>>,
@@ -69,8 +71,24 @@ impl Permits {
             *exec &= may(|s| s.permissions.exec);
             *net &= may(|s| s.permissions.net);
             *env &= may(|s| s.permissions.env);
+            let engines = said.iter().map(|(close, s)| (*close, s.engine));
+            let engines = engines.filter(|(_, engine)| *engine != ExtensionEngine::Auto);
+            // The closest counts, and of those the most cautious.
+            let decided = engines.min_by_key(|(close, engine)| (Reverse(*close), *engine));
+            if let Some((_, engine)) = decided {
+                extension.engine = running(engine);
+            }
         }
         extension
+    }
+}
+
+fn running(engine: ExtensionEngine) -> Engine {
+    match engine {
+        ExtensionEngine::Auto => Engine::Auto,
+        ExtensionEngine::Embedded => Engine::Embedded,
+        ExtensionEngine::Node => Engine::Sidecar(Runtime::Node),
+        ExtensionEngine::Bun => Engine::Sidecar(Runtime::Bun),
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
+use tiller_js::Engine;
 
 use super::package::Origin;
 use super::*;
@@ -58,7 +59,7 @@ impl Home {
             if text("origin") == "package" {
                 line += &format!(" in {}", text("baseDir"));
             }
-            let Extension { isolate, permissions, .. } = extension;
+            let Extension { isolate, permissions, engine, .. } = extension;
             let marks = [
                 (*isolate, " isolate"),
                 (!permissions.fs, " -fs"),
@@ -66,6 +67,9 @@ impl Home {
                 (!permissions.net, " -net"),
                 (!permissions.env, " -env"),
             ];
+            if *engine != Engine::Auto {
+                line += &format!(" {engine:?}");
+            }
             line.extend(marks.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| *mark));
             lines.push(line);
         }
@@ -328,6 +332,30 @@ fn settings_say_what_an_extension_may_do() {
             auto user HOME/.pi/agent/extensions/plain.ts -net
             auto user HOME/.pi/agent/extensions/web.ts -env
             npm:@scope/pack user HOME/.pi/agent/npm/node_modules/@scope/pack/extensions/packed.ts in HOME/.pi/agent/npm/node_modules/@scope/pack -exec -net -env"#]],
+    );
+}
+
+/// A project may choose for what the user has nothing to say about.
+#[test]
+fn what_runs_an_extension() {
+    let home = Home::with(
+        r#"
+        .pi/agent/settings.json {"extensionSettings": {"*.ts": {"engine": "node"}, "b.ts": {"engine": "embedded"}}}
+        work/.pi/settings.json {"extensionSettings": {"b.ts": {"engine": "bun"}, "c.js": {"engine": "bun"}}}
+        .pi/agent/extensions/a.ts
+        .pi/agent/extensions/b.ts
+        .pi/agent/extensions/c.js
+        .pi/agent/extensions/d.js
+        "#,
+    );
+    check(
+        &home,
+        &[],
+        expect![[r#"
+            auto user HOME/.pi/agent/extensions/a.ts Sidecar(Node)
+            auto user HOME/.pi/agent/extensions/b.ts Embedded
+            auto user HOME/.pi/agent/extensions/c.js Sidecar(Bun)
+            auto user HOME/.pi/agent/extensions/d.js"#]],
     );
 }
 

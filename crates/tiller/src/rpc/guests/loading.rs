@@ -44,6 +44,8 @@ pub struct Around {
     /// Whether there is anybody to ask.
     pub has_ui: bool,
     pub variables: Vec<(String, String)>,
+    /// Whether they may run in a process of their own.
+    pub sidecars: bool,
 }
 
 impl House {
@@ -246,6 +248,7 @@ impl State {
                 version: PI_VERSION.to_owned(),
                 exec_path: std::env::current_exe().unwrap_or_default(),
                 env: around.variables,
+                sidecars: around.sidecars,
             };
             let outside = Arc::new(Outside { inputs: self.inputs.clone() });
             self.visitors.guests = Some(Guests::new(config, outside));

@@ -1,0 +1,160 @@
+// The host as a sidecar has it: what `js/runtime` finds in `__tillerHost`, made of the line to
+// tiller, and the news that are passed on to `js/runtime/main.js`.
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import childProcess from "node:child_process";
+import { createReadStream } from "node:fs";
+import { createRequire, syncBuiltinESMExports } from "node:module";
+import { Socket } from "node:net";
+import { fileURLToPath } from "node:url";
+
+const { say, ask, read, end, newsFile } = globalThis.__tillerLine;
+delete globalThis.__tillerLine;
+
+/** For whom something is done: a call and an extension, however many turns it takes. */
+const tasks = new AsyncLocalStorage();
+const nobody = { call: 0, extension: 0 };
+const paths = new Map();
+
+function task() {
+	const { call, extension } = tasks.getStore() ?? nobody;
+	return [call, extension];
+}
+
+function operation(type, name, json, bytes) {
+	return ask({ type, name, json, bytes: bytes && Buffer.from(bytes).toString("base64"), task: task() });
+}
+
+/** A stack with paths where node has URLs. */
+function plain(stack) {
+	return stack?.replace(/file:\/\/[^\s?:)]+/g, (url) => {
+		try {
+			return fileURLToPath(url);
+		} catch {
+			return url;
+		}
+	});
+}
+
+function report(path, event, message, stack) {
+	say({ type: "report", path, event, message, stack: plain(stack) });
+}
+
+const require = createRequire("/");
+
+globalThis.__tillerHost = {
+	sync: (name, json, bytes) => operation("sync", name, json, bytes),
+	start: (name, json, bytes) => operation("start", name, json, bytes),
+	cancel: (id) => say({ type: "cancel", id }),
+	reply: (call, json) => say({ type: "reply", call, json }),
+	fail: (call, message, stack) => say({ type: "fail", call, message, stack: plain(stack) }),
+	progress: (call, json) => say({ type: "progress", call, json }),
+	report,
+	extension(number) {
+		const { call, extension } = tasks.getStore() ?? nobody;
+		if (number !== undefined && number !== extension) {
+			tasks.enterWith({ call, extension: number });
+			say({ type: "as", extension: number });
+		}
+		return extension;
+	},
+	clock: () => performance.now(),
+	importNow: (id) => require(id),
+	entry(path, number) {
+		paths.set(number, path);
+		return ask({ type: "entry", path, number });
+	},
+};
+
+const main = await import("tiller:main");
+
+const words = {
+	call({ id, entry, json }) {
+		// Another session may live in another folder.
+		if (entry === "bind" || entry === "renew") follow();
+		main.call(id, entry, json);
+	},
+	emit: ({ json }) => main.emit(json),
+	abort: ({ id }) => main.abort(id),
+	runSignal: ({ word }) => main.runSignal(word),
+	event: ({ id, given }) => main.deliver(id, "event", read(given)),
+	done({ id, given }) {
+		let value;
+		try {
+			value = read(given);
+		} catch (error) {
+			main.deliver(id, "failed", error);
+			return;
+		}
+		main.deliver(id, "done", value);
+	},
+	nudge() {},
+};
+
+function follow() {
+	try {
+		process.chdir(ask({ type: "sync", name: "query", json: '{"type":"cwd"}', task: task() }));
+	} catch {
+		// A folder that is gone is left when there is another to go to.
+	}
+}
+
+function take(news) {
+	const [call, extension] = news.task;
+	tasks.run({ call, extension }, () => words[news.type](news));
+}
+
+function took(turn) {
+	say({ type: "took", turn });
+}
+
+// Everything has a turn of its own, with what promises set going in it; then tiller hears of it.
+let rest = "";
+// Bun takes no socket by its number; a file would keep one of node's few threads.
+const news = globalThis.Bun
+	? createReadStream("", { fd: newsFile })
+	: new Socket({ fd: newsFile, readable: true, writable: false });
+news.setEncoding("utf8");
+news.on("data", (text) => {
+	const lines = (rest + text).split("\n");
+	rest = lines.pop();
+	for (const line of lines) {
+		const news = JSON.parse(line);
+		setImmediate(take, news);
+		setImmediate(took, news.turn);
+	}
+});
+news.on("close", () => end(0));
+
+// What nobody caught belongs to whoever set it going, and ends nothing.
+function whose() {
+	const { extension } = tasks.getStore() ?? nobody;
+	return paths.get(extension) ?? (paths.size === 1 ? [...paths.values()][0] : "<runtime>");
+}
+
+const uncaught = (event) => (error) => {
+	const message = typeof error?.message === "string" ? error.message : String(error);
+	report(whose(), event, message, typeof error?.stack === "string" ? error.stack : undefined);
+};
+process.on("uncaughtException", uncaught("uncaught_exception"));
+process.on("unhandledRejection", uncaught("unhandled_rejection"));
+
+for (const name of ["exit", "abort", "reallyExit"]) {
+	process[name] = () => {
+		throw new Error(`process.${name}() is not available to extensions; ctx.shutdown() asks for the end`);
+	};
+}
+
+// The time for which a child is waited for is not the extension's own.
+for (const name of ["spawnSync", "execSync", "execFileSync"]) {
+	const wait = childProcess[name];
+	childProcess[name] = (...args) => {
+		say({ type: "pause" });
+		try {
+			return wait(...args);
+		} finally {
+			say({ type: "resume" });
+		}
+	};
+}
+syncBuiltinESMExports?.();

@@ -1,0 +1,13 @@
+// CommonJS is the sidecar's own. Facades of scripts, and modules that use the names of scripts,
+// find it here.
+
+import { createRequire } from "node:module";
+
+export function runScript(id) {
+	const path = id.replace(/\?\d+$/, "");
+	return createRequire(path)(path);
+}
+
+export function scopeOf(meta) {
+	return { require: createRequire(meta.url), __filename: meta.filename, __dirname: meta.dirname };
+}

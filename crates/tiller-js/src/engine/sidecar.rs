@@ -1,0 +1,398 @@
+//! A program beside us, node or bun, that runs extensions which need what our own engine lacks.
+//! The same `js/runtime` runs there; only the modules of node and of the web are the program's own.
+//!
+//! Two sockets join us. Over the *line* the sidecar says everything it has to say, and stands
+//! still until it is answered where it asked something. Over the other one it hears the *news*,
+//! whenever it gets round to them. Its output is nobody's protocol and goes to the log.
+//!
+//! What lasts too long cannot be interrupted from here: the process is ended and another started.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+mod output;
+mod program;
+mod turns;
+mod words;
+
+pub(crate) use program::Program;
+use turns::{Turn, Turns};
+use words::{Answer, Greeting, Said, Told, Word};
+
+use crate::bindings;
+use crate::core::{Core, Task};
+use crate::host::News;
+use crate::modules::builtin;
+use crate::operations::{self, Failed, Given};
+use crate::thread::{Message, Thrown, Trouble};
+use crate::world::{Child, SpawnRequest};
+
+/// How long a program may take until it says its first word.
+const START_MAX: Duration = Duration::from_secs(10);
+/// How long a sidecar that waits for an answer may take to read it.
+const READ_MAX: Duration = Duration::from_secs(5);
+/// What it has said and we have not looked at yet.
+const UNHEARD_MAX: usize = 256;
+const SIGKILL: i32 = 9;
+
+pub(crate) struct Sidecar {
+    core: Rc<Core>,
+    name: &'static str,
+    child: Box<dyn Child>,
+    line: UnixStream,
+    /// Closed with us: children of the sidecar may have kept the other end.
+    news_line: UnixStream,
+    news: mpsc::Sender<String>,
+    /// One for every line that was read and not looked at.
+    unheard: mpsc::Receiver<()>,
+    generation: u64,
+    turns: RefCell<Turns>,
+    /// What the next thing to be told is about.
+    next: Cell<(Task, Duration, &'static str)>,
+    /// Whose work it was last known to do.
+    whose: Cell<u32>,
+    end: RefCell<Option<String>>,
+}
+
+/// What comes from the threads that listen to a sidecar.
+pub(crate) struct Heard {
+    generation: u64,
+    sound: Sound,
+}
+
+enum Sound {
+    Line(String),
+    /// Nobody can say anything more over the line.
+    Silence,
+    End {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+}
+
+/// Why a sidecar is of no use any more.
+pub(crate) enum Fall {
+    /// It kept its thread too long.
+    Stuck { task: Task, limit: Duration, what: &'static str },
+    /// The process is gone, or makes no sense.
+    Gone { extension: u32, how: String },
+}
+
+impl Sidecar {
+    pub(crate) fn start(program: &Program, core: Rc<Core>) -> Result<Sidecar, Thrown> {
+        let name = program.runtime.name();
+        let failed = |why: &dyn std::fmt::Display| Thrown {
+            message: format!("{name} ({}) cannot be used: {why}", program.path().display()),
+            ..Thrown::default()
+        };
+        let generation = core.shared.generations.fetch_add(1, Ordering::Relaxed);
+        let (line, their_line) = UnixStream::pair().map_err(|err| failed(&err))?;
+        let (news, their_news) = UnixStream::pair().map_err(|err| failed(&err))?;
+        let keeps = [their_line, their_news].map(|end| Arc::new(OwnedFd::from(end)));
+        let files = [keeps[0].as_raw_fd(), keeps[1].as_raw_fd()];
+        let request = SpawnRequest {
+            command: program.path().to_string_lossy().into_owned(),
+            args: program.arguments(core.config.limits.memory_bytes, files),
+            cwd: core.config.cwd.clone(),
+            env: core.config.env.clone(),
+            stdin: false,
+            argv0: None,
+            keeps: keeps.into(),
+        };
+        let to = core.to.clone();
+        let ended = Box::new(move |code, signal| {
+            // A thread that is gone does not want to know.
+            to.send(Message::Sidecar(Heard { generation, sound: Sound::End { code, signal } }))
+                .ok();
+        });
+        let sink = output::sink(core.world.clone(), ended);
+        let child = core.world.spawn(request, sink).map_err(|err| failed(&err))?;
+        let begun = greet(&line).and_then(|reader| {
+            line.set_write_timeout(Some(READ_MAX))?;
+            let (permits, unheard) = mpsc::sync_channel(UNHEARD_MAX);
+            let to = core.to.clone();
+            let max = core.config.limits.memory_bytes;
+            thread("sidecar", move || listen(reader, max, &permits, &to, generation))?;
+            let (sender, told) = mpsc::channel();
+            let news_line = news.try_clone()?;
+            thread("sidecar news", move || carry(news, &told))?;
+            Ok((news_line, sender, unheard))
+        });
+        let (news_line, news, unheard) = match begun {
+            Ok(begun) => begun,
+            Err(err) => {
+                child.kill(SIGKILL);
+                return Err(failed(&err));
+            }
+        };
+        Ok(Sidecar {
+            core,
+            name,
+            child,
+            line,
+            news_line,
+            news,
+            unheard,
+            generation,
+            turns: RefCell::default(),
+            next: Cell::default(),
+            whose: Cell::new(0),
+            end: RefCell::default(),
+        })
+    }
+
+    /// What is told next is for this task, and may keep the sidecar's thread so long.
+    pub(super) fn next_turn(&self, task: Task, limit: Duration, what: &'static str) {
+        self.next.set((task, limit, what));
+    }
+
+    pub(super) fn call(&self, id: u64, entry: &str, json: &str) -> Result<(), Thrown> {
+        self.tell(Word::Call { id, entry, json })
+    }
+
+    pub(super) fn emit(&self, json: &str) -> Result<(), Thrown> {
+        self.tell(Word::Emit { json })
+    }
+
+    pub(super) fn abort(&self, id: u64) -> Result<(), Thrown> {
+        self.tell(Word::Abort { id })
+    }
+
+    pub(super) fn run_signal(&self, word: &str) -> Result<(), Thrown> {
+        self.tell(Word::RunSignal { word })
+    }
+
+    pub(super) fn deliver(&self, id: u64, news: News) -> Result<(), Thrown> {
+        self.tell(match news {
+            News::Event(given) => Word::Event { id, given: given.into() },
+            News::Done(result) => Word::Done { id, given: result.into() },
+        })
+    }
+
+    fn tell(&self, word: Word<'_>) -> Result<(), Thrown> {
+        let (task, limit, what) = self.next.get();
+        let is_event = matches!(word, Word::Emit { .. });
+        let turn = self.turns.borrow_mut().begin(task, limit, what, is_event, Instant::now());
+        let told = Told { turn, task: (task.call, task.extension), word };
+        let mut text = serde_json::to_string(&told)
+            .map_err(|err| Thrown { message: err.to_string(), ..Thrown::default() })?;
+        text.push('\n');
+        // Should the thread be gone, the process is, and that is told in another way.
+        self.news.send(text).ok();
+        Ok(())
+    }
+
+    /// Something came from this sidecar, or from one before it.
+    pub(crate) fn hear(&self, heard: Heard) {
+        if heard.generation != self.generation {
+            return;
+        }
+        match heard.sound {
+            Sound::Line(line) => {
+                // It was put there before the line was sent.
+                self.unheard.try_recv().ok();
+                match serde_json::from_str(&line) {
+                    Ok(said) => self.take(said),
+                    Err(err) => self.give_up(format!("said what makes no sense: {err}")),
+                }
+            }
+            // Its end is told when it has come, and how.
+            Sound::Silence => self.child.kill(SIGKILL),
+            Sound::End { code: Some(code), .. } => self.give_up(format!("ended with code {code}")),
+            Sound::End { signal, .. } => {
+                let signal = signal.map(|signal| format!(" {signal}")).unwrap_or_default();
+                self.give_up(format!("was ended by signal{signal}"));
+            }
+        }
+    }
+
+    fn take(&self, said: Said) {
+        let core = &self.core;
+        match said {
+            Said::Sync(operation) => {
+                core.task.set(operation.task());
+                let (name, asked) = operation.into_asked();
+                self.answer(operations::sync(core, &name, asked).into());
+            }
+            Said::Start(operation) => {
+                core.task.set(operation.task());
+                let (name, asked) = operation.into_asked();
+                let id = operations::launch(core, &name, asked);
+                self.answer(Given::json(&id).into());
+            }
+            Said::Entry { path, number } => {
+                core.paths.borrow_mut().insert(number, path.clone());
+                let id = core.modules.borrow_mut().entry(Path::new(&path), number, false);
+                self.answer_text(id);
+            }
+            Said::Resolve { importer, name } => {
+                let id = core.modules.borrow_mut().resolve(&importer, &name);
+                self.answer_text(id);
+            }
+            Said::Locate { importer, name } => {
+                let path = core.modules.borrow_mut().find(&importer, &name);
+                self.answer_text(path);
+            }
+            Said::Packages => self.answer(Given::json(&builtin::packages()).into()),
+            Said::Load { id } => {
+                let module = core.modules.borrow_mut().source(&id);
+                self.answer(match module {
+                    Ok((source, is_script)) => Answer::Module { source, is_script },
+                    Err(message) => Err(Failed::of_module(message)).into(),
+                });
+            }
+            Said::Cancel { id } => core.cancel(id),
+            Said::Reply { call, json } => core.answer(call, Ok(json)),
+            Said::Fail { call, message, stack } => {
+                let thrown = core.thrown(message, stack.as_deref());
+                core.answer(call, Err(Trouble::Thrown(thrown)));
+            }
+            Said::Progress { call, json } => core.progress(call, json),
+            Said::Report { path, event, message, stack } => {
+                core.report(path, event, core.thrown(message, stack.as_deref()));
+            }
+            Said::As { extension } => self.whose.set(extension),
+            Said::Took { turn } => {
+                let events = self.turns.borrow_mut().end(turn, Instant::now());
+                core.shared.backlog.fetch_sub(events, Ordering::Relaxed);
+            }
+            Said::Pause => self.turns.borrow_mut().pause(Instant::now()),
+            Said::Resume => self.turns.borrow_mut().resume(Instant::now()),
+        }
+        for text in core.modules.borrow_mut().take_warnings() {
+            bindings::warn(core, text);
+        }
+    }
+
+    fn answer_text(&self, result: Result<String, String>) {
+        self.answer(result.map(Given::Text).map_err(Failed::of_module).into());
+    }
+
+    fn answer(&self, answer: Answer) {
+        let text = serde_json::to_string(&answer).unwrap_or_else(|_| "\"nothing\"".into());
+        if let Err(err) = (&self.line).write_all(format!("{text}\n").as_bytes()) {
+            self.give_up(format!("does not listen: {err}"));
+        }
+    }
+
+    fn give_up(&self, why: String) {
+        self.end.borrow_mut().get_or_insert(why);
+    }
+
+    /// When something has to be looked at here, even if nothing is heard.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let turns = self.turns.borrow();
+        let nudge = turns.idle_since().filter(|_| !self.core.calls.borrow().is_empty());
+        turns.deadline().or(nudge.map(|since| since + self.core.config.limits.slice / 2))
+    }
+
+    /// Makes sure that somebody is there for whom somebody waits: a loop behind an `await` belongs
+    /// to nothing we told it.
+    pub(crate) fn nudge(&self, now: Instant) {
+        let idle = self.turns.borrow().idle_since();
+        if idle.is_none() || self.due().is_none_or(|due| due > now) {
+            return;
+        }
+        let limits = &self.core.config.limits;
+        let calls = self.core.calls.borrow();
+        let works = |call: &crate::core::Waiting| {
+            !matches!(call.entry, "ask" | "emit_and_wait" | "prepare")
+        };
+        let limit = if calls.values().any(works) { limits.long_slice } else { limits.slice };
+        let (task, what) = match calls.iter().next() {
+            Some((&call, waiting)) if calls.len() == 1 => {
+                (Task { call, extension: self.whose.get() }, waiting.what)
+            }
+            _ => (Task::default(), "sidecar"),
+        };
+        drop(calls);
+        self.next_turn(task, limit, what);
+        // An object of three numbers is always JSON.
+        self.tell(Word::Nudge).ok();
+    }
+
+    /// Whether it is of no use any more.
+    pub(crate) fn fall(&self, now: Instant) -> Option<Fall> {
+        if let Some(how) = self.end.borrow_mut().take() {
+            let how = format!("{} {how}", self.name);
+            return Some(Fall::Gone { extension: self.whose.get(), how });
+        }
+        let Turn { task, limit, what, .. } = self.turns.borrow().overdue(now)?;
+        let task = Task { extension: self.whose.get(), ..task };
+        Some(Fall::Stuck { task, limit, what })
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        self.child.kill(SIGKILL);
+        for socket in [&self.line, &self.news_line] {
+            // One that is closed already is what is wanted.
+            socket.shutdown(Shutdown::Both).ok();
+        }
+        let events = self.turns.borrow().events();
+        self.core.shared.backlog.fetch_sub(events, Ordering::Relaxed);
+    }
+}
+
+/// Waits for the first word.
+fn greet(line: &UnixStream) -> io::Result<BufReader<UnixStream>> {
+    line.set_read_timeout(Some(START_MAX))?;
+    let mut reader = BufReader::new(line.try_clone()?);
+    let mut first = String::new();
+    if reader.read_line(&mut first)? == 0 {
+        return Err(io::Error::other("it ended before it began"));
+    }
+    line.set_read_timeout(None)?;
+    match serde_json::from_str(&first) {
+        Ok(Greeting::Hello) => Ok(reader),
+        Ok(Greeting::Unfit { why }) => Err(io::Error::other(why)),
+        Err(err) => Err(err.into()),
+    }
+}
+
+/// Reads the line until its end, or until somebody says more at once than one may.
+fn listen(
+    mut reader: BufReader<UnixStream>,
+    line_max_bytes: usize,
+    permits: &mpsc::SyncSender<()>,
+    to: &mpsc::Sender<Message>,
+    generation: u64,
+) {
+    loop {
+        let mut line = Vec::new();
+        let read = reader.by_ref().take(line_max_bytes as u64).read_until(b'\n', &mut line);
+        let is_whole = read.is_ok() && line.ends_with(b"\n");
+        let sound = match String::from_utf8(line) {
+            Ok(line) if is_whole => Sound::Line(line),
+            _ => Sound::Silence,
+        };
+        let is_last = matches!(sound, Sound::Silence);
+        let is_heard = is_last || permits.send(()).is_ok();
+        let told = to.send(Message::Sidecar(Heard { generation, sound }));
+        if is_last || !is_heard || told.is_err() {
+            return;
+        }
+    }
+}
+
+/// Writes news until nobody has any more, or nobody reads them.
+fn carry(mut news: UnixStream, told: &mpsc::Receiver<String>) {
+    while let Ok(text) = told.recv() {
+        if news.write_all(text.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}

@@ -1,0 +1,44 @@
+//! What a sidecar prints: lines for the log.
+
+use std::sync::Arc;
+
+use crate::world::{ChildEvent, ChildSink, LogLevel, LogLine, World};
+
+/// The most that is told as one line.
+const LINE_MAX_BYTES: usize = 64 * 1024;
+
+/// Tells the log what is printed, and `ended` with which code or by which signal it ended.
+pub(super) fn sink(
+    world: Arc<dyn World>,
+    ended: Box<dyn Fn(Option<i32>, Option<i32>) + Send>,
+) -> ChildSink {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    Box::new(move |event| match event {
+        ChildEvent::Stdout(bytes) => print(&*world, LogLevel::Info, &mut stdout, &bytes),
+        ChildEvent::Stderr(bytes) => print(&*world, LogLevel::Error, &mut stderr, &bytes),
+        ChildEvent::Exit { code, signal } => ended(code, signal),
+        ChildEvent::Closed => {
+            log(&*world, LogLevel::Info, &std::mem::take(&mut stdout));
+            log(&*world, LogLevel::Error, &std::mem::take(&mut stderr));
+        }
+    })
+}
+
+/// Tells whole lines and keeps the rest for later.
+fn print(world: &dyn World, level: LogLevel, rest: &mut Vec<u8>, bytes: &[u8]) {
+    for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+        rest.extend_from_slice(piece);
+        if piece.ends_with(b"\n") || rest.len() > LINE_MAX_BYTES {
+            log(world, level, rest);
+            rest.clear();
+        }
+    }
+}
+
+fn log(world: &dyn World, level: LogLevel, line: &[u8]) {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_end_matches(['\n', '\r']);
+    if !text.is_empty() {
+        world.log(LogLine { extension_path: None, level, text: text.to_owned() });
+    }
+}

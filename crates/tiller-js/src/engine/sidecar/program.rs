@@ -1,0 +1,60 @@
+//! The programs on this machine that can be sidecars, and how they are called.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Config, Runtime};
+
+/// What a sidecar runs first.
+const BOOT: &str = include_str!("../../../js/sidecar/boot.js");
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub runtime: Runtime,
+    pub path: PathBuf,
+}
+
+impl Program {
+    /// The first program of this kind in the `PATH` that extensions see.
+    pub(crate) fn find(runtime: Runtime, config: &Config) -> Option<Program> {
+        let (_, folders) = config.env.iter().find(|(name, _)| name == "PATH")?;
+        let is_program = |path: &PathBuf| {
+            let metadata = std::fs::metadata(path);
+            metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+        };
+        // A relative folder would mean another program in every project.
+        let folders = std::env::split_paths(folders).filter(|folder| folder.is_absolute());
+        let path = folders.map(|folder| folder.join(runtime.name())).find(is_program)?;
+        Some(Program { runtime, path })
+    }
+
+    /// The words behind its name, with the numbers of the two files it is given.
+    pub(super) fn arguments(&self, memory_bytes: usize, files: [i32; 2]) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.runtime == Runtime::Node {
+            words.push(format!("--max-old-space-size={}", memory_bytes >> 20));
+            // What node has not settled yet is the author's business, and no news to the user.
+            words.push("--disable-warning=ExperimentalWarning".to_owned());
+        }
+        if self.runtime == Runtime::Bun {
+            // Nothing is downloaded behind the user's back.
+            words.push("--no-install".to_owned());
+        }
+        words.extend(["-e".to_owned(), BOOT.to_owned()]);
+        words.extend(files.map(|file| file.to_string()));
+        words
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Runtime {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Runtime::Node => "node",
+            Runtime::Bun => "bun",
+        }
+    }
+}

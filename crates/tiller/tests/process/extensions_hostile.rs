@@ -1,0 +1,132 @@
+//! Extensions that mean harm, in the real program: while each of them misbehaves, and after it, the
+//! server answers.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Place};
+
+/// Bodies of handlers of `tool_call`. The first word is what becomes of the call: one that decides
+/// nothing lets it through.
+const BODIES: [(&str, &str); 12] = [
+    ("blocked", "for (;;);"),
+    ("blocked", "for (;;) { try { for (;;); } catch { continue; } finally { continue; } }"),
+    ("blocked", "await null; await new Promise((done) => setTimeout(done, 1)); for (;;);"),
+    ("blocked", "const deeper = () => deeper() + 1; deeper();"),
+    ("blocked", "const all = []; for (;;) all.push(new Array(1e6).fill(all.length));"),
+    ("blocked", "throw { get message() { for (;;); }, get stack() { throw 1; } };"),
+    (
+        "through",
+        "return { get block() { return false; }, get reason() { throw new Error('no'); } };",
+    ),
+    ("blocked", "return { get block() { throw new Error('no'); } };"),
+    (
+        "through",
+        "for (let n = 0; n < 10_000; n++) setTimeout(() => { for (let m = 0; m < 100; m++); }, n % 50);",
+    ),
+    (
+        "through",
+        "Object.prototype.block = undefined; Array.prototype.push = () => { throw new Error('no'); }; \
+         JSON.parse = JSON.stringify = () => 'no'; globalThis.Map = undefined;",
+    ),
+    ("blocked", "process.exit(3);"),
+    ("blocked", "process.kill = 1; process.abort();"),
+];
+
+fn start(body: &str) -> Client {
+    let extension = format!("export default (pi) => pi.on('tool_call', async () => {{ {body} }});");
+    let place = Place::new().with("notes.md", "hello\n").with("ext.js", &extension);
+    place.rpc("call read {\"path\": \"notes.md\"}\n\nsay Done.\n", &["-e", "ext.js"])
+}
+
+fn answers(client: &mut Client, id: &str) -> Vec<Value> {
+    client.say(&json!({"id": id, "type": "get_state"}));
+    let records = client.until(|record| record["id"] == id);
+    assert_eq!(records.last().unwrap()["success"], true);
+    records
+}
+
+#[test]
+fn whatever_a_hook_does_the_server_answers() {
+    // Few at a time: those that loop leave little to the others.
+    for some in BODIES.chunks(3) {
+        std::thread::scope(|scope| {
+            for (expected, body) in some {
+                scope.spawn(move || check(body, *expected == "blocked"));
+            }
+        });
+    }
+}
+
+fn check(body: &str, is_blocked: bool) {
+    let mut client = start(body);
+    client.say(&json!({"type": "prompt", "message": "Read"}));
+    client.until_type("tool_execution_start");
+    let mut records = answers(&mut client, "meanwhile");
+    // It may have been quicker than the question.
+    if records.iter().all(|record| record["type"] != "agent_settled") {
+        records.extend(client.until_type("agent_settled"));
+    }
+    let ended = records.iter().find(|record| record["type"] == "tool_execution_end").unwrap();
+    assert_eq!(ended["isError"], is_blocked, "{body}: {ended}");
+    answers(&mut client, "after");
+    client.close_stdin();
+    assert_eq!(client.end().1, Some(0), "{body}");
+}
+
+/// The answer comes while the extension is at it, not when it has been interrupted: a loop that may
+/// last for two seconds is still going on by then.
+#[test]
+fn a_state_is_told_in_the_middle_of_a_loop() {
+    let mut client = start("for (;;);");
+    client.say(&json!({"type": "prompt", "message": "Read"}));
+    client.until_type("tool_execution_start");
+    for n in 0..20 {
+        let records = answers(&mut client, &format!("{n}"));
+        assert!(records.iter().all(|record| record["type"] != "tool_execution_end"), "{records:?}");
+    }
+    client.until_type("extension_error");
+}
+
+/// A promise that never settles keeps its prompt, and a client can give that up.
+#[test]
+fn a_promise_that_never_settles_can_be_given_up() {
+    let mut client = start("await new Promise(() => {});");
+    client.say(&json!({"type": "prompt", "message": "Read"}));
+    client.until_type("tool_execution_start");
+    answers(&mut client, "meanwhile");
+    client.say(&json!({"id": "abort", "type": "abort"}));
+    client.response("abort");
+    answers(&mut client, "after");
+}
+
+/// One that never comes to an end of being loaded does not keep the server from answering.
+#[test]
+fn a_loop_at_the_top_level() {
+    let place = Place::new().with("ext.js", "for (;;);");
+    let mut client = place.rpc("say Done.\n", &["-e", "ext.js"]);
+    answers(&mut client, "meanwhile");
+}
+
+/// Without an extension no engine is started: no thread of that name, and nothing of it in memory.
+#[test]
+fn no_extension_no_engine() {
+    let threads = |extension: Option<&str>| {
+        let place = Place::new();
+        let place = match extension {
+            Some(extension) => place.with("ext.js", extension),
+            None => place,
+        };
+        let arguments: &[&str] = if extension.is_some() { &["-e", "ext.js"] } else { &[] };
+        let mut client = place.rpc("say Done.\n", arguments);
+        client.say(&json!({"id": "1", "type": "get_commands"}));
+        client.response("1");
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", client.id())).unwrap();
+        let name = |task: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default()
+        };
+        let names: Vec<String> = tasks.map(name).collect();
+        names.iter().filter(|name| name.trim() == "extensions").count()
+    };
+    assert_eq!(threads(None), 0);
+    assert_eq!(threads(Some("export default () => {};")), 1);
+}
