@@ -92,9 +92,9 @@ impl Decode for Decoder {
         }
         let native = Native::read(event)?;
         match native.kind {
-            Kind::MessageStart => self.start(native.message.unwrap_or_default(), out),
+            Kind::MessageStart => self.start(*native.message.unwrap_or_default(), out),
             Kind::ContentBlockStart => {
-                self.start_block(native.index, native.content_block.unwrap_or_default(), out);
+                self.start_block(native.index, *native.content_block.unwrap_or_default(), out);
             }
             Kind::ContentBlockDelta => {
                 self.grow_block(native.index, native.delta.unwrap_or_default(), out);
@@ -103,7 +103,7 @@ impl Decode for Decoder {
             Kind::MessageDelta => {
                 let reason = native.delta.and_then(|delta| delta.stop_reason);
                 self.stop_reason = reason.or(self.stop_reason.take());
-                self.count(native.usage.unwrap_or_default(), out);
+                self.count(*native.usage.unwrap_or_default(), out);
             }
             Kind::MessageStop => return self.stop(out),
             Kind::Error => {
@@ -277,10 +277,11 @@ struct Native {
     kind: Kind,
     #[serde(default)]
     index: usize,
-    message: Option<NativeMessage>,
-    content_block: Option<NativeBlock>,
+    // What comes once or twice in an answer stands apart, so that a delta is small to move.
+    message: Option<Box<NativeMessage>>,
+    content_block: Option<Box<NativeBlock>>,
     delta: Option<Delta>,
-    usage: Option<NativeUsage>,
+    usage: Option<Box<NativeUsage>>,
 }
 
 #[derive(Debug, Deserialize, PartialEq)]

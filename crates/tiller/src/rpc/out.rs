@@ -95,7 +95,7 @@ impl Out {
         self.release();
         self.writer.reply(label, reply, &mut self.batch);
         if self.batch.len() > BATCH_BYTES {
-            self.pipe.send(std::mem::take(&mut self.batch));
+            self.send();
         }
     }
 
@@ -129,8 +129,14 @@ impl Out {
             self.release();
         }
         if !self.batch.is_empty() {
-            self.pipe.send(std::mem::take(&mut self.batch));
+            self.send();
         }
+    }
+
+    /// The next batch is likely to be as long as this one, and need not grow into it step by step.
+    fn send(&mut self) {
+        let next = Vec::with_capacity(self.batch.len().min(BATCH_BYTES));
+        self.pipe.send(std::mem::replace(&mut self.batch, next));
     }
 
     /// Everything, now: the process is about to end.

@@ -12,7 +12,7 @@ use tiller_agent::ttsr::Rule;
 use super::compaction;
 use super::host_tools;
 use super::request::Refusal;
-use super::shape::{Shaped, usage};
+use super::shape::Shaped;
 use super::snapshot::{Snapshot, write_json};
 use super::todos;
 use super::{Level, Stream};
@@ -256,12 +256,15 @@ impl RecordWriter {
         let Some(step) = Step::of(update, self.level) else { return };
         match self.stream {
             Stream::Deltas => {
-                let usage = usage(&growing.message().usage, self.level);
-                line(out, &Delta { kind: "message_update", usage, step });
+                out.extend_from_slice(br#"{"type":"message_update","usage":"#);
+                out.extend_from_slice(growing.usage());
+                out.extend_from_slice(br#","assistantMessageEvent":"#);
+                step.write(out);
+                out.extend_from_slice(b"}\n");
             }
             Stream::Snapshots => {
                 out.extend_from_slice(br#"{"type":"message_update","assistantMessageEvent":"#);
-                serde_json::to_writer(&mut *out, &step).expect("a vector takes every byte");
+                step.write(out);
                 out.pop();
                 out.extend_from_slice(br#","partial":"#);
                 growing.write(out);
@@ -460,15 +463,6 @@ struct ToolEnd<'a> {
     is_error: bool,
 }
 
-#[derive(Serialize)]
-struct Delta<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    usage: super::shape::ShapedUsage<'a>,
-    #[serde(rename = "assistantMessageEvent")]
-    step: Step<'a>,
-}
-
 /// A step of a growing message as clients know it.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
@@ -555,4 +549,24 @@ impl<'a> Step<'a> {
             Update::Usage(_) | Update::ResponseId(_) | Update::ResponseModel(_) => return None,
         })
     }
+
+    /// As JSON. Almost every step is a piece of text, and there are very many of them, so their
+    /// fixed parts are copied and not formatted.
+    fn write(&self, out: &mut Vec<u8>) {
+        let (head, index, delta) = match self {
+            Step::TextDelta { content_index, delta } => (TEXT_DELTA, content_index, delta),
+            Step::ThinkingDelta { content_index, delta } => (THINKING_DELTA, content_index, delta),
+            Step::CallDelta { content_index, delta } => (CALL_DELTA, content_index, delta),
+            _ => return serde_json::to_writer(out, self).expect("a vector takes every byte"),
+        };
+        out.extend_from_slice(head);
+        serde_json::to_writer(&mut *out, index).expect("a vector takes every byte");
+        out.extend_from_slice(br#","delta":"#);
+        write_json(out, delta);
+        out.push(b'}');
+    }
 }
+
+const TEXT_DELTA: &[u8] = br#"{"type":"text_delta","contentIndex":"#;
+const THINKING_DELTA: &[u8] = br#"{"type":"thinking_delta","contentIndex":"#;
+const CALL_DELTA: &[u8] = br#"{"type":"toolcall_delta","contentIndex":"#;

@@ -10,7 +10,7 @@ use tiller_agent::message::{AssistantMessage, Block};
 use tiller_agent::partial_json::PartialJson;
 
 use super::Level;
-use super::shape::{assistant, whole};
+use super::shape::{assistant, usage, whole};
 
 pub(crate) struct Snapshot {
     level: Level,
@@ -19,6 +19,8 @@ pub(crate) struct Snapshot {
     blocks: Vec<GrowingBlock>,
     /// Everything after the content; rewritten when one of its fields changes.
     tail: Vec<u8>,
+    /// The tokens counted so far, for those who are told of nothing else.
+    usage: Vec<u8>,
 }
 
 struct GrowingBlock {
@@ -37,17 +39,19 @@ impl Snapshot {
         let blocks = message.content.iter().map(|block| GrowingBlock::closed(whole(block)));
         let blocks = blocks.collect();
         let message = AssistantMessage { content: Vec::new(), ..message.clone() };
-        let tail = tail(&message, level);
-        Snapshot { level, message, blocks, tail }
+        let mut snapshot = Snapshot { level, message, blocks, tail: Vec::new(), usage: Vec::new() };
+        snapshot.rewrite();
+        snapshot
     }
 
-    pub(crate) fn message(&self) -> &AssistantMessage {
-        &self.message
+    /// The tokens counted so far, as JSON.
+    pub(crate) fn usage(&self) -> &[u8] {
+        &self.usage
     }
 
     pub(crate) fn change_level(&mut self, level: Level) {
         self.level = level;
-        self.tail = tail(&self.message, level);
+        self.rewrite();
     }
 
     /// Takes in one step.
@@ -131,7 +135,13 @@ impl Snapshot {
 
     fn change(&mut self, change: impl FnOnce(&mut AssistantMessage)) {
         change(&mut self.message);
+        self.rewrite();
+    }
+
+    fn rewrite(&mut self) {
         self.tail = tail(&self.message, self.level);
+        let usage = serde_json::to_vec(&usage(&self.message.usage, self.level));
+        self.usage = usage.expect("numbers can be written");
     }
 }
 
