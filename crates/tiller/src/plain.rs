@@ -31,7 +31,7 @@ pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<Said>) -> u8 {
     listen_for_signals(control_sender);
     let channels = Channels { lines, control, pipe, caught_up };
     let server = serve(launch, channels);
-    let client = Client { mode, lines: lines_sender, drain, answer: None, failure: None };
+    let client = Client { mode, lines: lines_sender, drain, answer: None, failure: None, said: 0 };
     let (code, outcome) = tokio::join!(server, client.talk(messages));
     match outcome {
         Ok(answer) if code == 0 => {
@@ -62,6 +62,8 @@ struct Client {
     /// The last thing the model said.
     answer: Option<String>,
     failure: Option<String>,
+    /// How many messages were said so far, which numbers the requests.
+    said: usize,
 }
 
 /// As much of a record as we look at.
@@ -69,10 +71,19 @@ struct Client {
 struct Record<'a> {
     #[serde(rename = "type")]
     kind: String,
+    id: Option<String>,
     success: Option<bool>,
     error: Option<String>,
     #[serde(borrow)]
     message: Option<&'a RawValue>,
+    data: Option<State>,
+}
+
+/// Of the state, too.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    is_streaming: Option<bool>,
 }
 
 impl Client {
@@ -80,8 +91,9 @@ impl Client {
     async fn talk(mut self, messages: Vec<Said>) -> Result<Option<String>, String> {
         let mut records = Lines::new(LINE_MAX_BYTES * 16);
         for Said { text, images } in messages {
-            let prompt =
-                json!({"id": "prompt", "type": "prompt", "message": text, "images": images});
+            self.said += 1;
+            let id = format!("prompt-{}", self.said);
+            let prompt = json!({"id": id, "type": "prompt", "message": text, "images": images});
             let line = Line::Text(prompt.to_string().into_bytes());
             // A server that has gone will be noticed by its silence.
             self.lines.send(Input::Lines(vec![line])).await.ok();
@@ -117,11 +129,11 @@ impl Client {
         let Ok(record) = serde_json::from_slice::<Record>(line) else { return false };
         match record.kind.as_str() {
             "response" => {
-                let refused = record.success == Some(false);
-                if refused {
+                if record.success == Some(false) {
                     self.failure = record.error;
+                    return true;
                 }
-                return refused;
+                return self.response(record.id.as_deref(), record.data);
             }
             "message_end" => self.note_answer(record.message),
             _ => {}
@@ -130,6 +142,20 @@ impl Client {
             print(line);
         }
         record.kind == "agent_settled"
+    }
+
+    /// A prompt that was a command of an extension's, or that one has seen to, begins no run. So
+    /// the state is asked for: where nothing runs, nothing is waited for.
+    fn response(&mut self, id: Option<&str>, state: Option<State>) -> bool {
+        let (prompt, question) = (format!("prompt-{}", self.said), format!("state-{}", self.said));
+        if id == Some(&prompt) {
+            let line = json!({"id": question, "type": "get_state"}).to_string().into_bytes();
+            // A server that has gone will be noticed by its silence.
+            self.lines.try_send(Input::Lines(vec![Line::Text(line)])).ok();
+            return false;
+        }
+        let is_idle = state.is_some_and(|state| state.is_streaming == Some(false));
+        id == Some(&question) && is_idle
     }
 
     fn note_answer(&mut self, message: Option<&RawValue>) {

@@ -196,3 +196,23 @@ fn json_mode_tells_of_a_failure_in_the_exit_code() {
     assert_eq!(types(&records), RUN);
     assert_eq!(code, Some(1));
 }
+
+#[test]
+fn a_command_of_an_extension_is_all_there_is_to_do() {
+    let extension = r#"
+        export default function (pi) {
+            pi.registerCommand("quiet", { handler: async () => {} });
+            pi.registerCommand("go", { handler: async () => pi.sendUserMessage("Go on") });
+            pi.on("input", (event) => (event.text === "mine" ? { action: "handled" } : undefined));
+        }"#;
+    for (messages, answer) in [(&["/quiet", "mine"][..], ""), (&["/quiet", "/go"][..], "Gone.\n")] {
+        let place = Place::new()
+            .with("talk.script", "expect user Go on\nsay Gone.\n")
+            .with("ext.ts", extension);
+        let mut arguments = vec!["-p", "--no-session", "--script", "talk.script", "-e", "ext.ts"];
+        arguments.extend(messages);
+        let output = place.output(&arguments, "");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), answer, "{messages:?}");
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
