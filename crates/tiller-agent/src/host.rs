@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::event::Event;
 use crate::message::{Arguments, Message, ToolCall, UnixMs};
 use crate::model::{Model, ThinkingLevel};
-use crate::provider::{Provider, ProviderError};
+use crate::provider::{Provider, ProviderError, Request};
 use crate::tool::{ToolOutput, ToolSet};
 use crate::ttsr::{RuleMatch, RuleSet};
 
@@ -43,8 +43,8 @@ pub trait Host: Send + Sync + 'static {
     /// Whether steering waits and the client wants the rest of this turn's tools dropped for it.
     fn interrupted(&self) -> impl Future<Output = bool> + Send;
 
-    /// The messages of one request, as the model is to see them.
-    fn shown(&self, messages: &[Arc<Message>]) -> impl Future<Output = Vec<Arc<Message>>> + Send;
+    /// One request, as the model is to see it.
+    fn shown(&self, request: Request) -> impl Future<Output = Request> + Send;
 
     /// The last word on a message, before anybody hears that it is complete.
     fn message_ends(&self, message: Arc<Message>) -> impl Future<Output = Arc<Message>> + Send;

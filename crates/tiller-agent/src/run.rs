@@ -185,16 +185,17 @@ impl<H: Host> Run<'_, H> {
     }
 
     async fn request(&self, setup: &Setup) -> Request {
-        Request {
+        let request = Request {
             model: setup.model.clone(),
             system: setup.system.clone(),
-            messages: self.host.shown(&self.context).await,
+            messages: self.context.clone(),
             tools: setup.tools.specs(),
             forced_tool: setup.forced_tool.clone(),
             thinking: setup.thinking,
             temperature: None,
             session_id: setup.session_id.clone(),
-        }
+        };
+        self.host.shown(request).await
     }
 
     async fn call(

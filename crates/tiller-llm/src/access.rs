@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tiller_agent::model::ThinkingLevel;
 
+use crate::onlooker::Onlooker;
 use crate::trouble::Adviser;
 
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Access {
     pub block_images: bool,
     /// Who tells a person what to do about a failure.
     pub adviser: Option<Adviser>,
+    /// Who has a say in what is sent.
+    pub onlooker: Option<Onlooker>,
 }
 
 impl Access {
@@ -56,6 +59,7 @@ impl Default for Access {
             cache_retention: CacheRetention::Short,
             block_images: false,
             adviser: None,
+            onlooker: None,
         }
     }
 }

@@ -26,6 +26,10 @@ impl Api for ConverseStream {
         request::post(request, access)
     }
 
+    fn reseal(post: &mut Post, access: &Access) -> Result<(), ProviderError> {
+        request::sign_again(post, access)
+    }
+
     fn decoder(_request: &Request) -> Decoder {
         Decoder::default()
     }

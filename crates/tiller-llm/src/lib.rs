@@ -11,7 +11,8 @@
 //! ```
 //!
 //! `room` says how long an answer may get, and `client` is the connection that answers share. What
-//! a person could mend about a failure is a `trouble`. [`http`] asks servers that are no models.
+//! a person could mend about a failure is a `trouble`; who has a say in requests is an
+//! [`onlooker`]. [`http`] asks servers that are no models.
 
 mod access;
 
@@ -34,6 +35,7 @@ mod sse;
 // The network.
 mod client;
 pub mod http;
+pub mod onlooker;
 mod stream;
 mod trouble;
 mod unreachable;
@@ -55,6 +57,7 @@ use tiller_agent::model::Model;
 use tiller_agent::provider::{Provider, ProviderError};
 
 pub use access::{Access, AwsKeys, CacheRetention, Secret, ThinkingBudgets};
+pub use onlooker::Onlooker;
 pub use trouble::{Adviser, Trouble, TroubleKind};
 
 /// Whoever answers for this model. `None` if we do not speak its API.

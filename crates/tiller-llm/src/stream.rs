@@ -16,8 +16,9 @@ use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::errors::{self, Failure};
+use crate::onlooker::Onlooker;
 use crate::trouble::{TroubleKind, advised, behind, reworded};
-use crate::{client, patience, sse, unreachable};
+use crate::{client, onlooker, patience, sse, unreachable};
 
 /// How one vendor is spoken to.
 pub(crate) trait Api: Send + Sync + 'static {
@@ -25,6 +26,11 @@ pub(crate) trait Api: Send + Sync + 'static {
 
     /// What to send.
     fn post(request: &Request, access: &Access) -> Result<Post, ProviderError>;
+
+    /// Makes the request good again after its body was changed, where that matters.
+    fn reseal(_post: &mut Post, _access: &Access) -> Result<(), ProviderError> {
+        Ok(())
+    }
 
     fn decoder(request: &Request) -> Self::Decoder;
 
@@ -134,16 +140,28 @@ impl<A: Api> Answer<A> {
 
 impl<A: Api> Open<A> {
     async fn ask(request: Request, access: Arc<Access>) -> Result<Box<Open<A>>, ProviderError> {
-        let Post { url, headers, body } = A::post(&request, &access)?;
-        let post = client::for_url(&url)?
-            .post(&url)
-            .headers(all_headers(&headers, &request, &access)?)
-            .body(body);
+        let mut post = A::post(&request, &access)?;
+        if let Some(Onlooker(onlooker)) = &access.onlooker
+            && let Some(body) = onlooker.body(&post.body).await
+        {
+            post.body = body;
+            A::reseal(&mut post, &access)?;
+        }
+        let Post { url, headers, body } = post;
+        let mut headers = all_headers(&headers, &request, &access)?;
+        if let Some(onlooker) = &access.onlooker {
+            headers = onlooker::headers(onlooker, headers).await?;
+        }
+        let post = client::for_url(&url)?.post(&url).headers(headers).body(body);
         let model = request.model.clone();
         let response = within(access.idle_timeout, post.send()).await?.map_err(|err| {
             let (err, kind) = unreachable::explain(&model.base_url, &err);
             advised(err, kind, &model, &access)
         })?;
+        if let Some(Onlooker(onlooker)) = &access.onlooker {
+            let headers = onlooker::texts(response.headers(), |_| true);
+            onlooker.answered(response.status().as_u16(), headers);
+        }
         if !response.status().is_success() {
             return Err(refused::<A>(response, &model, &access).await);
         }

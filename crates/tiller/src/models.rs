@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
 use tiller_agent::provider::Provider;
-use tiller_llm::{Access, CacheRetention, ThinkingBudgets};
+use tiller_llm::{Access, CacheRetention, Onlooker, ThinkingBudgets};
 
 pub(crate) use access::{Given, Papers};
 pub(crate) use brought::{Answers, Offer};
@@ -50,6 +50,8 @@ pub struct Models {
     brought: Vec<Brought>,
     credentials: Credentials,
     access: Access,
+    /// Who has a say in the requests of the conversation.
+    onlooker: Option<Onlooker>,
     scope: Vec<Scoped>,
     /// What is wrong with the user's file.
     problems: Vec<String>,
@@ -88,6 +90,7 @@ impl Models {
             brought: Vec::new(),
             credentials,
             access: Access { cache_retention: cache, ..Access::default() },
+            onlooker: None,
             scope: Vec::new(),
             problems: Vec::new(),
             thinking: HashMap::new(),
@@ -114,6 +117,11 @@ impl Models {
     /// Adds a model that answers without an account.
     pub fn add_builtin(&mut self, model: Model, provider: Arc<dyn Provider>) {
         self.builtin.push(Builtin { model: Arc::new(model), provider });
+    }
+
+    /// Somebody wants to look at the requests of the conversation.
+    pub(crate) fn let_look(&mut self, onlooker: Onlooker) {
+        self.onlooker = Some(onlooker);
     }
 
     pub fn credentials_mut(&mut self) -> &mut Credentials {

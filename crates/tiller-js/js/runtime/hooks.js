@@ -19,10 +19,11 @@ async function cancellable(event, handlers, soFar, call) {
 }
 
 /** Changes to messages chain, in place or by an answer. */
-async function messages(event, handlers, soFar, call) {
+async function messages(event, handlers, soFar, call, _live, _strictly, report) {
 	let current = soFar?.outcome?.messages ?? event.messages;
 	let changed = soFar?.outcome?.messages !== undefined;
 	const before = changed ? undefined : stringify(current);
+	let hadSystem = current[0]?.role === "system";
 	for (const handler of handlers) {
 		const own = { ...event, messages: current };
 		const answer = await call(handler, own);
@@ -31,6 +32,10 @@ async function messages(event, handlers, soFar, call) {
 			changed = true;
 		} else if (Array.isArray(own.messages)) {
 			current = own.messages;
+		}
+		if (hadSystem && current[0]?.role !== "system") {
+			hadSystem = false;
+			report(handler, new Error("context_with_system lost the leading system message: the model gets no prompt and no tools"));
 		}
 	}
 	changed ||= stringify(current) !== before;

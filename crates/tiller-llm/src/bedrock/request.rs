@@ -38,6 +38,16 @@ pub(super) fn post(request: &Request, access: &Access) -> Result<Post, ProviderE
     Ok(Post { url, headers, body })
 }
 
+/// The signature is one of the body, too.
+pub(super) fn sign_again(post: &mut Post, access: &Access) -> Result<(), ProviderError> {
+    if let (None, Some(keys)) = (&access.key, &access.aws) {
+        let signed = sign::headers(&post.url, &post.body, keys, SystemTime::now())?;
+        post.headers.retain(|(name, _)| !signed.iter().any(|(other, _)| other == name));
+        post.headers.extend(signed);
+    }
+    Ok(())
+}
+
 /// Ids have colons in them, and those that are ARNs have slashes.
 fn escaped(id: &str) -> String {
     let mut escaped = String::with_capacity(id.len());

@@ -53,8 +53,25 @@ impl Answers for GuestProvider {
     }
 }
 
-/// The conversation in pi's newer form: prompt and tools stand in a message of their own.
+/// The conversation as the model has to know it.
 fn context(request: &Request) -> Value {
+    // What failed is no part of the conversation, nor are the results of calls it made.
+    let failed = |message: &&Arc<Message>| message.as_assistant().is_some_and(|a| a.failed());
+    let failed: Vec<_> = request.messages.iter().filter(failed).collect();
+    let is_lost = |message: &Message| match message {
+        Message::Assistant(answer) => answer.failed(),
+        Message::ToolResult(result) => failed.iter().any(|message| {
+            let calls = message.as_assistant().into_iter().flat_map(|answer| answer.tool_calls());
+            calls.into_iter().any(|call| call.id == result.tool_call_id)
+        }),
+        _ => false,
+    };
+    let heard = request.messages.iter().filter(|message| !is_lost(message)).cloned().collect();
+    json!({ "messages": transcript(&Request { messages: heard, ..request.clone() }) })
+}
+
+/// A conversation in pi's newer form: prompt and tools stand in a message of their own.
+pub(crate) fn transcript(request: &Request) -> Vec<Value> {
     let tools = request.tools.iter().map(|tool| {
         json!({
             "name": tool.name, "description": tool.description, "parameters": tool.parameters,
@@ -73,20 +90,8 @@ fn context(request: &Request) -> Value {
         first.insert("timestamp".to_owned(), json!(timestamp));
         messages.push(Value::Object(first));
     }
-    // What failed is no part of the conversation, nor are the results of calls it made.
-    let failed = |message: &&Arc<Message>| message.as_assistant().is_some_and(|a| a.failed());
-    let failed: Vec<_> = request.messages.iter().filter(failed).collect();
-    let is_lost = |message: &Message| match message {
-        Message::Assistant(answer) => answer.failed(),
-        Message::ToolResult(result) => failed.iter().any(|message| {
-            let calls = message.as_assistant().into_iter().flat_map(|answer| answer.tool_calls());
-            calls.into_iter().any(|call| call.id == result.tool_call_id)
-        }),
-        _ => false,
-    };
-    let heard = request.messages.iter().filter(|message| !is_lost(message));
-    messages.extend(heard.map(|message| json!(**message)));
-    json!({ "messages": messages })
+    messages.extend(request.messages.iter().map(|message| json!(**message)));
+    messages
 }
 
 struct Hearing {

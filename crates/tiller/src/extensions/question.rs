@@ -41,6 +41,18 @@ pub(crate) fn read(
     Ok((request, given(options)))
 }
 
+/// The same request with another conversation in pi's newer form. One that makes no sense changes
+/// nothing.
+pub(crate) fn retold(request: Request, messages: Vec<Value>) -> Request {
+    let now = request.messages.last().map_or(0, |message| message.timestamp());
+    match Conversation::read(json!({ "messages": messages }), &request.model, now) {
+        Ok(Conversation { system, tools, messages }) => {
+            Request { system: system.into(), tools: tools.into(), messages, ..request }
+        }
+        Err(_) => request,
+    }
+}
+
 /// The model that is meant: what we know under its name, and what the extension says on top.
 pub(crate) fn model(said: &Value, known: Option<&Model>) -> Result<Model, String> {
     let Value::Object(said) = said else { return Err("expected a model object".to_owned()) };
@@ -83,7 +95,7 @@ fn unsaid(id: &str) -> Map<String, Value> {
 fn given(options: &Value) -> Given {
     let headers = texts(&options["headers"]).collect();
     let key = options["apiKey"].as_str().filter(|key| !key.is_empty());
-    Given { key: key.map(str::to_owned), headers }
+    Given { key: key.map(str::to_owned), headers, onlooker: None }
 }
 
 fn texts(fields: &Value) -> impl Iterator<Item = (String, String)> {

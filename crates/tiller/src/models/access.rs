@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use tiller_agent::model::Model;
 use tiller_agent::provider::{EventStream, Provider, ProviderError, Request};
-use tiller_llm::{Access, Adviser, Secret};
+use tiller_llm::{Access, Adviser, Onlooker, Secret};
 
 use super::advice::{AddressFrom, Origins};
 use super::brought::{Answers, Brought};
@@ -21,6 +21,8 @@ pub(crate) struct Given {
     pub(crate) key: Option<String>,
     /// Sent on top of all others.
     pub(crate) headers: BTreeMap<String, String>,
+    /// Who has a say in it.
+    pub(crate) onlooker: Option<Onlooker>,
 }
 
 /// A key and headers in plain text. They go to whoever asks a model by themselves.
@@ -52,7 +54,8 @@ impl Models {
     }
 
     pub(crate) fn provider(&self, model: &Model) -> Arc<dyn Provider> {
-        self.provider_given(model, Given::default())
+        let onlooker = self.onlooker.clone();
+        self.provider_given(model, Given { onlooker, ..Given::default() })
     }
 
     /// The way to a model for somebody who may bring a key.
@@ -99,7 +102,11 @@ impl Models {
             auth_header: described.is_some_and(|provider| provider.auth_header)
                 || self.brought(&model.provider).is_some_and(Brought::auth_header),
             given: given.headers,
-            access: Access { adviser: Some(adviser), ..self.access.clone() },
+            access: Access {
+                adviser: Some(adviser),
+                onlooker: given.onlooker,
+                ..self.access.clone()
+            },
             variables: self.credentials.variables().clone(),
             amazon: self.credentials.amazon().clone(),
         })

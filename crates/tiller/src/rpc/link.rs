@@ -9,6 +9,7 @@ use tiller_agent::host::{CallOutcome, End, Host, Queue, Queued, Setup, Verdict};
 use tiller_agent::message::{
     Arguments, Block, Content, Message, ToolCall, UnixMs, UserMessage, text_of,
 };
+use tiller_agent::provider::Request;
 use tiller_agent::ttsr::RuleMatch;
 use tiller_js::Guests;
 use tiller_js::hook::{Boundary, TurnEnd};
@@ -168,10 +169,13 @@ impl Host for Link {
         self.ask(|answer| Question::Matched(matches, answer)).await
     }
 
-    async fn shown(&self, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
-        match self.listeners("context") {
-            Some(guests) => hooks::shown(guests, messages, &self.cancel).await,
-            None => messages.to_vec(),
+    async fn shown(&self, mut request: Request) -> Request {
+        if let Some(guests) = self.listeners("context") {
+            request.messages = hooks::shown(guests, request.messages, &self.cancel).await;
+        }
+        match self.listeners("context_with_system") {
+            Some(guests) => hooks::shown_whole(guests, request, &self.cancel).await,
+            None => request,
         }
     }
 

@@ -9,6 +9,7 @@ use tiller_agent::host::{End, Queue, Setup};
 use tiller_agent::message::{AssistantMessage, Message, StopReason, Usage};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::run;
+use tiller_js::event::ModelSource;
 use tiller_session::{Body, Durability};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -216,7 +217,9 @@ impl State {
         let model = session.model().ok().flatten();
         let model = model.and_then(|name| self.models.usable(&name.provider, &name.id));
         let level = session.thinking_level().ok().flatten();
-        self.model = model.or(self.model.take());
+        let previous = self.model.take();
+        self.model = model.or(previous.clone());
+        self.tell_model(previous.as_deref(), ModelSource::Restore);
         self.want_thinking(level.unwrap_or(self.wanted_thinking));
     }
 
@@ -242,6 +245,7 @@ impl State {
                 self.emit(Event::SessionError { error });
             }
             self.emit(Event::ThinkingLevelChanged { level });
+            self.tell_level(before);
         }
     }
 

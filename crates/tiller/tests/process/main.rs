@@ -11,6 +11,7 @@ mod extensions_hostile;
 mod extensions_loading;
 mod extensions_models;
 mod extensions_providers;
+mod extensions_requests;
 mod extensions_run;
 mod extensions_sessions;
 mod extensions_shell;

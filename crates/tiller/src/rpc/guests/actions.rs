@@ -6,6 +6,7 @@ use tiller_agent::host::Queue;
 use tiller_agent::message::{Block, Message};
 use tiller_agent::model::ThinkingLevel;
 use tiller_agent::tool::ToolContext;
+use tiller_js::event::Event as Told;
 use tiller_js::world::{Action, Delivery, ExtensionError, Request};
 use tiller_session::Body;
 use tokio::sync::oneshot;
@@ -197,7 +198,13 @@ impl State {
                 return self.guest_navigates(target_id, options, answer);
             }
             Request::RefreshModels => return self.refresh_models(answer),
-            Request::BeforeProviderRequest { .. } | Request::AfterProviderResponse { .. } => {
+            Request::BeforeProviderRequest { payload } => {
+                return self.look_at_payload(payload, answer);
+            }
+            Request::AfterProviderResponse { status, headers } => {
+                if let Some(guests) = &self.visitors.guests {
+                    guests.emit(&Told::AfterProviderResponse { status, headers });
+                }
                 Ok(Value::Null)
             }
             Request::ApiKey { provider } => return self.tell_key(&provider, answer),

@@ -8,16 +8,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tiller_agent::host::{CallOutcome, Verdict};
 use tiller_agent::message::{Arguments, Message, ToolCall, Usage};
+use tiller_agent::provider::Request;
 use tiller_agent::tool::Failure;
-use tiller_js::hook::{Context, Hook, MessageEnd, ToolCall as Call, ToolResult};
+use tiller_js::hook::{Context, ContextWithSystem, Hook, MessageEnd, ToolCall as Call, ToolResult};
 use tiller_js::{Guests, Refused};
 use tokio_util::sync::CancellationToken;
+
+use crate::extensions::provider::transcript;
+use crate::extensions::question;
 
 /// The messages of one request after all have looked at them. An answer that is no list of
 /// messages changes nothing.
 pub(crate) async fn shown(
     guests: &Guests,
-    messages: &[Arc<Message>],
+    messages: Vec<Arc<Message>>,
     cancel: &CancellationToken,
 ) -> Vec<Arc<Message>> {
     let context = Context { messages: messages.iter().map(|message| value(&**message)).collect() };
@@ -27,8 +31,20 @@ pub(crate) async fn shown(
         changed.and_then(|messages| serde_json::from_value(Value::Array(messages)).ok());
     match changed {
         Some(changed) => changed.into_iter().map(Arc::new).collect(),
-        None => messages.to_vec(),
+        None => messages,
     }
+}
+
+/// The same with prompt and tools, which stand in a message of role `system`. Whoever takes that
+/// away gets what they want: a model without either.
+pub(crate) async fn shown_whole(
+    guests: &Guests,
+    request: Request,
+    cancel: &CancellationToken,
+) -> Request {
+    let asked = ask(guests, ContextWithSystem { messages: transcript(&request) }, cancel).await;
+    let Some(messages) = asked.ok().and_then(|asked| asked.messages) else { return request };
+    question::retold(request, messages)
 }
 
 pub(crate) async fn message_ends(

@@ -7,6 +7,7 @@ use tiller_agent::event::Event;
 use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
 use tiller_js::hook::{ProjectTrust, Resources, ResourcesDiscover, Trust, Trusted};
 use tiller_js::{Config, Extension, Guests, Limits, LoadError, LoadReport};
+use tiller_llm::Onlooker;
 use tokio::sync::mpsc;
 
 use super::{State, Wish};
@@ -14,6 +15,7 @@ use crate::args::ExtensionFlags;
 use crate::choice::Choice;
 use crate::extensions::find::{Discovery, Found, Problem, find};
 use crate::extensions::flags;
+use crate::extensions::onlooker::Guarded;
 use crate::extensions::world::Outside;
 use crate::place::{Discovered, Place};
 use crate::rpc::asker::Asker;
@@ -251,7 +253,9 @@ impl State {
                 sidecars: around.sidecars,
             };
             let outside = Arc::new(Outside { inputs: self.inputs.clone() });
-            self.visitors.guests = Some(Guests::new(config, outside));
+            let guests = Guests::new(config, outside);
+            self.models.let_look(Onlooker(Arc::new(Guarded(guests.clone()))));
+            self.visitors.guests = Some(guests);
             self.visitors.own_tools = self.workplace.tools.iter().cloned().collect();
         }
         self.visitors.guests.clone()

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_js::event::{Event as Told, ModelSource};
 use tiller_js::world::ExtensionError;
 
 use super::State;
 use super::actions::Answer;
 use crate::credentials::SignIn;
+use crate::extensions::onlooker::payload_of;
 use crate::extensions::provider::GuestProvider;
 use crate::models::{Answers, Offer};
 use crate::rpc::state::model_change;
@@ -63,6 +66,40 @@ impl State {
         });
     }
 
+    /// Shows extensions what one of them is about to send for its own provider.
+    pub(super) fn look_at_payload(&mut self, payload: Value, answer: Answer) {
+        let Some(guests) = self.visitors.guests.clone() else {
+            return answer.send(Ok(Value::Null)).unwrap_or(());
+        };
+        tokio::spawn(async move {
+            let payload = payload_of(&guests, payload).await.unwrap_or_default();
+            // Whoever asked may be gone.
+            answer.send(Ok(payload)).unwrap_or(());
+        });
+    }
+
+    /// Tells extensions that another model answers from now on.
+    pub(crate) fn tell_model(&mut self, previous: Option<&Model>, source: ModelSource) {
+        let Some(guests) = self.visitors.guests.as_ref().filter(|g| g.hears("model_select")) else {
+            return;
+        };
+        let name = |model: &Model| (model.provider.clone(), model.id.clone());
+        let Some(model) = self.model.as_deref() else { return };
+        if previous.map(name) != Some(name(model)) {
+            let previous_model = previous.map(|model| json!(model));
+            guests.emit(&Told::ModelSelect { model: json!(model), previous_model, source });
+        }
+    }
+
+    /// Tells extensions that the model thinks harder, or less hard, from now on.
+    pub(crate) fn tell_level(&mut self, previous: ThinkingLevel) {
+        let level = self.thinking();
+        if let Some(guests) = &self.visitors.guests {
+            let (level, previous_level) = (level.name().to_owned(), previous.name().to_owned());
+            guests.emit(&Told::ThinkingLevelSelect { level, previous_level });
+        }
+    }
+
     /// Extensions are loaded: those that are gone have taken their providers with them, and what
     /// the command line asked for may be there now.
     pub(super) fn settle_providers(&mut self) {
@@ -98,7 +135,7 @@ impl State {
                 return;
             }
         };
-        let name = |model: &tiller_agent::model::Model| (model.provider.clone(), model.id.clone());
+        let name = |model: &Model| (model.provider.clone(), model.id.clone());
         if self.model.as_deref().map(name) == Some(name(&chosen)) {
             return;
         }
@@ -108,12 +145,11 @@ impl State {
         {
             self.here.complain(&error);
         }
-        self.change_thinking(|state| {
-            state.model = Some(chosen);
-            if let Some(level) = level {
-                state.want_thinking(level);
-            }
-        });
+        // Nobody has heard of another model yet.
+        self.model = Some(chosen);
+        if let Some(level) = level {
+            self.want_thinking(level);
+        }
     }
 
     /// The model in use and those to cycle through are looked up anew.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_js::event::ModelSource;
 
 use super::data;
 use crate::rpc::dispatch::{Answer, Handled};
@@ -14,7 +15,7 @@ use crate::rpc::wire::Reply;
 pub(crate) fn set_model(state: &mut State, provider: &str, id: &str) -> Handled {
     let model = state.models.usable(provider, id);
     let model = model.ok_or_else(|| format!("Model not found: {provider}/{id}"))?;
-    switch(state, model.clone(), None)?;
+    switch(state, model.clone(), None, ModelSource::Set)?;
     data(&*model)
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn cycle_model(state: &mut State) -> Handled {
     };
     let current = models.iter().position(|scoped| is_current(&scoped.model)).unwrap_or(0);
     let next = models[(current + 1) % models.len()].clone();
-    switch(state, next.model.clone(), next.thinking)?;
+    switch(state, next.model.clone(), next.thinking, ModelSource::Cycle)?;
     let thinking_level = state.thinking().name();
     data(&Cycled { model: &next.model, thinking_level, is_scoped })
 }
@@ -89,12 +90,15 @@ fn switch(
     state: &mut State,
     model: Arc<Model>,
     thinking: Option<ThinkingLevel>,
+    source: ModelSource,
 ) -> Result<(), String> {
     state.record(model_change(&model))?;
     let thinking = thinking.or_else(|| state.models.thinking(&model));
+    let previous = state.model.clone();
     state.change_thinking(|state| {
         state.model = Some(model);
         state.model_thinking = thinking;
     });
+    state.tell_model(previous.as_deref(), source);
     Ok(())
 }

@@ -1,0 +1,204 @@
+//! Extensions that look at what is sent to a model and how it answers, and hear which model it is.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Place};
+use crate::loopback::{Loopback, Reply, says};
+
+fn example(name: &str) -> String {
+    format!("{}/../../examples/extensions/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// An extension with these handlers, and a provider at this server.
+fn with(server: &Loopback, handlers: &str) -> Client {
+    let extension = format!(
+        r#"
+        import {{ appendFileSync }} from "node:fs";
+        const note = (value) => appendFileSync("noted.txt", JSON.stringify(value) + "\n");
+        export default function (pi) {{
+            pi.registerProvider("own", {{
+                baseUrl: "{}/v1", apiKey: "sk-own-secret", api: "openai-completions",
+                headers: {{ "x-own": "1", "x-gone": "1" }},
+                models: [{{ id: "m", name: "M", reasoning: true, input: ["text"], contextWindow: 90000,
+                    maxTokens: 100, cost: {{ input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }} }}],
+            }});
+            {handlers}
+        }}"#,
+        server.url
+    );
+    let place = Place::new().with("ext.ts", &extension);
+    let command =
+        place.command(&["--mode", "rpc", "--no-session", "-e", "ext.ts", "--model", "own/m"]);
+    Client::start(command, place)
+}
+
+fn ask(client: &mut Client, text: &str) -> Vec<Value> {
+    client.say(&json!({"type": "prompt", "message": text}));
+    client.until_type("agent_settled")
+}
+
+fn errors(records: &[Value]) -> Vec<&str> {
+    let errors = records.iter().filter(|record| record["type"] == "extension_error");
+    errors.map(|error| error["error"].as_str().unwrap()).collect()
+}
+
+/// What the extension wrote down.
+fn noted(place: &Place, client: &mut Client) -> Vec<Value> {
+    // A command is run behind everything the engine was told before.
+    client.say(&json!({"id": "noted", "type": "prompt", "message": "/noted"}));
+    client.response("noted");
+    let text = fs::read_to_string(place.path().join("noted.txt")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn bodies_and_headers_are_changed_and_answers_heard() {
+    let server = Loopback::start(vec![
+        Reply::Events(says(&["one"])),
+        Reply::Refusal(400, "{\"error\":{\"message\":\"bad\"}}".into()),
+    ]);
+    let handlers = r#"
+        pi.on("before_provider_request", (event) => ({ ...event.payload, added: event.payload.model }));
+        pi.on("before_provider_request", (event) => { event.payload.added += "!"; return event.payload; });
+        pi.on("before_provider_request", () => { throw new Error("not my day"); });
+        pi.on("before_provider_headers", (event) => {
+            event.headers["x-seen"] = Object.keys(event.headers).filter((name) => /auth|key/.test(name)).join() || "none";
+            event.headers["x-gone"] = null;
+        });
+        pi.on("after_provider_response", (event, ctx) => ctx.ui.notify(`${event.status} ${event.headers["x-served-by"]}`));"#;
+    let mut client = with(&server, handlers);
+    let records = ask(&mut client, "hi");
+    assert_eq!(errors(&records), ["not my day"]);
+    let asked = server.asked();
+    assert_eq!(asked.body["added"], "m!");
+    assert_eq!(asked.body["messages"].as_array().unwrap().len(), 2);
+    for line in ["x-own: 1", "x-seen: none", "authorization: bearer sk-own-secret"] {
+        assert!(asked.head.contains(line), "{line} in {}", asked.head);
+    }
+    assert!(!asked.head.contains("x-gone"), "{}", asked.head);
+    let mut heard = records;
+    if !heard.iter().any(|record| record["method"] == "notify") {
+        heard = client.until_type("extension_ui_request");
+    }
+    let shown = heard.iter().find(|record| record["method"] == "notify").unwrap();
+    assert_eq!(shown["message"], "200 loopback");
+    client.say(&json!({"type": "prompt", "message": "again"}));
+    let shown = client.until(|record| record["method"] == "notify").pop().unwrap();
+    assert_eq!(shown["message"], "400 undefined");
+}
+
+#[test]
+fn prompt_and_tools_can_be_changed_with_the_messages() {
+    let server =
+        Loopback::start(vec![Reply::Events(says(&["one"])), Reply::Events(says(&["two"]))]);
+    let handlers = r#"
+        pi.on("context_with_system", (event) => {
+            const [system, ...rest] = event.messages;
+            if (rest.at(-1).content[0].text === "bare") return { messages: rest };
+            const toolsAdded = system.toolsAdded.filter((tool) => tool.name === "read");
+            return { messages: [{ ...system, content: "Mine.", toolsAdded }, ...rest] };
+        });"#;
+    let mut client = with(&server, handlers);
+    assert!(errors(&ask(&mut client, "hi")).is_empty());
+    let asked = server.asked();
+    assert_eq!(asked.body["messages"][0]["content"], "Mine.");
+    let tools = asked.body["tools"].as_array().unwrap();
+    assert_eq!((tools.len(), &tools[0]["function"]["name"]), (1, &json!("read")));
+    let records = ask(&mut client, "bare");
+    assert!(errors(&records)[0].contains("lost the leading system message"), "{records:?}");
+    let asked = server.asked();
+    assert_eq!(asked.body["messages"][0]["role"], "user");
+    assert!(asked.body["tools"].is_null());
+}
+
+#[test]
+fn what_an_extension_sends_itself_is_seen_by_others() {
+    let other = r#"
+        export default (pi) => pi.on("before_provider_request", ({ payload }) => ({ words: [...payload.words, "indeed"] }));"#;
+    let place = Place::new().with("other.ts", other);
+    let parrot = example("parrot-provider.ts");
+    let command = place.command(&[
+        "--mode",
+        "rpc",
+        "--no-session",
+        "-e",
+        &parrot,
+        "-e",
+        "other.ts",
+        "--model",
+        "parrot/forwards",
+    ]);
+    let mut client = Client::start(command, place);
+    let records = ask(&mut client, "well");
+    let mut ends = records.iter().rev().filter(|record| record["type"] == "message_end");
+    assert_eq!(ends.next().unwrap()["message"]["content"][0]["text"], "well indeed");
+}
+
+#[test]
+fn another_model_and_another_level_are_heard_of() {
+    let listening = r#"
+        import { appendFileSync } from "node:fs";
+        const note = (value) => appendFileSync("noted.txt", JSON.stringify(value) + "\n");
+        export default function (pi) {
+            pi.registerCommand("noted", { handler: async () => {} });
+            pi.registerProvider("deep", { baseUrl: "http://127.0.0.1:9", apiKey: "k", api: "openai-completions",
+                models: [{ id: "d", name: "D", reasoning: true, input: ["text"], contextWindow: 1000, maxTokens: 100,
+                    cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } }] });
+            pi.on("model_select", ({ model, previousModel, source }) => note([model.id, previousModel?.id, source]));
+            pi.on("thinking_level_select", ({ level, previousLevel }) => note([level, previousLevel]));
+        }"#;
+    let place = Place::new().with("listening.ts", listening);
+    let parrot = example("parrot-provider.ts");
+    let command = place.command(&[
+        "--mode",
+        "rpc",
+        "-e",
+        &parrot,
+        "-e",
+        "listening.ts",
+        "--model",
+        "parrot/forwards",
+        "--thinking",
+        "low",
+    ]);
+    let mut client = Client::start(command, place.clone());
+    ask(&mut client, "hello");
+    client.say(&json!({"id": "1", "type": "get_state"}));
+    let session = client.response("1")["data"]["sessionFile"].clone();
+    client
+        .say(&json!({"id": "2", "type": "set_model", "provider": "parrot", "modelId": "forwards"}));
+    client.say(&json!({"id": "3", "type": "cycle_model"}));
+    client.say(&json!({"id": "4", "type": "set_model", "provider": "deep", "modelId": "d"}));
+    client.say(&json!({"id": "5", "type": "set_thinking_level", "level": "high"}));
+    client.response("5");
+    let heard = noted(&place, &mut client);
+    assert_eq!(
+        heard,
+        [
+            json!(["backwards", "forwards", "cycle"]),
+            json!(["low", "off"]),
+            json!(["d", "backwards", "set"]),
+            json!(["high", "low"]),
+        ]
+    );
+    client.say(&json!({"id": "6", "type": "new_session"}));
+    client.response("6");
+    client.say(
+        &json!({"id": "7", "type": "set_model", "provider": "parrot", "modelId": "backwards"}),
+    );
+    client.response("7");
+    // The session goes on with what was chosen in it last.
+    client.say(&json!({"id": "8", "type": "switch_session", "sessionPath": session}));
+    client.response("8");
+    let heard = noted(&place, &mut client);
+    assert_eq!(
+        heard[4..],
+        [
+            json!(["off", "high"]),
+            json!(["backwards", "d", "set"]),
+            json!(["d", "backwards", "restore"]),
+        ]
+    );
+}
