@@ -87,6 +87,31 @@ fn navigation_survives_a_reload_by_pis_own_rule() {
 }
 
 #[test]
+fn what_leaving_a_branch_leaves_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = begin(dir.path());
+    let first = say(&mut session, "first");
+    let one = session.append(answer("one"), NOW).unwrap();
+    let second = say(&mut session, "second");
+    let two = session.append(answer("two"), NOW).unwrap();
+    let parting = session.parting(&one).unwrap();
+    assert_eq!(parting.common.as_deref(), Some(one.as_str()));
+    assert_eq!(parting.left, [second.clone(), two]);
+    assert_eq!(session.said_in(&parting.left).unwrap().len(), 2);
+    // A message is said again where it was said.
+    assert_eq!(session.place_of(&second).unwrap().as_deref(), Some(one.as_str()));
+    assert_eq!(session.place_of(&first).unwrap(), None);
+    assert_eq!(session.place_of(&one).unwrap().as_deref(), Some(one.as_str()));
+    // Going on along the same way leaves nothing behind.
+    session.navigate(Some(&first), NOW).unwrap();
+    let parting = session.parting(&second).unwrap();
+    assert_eq!(session.said_in(&parting.left).unwrap(), []);
+    assert!(session.parting("zzz").is_err());
+    let forked = session.fork_at(&one, SessionId::fresh(), Storage::Memory, NOW).unwrap();
+    assert_eq!(forked.leaf(), Some(one.as_str()));
+}
+
+#[test]
 fn forks_and_clones() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());

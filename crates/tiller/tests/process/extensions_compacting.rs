@@ -282,3 +282,38 @@ fn an_abort_gives_up_the_summary_of_a_branch() {
     until_note(&mut client, "cancelled true");
     assert_eq!(data(&mut client, "get_entries")["leafId"], leaf);
 }
+
+#[test]
+fn the_summary_of_a_branch_follows_instructions() {
+    let script = "say Yes.\n\nexpect user has Additional focus: Names\nsay Focused.\n\n\
+                  expect user has \"</conversation>\\n\\nOnly a word\"\nsay Replaced.\n";
+    let mut client = play(
+        script,
+        r#"
+        export default function (pi) {
+            pi.registerCommand("back", {
+                handler: async (args, ctx) => {
+                    const [id, options] = [args.slice(0, args.indexOf(" ")), args.slice(args.indexOf(" "))];
+                    await ctx.navigateTree(id, JSON.parse(options));
+                },
+            });
+        }"#,
+    );
+    prompt(&mut client, "One");
+    let answer = data(&mut client, "get_entries")["leafId"].clone();
+    client.say(&json!({"id": "f", "type": "get_fork_messages"}));
+    let forks = client.response("f")["data"]["messages"].clone();
+    let wanted = json!({"summarize": true, "customInstructions": "Names"});
+    let alone = json!({
+        "summarize": true, "customInstructions": "Only a word", "replaceInstructions": true,
+    });
+    for (options, expected) in [(wanted, "Focused."), (alone, "Replaced.")] {
+        // Back on the branch that is to be left.
+        let request = json!({"id": "n", "type": "navigate_tree", "entryId": answer});
+        assert_eq!(ask(&mut client, request).pop().unwrap()["success"], true);
+        let text = format!("/back {} {options}", forks[0]["entryId"].as_str().unwrap());
+        let records = ask(&mut client, json!({"id": "b", "type": "prompt", "message": text}));
+        assert_eq!(of_type(&records, "extension_error"), Vec::<&Value>::new());
+        assert_eq!(newest(&mut client, "branch_summary")["summary"], expected);
+    }
+}
