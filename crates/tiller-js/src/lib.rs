@@ -1,6 +1,6 @@
 //! JavaScript. Extensions are guests: they run here, in an engine on a thread of its own that is
-//! started with the first of them, and everything they want of the outside they ask of a
-//! [`World`](world::World).
+//! started with the first of them, or beside us where they need what only node or bun has. What
+//! they want of the outside they ask of a [`World`](world::World).
 //!
 //! Begin at `guests.rs`, which is all that others call; then `thread.rs` and `host.rs`, the two
 //! sides of the channel to an engine; then `js/runtime/main.js`, where JavaScript begins.

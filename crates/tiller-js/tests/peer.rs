@@ -27,7 +27,7 @@ load() { hear; ask "{\"type\":\"sync\",\"name\":\"registered\",\"json\":\"$regis
 
 /// A stage whose only node is a shell that does this.
 fn stage(script: &str) -> Stage {
-    let limits = Limits { slice: Duration::from_millis(300), ..quick_limits() };
+    let limits = Limits { slice: Duration::from_millis(1500), ..quick_limits() };
     let stage = Stage::set(&[("ext.ts", "")], limits.clone());
     let bin = stage.dir.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -54,8 +54,8 @@ async fn check(script: &str, expect: Expect) {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     });
-    if script.contains("echo done") {
-        stage.world.wait_for("done").await;
+    if script.contains("echo farewell") {
+        stage.world.wait_for("farewell").await;
     }
     stage.guests.stop();
     expect.assert_eq(&stage.sorted_log());
@@ -68,10 +68,10 @@ async fn a_conversation() {
         say '{"type":"hello"}'
         load
         hear; echo "$told"; took
-        ask '{"type":"start","name":"request","json":"{\"type\":\"waitForIdle\"}","task":[2,1]}'
-        echo "$answer"
         hear; echo "$told"
         echo "$id $turn" >&2
+        ask '{"type":"start","name":"request","json":"{\"type\":\"waitForIdle\"}","task":[2,1]}'
+        echo "$answer"
         hear; echo "$told"; took
         ask '{"type":"sync","name":"query","json":"{\"type\":\"thinkingLevel\"}","task":[2,1]}'; echo "$answer"
         ask '{"type":"sync","name":"nothing.such","task":[2,1]}'; echo "$answer"
@@ -79,11 +79,12 @@ async fn a_conversation() {
         ask '{"type":"resolve","importer":"/x/ext.ts?1","name":"typebox"}'; echo "$answer"
         say '{"type":"report","path":"ext.ts","event":"tool_call","message":"hm"}'
         say '{"type":"reply","call":2,"json":"{\"outcome\":{\"block\":\"by the shell\"},\"ends\":true}"}'
-        echo done
+        echo farewell
         hear
         "#,
         expect![[r#"
             Error: 2 3
+            Info: farewell
             Info: {"failed":{"message":"no operation \"nothing.such\"","name":null,"fields":{}}}
             Info: {"json":"1"}
             Info: {"json":"\"medium\""}
@@ -126,8 +127,8 @@ async fn one_that_does_not_hear() {
     check(
         r#"say '{"type":"hello"}'; load; exec sleep 60"#,
         expect![[r#"
-        extension_error <runtime> agent_start: stopped after 300 ms of work without a pause
-        refused: stopped after 300 ms of work without a pause"#]],
+        extension_error <runtime> agent_start: stopped after 1500 ms of work without a pause
+        refused: stopped after 1500 ms of work without a pause"#]],
     )
     .await;
 }

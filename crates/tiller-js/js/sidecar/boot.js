@@ -90,7 +90,7 @@ function load(url, context, next) {
 	const path = isFile ? idOf(url).replace(/\?\d+$/, "") : "";
 	// Scripts that somebody requires are node's own affair, unless they have types.
 	if (!ours.test(url) && !(isFile && (/\?\d+$/.test(url) || typed.test(path)))) return next(url, context);
-	const { source, is_script: isScript } = ask({ type: "load", id: isFile ? idOf(url) : url });
+	const { source, isScript } = ask({ type: "load", id: isFile ? idOf(url) : url });
 	return { format: isScript ? "commonjs" : "module", source, shortCircuit: true };
 }
 

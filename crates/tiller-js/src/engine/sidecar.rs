@@ -90,7 +90,7 @@ impl Sidecar {
     pub(crate) fn start(program: &Program, core: Rc<Core>) -> Result<Sidecar, Thrown> {
         let name = program.runtime.name();
         let failed = |why: &dyn std::fmt::Display| Thrown {
-            message: format!("{name} ({}) cannot be used: {why}", program.path().display()),
+            message: format!("{name} ({}) cannot be used: {why}", program.path.display()),
             ..Thrown::default()
         };
         let generation = core.shared.generations.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl Sidecar {
         let keeps = [their_line, their_news].map(|end| Arc::new(OwnedFd::from(end)));
         let files = [keeps[0].as_raw_fd(), keeps[1].as_raw_fd()];
         let request = SpawnRequest {
-            command: program.path().to_string_lossy().into_owned(),
+            command: program.path.to_string_lossy().into_owned(),
             args: program.arguments(core.config.limits.memory_bytes, files),
             cwd: core.config.cwd.clone(),
             env: core.config.env.clone(),

@@ -1,7 +1,7 @@
 //! The programs on this machine that can be sidecars, and how they are called.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::config::{Config, Runtime};
 
@@ -43,10 +43,6 @@ impl Program {
         words.extend(["-e".to_owned(), BOOT.to_owned()]);
         words.extend(files.map(|file| file.to_string()));
         words
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 }
 

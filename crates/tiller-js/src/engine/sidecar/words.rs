@@ -110,7 +110,7 @@ pub(super) enum Greeting {
 
 /// What we answer over the line, and what an operation comes to.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum Answer {
     Nothing,
     Text(String),
