@@ -57,9 +57,12 @@ pub enum Event {
     MessageStart {
         message: Value,
     },
+    /// The model's message grows. Only what is new is said: the engine puts it together.
     MessageUpdate {
-        message: Value,
-        assistant_message_event: Value,
+        /// The message as it begins, with the first step of it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        begins: Option<Value>,
+        step: Value,
     },
     ToolExecutionStart {
         tool_call_id: String,

@@ -130,15 +130,19 @@ impl Guests {
         self.threads().iter().any(hears)
     }
 
-    /// Tells whoever listens. Nobody is waited for; events keep their order.
-    pub fn emit(&self, event: &Event) {
+    /// Tells whoever listens. Nobody is waited for; events keep their order. Whether all who
+    /// listen will hear it: one that is too far behind does not, which is reported.
+    pub fn emit(&self, event: &Event) -> bool {
         let mut json = None;
+        let mut are_all_told = true;
         for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
             let json = json.get_or_insert_with(|| to_json(event)).clone();
             if !thread.emit(event.name(), json, self.inner.config.limits.backlog) {
                 self.report(event.name(), "dropped: the extension is too far behind");
+                are_all_told = false;
             }
         }
+        are_all_told
     }
 
     /// Tells whoever listens and waits until they have heard it, within the time a hook has.

@@ -28,6 +28,7 @@ use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
 use crate::sessions::Shelf;
 use crate::settings::{Scope, Settings};
+use crate::tool_rules::ToolRules;
 
 /// What a server starts with.
 pub struct Launch {
@@ -59,6 +60,7 @@ pub struct Workplace {
     pub resize: Resize,
     /// Whether the model gets `todo_write`; unsaid, the wire level decides.
     pub todo_tool: Option<bool>,
+    pub tool_rules: ToolRules,
 }
 
 /// The world as the process found it.
@@ -217,12 +219,13 @@ impl Launch {
             place = place.again(conversation.cwd());
             settings = place.settings();
         }
-        let tools = chosen_tools(args, &settings, &mut diagnostics);
-        let workplace = Workplace {
+        let tools = chosen_tools(args, &settings);
+        let mut workplace = Workplace {
             shell: settings.shell(),
             resize: settings.resize(),
             env: child_env(&agent_dir, &surroundings),
             todo_tool: todo_tool(args, &settings),
+            tool_rules: ToolRules::of(args, &settings),
             ..Workplace::new(conversation.cwd(), tools)
         };
         let (level, on_eof) = (args.level(variables), args.on_eof);
@@ -233,6 +236,8 @@ impl Launch {
             }
             chosen?;
             diagnostics.extend(unmet);
+            let unknown = workplace.tool_rules.unknown.drain(..);
+            diagnostics.extend(unknown.map(|name| format!("there is no tool called `{name}`")));
         } else {
             // Extensions may bring what is missing, so it is not missed before they are there.
             house.choice = Some(choice);
@@ -296,22 +301,16 @@ fn add_builtin(models: &mut Models, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn chosen_tools(args: &Args, settings: &Settings, diagnostics: &mut Vec<String>) -> Vec<Tool> {
+fn chosen_tools(args: &Args, settings: &Settings) -> Vec<Tool> {
     let all = tiller_tools::builtin().into_iter();
-    let all: Vec<Tool> = all.map(|tool| preferred(tool, settings)).collect();
-    let named = args.tools.iter().chain(&settings.default_tools).flatten();
-    for name in named.chain(&args.exclude_tools) {
-        if !all.iter().any(|tool| tool.name() == name) && name != TODO_TOOL {
-            diagnostics.push(format!("there is no tool called `{name}`"));
-        }
-    }
+    let all = all.map(|tool| preferred(tool, settings));
     let wanted = |name: &str| match args.tools.as_ref().or(settings.default_tools.as_ref()) {
         _ if args.no_tools || args.no_builtin_tools => false,
         Some(names) => names.iter().any(|wanted| wanted == name),
         None => tiller_tools::DEFAULT.contains(&name),
     };
     let excluded = |name: &str| args.exclude_tools.iter().any(|excluded| excluded == name);
-    let chosen = all.into_iter().filter(|tool| wanted(tool.name()) && !excluded(tool.name()));
+    let chosen = all.filter(|tool| wanted(tool.name()) && !excluded(tool.name()));
     chosen.collect()
 }
 
@@ -326,7 +325,7 @@ fn todo_tool(args: &Args, settings: &Settings) -> Option<bool> {
 }
 
 /// A tool as the user wants it.
-fn preferred(tool: Tool, settings: &Settings) -> Tool {
+pub(crate) fn preferred(tool: Tool, settings: &Settings) -> Tool {
     match tool.name() {
         "bash" => tiller_tools::bash::with(settings.shell()),
         "read" => tiller_tools::read::with(settings.resize()),
@@ -355,6 +354,7 @@ impl Workplace {
             shell: Shell::default(),
             resize: Resize::default(),
             todo_tool: None,
+            tool_rules: ToolRules::default(),
         }
     }
 

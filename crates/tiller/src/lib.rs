@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod launch;
+mod tool_rules;
 mod opening;
 pub mod choice;
 pub mod settings;

@@ -22,7 +22,10 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use context_files::ContextFile;
 pub(crate) use resources::Resources;
+pub(crate) use rules::Rules;
+pub(crate) use skills::Skill;
 pub(crate) use source::{Source, SourceInfo};
 use trust::Said;
 

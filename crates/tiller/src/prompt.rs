@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tiller_agent::tool::{Tool, ToolSet};
 
-use crate::place::Resources;
+use crate::place::{ContextFile, Resources, Rules, Skill};
 
 const PREAMBLE: &str = include_str!("../prompts/preamble.md");
 const MANNERS: &str = include_str!("../prompts/manners.md");
@@ -34,9 +34,8 @@ impl SystemPrompt {
         cwd: &Arc<PathBuf>,
         resources: &Arc<Resources>,
     ) -> SystemPrompt {
-        let all: Vec<&Tool> = tools.iter().collect();
         SystemPrompt {
-            text: system(&all, cwd, resources).into(),
+            text: Parts::of(tools.iter().collect(), cwd, resources).render().into(),
             tools: tools.clone(),
             cwd: cwd.clone(),
             resources: resources.clone(),
@@ -59,37 +58,71 @@ impl SystemPrompt {
     }
 }
 
-fn system(tools: &[&Tool], cwd: &Path, resources: &Resources) -> String {
-    let is_active = |name: &str| tools.iter().any(|tool| tool.name() == name);
-    let mut prompt = Prompt(String::new());
-    match &resources.system_prompt {
-        Some(own) => prompt.0.push_str(own.trim_end()),
-        None => {
-            prompt.0.push_str(PREAMBLE.trim_end());
-            prompt.section("tools", &tool_lines(tools));
-            prompt.section("rules", &rules(tools));
+/// What a prompt is put together from. Extensions may change any of it for a run.
+pub(crate) struct Parts<'a> {
+    pub(crate) tools: Vec<&'a Tool>,
+    /// Advice beside that of the tools.
+    pub(crate) advice: &'a [String],
+    /// Instead of tiller's own words.
+    pub(crate) own: Option<&'a str>,
+    pub(crate) addendum: Option<&'a str>,
+    pub(crate) context_files: &'a [ContextFile],
+    pub(crate) skills: Vec<&'a Skill>,
+    pub(crate) rules: &'a Rules,
+    /// Whatever else there is to say, under names of its own.
+    pub(crate) sections: Vec<(&'a str, &'a str)>,
+    pub(crate) cwd: &'a Path,
+}
+
+impl<'a> Parts<'a> {
+    fn of(tools: Vec<&'a Tool>, cwd: &'a Path, resources: &'a Resources) -> Parts<'a> {
+        Parts {
+            tools,
+            advice: &[],
+            own: resources.system_prompt.as_deref(),
+            addendum: resources.addendum.as_deref(),
+            context_files: &resources.context_files,
+            skills: resources.skills.iter().filter(|skill| !skill.is_hidden).collect(),
+            rules: &resources.rules,
+            sections: Vec::new(),
+            cwd,
         }
     }
-    if let Some(addendum) = &resources.addendum {
-        prompt.section("addendum", addendum);
+
+    pub(crate) fn render(&self) -> String {
+        let is_active = |name: &str| self.tools.iter().any(|tool| tool.name() == name);
+        let mut prompt = Prompt(String::new());
+        match self.own {
+            Some(own) => prompt.0.push_str(own.trim_end()),
+            None => {
+                prompt.0.push_str(PREAMBLE.trim_end());
+                prompt.section("tools", &tool_lines(&self.tools));
+                prompt.section("rules", &rules(&self.tools, self.advice));
+            }
+        }
+        if let Some(addendum) = self.addendum {
+            prompt.section("addendum", addendum);
+        }
+        if !self.context_files.is_empty() {
+            prompt.section("project_context", &project_context(self.context_files));
+        }
+        // A skill is a file, and somebody must be able to read it.
+        if !self.skills.is_empty() && (is_active("read") || is_active("bash")) {
+            prompt.section("skills", &skills(&self.skills));
+        }
+        if !self.rules.standing.is_empty() {
+            prompt.section("standing_rules", &standing_rules(self.rules));
+        }
+        // A rule that is only listed is a file, too.
+        if !self.rules.listed.is_empty() && (is_active("read") || is_active("bash")) {
+            prompt.section("rule_files", &rule_files(self.rules));
+        }
+        for (name, body) in &self.sections {
+            prompt.section(name, body);
+        }
+        prompt.section("cwd", &self.cwd.display().to_string());
+        prompt.0
     }
-    if !resources.context_files.is_empty() {
-        prompt.section("project_context", &project_context(resources));
-    }
-    let is_shown = resources.skills.iter().any(|skill| !skill.is_hidden);
-    // A skill is a file, and somebody must be able to read it.
-    if is_shown && (is_active("read") || is_active("bash")) {
-        prompt.section("skills", &skills(resources));
-    }
-    if !resources.rules.standing.is_empty() {
-        prompt.section("standing_rules", &standing_rules(resources));
-    }
-    // A rule that is only listed is a file, too.
-    if !resources.rules.listed.is_empty() && (is_active("read") || is_active("bash")) {
-        prompt.section("rule_files", &rule_files(resources));
-    }
-    prompt.section("cwd", &cwd.display().to_string());
-    prompt.0
 }
 
 struct Prompt(String);
@@ -113,13 +146,13 @@ fn tool_lines(tools: &[&Tool]) -> String {
 }
 
 /// Each rule once, in the order of the tools; how to speak comes last.
-fn rules(tools: &[&Tool]) -> String {
+fn rules(tools: &[&Tool], advice: &[String]) -> String {
     let is_active = |name: &str| tools.iter().any(|tool| tool.name() == name);
     let mut lines: Vec<String> = Vec::new();
     if is_active("bash") && !["grep", "find", "ls"].into_iter().any(is_active) {
         lines.push(SHELL_ONLY.trim_end().to_owned());
     }
-    for rule in tools.iter().flat_map(|tool| &tool.rules) {
+    for rule in tools.iter().flat_map(|tool| &tool.rules).chain(advice) {
         let line = format!("- {rule}");
         if !lines.contains(&line) {
             lines.push(line);
@@ -129,9 +162,9 @@ fn rules(tools: &[&Tool]) -> String {
     lines.join("\n")
 }
 
-fn project_context(resources: &Resources) -> String {
+fn project_context(files: &[ContextFile]) -> String {
     let mut text = PROJECT_CONTEXT.trim_end().to_owned();
-    for file in &resources.context_files {
+    for file in files {
         let (path, content) = (file.path.display(), file.text.trim_end());
         let open = format!("<project_instructions path=\"{path}\">");
         write!(text, "\n\n{open}\n{content}\n</project_instructions>").expect(TAKES_ALL);
@@ -139,9 +172,9 @@ fn project_context(resources: &Resources) -> String {
     text
 }
 
-fn skills(resources: &Resources) -> String {
+fn skills(skills: &[&Skill]) -> String {
     let mut text = format!("{}\n\n<available_skills>\n", SKILLS.trim_end());
-    for skill in resources.skills.iter().filter(|skill| !skill.is_hidden) {
+    for skill in skills {
         let path = skill.path.to_string_lossy();
         let [name, description, location] = [&skill.name, &skill.description, &*path].map(escaped);
         write!(
@@ -155,9 +188,9 @@ fn skills(resources: &Resources) -> String {
     text
 }
 
-fn standing_rules(resources: &Resources) -> String {
+fn standing_rules(rules: &Rules) -> String {
     let mut text = STANDING_RULES.trim_end().to_owned();
-    for rule in &resources.rules.standing {
+    for rule in &rules.standing {
         let path = rule.path.to_string_lossy();
         let [name, path] = [&rule.name, &*path].map(escaped);
         let content = rule.content.trim_end();
@@ -167,9 +200,9 @@ fn standing_rules(resources: &Resources) -> String {
     text
 }
 
-fn rule_files(resources: &Resources) -> String {
+fn rule_files(rules: &Rules) -> String {
     let mut text = format!("{}\n\n", RULE_FILES.trim_end());
-    for rule in &resources.rules.listed {
+    for rule in &rules.listed {
         let description = rule.description.as_deref().unwrap_or_default();
         let path = rule.path.display();
         writeln!(text, "- {} ({path}): {description}", rule.name).expect(TAKES_ALL);

@@ -107,7 +107,7 @@ function make(extension) {
 		},
 		getSystemPrompt() {
 			alive(its);
-			return live.systemPrompt ?? query("systemPrompt");
+			return live.systemPrompt?.() ?? query("systemPrompt");
 		},
 	};
 	const inCommands = {

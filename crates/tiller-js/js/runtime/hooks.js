@@ -4,7 +4,7 @@
 // are not to be asked.
 
 import { boundary } from "tiller:boundary";
-import { stringify } from "tiller:host";
+import { query, stringify } from "tiller:host";
 
 /** Asks until somebody cancels; the last object counts. */
 async function cancellable(event, handlers, soFar, call) {
@@ -96,17 +96,21 @@ export const hooks = {
 	async before_agent_start(event, handlers, soFar, call, live) {
 		const outcome = { messages: [], ...soFar?.outcome };
 		const options = outcome.systemPromptOptions ?? event.systemPromptOptions;
-		const before = stringify(options);
-		live.systemPrompt = outcome.systemPrompt ?? event.systemPrompt;
+		const before = stringify(event.systemPromptOptions);
 		const own = { ...event, systemPromptOptions: options };
-		Object.defineProperty(own, "systemPrompt", { get: () => live.systemPrompt, enumerable: true });
+		// The prompt as the handlers so far left it: in one piece, or in its parts.
+		const prompt = () => {
+			if (outcome.systemPrompt !== undefined) return outcome.systemPrompt;
+			const now = own.systemPromptOptions;
+			return stringify(now) === before ? event.systemPrompt : query("renderedPrompt", { options: now });
+		};
+		live.systemPrompt = prompt;
+		Object.defineProperty(own, "systemPrompt", { get: prompt, enumerable: true });
 		for (const handler of handlers) {
 			const answer = await call(handler, own);
 			if (!isObject(answer)) continue;
 			if (answer.message) outcome.messages.push(answer.message);
-			if (typeof answer.systemPrompt === "string") {
-				outcome.systemPrompt = live.systemPrompt = answer.systemPrompt;
-			}
+			if (typeof answer.systemPrompt === "string") outcome.systemPrompt = answer.systemPrompt;
 		}
 		live.systemPrompt = undefined;
 		if (stringify(own.systemPromptOptions) !== before) outcome.systemPromptOptions = own.systemPromptOptions;

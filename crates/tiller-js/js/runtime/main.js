@@ -4,6 +4,7 @@ import "tiller:globals";
 import { as, deliver, facts, native, parse, stringify, sync } from "tiller:host";
 import { describe, noticeRejection, report, reportRejections } from "tiller:errors";
 import { fire as fireTimer } from "tiller:timers";
+import { Growing } from "tiller:growing";
 import { hooks } from "tiller:hooks";
 import { contextOf, live, runSignal } from "tiller:context";
 import { watchers } from "tiller:ui";
@@ -139,9 +140,24 @@ let tail;
 
 /** Something happened. Nobody waits. */
 export function emit(json) {
-	const event = parse(json);
+	const event = shown(parse(json));
+	if (event === undefined) return;
 	if (tail === undefined) tail = settle(tell(event));
 	else tail = settle(tail.then(() => tell(event)));
+}
+
+/** The model's message, while it grows. */
+let growing;
+
+/** The event as handlers see it, or nothing if it is none of theirs. */
+function shown(event) {
+	if (event.type !== "message_update") return event;
+	if (event.begins) {
+		growing = new Growing();
+		growing.take({ type: "start", partial: event.begins });
+	}
+	const step = growing?.take(event.step);
+	return step && { type: "message_update", message: step.partial, assistantMessageEvent: step };
 }
 
 function settle(promise) {

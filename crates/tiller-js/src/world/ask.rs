@@ -24,6 +24,10 @@ pub enum Query {
     SystemPrompt,
     /// The parts the prompt is made of, an object.
     SystemPromptOptions,
+    /// The prompt that such parts make, a string.
+    RenderedPrompt {
+        options: Value,
+    },
     /// The model object or `null`.
     Model,
     /// `[{model, thinkingLevel?}]`.

@@ -199,6 +199,7 @@ impl World for Fake {
             Query::IsProjectTrusted => true.into(),
             Query::ContextUsage => json!({"tokens": 10, "contextWindow": 100, "percent": 10}),
             Query::SystemPrompt => "You are helpful.".into(),
+            Query::RenderedPrompt { .. } => "Rendered.".into(),
             Query::SystemPromptOptions => json!({"cwd": "."}),
             Query::Model => json!({"provider": "p", "id": "m", "name": "M"}),
             Query::ScopedModels => json!([]),

@@ -80,7 +80,7 @@ fn value(message: AssistantMessage) -> Value {
 }
 
 /// `usage` and `response` are no events of a stream: they change the growing message.
-fn told(update: Update) -> Value {
+pub(crate) fn told(update: Update) -> Value {
     match update {
         Update::TextStart { index } => json!({ "type": "text_start", "contentIndex": index }),
         Update::TextDelta { index, delta } => {

@@ -11,12 +11,14 @@ mod dialogs;
 pub(super) mod hooks;
 mod loading;
 mod models;
+mod prompt_options;
 mod prompts;
 mod providers;
 mod queries;
 mod sessions;
 pub(super) mod shell;
 mod telling;
+mod tools;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +27,6 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
-use tiller_agent::tool::{Tool, ToolSet};
 use tiller_js::event::{Event as Told, ShutdownReason};
 use tiller_js::hook::{Boundary, Outcome};
 use tiller_js::world::{
@@ -49,6 +50,8 @@ use dialogs::Dialogs;
 pub use loading::{Around, House, Judgement};
 pub(crate) use prompts::Prompt;
 pub use prompts::{Begun, Considered};
+use telling::Growth;
+use tools::Stock;
 
 /// Something an extension wants, or something that was asked of one and is answered.
 pub enum Wish {
@@ -121,10 +124,7 @@ pub(crate) struct Visitors {
     is_moving: bool,
     /// Extensions that asked for another session and wait until everybody is there.
     pub(super) movers: Vec<oneshot::Sender<Result<Value, String>>>,
-    /// The tools that were there without them.
-    own_tools: Vec<Tool>,
-    /// The tools in use, when an extension has chosen.
-    active: Option<Vec<String>>,
+    stock: Stock,
     dialogs: Dialogs,
     /// The client says nothing more, so nobody is asked.
     nobody_answers: bool,
@@ -143,6 +143,7 @@ pub(crate) struct Visitors {
     pub(super) hurry: CancellationToken,
     idle_waiters: Vec<oneshot::Sender<Result<Value, String>>>,
     turn_index: u64,
+    growing: Growth,
     farewell: Farewell,
     /// Why the process must end with an error.
     pub(super) fatal: bool,
@@ -242,23 +243,6 @@ impl State {
             Wish::Left(arrival) => self.left(*arrival),
             Wish::Navigated(considered) => self.navigated(*considered),
         }
-    }
-
-    /// Offers the tools that there are now.
-    fn take_stock(&mut self) {
-        let Some(guests) = &self.visitors.guests else { return };
-        let brought = guests.registrations().tools;
-        let mut tools: Vec<Tool> = self.visitors.own_tools.clone();
-        for registered in brought {
-            let tool = registered.tool;
-            // A tool of an extension takes the place of ours.
-            tools.retain(|own| own.name() != tool.name());
-            tools.push(tool);
-        }
-        if let Some(active) = &self.visitors.active {
-            tools.retain(|tool| active.iter().any(|name| name == tool.name()));
-        }
-        self.workplace.tools = Arc::new(ToolSet::new(tools));
     }
 
     fn report(&mut self, error: ExtensionError) {

@@ -279,6 +279,7 @@ impl State {
             self.models.set_scope(&after.enabled_models, &mut self.diagnostics);
         }
         self.workplace.prefer(after);
+        self.take_stock();
     }
 
     /// What the model is told first, the same text as long as nothing it is made of changes.

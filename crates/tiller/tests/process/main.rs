@@ -16,6 +16,7 @@ mod extensions_run;
 mod extensions_sessions;
 mod extensions_shell;
 mod extensions_sidecar;
+mod extensions_tools;
 mod export;
 mod flood;
 mod keys;

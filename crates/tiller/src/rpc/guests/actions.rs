@@ -42,8 +42,7 @@ impl State {
                 ("set_label", handlers::tree::set_label(self, &entry_id, label).map(|_| ()))
             }
             Action::SetActiveTools { names } => {
-                self.visitors.active = Some(names);
-                self.take_stock();
+                self.choose_tools(names);
                 ("set_active_tools", Ok(()))
             }
             Action::SetThinkingLevel { level } => ("set_thinking_level", self.set_level(&level)),

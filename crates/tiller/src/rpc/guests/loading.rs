@@ -10,6 +10,7 @@ use tiller_js::{Config, Extension, Guests, Limits, LoadError, LoadReport};
 use tiller_llm::Onlooker;
 use tokio::sync::mpsc;
 
+use super::tools::Stock;
 use super::{State, Wish};
 use crate::args::ExtensionFlags;
 use crate::choice::Choice;
@@ -219,7 +220,7 @@ impl State {
         self.not_found(problems);
         let Some(guests) = self.guests() else { return };
         self.visitors.is_moving = true;
-        self.visitors.active = None;
+        self.visitors.stock.forget();
         self.visitors.found = found.into_iter().map(Arc::new).collect();
         let extensions: Vec<Extension> =
             self.visitors.found.iter().map(|found| found.extension.clone()).collect();
@@ -256,7 +257,7 @@ impl State {
             let guests = Guests::new(config, outside);
             self.models.let_look(Onlooker(Arc::new(Guarded(guests.clone()))));
             self.visitors.guests = Some(guests);
-            self.visitors.own_tools = self.workplace.tools.iter().cloned().collect();
+            self.visitors.stock = Stock::new(&self.workplace.tools);
         }
         self.visitors.guests.clone()
     }
@@ -291,6 +292,7 @@ impl State {
         }
         self.settle_providers();
         self.take_stock();
+        self.unknown_tools();
     }
 
     fn not_loaded(&mut self, path: String, error: String, at: Option<String>) {

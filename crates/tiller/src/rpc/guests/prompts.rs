@@ -181,7 +181,13 @@ impl State {
         let mut messages = vec![message];
         messages.append(&mut self.visitors.next_turn);
         messages.extend(change.messages.into_iter().filter_map(|message| custom(message, now)));
-        self.visitors.system = change.system_prompt.map(Into::into);
+        self.visitors.system = None;
+        if let Some(options) = &change.system_prompt_options {
+            self.take_options(options);
+        }
+        if let Some(system) = change.system_prompt {
+            self.visitors.system = Some(system.into());
+        }
         let answer = self.prompt(level, label, messages);
         if !self.after_run_is_empty() {
             // Somebody wanted it stopped while it was being looked at.

@@ -1,7 +1,5 @@
 //! How things stand, for extensions that want to know.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 use tiller_agent::tool::Tool;
 use tiller_js::world::{Query, SessionRead};
@@ -23,6 +21,7 @@ impl State {
             Query::ContextUsage => self.context_usage()?,
             Query::SystemPrompt => json!(*self.run_system()),
             Query::SystemPromptOptions => self.prompt_options(),
+            Query::RenderedPrompt { options } => json!(self.rendered(&options)),
             Query::Model => json!(self.model.as_deref()),
             Query::ScopedModels => {
                 let (models, _) = self.models.cycle();
@@ -61,45 +60,12 @@ impl State {
         Ok(json!({ "tokens": tokens, "contextWindow": window, "percent": percent }))
     }
 
-    /// The parts the prompt is made of.
-    pub(super) fn prompt_options(&mut self) -> Value {
-        let resources = self.here.resources();
-        let files = resources.context_files.iter();
-        let files: Vec<Value> =
-            files.map(|file| json!({ "path": file.path, "content": *file.text })).collect();
-        let skills = resources.skills.iter().map(|skill| {
-            json!({
-                "name": skill.name,
-                "description": skill.description,
-                "filePath": skill.path,
-                "baseDir": skill.path.parent(),
-            })
-        });
-        let tools = &self.workplace.tools;
-        let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
-        let snippets: BTreeMap<&str, &str> =
-            tools.iter().filter_map(|tool| Some((tool.name(), tool.snippet.as_deref()?))).collect();
-        let rules: Vec<&String> = tools.iter().flat_map(|tool| &tool.rules).collect();
-        json!({
-            "selectedTools": names,
-            "toolSnippets": snippets,
-            "promptGuidelines": rules,
-            "appendSystemPrompt": resources.addendum,
-            "customPrompt": resources.system_prompt,
-            "cwd": *self.workplace.cwd,
-            "contextFiles": files,
-            "skills": skills.collect::<Vec<_>>(),
-            "sections": {},
-        })
-    }
-
     /// Ours and those of extensions, in use or not.
     fn all_tools(&self) -> Value {
-        let Some(guests) = &self.visitors.guests else { return json!([]) };
-        let brought = guests.registrations().tools;
-        let is_replaced = |own: &Tool| brought.iter().any(|one| one.tool.name() == own.name());
-        let own = self.visitors.own_tools.iter().filter(|own| !is_replaced(own));
-        let own = own.map(|tool| listed(tool, &format!("<builtin:{}>", tool.name()), "builtin"));
+        let brought = self.brought();
+        let own = self.own_tools(&brought);
+        let own =
+            own.iter().map(|tool| listed(tool, &format!("<builtin:{}>", tool.name()), "builtin"));
         let brought = brought.iter().map(|one| listed(&one.tool, &one.extension_path, "extension"));
         own.chain(brought).collect()
     }

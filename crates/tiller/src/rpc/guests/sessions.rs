@@ -146,7 +146,7 @@ impl State {
         self.visitors.is_moving = true;
         // What was meant for the session that is gone, and chosen in it.
         self.visitors.next_turn.clear();
-        self.visitors.active = None;
+        self.visitors.stock.forget();
         let arrival = self.arrival(reason, previous);
         tokio::spawn(async move {
             let errors = guests.renew().await;

@@ -1,11 +1,16 @@
 //! What extensions are told of what happens.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::Value;
-use tiller_agent::event::Event;
+use tiller_agent::event::{Event, Update};
+use tiller_agent::message::Message;
+use tiller_js::Guests;
 use tiller_js::event::Event as Told;
 
 use super::State;
+use crate::extensions::answer;
 
 impl State {
     /// Tells whoever listens. Nobody is waited for, and what nobody hears costs nothing.
@@ -17,6 +22,8 @@ impl State {
                 guests.run_began();
             }
             Event::AgentSettled => guests.run_ended(),
+            Event::MessageStart { message, .. } => self.visitors.growing = begins(&guests, message),
+            Event::MessageUpdate(update) => return self.tell_growth(&guests, update),
             _ => {}
         }
         let Some(name) = name(event).filter(|name| guests.hears(name)) else {
@@ -59,6 +66,40 @@ impl State {
             _ => unreachable!("{name} has no form for extensions"),
         };
         guests.emit(&told);
+    }
+}
+
+/// How far those who watch a message grow have been told.
+#[derive(Default)]
+pub(super) enum Growth {
+    /// Nobody watches, or somebody is too far behind to go on.
+    #[default]
+    Unseen,
+    /// This is how it begins.
+    Begins(Arc<Message>),
+    Seen,
+}
+
+fn begins(guests: &Guests, message: &Arc<Message>) -> Growth {
+    match message.as_assistant() {
+        Some(_) if guests.hears("message_update") => Growth::Begins(message.clone()),
+        _ => Growth::Unseen,
+    }
+}
+
+impl State {
+    /// Who begins to listen in the middle of a message hears of the next one.
+    fn tell_growth(&mut self, guests: &Guests, update: &Update) {
+        let begins = match std::mem::take(&mut self.visitors.growing) {
+            Growth::Unseen => return,
+            Growth::Begins(message) => Some(value(&*message)),
+            Growth::Seen => None,
+        };
+        let step = answer::told(update.clone());
+        // Steps that are missing would make another message: what is lost is lost until the next.
+        if guests.emit(&Told::MessageUpdate { begins, step }) {
+            self.visitors.growing = Growth::Seen;
+        }
     }
 }
 
