@@ -4,7 +4,9 @@ import { facts, native, query } from "tiller:host";
 import { compact } from "tiller:compaction";
 import { convertToLlm, serializeConversation } from "tiller:conversation";
 import { parseFrontmatter, stripFrontmatter } from "tiller:frontmatter";
-import { buildSessionContext, CURRENT_SESSION_VERSION, getLatestCompactionEntry, parseSessionEntries, SessionManager } from "tiller:session-file";
+import { buildSessionContext, getLatestCompactionEntry, parseSessionEntries } from "tiller:session-entries";
+import { CURRENT_SESSION_VERSION, SessionManager } from "tiller:session-file";
+import { SettingsManager } from "tiller:settings-file";
 import { theme, Theme } from "tiller:theme";
 import {
 	createBashTool,
@@ -265,47 +267,7 @@ export async function createAgentSession() {
 }
 export const createExtensionRuntime = () => ({});
 
-/** Settings as they are in their files: read, and kept in memory when set. */
-export class SettingsManager {
-	#settings;
-	constructor(settings) {
-		this.#settings = settings;
-		return new Proxy(this, {
-			get: (own, name) => {
-				if (name in own) return typeof own[name] === "function" ? own[name].bind(own) : own[name];
-				const key = /^get([A-Z].*)$/.exec(String(name))?.[1];
-				return key ? () => own.get(key[0].toLowerCase() + key.slice(1)) : undefined;
-			},
-		});
-	}
-	static create(cwd = query("cwd"), agentDir = getAgentDir()) {
-		const fs = native.importNow("node:fs");
-		const read = (path) => {
-			try {
-				return JSON.parse(fs.readFileSync(path, "utf8"));
-			} catch {
-				return {};
-			}
-		};
-		return new SettingsManager({ ...read(`${agentDir}/settings.json`), ...read(`${cwd}/.pi/settings.json`) });
-	}
-	static inMemory(settings = {}) {
-		return new SettingsManager({ ...settings });
-	}
-	get(name) {
-		return this.#settings[name];
-	}
-	getGlobalSettings() {
-		return structuredClone(this.#settings);
-	}
-	getProjectSettings() {
-		return {};
-	}
-	applyOverrides(more) {
-		Object.assign(this.#settings, more);
-	}
-	async reload() {}
-}
+export { SettingsManager };
 
 export class ProjectTrustStore {
 	get() {

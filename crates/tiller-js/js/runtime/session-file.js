@@ -1,148 +1,144 @@
-// Session files, read by extensions on their own account, and sessions that are in no file.
+// Sessions that extensions read and write on their own account: files of this or another project,
+// and sessions that are in no file. The session tiller itself is in has one writer, and that is
+// tiller.
 
-import { native, query, stringify } from "tiller:host";
-import { convertToLlm } from "tiller:conversation";
+import { facts, native, query, stringify } from "tiller:host";
+import { branchIn, parseSessionEntries, projectionOf } from "tiller:session-entries";
 
 export const CURRENT_SESSION_VERSION = 3;
 
-export function parseSessionEntries(text) {
-	const entries = [];
-	for (const line of String(text).split("\n")) {
-		if (line.trim() === "") continue;
-		try {
-			entries.push(JSON.parse(line));
-		} catch {
-			// A line that was torn off is none.
-		}
-	}
-	return entries;
+const files = () => native.importNow("node:fs");
+const paths = () => native.importNow("node:path");
+
+function uuid() {
+	return native.importNow("pi:ai").uuidv7();
 }
 
-function branchOf(entries, leafId) {
-	const byId = new Map(entries.filter((entry) => entry.id).map((entry) => [entry.id, entry]));
-	const branch = [];
-	const seen = new Set();
-	let id = leafId === undefined ? entries.findLast((entry) => entry.id)?.id : leafId;
-	while (id && byId.has(id) && !seen.has(id)) {
-		seen.add(id);
-		branch.unshift(byId.get(id));
-		id = byId.get(id).parentId;
-	}
-	return branch;
+/** The folder of a project's sessions, where tiller keeps them too. */
+function folderOf(cwd, sessionDir) {
+	if (sessionDir) return sessionDir;
+	const own = query("session", { read: "dir" });
+	if (own && cwd === query("session", { read: "cwd" })) return own;
+	return `${allSessions()}/--${String(cwd).replace(/^[/\\]/, "").replace(/[/\\:]/g, "-")}--`;
 }
 
-export function getLatestCompactionEntry(entries) {
-	return entries.findLast((entry) => entry.type === "compaction") ?? null;
+function allSessions() {
+	const own = query("session", { read: "dir" });
+	return own ? paths().dirname(own) : `${facts.agentDir}/sessions`;
 }
 
-/** What the model would see of a branch. */
-export function buildSessionContext(entries, leafId) {
-	const branch = branchOf(entries, leafId);
-	const compaction = getLatestCompactionEntry(branch);
-	const place = compaction ? branch.indexOf(compaction) : -1;
-	const kept = compaction ? branch.slice(Math.max(0, branch.findIndex((entry) => entry.id === compaction.firstKeptEntryId))) : branch;
-	const messages = compaction ? [{ role: "compactionSummary", summary: compaction.summary, tokensBefore: compaction.tokensBefore, timestamp: Date.parse(compaction.timestamp) }] : [];
-	for (const entry of kept) {
-		if (entry.type === "message") messages.push(entry.message);
-		else if (entry.type === "custom_message") messages.push({ role: "custom", customType: entry.customType, content: entry.content, display: entry.display, details: entry.details, timestamp: Date.parse(entry.timestamp) });
-		else if (entry.type === "branch_summary" && branch.indexOf(entry) > place) messages.push({ role: "branchSummary", summary: entry.summary, fromId: entry.fromId, timestamp: Date.parse(entry.timestamp) });
-	}
-	const model = branch.findLast((entry) => entry.type === "model_change");
-	return {
-		messages,
-		thinkingLevel: branch.findLast((entry) => entry.type === "thinking_level_change")?.thinkingLevel ?? "off",
-		model: model ? { provider: model.provider, modelId: model.modelId } : null,
-	};
+function headerOf(cwd, { id, parentSession } = {}) {
+	const header = { type: "session", version: CURRENT_SESSION_VERSION, id: id ?? uuid(), timestamp: new Date().toISOString(), cwd };
+	return parentSession ? { ...header, parentSession } : header;
 }
 
-function shortId() {
-	return globalThis.crypto.randomUUID().replaceAll("-", "").slice(0, 8);
+function fileOf(folder, { timestamp, id }) {
+	return `${folder}/${timestamp.replace(/[:.]/g, "-")}_${id}.jsonl`;
 }
 
-/** A session in memory, or one of the files of this or another project. */
+/** The files of a folder, newest first. */
+function filesIn(folder) {
+	if (!files().existsSync(folder)) return [];
+	const names = files().readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
+	const found = names.map((name) => ({ path: `${folder}/${name}`, time: files().statSync(`${folder}/${name}`).mtimeMs }));
+	return found.sort((a, b) => b.time - a.time);
+}
+
 export class SessionManager {
-	#entries = [];
 	#header;
-	#file;
+	#entries = [];
+	#byId = new Map();
 	#leaf = null;
+	#folder;
+	#file;
+	/** How many entries are in the file; nothing is there before the first. */
+	#written = 0;
 
-	constructor(header, entries, file) {
+	constructor(header, entries = [], { folder, file, written = 0 } = {}) {
 		this.#header = header;
-		this.#entries = entries;
+		this.#folder = folder;
 		this.#file = file;
-		this.#leaf = entries.findLast((entry) => entry.id)?.id ?? null;
+		this.#written = written;
+		for (const entry of entries) this.#take(entry);
 	}
 
-	static #made(cwd, file) {
-		const header = { type: "session", version: CURRENT_SESSION_VERSION, id: native.importNow("pi:ai").uuidv7(), timestamp: new Date().toISOString(), cwd };
-		return new SessionManager(header, [], file);
+	static inMemory(cwd = query("cwd"), options, entries = []) {
+		const header = entries.find((entry) => entry.type === "session") ?? headerOf(cwd, options);
+		return new SessionManager(header, entries.filter((entry) => entry.type !== "session"));
 	}
-	static inMemory(cwd = query("cwd")) {
-		return SessionManager.#made(cwd, undefined);
+	static create(cwd = query("cwd"), sessionDir, options) {
+		const folder = folderOf(cwd, sessionDir);
+		const header = headerOf(cwd, options);
+		return new SessionManager(header, [], { folder, file: fileOf(folder, header) });
 	}
-	static create(cwd = query("cwd"), sessionDir) {
-		const folder = sessionDir ?? query("session", { read: "dir" });
-		const manager = SessionManager.#made(cwd, undefined);
-		if (folder) manager.#file = `${folder}/${manager.#header.timestamp.replace(/[:.]/g, "-")}_${manager.#header.id}.jsonl`;
-		return manager;
+	static open(path, sessionDir, cwdOverride) {
+		const read = parseSessionEntries(files().readFileSync(path, "utf8"));
+		if (read[0]?.type !== "session") throw new Error(`Not a session file: ${path}`);
+		const [header, ...entries] = read;
+		if (cwdOverride) header.cwd = cwdOverride;
+		const folder = sessionDir ?? paths().dirname(path);
+		return new SessionManager(header, entries, { folder, file: path, written: entries.length });
 	}
-	static open(path) {
-		const { readFileSync } = native.importNow("node:fs");
-		const [header, ...entries] = parseSessionEntries(readFileSync(path, "utf8"));
-		return new SessionManager(header ?? {}, entries, path);
+	static continueRecent(cwd = query("cwd"), sessionDir) {
+		const [newest] = filesIn(folderOf(cwd, sessionDir));
+		return newest ? SessionManager.open(newest.path, sessionDir) : SessionManager.create(cwd, sessionDir);
 	}
-	static continueRecent(cwd, sessionDir) {
-		const newest = SessionManager.#files(sessionDir ?? query("session", { read: "dir" })).sort((a, b) => b.time - a.time)[0];
-		return newest ? SessionManager.open(newest.path) : SessionManager.create(cwd, sessionDir);
+	static forkFrom(sourcePath, targetCwd, sessionDir, options) {
+		const source = SessionManager.open(sourcePath);
+		const folder = folderOf(targetCwd, sessionDir);
+		const header = headerOf(targetCwd, { parentSession: sourcePath, ...options });
+		const forked = new SessionManager(header, source.#entries, { folder, file: fileOf(folder, header) });
+		forked.#persist();
+		return forked;
 	}
-	static #files(folder) {
-		const fs = native.importNow("node:fs");
-		if (!folder || !fs.existsSync(folder)) return [];
-		const names = fs.readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
-		return names.map((name) => ({ path: `${folder}/${name}`, time: fs.statSync(`${folder}/${name}`).mtimeMs }));
+	static findById(cwd, id, sessionDir) {
+		return filesIn(folderOf(cwd, sessionDir)).find(({ path }) => path.endsWith(`_${id}.jsonl`))?.path;
 	}
-	static #info({ path, time }) {
-		const manager = SessionManager.open(path);
-		const messages = manager.getEntries().filter((entry) => entry.type === "message");
-		const textOf = ({ message }) => (typeof message.content === "string" ? message.content : (message.content ?? []).map((block) => block.text ?? "").join(" "));
-		return {
-			path,
-			id: manager.getSessionId(),
-			cwd: manager.getCwd(),
-			name: manager.getSessionName(),
-			created: new Date(manager.getHeader().timestamp),
-			modified: new Date(time),
-			messageCount: messages.length,
-			firstMessage: messages.length > 0 ? textOf(messages[0]) : "",
-			allMessagesText: messages.map(textOf).join(" "),
-		};
+	static async list(cwd = query("cwd"), sessionDir, onProgress) {
+		return listed(filesIn(folderOf(cwd, sessionDir)), onProgress);
 	}
-	static async list(_cwd, sessionDir) {
-		const files = SessionManager.#files(sessionDir ?? query("session", { read: "dir" }));
-		return files.map(SessionManager.#info).sort((a, b) => b.modified - a.modified);
-	}
-	static async listAll() {
-		const fs = native.importNow("node:fs");
-		const folder = query("session", { read: "dir" });
-		const root = folder?.replace(/\/[^/]*$/, "");
-		if (!root || !fs.existsSync(root)) return [];
-		const folders = fs.readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-		const files = folders.flatMap((entry) => SessionManager.#files(`${root}/${entry.name}`));
-		return files.map(SessionManager.#info).sort((a, b) => b.modified - a.modified);
+	static async listAll(...given) {
+		const sessionDir = typeof given[0] === "string" ? given.shift() : allSessions();
+		if (!files().existsSync(sessionDir)) return [];
+		const folders = files().readdirSync(sessionDir, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+		return listed(folders.flatMap(({ name }) => filesIn(`${sessionDir}/${name}`)), given[0]);
 	}
 
+	#take(entry) {
+		this.#entries.push(entry);
+		if (!entry.id) return;
+		this.#byId.set(entry.id, entry);
+		this.#leaf = entry.id;
+	}
 	#append(entry) {
-		const whole = { ...entry, id: shortId(), parentId: this.#leaf, timestamp: new Date().toISOString() };
-		this.#entries.push(whole);
-		this.#leaf = whole.id;
-		if (this.#file) this.#write(whole);
-		return whole.id;
+		let id;
+		do id = globalThis.crypto.randomUUID().replaceAll("-", "").slice(0, 8);
+		while (this.#byId.has(id));
+		const { type, ...more } = entry;
+		const whole = { type, id, parentId: this.#leaf, timestamp: new Date().toISOString(), ...more };
+		if (type === "compaction") whole.firstKeptEntryId ??= id;
+		if (this.#file !== undefined && this.#file === query("session", { read: "file" })) {
+			throw new Error("this session is open in tiller; use ctx.sessionManager to add to it");
+		}
+		this.#take(whole);
+		this.#persist();
+		return id;
 	}
-	#write(entry) {
-		const fs = native.importNow("node:fs");
-		if (!fs.existsSync(this.#file)) fs.writeFileSync(this.#file, `${stringify(this.#header)}\n`);
-		fs.appendFileSync(this.#file, `${stringify(entry)}\n`);
+	#persist() {
+		if (this.#file === undefined) return;
+		const lines = this.#entries.slice(this.#written);
+		if (this.#written === 0) {
+			files().mkdirSync(paths().dirname(this.#file), { recursive: true });
+			if (!files().existsSync(this.#file)) lines.unshift(this.#header);
+		}
+		files().appendFileSync(this.#file, lines.map((line) => `${stringify(line)}\n`).join(""));
+		this.#written = this.#entries.length;
 	}
+	#known(id) {
+		if (!this.#byId.has(id)) throw new Error(`Entry ${id} not found`);
+		return id;
+	}
+
 	appendMessage(message) {
 		return this.#append({ type: "message", message });
 	}
@@ -153,10 +149,10 @@ export class SessionManager {
 		return this.#append({ type: "custom_message", customType, content, display, details });
 	}
 	appendSessionInfo(name) {
-		return this.#append({ type: "session_info", name });
+		return this.#append({ type: "session_info", name: String(name).trim() });
 	}
 	appendLabelChange(targetId, label) {
-		return this.#append({ type: "label", targetId, label });
+		return this.#append({ type: "label", targetId: this.#known(targetId), label });
 	}
 	appendModelChange(provider, modelId) {
 		return this.#append({ type: "model_change", provider, modelId });
@@ -164,15 +160,44 @@ export class SessionManager {
 	appendThinkingLevelChange(thinkingLevel) {
 		return this.#append({ type: "thinking_level_change", thinkingLevel });
 	}
-	appendCompaction(summary, firstKeptEntryId, tokensBefore, details) {
-		return this.#append({ type: "compaction", summary, firstKeptEntryId, tokensBefore, details });
+	appendUsage(kind, provider, model, usage, note) {
+		return this.#byId.get(this.#append({ type: "usage", kind, provider, model, usage, note }));
+	}
+	appendCompaction(summary, firstKeptEntryId, tokensBefore, details, fromHook = false) {
+		return this.#append({ type: "compaction", summary, firstKeptEntryId, tokensBefore, details, fromHook });
+	}
+	appendContextEdit(targetId, replacement) {
+		return this.#append({ type: "context_edit", targetId: this.#known(targetId), replacement });
 	}
 	branch(id) {
-		this.#leaf = id;
+		this.#leaf = this.#known(id);
 	}
 	resetLeaf() {
 		this.#leaf = null;
 	}
+	branchWithSummary(id, summary, details, fromHook = false, usage) {
+		this.#leaf = id === null ? null : this.#known(id);
+		return this.#append({ type: "branch_summary", fromId: id ?? "root", summary, details, fromHook, usage });
+	}
+	/** Goes on in a new file with nothing but the way to this entry. */
+	createBranchedSession(id) {
+		const branch = this.getBranch(this.#known(id));
+		const parentSession = this.#file;
+		this.newSession({ parentSession, cwd: this.#header.cwd });
+		for (const entry of branch) this.#take(entry);
+		this.#persist();
+		return this.#file;
+	}
+	newSession({ cwd = this.#header.cwd, ...options } = {}) {
+		this.#header = headerOf(cwd, options);
+		this.#entries = [];
+		this.#byId = new Map();
+		this.#leaf = null;
+		this.#written = 0;
+		if (this.#file !== undefined) this.#file = fileOf(this.#folder, this.#header);
+		return this.#file;
+	}
+
 	isPersisted() {
 		return this.#file !== undefined;
 	}
@@ -180,7 +205,7 @@ export class SessionManager {
 		return this.#header.cwd;
 	}
 	getSessionDir() {
-		return this.#file?.replace(/\/[^/]*$/, "") ?? "";
+		return this.#folder ?? "";
 	}
 	getSessionId() {
 		return this.#header.id;
@@ -195,36 +220,79 @@ export class SessionManager {
 		return this.#leaf;
 	}
 	getLeafEntry() {
-		return this.getEntry(this.#leaf);
+		return this.#byId.get(this.#leaf);
 	}
 	getEntry(id) {
-		return this.#entries.find((entry) => entry.id === id);
+		return this.#byId.get(id);
 	}
 	getEntries() {
 		return [...this.#entries];
 	}
+	getChildren(id) {
+		return this.#entries.filter((entry) => entry.parentId === id);
+	}
 	getBranch(from) {
-		return branchOf(this.#entries, from ?? this.#leaf);
+		return branchIn(this.#byId, from ?? this.#leaf);
 	}
 	getLabel(id) {
 		return this.#entries.findLast((entry) => entry.type === "label" && entry.targetId === id)?.label;
 	}
 	getSessionName() {
-		return this.#entries.findLast((entry) => entry.type === "session_info")?.name;
+		return this.#entries.findLast((entry) => entry.type === "session_info")?.name?.trim() || undefined;
 	}
 	getTree() {
-		const nodes = new Map(this.#entries.map((entry) => [entry.id, { entry, children: [], label: this.getLabel(entry.id) }]));
+		const labels = new Map(this.#entries.filter((entry) => entry.type === "label").map((entry) => [entry.targetId, entry.label]));
+		const nodes = new Map(this.#entries.map((entry) => [entry.id, { entry, children: [], label: labels.get(entry.id) }]));
 		const roots = [];
 		for (const node of nodes.values()) (nodes.get(node.entry.parentId)?.children ?? roots).push(node);
 		return roots;
 	}
+	buildSessionProjection() {
+		return projectionOf(this.getBranch());
+	}
 	buildSessionContext() {
-		return buildSessionContext(this.#entries, this.#leaf);
+		const { messages, thinkingLevel, model } = this.buildSessionProjection();
+		return { messages, thinkingLevel, model };
 	}
 	buildContextEntries() {
-		return this.getBranch();
+		return this.buildSessionProjection().entries.map((entry) => entry.sourceEntry);
 	}
-	toLlm() {
-		return convertToLlm(this.buildSessionContext().messages);
+}
+
+/** What a list of sessions says of each. A file that is none is left out. */
+function listed(found, onProgress) {
+	const sessions = [];
+	for (const [at, { path, time }] of found.entries()) {
+		const info = infoOf(path, time);
+		if (info) sessions.push(info);
+		onProgress?.(at + 1, found.length);
 	}
+	return sessions.sort((a, b) => b.modified - a.modified);
+}
+
+function infoOf(path, time) {
+	let session;
+	try {
+		session = SessionManager.open(path);
+	} catch {
+		return undefined;
+	}
+	const spoken = ({ message }) => message?.role === "user" || message?.role === "assistant";
+	const messages = session.getEntries().filter((entry) => entry.type === "message" && spoken(entry));
+	const texts = messages.map(({ message: { content } }) =>
+		typeof content === "string" ? content : (content ?? []).map((block) => block.text ?? "").join(" "),
+	);
+	const first = messages.findIndex(({ message }) => message.role === "user");
+	return {
+		path,
+		id: session.getSessionId(),
+		cwd: session.getCwd() ?? "",
+		name: session.getSessionName(),
+		parentSessionPath: session.getHeader().parentSession,
+		created: new Date(session.getHeader().timestamp),
+		modified: new Date(time),
+		messageCount: messages.length,
+		firstMessage: first < 0 ? "(no messages)" : texts[first],
+		allMessagesText: texts.join(" "),
+	};
 }

@@ -1,0 +1,94 @@
+// The entries of a session: read from text, followed along a branch, and as a model would see them.
+
+export function parseSessionEntries(text) {
+	const entries = [];
+	for (const line of String(text).split("\n")) {
+		if (line.trim() === "") continue;
+		try {
+			entries.push(JSON.parse(line));
+		} catch {
+			// A line that was torn off is none.
+		}
+	}
+	return entries;
+}
+
+/** From the root to the leaf; without a leaf, to the newest entry. */
+export function branchOf(entries, leafId) {
+	const byId = new Map(entries.filter((entry) => entry.id).map((entry) => [entry.id, entry]));
+	return branchIn(byId, leafId === undefined ? entries.findLast((entry) => entry.id)?.id : leafId);
+}
+
+export function branchIn(byId, leafId) {
+	const branch = [];
+	const seen = new Set();
+	for (let id = leafId; id && byId.has(id) && !seen.has(id); id = byId.get(id).parentId) {
+		seen.add(id);
+		branch.push(byId.get(id));
+	}
+	return branch.reverse();
+}
+
+export function getLatestCompactionEntry(entries) {
+	return entries.findLast((entry) => entry.type === "compaction") ?? null;
+}
+
+/** What the model would see of a branch. */
+export function buildSessionContext(entries, leafId) {
+	const { messages, thinkingLevel, model } = projectionOf(branchOf(entries.filter(isEntry), leafId));
+	return { messages, thinkingLevel, model };
+}
+
+const isEntry = (entry) => entry.type !== "session";
+
+/** The same, with the entry each message comes from. */
+export function projectionOf(branch) {
+	const compaction = getLatestCompactionEntry(branch);
+	const edits = new Map(branch.filter((entry) => entry.type === "context_edit").map((entry) => [entry.targetId, entry.replacement]));
+	const entries = [];
+	if (compaction) entries.push({ sourceEntry: compaction, messages: [messageOf(compaction)] });
+	for (const entry of keptOf(branch, compaction)) {
+		const message = entry.type === "compaction" ? undefined : messageOf(entry);
+		const messages = message ? [message] : [];
+		if (edits.has(entry.id)) entries.push({ sourceEntry: entry, messages: edited(messages, edits.get(entry.id)) });
+		else entries.push({ sourceEntry: entry, messages });
+	}
+	const model = branch.findLast((entry) => entry.type === "model_change");
+	return {
+		entries,
+		messages: entries.flatMap((entry) => entry.messages),
+		thinkingLevel: branch.findLast((entry) => entry.type === "thinking_level_change")?.thinkingLevel ?? "off",
+		model: model ? { provider: model.provider, modelId: model.modelId } : null,
+	};
+}
+
+/** What a summary leaves: from the entry it names, or what came after it. */
+function keptOf(branch, compaction) {
+	if (!compaction) return branch;
+	const place = branch.indexOf(compaction);
+	const first = branch.findIndex((entry) => entry.id === compaction.firstKeptEntryId);
+	const before = first < 0 || first >= place ? [] : branch.slice(first, place);
+	return [...before, ...branch.slice(place + 1)];
+}
+
+function edited(messages, replacement) {
+	return replacement ? messages.map((message) => ({ ...message, content: replacement.content })) : [];
+}
+
+function messageOf(entry) {
+	const timestamp = Date.parse(entry.timestamp);
+	switch (entry.type) {
+		case "message":
+			return entry.message;
+		case "custom_message": {
+			const { customType, content, display, details } = entry;
+			return { role: "custom", customType, content, display, details, timestamp };
+		}
+		case "compaction":
+			return { role: "compactionSummary", summary: entry.summary, tokensBefore: entry.tokensBefore, timestamp };
+		case "branch_summary":
+			return { role: "branchSummary", summary: entry.summary, fromId: entry.fromId, timestamp };
+		default:
+			return undefined;
+	}
+}
