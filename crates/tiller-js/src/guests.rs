@@ -10,13 +10,14 @@ use futures_util::stream::BoxStream;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Extension, Runtime};
 use crate::event::Event;
 use crate::hook::{Hook, Operations, ToolCall, UserBash};
 use crate::registrations::{LoadError, Own, Registrations};
-use crate::thread::{RunSignal, Thread, Thrown, Trouble};
+use crate::thread::{Behind, RunSignal, Thread, Thrown, Trouble};
 use crate::world::{ExtensionError, World};
 
 /// A handle to all extensions. Cheap to clone; nothing runs until something is loaded.
@@ -137,9 +138,13 @@ impl Guests {
         let mut are_all_told = true;
         for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
             let json = json.get_or_insert_with(|| to_json(event)).clone();
-            if !thread.emit(event.name(), json, self.inner.config.limits.backlog) {
-                self.report(event.name(), "dropped: the extension is too far behind");
+            let told = thread.emit(event.name(), json, self.inner.config.limits.backlog);
+            if let Err(Behind { is_news }) = told {
                 are_all_told = false;
+                if is_news {
+                    // Nobody waits for an event, so nobody waits for this either.
+                    drop(self.report_beside(event.name(), BEHIND));
+                }
             }
         }
         are_all_told
@@ -151,7 +156,7 @@ impl Guests {
             if let Err(trouble) =
                 thread.call_about("emit_and_wait", event.name(), event, None, None).await
             {
-                self.report(event.name(), &trouble.to_string());
+                self.report(event.name(), &trouble.to_string()).await;
             }
         }
     }
@@ -192,7 +197,7 @@ impl Guests {
                 Err(trouble) if H::FAILS_CLOSED => {
                     return Err(Refused { reason: trouble.to_string() });
                 }
-                Err(trouble) => self.report(H::NAME, &trouble.to_string()),
+                Err(trouble) => self.report(H::NAME, &trouble.to_string()).await,
             }
         }
         let Some(mut outcome) = outcome else { return Ok(H::Outcome::default()) };
@@ -200,7 +205,7 @@ impl Guests {
             Ok(outcome) => Ok(outcome),
             Err(err) if H::FAILS_CLOSED => Err(Refused { reason: err.to_string() }),
             Err(err) => {
-                self.report(H::NAME, &format!("the answer makes no sense: {err}"));
+                self.report(H::NAME, &format!("the answer makes no sense: {err}")).await;
                 Ok(H::Outcome::default())
             }
         }
@@ -310,7 +315,7 @@ impl Guests {
                         serde_json::from_str(&failed).unwrap_or_default();
                     errors.extend(failed);
                 }
-                Err(trouble) => self.report("refresh_models", &trouble.to_string()),
+                Err(trouble) => self.report("refresh_models", &trouble.to_string()).await,
             }
         }
         errors
@@ -343,7 +348,7 @@ impl Guests {
                     let error = |(path, error)| LoadError { path, error, at: None };
                     errors.extend(failed.into_iter().map(error));
                 }
-                Err(trouble) => self.report("renew", &trouble.to_string()),
+                Err(trouble) => self.report("renew", &trouble.to_string()).await,
             }
         }
         errors
@@ -411,16 +416,27 @@ impl Guests {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn report(&self, event: &str, error: &str) {
-        self.inner.world.report(ExtensionError {
+    /// The world has heard of it when this is over, and hears what comes of it later.
+    async fn report(&self, event: &str, error: &str) {
+        // Only the end of everything keeps it from being told.
+        self.report_beside(event, error).await.ok();
+    }
+
+    /// The world may make whoever tells it something wait, and here nobody may.
+    fn report_beside(&self, event: &str, error: &str) -> JoinHandle<()> {
+        let error = ExtensionError {
             extension_path: "<runtime>".into(),
             event: event.into(),
             error: error.into(),
             at: None,
             stack: None,
-        });
+        };
+        let world = self.inner.world.clone();
+        self.inner.config.runtime.spawn_blocking(move || world.report(error))
     }
 }
+
+const BEHIND: &str = "dropped, like others from here on: the extension is too far behind";
 
 /// One question to one engine.
 #[derive(Serialize)]

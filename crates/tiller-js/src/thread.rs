@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub listeners: AtomicU64,
     /// Events told and not yet handled.
     pub backlog: AtomicUsize,
+    /// There was no room for an event, and that was told.
+    is_behind: AtomicBool,
     /// What its extensions say of themselves.
     pub own: Mutex<Vec<Own>>,
     /// Extensions that guarded something and did not come back when the engine was started anew.
@@ -102,6 +104,11 @@ pub(crate) struct Call {
     pub reply: oneshot::Sender<Result<String, Trouble>>,
     /// For what it tells before it ends.
     pub progress: Option<mpsc::UnboundedSender<String>>,
+}
+
+/// An event that was not told. Once is enough to say so, until everything before it was heard.
+pub(crate) struct Behind {
+    pub is_news: bool,
 }
 
 /// Why a call has no result.
@@ -187,14 +194,24 @@ impl Thread {
         lost.first().cloned()
     }
 
-    /// Whether there was room for one more.
-    pub(crate) fn emit(&self, what: &'static str, json: String, backlog_max: usize) -> bool {
-        if self.shared.backlog.load(Ordering::Relaxed) >= backlog_max {
-            return false;
+    /// Tells an event, unless there is no more room for one.
+    pub(crate) fn emit(
+        &self,
+        what: &'static str,
+        json: String,
+        backlog_max: usize,
+    ) -> Result<(), Behind> {
+        let backlog = self.shared.backlog.load(Ordering::Relaxed);
+        if backlog >= backlog_max {
+            let is_news = !self.shared.is_behind.swap(true, Ordering::Relaxed);
+            return Err(Behind { is_news });
+        }
+        if backlog == 0 {
+            self.shared.is_behind.store(false, Ordering::Relaxed);
         }
         self.shared.backlog.fetch_add(1, Ordering::Relaxed);
         self.send(Message::Emit { what, json });
-        true
+        Ok(())
     }
 
     pub(crate) fn run_signal(&self, signal: RunSignal) {

@@ -22,8 +22,9 @@ pub use ui::{Dialog, DialogKind, Notice};
 /// An answer that takes its time.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Everything an engine asks of others. All methods are called on an engine's own thread, and
-/// [`World::log`] also on one that reads what a sidecar prints.
+/// Everything an engine asks of others. All methods are called on an engine's own thread,
+/// [`World::log`] also on one that reads what a sidecar prints, and [`World::report`] also on
+/// others that may be made to wait.
 ///
 /// Text in the error places is for the author of the extension; it becomes the message of a
 /// JavaScript error.

@@ -130,3 +130,49 @@ fn no_extension_no_engine() {
     assert_eq!(threads(None), 0);
     assert_eq!(threads(Some("export default () => {};")), 1);
 }
+
+fn begin(extension: &str) -> Client {
+    Place::new().with("ext.js", extension).rpc("say Done.\n", &["-e", "ext.js"])
+}
+
+/// What fails without anybody having been asked for a verdict is told, and everything goes on.
+#[test]
+fn a_loop_where_the_session_begins_or_a_prompt_does() {
+    for name in ["session_start", "input", "before_agent_start", "resources_discover"] {
+        let mut client =
+            begin(&format!("export default (pi) => pi.on('{name}', () => {{ for (;;); }});"));
+        client.say(&json!({"type": "prompt", "message": "Go on"}));
+        let records = client.until_type("agent_settled");
+        let told = records.iter().find(|record| record["type"] == "extension_error");
+        assert_eq!(told.unwrap()["event"], name);
+    }
+}
+
+/// More is told to an extension than it takes: some of it is dropped, which is told once.
+#[test]
+fn one_that_does_not_listen_is_told_no_more() {
+    let mut client = begin(
+        "export default (pi) => {
+            pi.on('session_info_changed', () => {});
+            pi.registerCommand('busy', { handler: async (args, ctx) => {
+                ctx.ui.notify('busy');
+                const { readFileSync } = await import('node:fs');
+                for (;;) { try { readFileSync(args); return; } catch {} }
+            } });
+        };",
+    );
+    let place = Place::new();
+    let free = place.path().join("free");
+    let busy = format!("/busy {}", free.display());
+    client.say(&json!({"id": "busy", "type": "prompt", "message": busy}));
+    client.until_type("extension_ui_request");
+    let name = |n| format!("{}\n", json!({"id": n, "type": "set_session_name", "name": n}));
+    let names: String = (0..5000).map(|n| name(format!("{n}"))).collect();
+    let writing = client.write_beside(names.into_bytes());
+    let mut records = client.until(|record| record["id"] == "4999");
+    client.take_back(writing);
+    std::fs::write(free, "").unwrap();
+    records.extend(client.until(|record| record["id"] == "busy"));
+    let errors = records.iter().filter(|record| record["type"] == "extension_error");
+    assert_eq!(errors.count(), 1);
+}
