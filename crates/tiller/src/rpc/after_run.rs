@@ -36,7 +36,16 @@ impl State {
     /// Does something as soon as nothing runs: now, or after the run was aborted and has closed.
     pub(crate) fn after_run(&mut self, after: AfterRun) {
         self.after_run.push_back(after);
-        if self.is_at_work() { self.abort() } else { self.do_after_run() }
+        if self.is_occupied() { self.abort() } else { self.do_after_run() }
+    }
+
+    /// Something that others may have waited for is over. Whatever ends by itself ends here.
+    pub(super) fn go_on_if_quiet(&mut self) {
+        self.release_waiters();
+        if !self.is_occupied() {
+            self.reload_if_due();
+            self.do_after_run();
+        }
     }
 
     /// What would change the session waits until extensions are at home in the one there is.

@@ -204,7 +204,7 @@ impl State {
     pub(super) fn left(&mut self, arrival: Arrival) {
         self.opening = false;
         self.arrive(arrival);
-        self.do_after_run();
+        self.go_on_if_quiet();
     }
 
     /// Puts the other session in the place of this one.

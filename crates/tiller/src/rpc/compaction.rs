@@ -466,8 +466,7 @@ impl State {
                         answer.send(result.map(|result| json!(result))).unwrap_or(());
                     }
                 }
-                self.release_waiters();
-                self.do_after_run();
+                self.go_on_if_quiet();
             }
             Then::Prompt { label, messages } => {
                 if let Some(label) = label {

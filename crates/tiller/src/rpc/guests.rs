@@ -138,8 +138,11 @@ pub(crate) struct Visitors {
     pub(super) outcome: Outcome,
     /// What the model is told in this run instead of the usual.
     system: Option<Arc<str>>,
-    /// Prompts that are being looked at, and how that is given up.
+    /// Prompts that somebody looks at. Nothing has begun with them, and nothing may.
+    looking: usize,
+    /// Prompts that are about to begin, and runs about to settle, while they are thought over.
     considering: usize,
+    /// How all that is given up.
     pub(super) hurry: CancellationToken,
     idle_waiters: Vec<oneshot::Sender<Result<Value, String>>>,
     turn_index: u64,
@@ -169,6 +172,10 @@ impl Visitors {
     /// Whoever looks at a prompt has looked long enough.
     pub(crate) fn hurry(&mut self) {
         std::mem::take(&mut self.hurry).cancel();
+    }
+
+    pub(crate) fn is_looking(&self) -> bool {
+        self.looking > 0
     }
 
     pub(crate) fn is_considering(&self) -> bool {

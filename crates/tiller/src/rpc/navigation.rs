@@ -188,8 +188,7 @@ impl State {
             Ok(Decided::Stay) | Err(Unwritten::Cancelled) => self.stay(asker, None),
             Err(Unwritten::Failed(error)) => self.answer_change(asker, Err(error)),
         }
-        self.release_waiters();
-        self.do_after_run();
+        self.go_on_if_quiet();
     }
 
     fn go(

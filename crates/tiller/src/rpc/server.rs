@@ -329,7 +329,7 @@ impl Server {
 
     fn changed(&mut self, changed: Changed) {
         self.state.changed(changed);
-        self.state.do_after_run();
+        self.state.go_on_if_quiet();
         self.out.say(&mut self.state.said);
         self.unpark();
     }

@@ -152,6 +152,11 @@ impl State {
         self.is_busy() || self.compactions.is_under_way() || self.leaving.is_some()
     }
 
+    /// At work, or something may still become of a prompt that extensions look at.
+    pub(crate) fn is_occupied(&self) -> bool {
+        self.is_at_work() || self.visitors.is_looking()
+    }
+
     /// A session change, or a prompt that replaces another, waits for the run to close.
     pub(crate) fn is_changing(&self) -> bool {
         self.opening
@@ -160,7 +165,7 @@ impl State {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        !self.is_at_work()
+        !self.is_occupied()
             && self.after_run.is_empty()
             && self.parked.is_empty()
             && self.commands.is_idle()
@@ -478,8 +483,7 @@ impl State {
         self.tell_of_commands();
         self.say_held_back();
         self.emit(Event::AgentSettled);
-        self.reload_if_due();
-        self.do_after_run();
+        self.go_on_if_quiet();
     }
 
     /// A bug took the run down. The client is told as if the model had failed, and goes on.

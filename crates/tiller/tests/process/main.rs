@@ -12,6 +12,7 @@ mod extensions_hostile;
 mod extensions_loading;
 mod extensions_models;
 mod extensions_providers;
+mod extensions_quiet;
 mod extensions_requests;
 mod extensions_run;
 mod extensions_sessions;

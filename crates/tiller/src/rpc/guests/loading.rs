@@ -191,7 +191,7 @@ impl State {
             self.not_found(discovery.problems);
             return self.answer_reload(asker);
         }
-        if self.is_at_work() || self.visitors.is_moving {
+        if self.is_occupied() || self.visitors.is_moving {
             self.visitors.reload_due = Some(discovery);
             return match asker {
                 // Its engine ends before it could be told.

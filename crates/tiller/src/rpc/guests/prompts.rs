@@ -50,7 +50,7 @@ impl State {
         if !self.visitors.hears("input") {
             return self.take_prompt(prompt);
         }
-        self.visitors.considering += 1;
+        self.visitors.looking += 1;
         let (guests, hurry) = (self.visitors.guests.clone(), self.visitors.hurry.clone());
         let source = if prompt.label.is_some() { InputSource::Rpc } else { InputSource::Extension };
         let streaming_behavior = self.is_at_work().then_some(match prompt.when_busy {
@@ -89,13 +89,13 @@ impl State {
     }
 
     pub(super) fn considered(&mut self, considered: Considered) {
-        self.visitors.considering -= 1;
+        self.visitors.looking -= 1;
         let Considered { prompt, is_handled } = considered;
         let label = prompt.label.clone();
         let handled =
             if is_handled { Ok(Answer::Now(Reply::DONE)) } else { self.take_prompt(prompt) };
         self.conclude(label, handled);
-        self.release_waiters();
+        self.go_on_if_quiet();
     }
 
     /// Answers whoever is there to be answered.

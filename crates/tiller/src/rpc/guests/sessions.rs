@@ -165,10 +165,7 @@ impl State {
         if let Some(asker) = self.visitors.reloader.take() {
             self.answer_reload(asker);
         }
-        if !self.is_at_work() {
-            self.reload_if_due();
-        }
-        self.do_after_run();
+        self.go_on_if_quiet();
     }
 }
 

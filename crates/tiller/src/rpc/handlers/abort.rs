@@ -10,7 +10,7 @@ use crate::rpc::state::State;
 use crate::rpc::wire::Label;
 
 pub(crate) fn abort(state: &mut State, label: &Label) -> Handled {
-    if !state.is_at_work() {
+    if !state.is_occupied() {
         return done();
     }
     state.after_run(AfterRun::Answer(label.clone()));
