@@ -117,7 +117,7 @@ async fn one_that_says_nothing() {
 
 #[tokio::test]
 async fn one_that_makes_no_sense() {
-    check(r#"say '{"type":"hello"}'; load; hear; say 'what?'; sleep 60"#, expect![[r#"
+    check(r#"say '{"type":"hello"}'; load; hear; hear; say 'what?'; sleep 60"#, expect![[r#"
         extension_error <runtime> sidecar: node said what makes no sense: expected value at line 1 column 1
         refused: node said what makes no sense: expected value at line 1 column 1"#]]).await;
 }
@@ -136,7 +136,7 @@ async fn one_that_does_not_hear() {
 #[tokio::test]
 async fn one_that_closes_its_files() {
     check(
-        r#"say '{"type":"hello"}'; load; eval "exec $line>&-"; exec sleep 60"#,
+        r#"say '{"type":"hello"}'; load; hear; hear; eval "exec $line>&-"; exec sleep 60"#,
         expect![[r#"
         extension_error <runtime> sidecar: node was ended by signal 9
         refused: node was ended by signal 9"#]],
