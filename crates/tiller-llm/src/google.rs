@@ -147,7 +147,7 @@ impl Decoder {
 
     fn take(&mut self, part: NativePart, out: &mut Vec<StreamEvent>) {
         if let Some(call) = part.function_call {
-            self.call(call, part.thought_signature, out);
+            self.call(*call, part.thought_signature, out);
         } else if let Some(text) = part.text {
             self.grow(text, part.thought, part.thought_signature, out);
         }
@@ -274,7 +274,8 @@ struct NativePart {
     #[serde(default)]
     thought: bool,
     thought_signature: Option<String>,
-    function_call: Option<NativeCall>,
+    /// Apart, so that a piece of text is small to move.
+    function_call: Option<Box<NativeCall>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -17,7 +17,8 @@ pub(super) struct Chunk {
     pub id: Option<String>,
     pub model: Option<String>,
     pub choices: Option<Vec<Choice>>,
-    pub usage: Option<NativeUsage>,
+    /// Comes once, as a rule; apart, so that a chunk is small to move.
+    pub usage: Option<Box<NativeUsage>>,
     error: Option<Value>,
     /// `error`, where the chunk itself is one.
     object: Option<String>,
@@ -29,7 +30,7 @@ pub(super) struct Choice {
     pub delta: Option<Delta>,
     pub finish_reason: Option<String>,
     /// Moonshot counts here.
-    pub usage: Option<NativeUsage>,
+    pub usage: Option<Box<NativeUsage>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
