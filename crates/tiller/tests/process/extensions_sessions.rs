@@ -237,3 +237,19 @@ fn a_run_is_closed_before_its_session_is_left() {
     assert!(settled < place(&|record| record["message"] == "idle true"));
     assert_eq!(data(&mut client, "get_messages")["messages"], json!([]));
 }
+
+/// What would begin in a session that is about to end would go on in another.
+#[test]
+fn no_run_begins_where_a_session_ends() {
+    let mut client = with(
+        "say First.\n\nsay Second.\n",
+        "export default (pi) => pi.on('session_shutdown', () => pi.sendUserMessage('Bye'));",
+    );
+    prompt(&mut client, "Hello");
+    client.say(&json!({"id": "new", "type": "new_session"}));
+    let records = client.until(|record| record["id"] == "new");
+    assert_eq!(of_type(&records, "extension_error")[0]["event"], "send_user_message");
+    assert_eq!(data(&mut client, "get_messages")["messages"], json!([]));
+    let records = prompt(&mut client, "Hello again");
+    assert_eq!(of_type(&records, "agent_start").len(), 1);
+}

@@ -84,7 +84,7 @@ impl State {
             (Some(Delivery::FollowUp), true, _) => self.enqueue(Queue::FollowUp, message),
             (_, true, _) => self.enqueue(Queue::Steering, message),
             (_, false, Some(true)) => {
-                handlers::prompt::can_start(self)?;
+                self.can_begin()?;
                 self.start_run(vec![message]);
             }
             (_, false, _) => self.say_aside(message),

@@ -125,7 +125,7 @@ impl State {
         };
         let queue = match (self.is_busy(), when_busy) {
             (false, _) => {
-                can_start(self)?;
+                self.can_begin()?;
                 return Ok(self.before_start(label, level, message));
             }
             (true, WhenBusy::Steer) => Queue::Steering,
@@ -134,6 +134,17 @@ impl State {
         };
         self.enqueue(queue, message);
         Ok(Answer::Now(Reply::DONE))
+    }
+
+    /// Whether a run could begin here, or why not. An extension that hears its session end has said
+    /// in it what it had to say: a run would go on in another one.
+    pub(super) fn can_begin(&mut self) -> Result<(), String> {
+        match self.opening {
+            true => {
+                Err("Another session, or another place in this one, is about to be opened".into())
+            }
+            false => can_start(self),
+        }
     }
 
     /// Lets extensions add to a prompt that is about to begin a run.
