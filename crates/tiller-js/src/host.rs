@@ -103,7 +103,7 @@ pub(crate) fn run(seat: Seat) {
         let mut host = Host { core: core.clone(), engine, memory: &mut memory };
         host.restore();
         match host.serve(&seat.from, &mut waiting) {
-            End::Stop => return,
+            End::Stop => return core.cancel_all(),
             End::Restart => (),
             End::GiveUp(thrown) => {
                 drop(host);

@@ -176,3 +176,42 @@ fn one_that_does_not_listen_is_told_no_more() {
     let errors = records.iter().filter(|record| record["type"] == "extension_error");
     assert_eq!(errors.count(), 1);
 }
+
+/// However an extension keeps others waiting, tiller is gone soon after its client.
+#[test]
+fn nobody_is_kept_from_leaving() {
+    let waits = "ctx.ui.notify('waiting'); await new Promise(() => {});";
+    let loops = "ctx.ui.notify('waiting'); for (;;);";
+    let hook = |name: &str, body: &str| {
+        format!("export default (pi) => pi.on('{name}', async (event, ctx) => {{ {body} }});")
+    };
+    let command = |body: &str| {
+        let handler = format!("async (words, ctx) => {{ {body} }}");
+        format!("export default (pi) => pi.registerCommand('go', {{ handler: {handler} }});")
+    };
+    let extensions = [
+        hook("session_start", waits),
+        hook("input", loops),
+        hook("agent_before_settle", waits),
+        command(waits),
+        command(loops),
+    ];
+    let leave = |extension: &str, is_signal: bool| {
+        let mut client = begin(extension);
+        client.say(&json!({"type": "prompt", "message": "/go"}));
+        client.until(|record| record["message"] == "waiting");
+        let begun = std::time::Instant::now();
+        match is_signal {
+            true => client.signal("TERM"),
+            false => client.close_stdin(),
+        }
+        assert_eq!(client.end().1, Some(if is_signal { 143 } else { 0 }), "{extension}");
+        assert!(begun.elapsed().as_secs() < 10, "{extension}");
+    };
+    for extension in &extensions {
+        std::thread::scope(|scope| {
+            scope.spawn(|| leave(extension, false));
+            scope.spawn(|| leave(extension, true));
+        });
+    }
+}

@@ -203,3 +203,40 @@ fn a_message_of_an_extension_names_commands_only_when_told_so() {
     let shown = client.until_type("extension_ui_request").pop().unwrap();
     assert_eq!(shown["message"], "hi there");
 }
+
+/// A built-in tool that an extension runs ends when nobody waits for it any more: its run is
+/// aborted, or the extension is loaded anew.
+#[test]
+fn a_built_in_tool_ends_with_whoever_runs_it() {
+    let extension = r#"
+        import { createBashTool } from "@mariozechner/pi-coding-agent";
+        export default (pi) => {
+            const bash = createBashTool(process.cwd());
+            pi.registerTool({ ...bash, execute: (...all) => bash.execute(...all) });
+            const command = "echo $$ > started; mv started pid; exec sleep 1000";
+            pi.registerCommand("sleep", { handler: () => bash.execute("1", { command }) });
+        };
+    "#;
+    let call = r#"call bash {"command": "echo $$ > started; mv started pid; exec sleep 1000"}"#;
+    for (says, ends) in [("Sleep", "abort"), ("/sleep", "reload")] {
+        let place = Place::new().with("ext.ts", extension);
+        let file = place.path().join("pid");
+        let mut client = place.rpc(&format!("{call}\n\nsay Done.\n"), &["-e", "ext.ts"]);
+        client.say(&json!({"type": "prompt", "message": says}));
+        wait_until(|| file.exists());
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let process = std::path::PathBuf::from(format!("/proc/{}", pid.trim()));
+        assert!(process.exists());
+        client.say(&json!({"id": "end", "type": ends}));
+        assert_eq!(client.response("end")["success"], true);
+        wait_until(|| !process.exists());
+    }
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed().as_secs() < 30, "it does not come to that");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}

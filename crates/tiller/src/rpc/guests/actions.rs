@@ -214,8 +214,8 @@ impl State {
         answer.send(done).unwrap_or(());
     }
 
-    /// Runs a built-in tool for an extension that wraps it.
-    fn run_tool(&mut self, name: &str, arguments: Value, cwd: String, answer: Answer) {
+    /// Runs a built-in tool for an extension that wraps it, as long as the extension waits.
+    fn run_tool(&mut self, name: &str, arguments: Value, cwd: String, mut answer: Answer) {
         let tool = tiller_tools::builtin().into_iter().find(|tool| tool.name() == name);
         let (Some(tool), Value::Object(arguments)) = (tool, arguments) else {
             let error = Err(format!("there is no built-in tool called {name}"));
@@ -224,8 +224,18 @@ impl State {
         let cwd = std::sync::Arc::new(std::path::PathBuf::from(cwd));
         let env = self.workplace.env.clone();
         tokio::spawn(async move {
-            let (cx, _shown) = ToolContext::new(cwd, CancellationToken::new(), true, env);
-            let result = tool.run(arguments, cx).await;
+            let cancel = CancellationToken::new();
+            let (cx, _shown) = ToolContext::new(cwd, cancel.clone(), true, env);
+            let running = tool.run(arguments, cx);
+            tokio::pin!(running);
+            let result = tokio::select! {
+                biased;
+                result = &mut running => result,
+                () = answer.closed() => {
+                    cancel.cancel();
+                    running.await
+                }
+            };
             let result = result.map(|output| json!(output)).map_err(|failure| failure.message);
             // Whoever asked may be gone.
             answer.send(result).unwrap_or(());
