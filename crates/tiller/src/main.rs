@@ -69,7 +69,9 @@ fn start() -> Result<u8, String> {
     }
     tiller_tools::process::install();
     let launch = Launch::prepare(&args, surroundings)?;
-    for problem in launch.place.problems().iter().chain(&launch.diagnostics) {
+    // Where extensions judge the project, what is said of it waits for their word.
+    let of_place = if launch.house.has_judges() { &[] } else { launch.place.problems() };
+    for problem in of_place.iter().chain(&launch.diagnostics) {
         complain(&format!("Warning: {problem}"));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

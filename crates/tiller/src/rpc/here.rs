@@ -112,6 +112,11 @@ impl Here {
         self.place.complain([problem.to_owned()].iter());
     }
 
+    /// Says what is wrong with settings and trust, where it was put off until somebody had judged.
+    pub(crate) fn tell_of_place(&self) {
+        self.place.complain(self.place.problems().iter());
+    }
+
     /// What keeps tiller from going on.
     pub(crate) fn complain_of_error(&self, error: &str) {
         self.place.say(&format!("Error: {error}"));

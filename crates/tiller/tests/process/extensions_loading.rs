@@ -298,3 +298,20 @@ fn an_extensions_verdict_can_be_remembered() {
 fn real(path: &Path) -> String {
     path.canonicalize().unwrap().display().to_string()
 }
+
+/// Who started tiller hears what is not used when that is decided, and only then.
+#[test]
+fn what_is_not_used_is_said_when_an_extension_has_judged() {
+    let said = |answer: &str| {
+        let place = Place::new();
+        write(&place, ".pi/agent/extensions/judge.ts", &judge(answer));
+        write(&place, "project/.pi/prompts/template.md", "Say it.\n");
+        let asks = format!("{}\n", json!({"type": "get_commands"}));
+        let output = finish(command(&place, "project", &[]), &asks);
+        assert_eq!(output.status.code(), Some(0));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        said.matches("Not used because this project is not trusted").count()
+    };
+    assert_eq!(said(r#"{ trusted: "yes" }"#), 0);
+    assert_eq!(said(r#"{ trusted: "undecided" }"#), 1);
+}

@@ -65,6 +65,11 @@ impl House {
         }
     }
 
+    /// Whether somebody who is not of the project may say whether it is trusted.
+    pub fn has_judges(&self) -> bool {
+        self.may_judge && self.found.iter().any(is_judge)
+    }
+
     /// Whether nobody comes.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
@@ -99,8 +104,7 @@ impl State {
         self.visitors.is_moving = true;
         self.visitors.found = found;
         self.visitors.choice = choice;
-        let is_judge = |found: &&Arc<Found>| found.source.scope != Scope::Project;
-        let judges = self.visitors.found.iter().filter(is_judge);
+        let judges = self.visitors.found.iter().filter(|found| is_judge(found));
         let judges: Vec<_> = (1..).map(|place| place * GAP).zip(judges.cloned()).collect();
         if may_judge && !judges.is_empty() {
             self.visitors.numbers = judges.iter().map(|(number, _)| *number).collect();
@@ -135,6 +139,7 @@ impl State {
         if judgement.is_decided && is_news {
             return self.take_judgement(judgement);
         }
+        self.here.tell_of_place();
         if let Some(guests) = self.guests() {
             self.load_rest(guests, judgement.errors);
         }
@@ -161,7 +166,7 @@ impl State {
         let mut rest = Vec::new();
         let has_judged = judges.len() > 0;
         for found in &self.visitors.found {
-            let judge = (has_judged && found.source.scope != Scope::Project).then(|| judges.next());
+            let judge = (has_judged && is_judge(found)).then(|| judges.next());
             match judge.flatten() {
                 Some(number) => last = number,
                 None => {
@@ -303,6 +308,10 @@ impl State {
         self.visitors.fatal |= self.visitors.flags.is_strict;
         self.emit(Event::ExtensionError { path, event: "load".to_owned(), error });
     }
+}
+
+fn is_judge(found: &Arc<Found>) -> bool {
+    found.source.scope != Scope::Project
 }
 
 fn extensions(found: &[(u32, Arc<Found>)]) -> Vec<(u32, Extension)> {
