@@ -211,9 +211,10 @@ impl State {
     fn arrive(&mut self, arrival: Arrival) {
         let Arrival { asker, conversation, reason, text, setup } = arrival;
         self.install(conversation, reason, setup);
-        match asker {
-            Asker::Guest(answer) => self.visitors.movers.push(answer),
-            client => self.answer_change(client, Ok(text)),
+        if self.visitors.is_moving() {
+            self.visitors.movers.push((asker, text));
+        } else {
+            self.answer_change(asker, Ok(text));
         }
     }
 

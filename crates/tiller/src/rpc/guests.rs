@@ -122,8 +122,9 @@ pub(crate) struct Visitors {
     reloader: Option<Asker>,
     /// Being loaded, or moving to another session: commands wait.
     is_moving: bool,
-    /// Extensions that asked for another session and wait until everybody is there.
-    pub(super) movers: Vec<oneshot::Sender<Result<Value, String>>>,
+    /// Who asked for another session and waits until everybody is there, with the text of the
+    /// message that was forked from.
+    pub(super) movers: Vec<(Asker, Option<String>)>,
     stock: Stock,
     dialogs: Dialogs,
     /// The client says nothing more, so nobody is asked.

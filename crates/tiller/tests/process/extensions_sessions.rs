@@ -253,3 +253,30 @@ fn no_run_begins_where_a_session_ends() {
     let records = prompt(&mut client, "Hello again");
     assert_eq!(of_type(&records, "agent_start").len(), 1);
 }
+
+#[test]
+fn the_client_is_answered_when_extensions_have_arrived() {
+    let mut client = with(
+        "say First.\n",
+        r#"
+        export default function (pi) {
+            pi.on("session_start", async (event, ctx) => {
+                if (event.reason === "startup") return;
+                ctx.ui.notify(`start ${event.reason}`);
+                const sure = await ctx.ui.confirm("Here?", "in the new session");
+                ctx.ui.notify(`sure ${sure}`);
+            });
+        }"#,
+    );
+    prompt(&mut client, "Hello");
+    for (kind, reason) in [("new_session", "new"), ("clone", "fork")] {
+        client.say(&json!({"id": kind, "type": kind}));
+        let asked = client.until(|record| record["method"] == "confirm");
+        let answer = json!({"type": "extension_ui_response", "id": asked.last().unwrap()["id"], "confirmed": true});
+        client.say(&answer);
+        let mut records = asked;
+        records.extend(client.until(|record| record["id"] == kind));
+        assert_eq!(notes(&records), [format!("start {reason}"), "sure true".to_owned()]);
+        assert_eq!(records.last().unwrap()["data"], json!({"cancelled": false}));
+    }
+}

@@ -200,12 +200,12 @@ impl State {
             self.visitors.reload_due = Some(discovery);
             return match asker {
                 // Its engine ends before it could be told.
-                Asker::Guest(answer) => self.visitors.movers.push(answer),
+                guest @ Asker::Guest(_) => self.visitors.movers.push((guest, None)),
                 client => self.answer_reload(client),
             };
         }
         match asker {
-            Asker::Guest(answer) => self.visitors.movers.push(answer),
+            guest @ Asker::Guest(_) => self.visitors.movers.push((guest, None)),
             client => self.visitors.reloader = Some(client),
         }
         self.load_anew(discovery);

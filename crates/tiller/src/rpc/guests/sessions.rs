@@ -1,7 +1,7 @@
 //! Extensions and the way from one session to another: what they want, what they are asked, and
 //! how they come along.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tiller_agent::message::{Message, UnixMs};
 use tiller_js::event::StartReason;
 use tiller_js::hook::{ForkPosition, SessionBeforeFork, SessionBeforeSwitch, SwitchReason};
@@ -139,8 +139,8 @@ impl State {
         }
     }
 
-    /// The session is another one now: they begin anew. Whoever asked for that among them is
-    /// answered when all have heard of the new session.
+    /// The session is another one now: they begin anew. Whoever asked for that is answered when
+    /// all have heard of the new session.
     pub(in crate::rpc) fn move_guests(&mut self, reason: StartReason, previous: Option<String>) {
         let Some(guests) = self.visitors.guests.clone() else { return };
         self.visitors.is_moving = true;
@@ -158,9 +158,8 @@ impl State {
     /// All have heard that the session began: what waited for that goes on.
     pub(super) fn guests_are_ready(&mut self) {
         self.visitors.is_moving = false;
-        for answer in std::mem::take(&mut self.visitors.movers) {
-            // Whoever asked may be gone.
-            answer.send(Ok(json!({ "cancelled": false }))).unwrap_or(());
+        for (asker, text) in std::mem::take(&mut self.visitors.movers) {
+            self.answer_change(asker, Ok(text));
         }
         if let Some(asker) = self.visitors.reloader.take() {
             self.answer_reload(asker);
