@@ -86,3 +86,16 @@ fn whoever_sees_to_a_prompt_may_speak_in_its_place() {
     // Nothing was under way that it could have been for.
     assert!(records.iter().any(|record| record["message"] == "undefined"), "{records:?}");
 }
+
+/// Whoever asks whether there is anything to wait for must not be told no.
+#[test]
+fn a_prompt_that_is_looked_at_is_work() {
+    let mut client = with(SEES_TO_IT);
+    let asked = look(&mut client);
+    client.say(&json!({"id": "during", "type": "get_state"}));
+    assert_eq!(client.response("during")["data"]["isStreaming"], true);
+    answer(&mut client, &asked);
+    client.response("mine");
+    client.say(&json!({"id": "after", "type": "get_state"}));
+    assert_eq!(client.response("after")["data"]["isStreaming"], false);
+}

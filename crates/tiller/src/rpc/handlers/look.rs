@@ -77,7 +77,8 @@ pub(crate) fn get_state(state: &mut State, level: Level) -> Handled {
     data(&StateData {
         model: state.model.as_deref(),
         thinking_level: state.thinking().name(),
-        is_streaming: state.is_busy(),
+        // A prompt that is looked at may become a run any moment.
+        is_streaming: state.is_busy() || state.visitors.is_looking(),
         is_compacting: state.compactions.is_under_way(),
         steering_mode: state.queues.steering_mode,
         follow_up_mode: state.queues.follow_up_mode,
