@@ -4,6 +4,7 @@ pub(crate) mod answer;
 pub(crate) mod decoder;
 pub(crate) mod find;
 pub(crate) mod flags;
+pub(crate) mod listing;
 pub(crate) mod onlooker;
 pub(crate) mod provider;
 pub(crate) mod question;

@@ -19,6 +19,8 @@ use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
 use crate::export::Export;
+use crate::extensions::find::{Discovery, Problem, find};
+use crate::extensions::listing;
 use crate::models::{Listing, Models};
 use crate::opening::Opening;
 use crate::place::{Flags, Place, Whereabouts};
@@ -153,6 +155,15 @@ pub fn list_models(
     let mut diagnostics = place.problems().to_vec();
     let mut models = surroundings.models(&place.settings(), &mut diagnostics);
     add_builtin(&mut models, args)?;
+    let Discovery { found, problems } = find(&place, &args.extensions());
+    let told = |it: Problem| format!("Failed to load extension \"{}\": {}", it.what, it.error);
+    diagnostics.extend(problems.into_iter().map(told));
+    if !found.is_empty() {
+        let extensions: Vec<_> = found.into_iter().map(|found| found.extension).collect();
+        let around = Around { has_ui: false, ..around(args, surroundings, &place) };
+        let cwd = surroundings.cwd.clone();
+        diagnostics.extend(listing::bring(&mut models, &extensions, around, cwd)?);
+    }
     Ok((models.list(search), diagnostics))
 }
 

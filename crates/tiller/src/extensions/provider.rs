@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::decoder::Decoder;
 use crate::credentials::{SignIn, SignedIn};
-use crate::models::{Answers, Papers};
+use crate::models::{Answers, Offer, Papers};
 
 pub(crate) struct GuestProvider {
     pub(crate) guests: Guests,
@@ -23,6 +23,19 @@ pub(crate) struct GuestProvider {
     /// How long it may say nothing.
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) turn: tokio::sync::Mutex<()>,
+}
+
+/// What an extension says about a provider, with those who do what it does itself.
+pub(crate) fn offer(guests: Guests, name: &str, config: Value, silence: Duration) -> Offer {
+    let guest = Arc::new(GuestProvider {
+        guests,
+        name: name.to_owned(),
+        idle_timeout: (!silence.is_zero()).then_some(silence),
+        turn: tokio::sync::Mutex::default(),
+    });
+    let answers = (config["streams"] == true).then(|| guest.clone() as Arc<dyn Answers>);
+    let sign_in = (config["hasOauth"] == true).then_some(guest as Arc<dyn SignIn>);
+    Offer { config, answers, sign_in }
 }
 
 impl Answers for GuestProvider {

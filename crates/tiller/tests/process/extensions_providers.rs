@@ -426,3 +426,28 @@ fn a_provider_may_be_an_object_that_looks_for_its_models() {
     assert_eq!(shown[0]["message"], "[null,0,\"m\",\"My own\",true]", "{records:?}");
     assert_eq!(answer(&ask(&mut client, "hi"))["content"][0]["text"], "with found");
 }
+
+/// They are loaded for the list, and what is wrong with them does not keep it from being shown.
+#[test]
+fn models_that_extensions_bring_are_listed() {
+    let bring = |config: &str| {
+        let extension = format!("export default (pi) => pi.registerProvider('own', {config});");
+        let place = Place::new().with("ext.ts", &extension);
+        let output = place.output(&["--list-models", "own", "-e", "ext.ts"], "");
+        assert_eq!(output.status.code(), Some(0));
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let [table, said] = bring(
+        "{ baseUrl: 'http://127.0.0.1:1', apiKey: 'sk-secret', api: 'openai-completions',
+           models: [{ id: 'first', name: 'First', contextWindow: 1000, maxTokens: 100 }] }",
+    );
+    assert!(
+        table.lines().any(|line| line.starts_with("own ") && line.contains("first")),
+        "{table}"
+    );
+    assert_eq!(said, "");
+    let [table, said] = bring("{ baseUrl: 'http://127.0.0.1:1', apiKey: 'sk-secret', models: 3 }");
+    assert_eq!(table, "No models matching \"own\"\n");
+    assert!(said.starts_with("Warning: Provider own: "), "{said}");
+    assert!(!said.contains("sk-secret"), "{said}");
+}

@@ -51,6 +51,25 @@ pub struct Around {
     pub sidecars: bool,
 }
 
+impl Around {
+    /// With what they are started in this folder, by the runtime we are in.
+    pub(crate) fn config(self, cwd: PathBuf) -> Config {
+        Config {
+            runtime: tokio::runtime::Handle::current(),
+            limits: Limits::default(),
+            cwd,
+            agent_dir: self.agent_dir,
+            home_dir: self.home_dir,
+            mode: self.mode.to_owned(),
+            has_ui: self.has_ui,
+            version: PI_VERSION.to_owned(),
+            exec_path: std::env::current_exe().unwrap_or_default(),
+            env: self.variables,
+            sidecars: self.sidecars,
+        }
+    }
+}
+
 impl House {
     /// Looks for extensions.
     pub fn find(place: &Place, flags: ExtensionFlags, surroundings: Around) -> House {
@@ -245,19 +264,7 @@ impl State {
     fn guests(&mut self) -> Option<Guests> {
         if self.visitors.guests.is_none() {
             let around = self.visitors.around.clone()?;
-            let config = Config {
-                runtime: tokio::runtime::Handle::current(),
-                limits: Limits::default(),
-                cwd: self.workplace.cwd.to_path_buf(),
-                agent_dir: around.agent_dir,
-                home_dir: around.home_dir,
-                mode: around.mode.to_owned(),
-                has_ui: around.has_ui,
-                version: PI_VERSION.to_owned(),
-                exec_path: std::env::current_exe().unwrap_or_default(),
-                env: around.variables,
-                sidecars: around.sidecars,
-            };
+            let config = around.config(self.workplace.cwd.to_path_buf());
             let outside = Arc::new(Outside { inputs: self.inputs.clone() });
             let guests = Guests::new(config, outside);
             self.models.let_look(Onlooker(Arc::new(Guarded(guests.clone()))));

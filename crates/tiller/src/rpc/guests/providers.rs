@@ -1,6 +1,5 @@
 //! Providers that extensions bring and take away, and what changes with them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,10 +9,8 @@ use tiller_js::world::ExtensionError;
 
 use super::State;
 use super::actions::Answer;
-use crate::credentials::SignIn;
 use crate::extensions::onlooker::payload_of;
-use crate::extensions::provider::GuestProvider;
-use crate::models::{Answers, Offer};
+use crate::extensions::provider::offer;
 use crate::rpc::state::model_change;
 
 impl State {
@@ -21,16 +18,8 @@ impl State {
     pub(super) fn register_provider(&mut self, name: &str, config: Value) {
         let Some(guests) = self.visitors.guests.clone() else { return };
         let silence = Duration::from_millis(self.settings.http_idle_timeout_ms);
-        let guest = Arc::new(GuestProvider {
-            guests,
-            name: name.to_owned(),
-            idle_timeout: (!silence.is_zero()).then_some(silence),
-            turn: tokio::sync::Mutex::default(),
-        });
-        let answers = (config["streams"] == true).then(|| guest.clone() as Arc<dyn Answers>);
-        let sign_in = (config["hasOauth"] == true).then_some(guest as Arc<dyn SignIn>);
         let path = config["extensionPath"].as_str().unwrap_or("<runtime>").to_owned();
-        let problems = match self.models.bring(name, Offer { config, answers, sign_in }) {
+        let problems = match self.models.bring(name, offer(guests, name, config, silence)) {
             Ok(problems) => {
                 self.providers_changed();
                 problems
