@@ -4,9 +4,10 @@ mod loading;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{BoxStream, FuturesUnordered};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -156,6 +157,24 @@ impl Guests {
             if let Err(trouble) =
                 thread.call_about("emit_and_wait", event.name(), event, None, None).await
             {
+                self.report(event.name(), &trouble.to_string()).await;
+            }
+        }
+    }
+
+    /// The same for the last that is told: an engine that takes longer than this does not keep the
+    /// next one from hearing it.
+    pub async fn tell_each_within(&self, event: &Event, patience: Duration) {
+        let mut telling = FuturesUnordered::new();
+        for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
+            telling.push(thread.call_about("emit_and_wait", event.name(), event, None, None));
+            // Whoever has not come to an end is waited for together with the others.
+            if let Ok(Some(Err(trouble))) = tokio::time::timeout(patience, telling.next()).await {
+                self.report(event.name(), &trouble.to_string()).await;
+            }
+        }
+        while let Some(told) = telling.next().await {
+            if let Err(trouble) = told {
                 self.report(event.name(), &trouble.to_string()).await;
             }
         }

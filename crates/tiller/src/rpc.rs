@@ -6,6 +6,7 @@
 pub mod lines;
 pub mod wire;
 pub mod server;
+mod leaving;
 mod dispatch;
 mod handlers;
 mod state;

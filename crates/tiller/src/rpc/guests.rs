@@ -22,6 +22,7 @@ mod tools;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use serde_json::Value;
@@ -153,6 +154,9 @@ pub(crate) struct Visitors {
     pub(super) fatal: bool,
 }
 
+/// How long one engine may keep the others from hearing of the end.
+const PARTING_EACH: Duration = Duration::from_millis(100);
+
 #[derive(Default, PartialEq)]
 enum Farewell {
     #[default]
@@ -213,7 +217,8 @@ impl State {
                 let (guests, inputs) = (guests.clone(), self.inputs.clone());
                 tokio::spawn(async move {
                     let (reason, target_session_file) = (ShutdownReason::Quit, None);
-                    guests.tell(&Told::SessionShutdown { reason, target_session_file }).await;
+                    let end = Told::SessionShutdown { reason, target_session_file };
+                    guests.tell_each_within(&end, PARTING_EACH).await;
                     inputs.send(Input::Guest(Box::new(Wish::Parted))).await.ok();
                 });
                 false

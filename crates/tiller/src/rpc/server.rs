@@ -16,6 +16,7 @@ use super::dispatch::dispatch;
 use super::guests::Wish;
 use super::here::Looked;
 use super::host_tools::HostCall;
+use super::leaving::{FAREWELL, Leaving};
 use super::lines::Line;
 use super::link::Question;
 use super::out::{Out, Pipe};
@@ -114,8 +115,6 @@ pub const INPUTS_MAX: usize = 256;
 const BATCH: usize = 128;
 /// How often more is waited for before a write.
 const ROUNDS: usize = 4;
-/// How long an orderly end may take.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs the server until its client, the system or its own end stops it. Returns the exit code.
 pub async fn serve(launch: Launch, channels: Channels) -> u8 {
@@ -160,17 +159,10 @@ struct Server {
     takes_all: bool,
 }
 
-/// The server is on its way out.
-struct Leaving {
-    code: u8,
-    /// Gone by then, whatever is still open.
-    deadline: Option<Instant>,
-}
-
 impl Server {
     /// Waits for something to happen, takes it and whatever else is ready, writes what came of it.
     async fn step(&mut self) {
-        let deadline = self.leaving.as_ref().and_then(|leaving| leaving.deadline);
+        let leaves = self.leaving.as_ref().and_then(Leaving::due);
         tokio::select! {
             biased;
             Some(input) = self.control.recv() => self.take(input),
@@ -178,7 +170,7 @@ impl Server {
             Some(input) = self.work.recv() => self.take(input),
             () = self.caught_up.notified() => {}
             () = at(self.out.due()) => {}
-            () = at(deadline) => {}
+            () = at(leaves) => {}
         }
         // Whatever else is ready goes into the same write, and whoever was just answered gets a
         // chance to say more: one large write is cheaper than several small ones, for us and for
@@ -357,29 +349,29 @@ impl Server {
                 leaving.code = 1;
             }
         } else if std::mem::take(&mut self.state.wants_to_leave) {
-            self.leave(0, None);
+            self.leave(0, None).wished();
         }
     }
 
-    /// The first reason to leave gives the exit code; the earliest deadline counts.
-    fn leave(&mut self, code: u8, within: Option<Duration>) {
-        let deadline = within.map(|within| Instant::now() + within);
-        match &mut self.leaving {
-            None => self.leaving = Some(Leaving { code, deadline }),
-            Some(leaving) => {
-                leaving.deadline = match (leaving.deadline, deadline) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
-            }
+    /// The first reason to leave gives the exit code.
+    fn leave(&mut self, code: u8, within: Option<Duration>) -> &mut Leaving {
+        let leaving = self.leaving.get_or_insert_with(|| Leaving::new(code));
+        if let Some(within) = within {
+            leaving.within(within);
         }
+        leaving
     }
 
     fn exit_code(&mut self) -> Option<u8> {
-        let leaving = self.leaving.as_ref()?;
-        let overdue = leaving.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        let is_done = self.state.is_idle() && self.state.have_parted();
-        (is_done || overdue).then_some(leaving.code)
+        let leaving = self.leaving.as_mut()?;
+        if leaving.loses_patience(self.state.is_occupied()) {
+            leaving.within(FAREWELL);
+            self.state.stop();
+            self.out.say(&mut self.state.said);
+        }
+        let is_idle = self.state.is_idle();
+        let have_parted = (is_idle || leaving.is_parting()) && self.state.have_parted();
+        (is_idle && have_parted || leaving.is_overdue()).then_some(leaving.code)
     }
 }
 

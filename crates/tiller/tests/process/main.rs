@@ -7,6 +7,7 @@ mod client;
 mod ending;
 mod extensions;
 mod extensions_compacting;
+mod extensions_ending;
 mod extensions_files;
 mod extensions_hostile;
 mod extensions_loading;
