@@ -15,6 +15,7 @@ mod extensions_models;
 mod extensions_providers;
 mod extensions_quiet;
 mod extensions_requests;
+mod extensions_rules;
 mod extensions_run;
 mod extensions_sessions;
 mod extensions_shell;

@@ -20,7 +20,8 @@ pub(crate) fn prompt(
     if state.compactions.is_manual() {
         return Err(COMPACTING.to_owned());
     }
-    if when_busy == WhenBusy::Refuse && state.interruptions.is_pausing() {
+    let is_command = state.extension_command(&text).is_some();
+    if when_busy == WhenBusy::Refuse && state.interruptions.is_pausing() && !is_command {
         // Nothing is said at the moment. Who speaks now takes the place of what would follow.
         can_start(state)?;
         state.stop_resuming();

@@ -1,0 +1,75 @@
+//! Extensions and rules that interrupt an answer: what is said in the pause before the model goes
+//! on. The pause is short, so whoever wants to speak in it may have to try more than once.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Place};
+
+const RULE: &str = "---\ncondition: 'FOO\\d'\n---\nDo not say FOO.\n";
+
+const EXTENSION: &str = r#"
+    export default function (pi) {
+        pi.on("input", (event) => (event.text === "mine" ? { action: "handled" } : undefined));
+        pi.registerCommand("look", { handler: async (args, ctx) => ctx.ui.notify("looked") });
+    }"#;
+
+/// As often as somebody may come too late.
+const TRIES: usize = 20;
+
+fn start() -> Client {
+    let place = Place::new().with("ext.ts", EXTENSION);
+    let rules = place.path().join(".pi/agent/rules");
+    std::fs::create_dir_all(&rules).unwrap();
+    std::fs::write(rules.join("no-foo.md"), RULE).unwrap();
+    let script = "say I say FOO1.\n\nsay Well.\n\n".repeat(TRIES);
+    place.rpc(&script, &["-e", "ext.ts"])
+}
+
+/// An answer is interrupted, and the pause has begun.
+fn interrupted(client: &mut Client) {
+    client.say(&json!({"type": "prompt", "message": "Name it"}));
+    let ended = client.until_type("agent_end").pop().unwrap();
+    assert_eq!(ended["willRetry"], true);
+}
+
+fn is_rule(record: &Value) -> bool {
+    record["type"] == "message_end" && record["message"]["customType"] == "ttsr-injection"
+}
+
+#[test]
+fn a_prompt_in_the_pause_that_is_seen_to_settles_the_run_before_it() {
+    for _ in 0..TRIES {
+        let mut client = start();
+        interrupted(&mut client);
+        client.say(&json!({"id": "1", "type": "prompt", "message": "mine"}));
+        let records = client.until(|record| record["id"] == "1");
+        if records.iter().any(|record| record["type"] == "agent_start") {
+            continue;
+        }
+        let answered = records.last().unwrap();
+        assert_eq!(answered["success"], true, "{answered}");
+        let kinds: Vec<&Value> = records.iter().map(|record| &record["type"]).collect();
+        assert_eq!(kinds, ["agent_settled", "response"]);
+        client.say(&json!({"id": "2", "type": "get_state"}));
+        assert_eq!(client.response("2")["data"]["isStreaming"], false);
+        return;
+    }
+    panic!("nobody was in time");
+}
+
+#[test]
+fn a_command_in_the_pause_does_not_take_the_place_of_what_follows() {
+    for _ in 0..TRIES {
+        let mut client = start();
+        interrupted(&mut client);
+        client.say(&json!({"id": "1", "type": "prompt", "message": "/look"}));
+        let mut records = client.until(|record| record["id"] == "1");
+        let is_late = records.iter().any(|record| record["type"] == "agent_start");
+        records.extend(client.until_type("agent_settled"));
+        assert!(records.iter().any(is_rule), "{records:?}");
+        if !is_late {
+            return;
+        }
+    }
+    panic!("nobody was in time");
+}
