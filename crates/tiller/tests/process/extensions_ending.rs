@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
 use crate::extensions::with;
+use crate::extensions_sidecar::{has_node, is_alive};
+use crate::loopback::{Loopback, Reply};
 
 /// Writes down that it has heard of the end, and does what it is told before.
 const NOTES: &str = r#"
@@ -129,4 +131,163 @@ fn one_that_does_not_end_does_not_keep_the_end_from_others() {
     client.close_stdin();
     assert_eq!(ends_within(client, Duration::from_secs(4)), Some(0));
     assert_eq!(heard(&place), "quit\n");
+}
+
+/// Both ways in which somebody wants it gone, each with its exit code.
+const WAYS: [(&str, i32); 2] = [("EOF", 0), ("TERM", 143)];
+
+fn go(client: &mut Client, way: &str) {
+    match way {
+        "EOF" => client.close_stdin(),
+        signal => client.signal(signal),
+    }
+}
+
+/// A client whose session is kept.
+fn keeping(place: &Place, script: &str) -> Client {
+    let place = place.clone().with("talk.script", script);
+    let command = place.command(&["--mode", "rpc", "--script", "talk.script", "-e", "ext.ts"]);
+    Client::start(command, place)
+}
+
+/// The lines of the one session there is, each of which must be whole.
+fn session(place: &Place) -> Vec<Value> {
+    let mut folders = vec![place.path().join(".pi/agent/sessions")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    let [file] = files.as_slice() else { panic!("{files:?}") };
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.ends_with('\n'));
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_sidecar_that_is_busy_ends_with_its_children_and_the_session_is_whole() {
+    if !has_node() {
+        return;
+    }
+    // In a loop, and in a child that it waits for: neither hears anything.
+    let bodies = ["for (;;);", "execSync('echo $$ > child.pid; exec sleep 600')"];
+    for (body, (way, code)) in bodies.iter().zip(WAYS) {
+        let extension = format!(
+            r#"
+            import "node:sqlite";
+            import {{ execSync }} from "node:child_process";
+            import {{ writeFileSync }} from "node:fs";
+            export default function (pi) {{
+                pi.registerTool({{
+                    name: "work",
+                    description: "Work",
+                    parameters: {{ type: "object", properties: {{}} }},
+                    async execute(id, params, signal, onUpdate) {{
+                        writeFileSync("node.pid", String(process.pid));
+                        onUpdate({{ content: [{{ type: "text", text: "at it" }}] }});
+                        {body}
+                    }},
+                }});
+            }}"#
+        );
+        let place = Place::new().with("ext.ts", &extension);
+        let mut client = keeping(&place, "call work {}\n\nsay Done.\n");
+        client.say(&json!({"type": "prompt", "message": "Work"}));
+        client.until_type("tool_execution_update");
+        let pid = |name: &str| {
+            let text = std::fs::read_to_string(place.path().join(name)).ok()?;
+            text.trim().parse::<u64>().ok()
+        };
+        let node = pid("node.pid").unwrap();
+        let begun = Instant::now();
+        while body.contains("child") && pid("child.pid").is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the child does not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        go(&mut client, way);
+        assert_eq!(ends_within(client, Duration::from_secs(4)), Some(code), "{body}");
+        for pid in [Some(node), pid("child.pid")].into_iter().flatten() {
+            let begun = Instant::now();
+            while is_alive(pid) {
+                assert!(begun.elapsed() < Duration::from_secs(20), "{body} goes on");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        // Every call has a result.
+        let roles: Vec<Value> = session(&place)
+            .iter()
+            .filter(|entry| entry["type"] == "message")
+            .map(|entry| entry["message"]["role"].clone())
+            .collect();
+        assert_eq!(roles, ["user", "assistant", "toolResult"], "{body}");
+    }
+}
+
+#[test]
+fn a_request_of_an_extensions_own_ends_with_the_program() {
+    for (way, code) in WAYS {
+        let server = Loopback::start(vec![Reply::Hanging(String::new())]);
+        let extension = format!(
+            r#"
+            import {{ complete }} from "@earendil-works/pi-ai";
+            export default function (pi) {{
+                pi.registerCommand("ask", {{
+                    handler: async (args, ctx) => {{
+                        const model = {{ id: "m", name: "M", api: "openai-completions", provider: "own",
+                            baseUrl: "{}/v1", reasoning: false, input: ["text"], contextWindow: 1000,
+                            maxTokens: 500, cost: {{ input: 1, output: 2, cacheRead: 0, cacheWrite: 0 }} }};
+                        await complete(model, {{ messages: [{{ role: "user", content: "hi" }}] }}, {{ apiKey: "k" }});
+                    }},
+                }});
+                pi.on("session_shutdown", () => {{}});
+            }}"#,
+            server.url
+        );
+        let (mut client, _place) = start("say Fine.\n", &[&extension]);
+        client.say(&json!({"id": "1", "type": "prompt", "message": "/ask"}));
+        server.asked();
+        go(&mut client, way);
+        assert_eq!(ends_within(client, Duration::from_secs(4)), Some(code));
+        server.caller_left();
+    }
+}
+
+#[test]
+fn a_compaction_that_is_thought_over_is_given_up() {
+    for (way, code) in WAYS {
+        let place = Place::new().with(
+            "ext.ts",
+            r#"
+            export default function (pi) {
+                pi.on("session_before_compact", async (event, ctx) => {
+                    ctx.ui.notify("thinking");
+                    await new Promise(() => {});
+                });
+            }"#,
+        );
+        std::fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
+        let place =
+            place.with(".pi/agent/settings.json", r#"{"compaction": {"keepRecentTokens": 10}}"#);
+        let mut client = keeping(&place, "say Yes.\n\nsay No.\n\nsay Summary.\n");
+        for text in ["One", "Two"] {
+            let text = format!("{text}, and so long that this is more than ten tokens by itself");
+            client.say(&json!({"type": "prompt", "message": text}));
+            client.until_type("agent_settled");
+        }
+        client.say(&json!({"id": "1", "type": "compact"}));
+        client.until_type("extension_ui_request");
+        go(&mut client, way);
+        let begun = Instant::now();
+        let (records, exit) = client.end();
+        assert!(begun.elapsed() < Duration::from_secs(4), "it took {:?}", begun.elapsed());
+        assert_eq!(exit, Some(code));
+        let ended = records.iter().find(|record| record["type"] == "compaction_end").unwrap();
+        assert_eq!(ended["aborted"], true, "{ended}");
+        let answered = records.iter().find(|record| record["id"] == "1").unwrap();
+        assert_eq!(answered["success"], false, "{answered}");
+        assert!(session(&place).iter().all(|entry| entry["type"] != "compaction"));
+    }
 }

@@ -39,7 +39,7 @@ const DATABASE: &str = r#"
     }"#;
 
 /// Whether there is a node that can be a sidecar.
-fn has_node() -> bool {
+pub fn has_node() -> bool {
     let version = Command::new("node").arg("--version").output();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let version = version.unwrap_or_default();
@@ -61,7 +61,7 @@ fn of_type<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
     records.iter().filter(|record| record["type"] == kind).collect()
 }
 
-fn is_alive(pid: u64) -> bool {
+pub fn is_alive(pid: u64) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
