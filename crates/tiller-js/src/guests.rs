@@ -40,6 +40,8 @@ struct State {
     /// Who was loaded where, by their numbers. Those give the order in which they are asked.
     seats: BTreeMap<u32, Seat>,
     bound: bool,
+    /// Engines of a folder that was left, in which something may still come to an end.
+    retired: Vec<Thread>,
 }
 
 /// Extensions share an engine of the same kind.
@@ -385,6 +387,20 @@ impl Guests {
         report
     }
 
+    /// Lets go of everything that was loaded, to load others instead. Commands that are under way
+    /// come to their end first, in the session there is by then.
+    pub async fn retire(&self) {
+        let threads = self.threads();
+        let before = std::mem::take(&mut *self.state());
+        before.retired.iter().for_each(Thread::stop);
+        for thread in &threads {
+            // There is nothing in it that can fail.
+            thread.call("retire", &Value::Null).await.ok();
+            thread.retire();
+        }
+        self.state().retired = threads;
+    }
+
     /// Ends all engines. Whoever waits for one is told that it was stopped.
     pub fn stop(&self) {
         let state = std::mem::take(&mut *self.state());
@@ -394,6 +410,7 @@ impl Guests {
         for (_, shared) in &state.shared {
             shared.stop();
         }
+        state.retired.iter().for_each(Thread::stop);
     }
 
     fn run_signal(&self, signal: RunSignal) {

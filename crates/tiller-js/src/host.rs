@@ -100,7 +100,7 @@ pub(crate) fn run(seat: Seat) {
                 return refuse_all(&seat, &core, &thrown);
             }
         };
-        let mut host = Host { core: core.clone(), engine, memory: &mut memory };
+        let mut host = Host { core: core.clone(), engine, memory: &mut memory, is_retired: false };
         host.restore();
         match host.serve(&seat.from, &mut waiting) {
             End::Stop => return core.cancel_all(),
@@ -123,6 +123,8 @@ struct Host<'m> {
     core: Rc<Core>,
     engine: Engine,
     memory: &'m mut Memory,
+    /// Others have taken over: it ends with the last call.
+    is_retired: bool,
 }
 
 impl Host<'_> {
@@ -137,11 +139,15 @@ impl Host<'_> {
             };
             match message {
                 Some(Message::Stop) => return End::Stop,
+                Some(Message::Retire) => self.is_retired = true,
                 Some(message) => self.take(message),
                 None => (),
             }
             self.fire_timers();
             self.fail_overdue();
+            if self.is_retired && self.is_done() {
+                return End::Stop;
+            }
             if self.core.strikes.get() >= self.core.config.limits.strikes {
                 self.give_up_calls();
                 return End::Restart;
@@ -150,6 +156,14 @@ impl Host<'_> {
                 return end;
             }
         }
+    }
+
+    /// Whether nobody waits for anything, or nothing good can come of waiting.
+    fn is_done(&self) -> bool {
+        let is_broken = self.core.strikes.get() >= self.core.config.limits.strikes;
+        let sidecar = self.engine.sidecar();
+        let has_fallen = sidecar.is_some_and(|sidecar| sidecar.fall(Instant::now()).is_some());
+        is_broken || has_fallen || self.core.calls.borrow().is_empty()
     }
 
     /// The next message, or none when something else is due before.
@@ -197,7 +211,7 @@ impl Host<'_> {
                     sidecar.hear(heard);
                 }
             }
-            Message::Stop => (),
+            Message::Retire | Message::Stop => (),
         }
     }
 
@@ -413,7 +427,7 @@ fn refuse_all(seat: &Seat, core: &Core, thrown: &Thrown) {
             Message::Emit { .. } => {
                 core.shared.backlog.fetch_sub(1, Ordering::Relaxed);
             }
-            Message::Stop => return,
+            Message::Retire | Message::Stop => return,
             _ => (),
         }
     }

@@ -74,6 +74,8 @@ pub(crate) enum Message {
     Run(RunSignal),
     /// Something came from the program that runs the extensions.
     Sidecar(sidecar::Heard),
+    /// Stop when nobody waits for anything here any more.
+    Retire,
     Stop,
 }
 
@@ -216,6 +218,10 @@ impl Thread {
 
     pub(crate) fn run_signal(&self, signal: RunSignal) {
         self.send(Message::Run(signal));
+    }
+
+    pub(crate) fn retire(&self) {
+        self.send(Message::Retire);
     }
 
     pub(crate) fn stop(&self) {

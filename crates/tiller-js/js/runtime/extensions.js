@@ -135,6 +135,19 @@ export async function renew() {
 	return failed;
 }
 
+/** Others take over from here. Whoever is in the middle of something may go on in the session there
+ * is now, but nobody listens any more. */
+export function retire() {
+	age.isStale = true;
+	age = { isStale: false, isBound: true };
+	for (const extension of extensions) {
+		unsubscribe(extension);
+		extension.reset();
+		extension.isLoading = false;
+	}
+	publish();
+}
+
 /** Tells the host what there is now. Many changes at a time are told once. */
 function publish(changed = false) {
 	const own = extensions.map((extension) => ({

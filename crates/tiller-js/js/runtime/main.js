@@ -8,7 +8,7 @@ import { Growing } from "tiller:growing";
 import { hooks } from "tiller:hooks";
 import { contextOf, live, runSignal } from "tiller:context";
 import { watchers } from "tiller:ui";
-import { bind, extensions, loadExtension, renew, setFlags } from "tiller:extensions";
+import { bind, extensions, loadExtension, renew, retire, setFlags } from "tiller:extensions";
 
 export { deliver, runSignal };
 
@@ -30,6 +30,7 @@ const entries = {
 	bind,
 	flags: setFlags,
 	renew: () => unsettled(renew()),
+	retire,
 	ask: askHook,
 	emit_and_wait: (event) => tell(event),
 	prepare: prepareArguments,

@@ -12,7 +12,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
@@ -33,7 +33,7 @@ use crate::host::News;
 use crate::modules::builtin;
 use crate::operations::{self, Failed, Given};
 use crate::thread::{Message, Thrown, Trouble};
-use crate::world::{Child, SpawnRequest};
+use crate::world::{Child, Query, SpawnRequest};
 
 /// How long a program may take until it says its first word.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -101,7 +101,7 @@ impl Sidecar {
         let request = SpawnRequest {
             command: program.path.to_string_lossy().into_owned(),
             args: program.arguments(core.config.limits.memory_bytes, files),
-            cwd: core.config.cwd.clone(),
+            cwd: folder(&core),
             env: core.config.env.clone(),
             stdin: false,
             argv0: None,
@@ -341,6 +341,13 @@ impl Drop for Sidecar {
         let events = self.turns.borrow().events();
         self.core.shared.backlog.fetch_sub(events, Ordering::Relaxed);
     }
+}
+
+/// Where it begins: in the folder of the session, which need not be the one tiller was started in.
+fn folder(core: &Core) -> PathBuf {
+    let told = core.world.query(Query::Cwd).ok();
+    let told = told.and_then(|told| told.as_str().map(PathBuf::from));
+    told.filter(|folder| folder.is_dir()).unwrap_or_else(|| core.config.cwd.clone())
 }
 
 /// Waits for the first word.

@@ -39,6 +39,19 @@ pub(crate) struct Found {
     pub(crate) source: Source,
 }
 
+impl Found {
+    /// Whether it may say if the project is trusted. Of itself nobody does.
+    pub(crate) fn is_judge(&self) -> bool {
+        self.source.scope != Scope::Project
+    }
+}
+
+impl Discovery {
+    pub(crate) fn has_judges(&self) -> bool {
+        self.found.iter().any(Found::is_judge)
+    }
+}
+
 /// An extension that somebody wants and that cannot be had.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Problem {
@@ -71,6 +84,17 @@ pub(crate) fn find(place: &Place, flags: &ExtensionFlags) -> Discovery {
         }
     }
     search.discovery
+}
+
+/// The same flags, which mean the same in every folder a session may lead to.
+pub(crate) fn anchored(mut flags: ExtensionFlags, place: &Place) -> ExtensionFlags {
+    let home = place.whereabouts().home.as_deref();
+    for named in &mut flags.paths {
+        if package::Origin::read(named).is_none() {
+            *named = resolve(named, place.cwd(), home).display().to_string();
+        }
+    }
+    flags
 }
 
 /// What settings and the usual folders of one scope are relative to.

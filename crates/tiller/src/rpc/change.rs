@@ -255,7 +255,7 @@ impl State {
         let is_new = conversation.session().is_empty();
         let previous = self.conversation.file().map(|file| file.display().to_string());
         let problems = conversation.session().problems();
-        self.move_to(conversation.cwd());
+        let is_elsewhere = self.move_to(conversation.cwd());
         self.diagnostics.extend(problems.iter().map(ToString::to_string));
         self.conversation = conversation;
         self.forget_modes();
@@ -268,7 +268,10 @@ impl State {
         for body in setup {
             self.set_up(body);
         }
-        self.move_guests(reason, previous);
+        match is_elsewhere {
+            true => self.await_guests(reason, previous),
+            false => self.move_guests(reason, previous),
+        }
     }
 
     /// Puts an entry into a session that has only just begun. No client hears of it.

@@ -11,6 +11,7 @@ mod dialogs;
 pub(super) mod hooks;
 mod loading;
 mod models;
+mod moving;
 mod prompt_options;
 mod prompts;
 mod providers;
@@ -49,6 +50,7 @@ use crate::extensions::find::{Discovery, Found};
 use crate::place::Discovered;
 use dialogs::Dialogs;
 pub use loading::{Around, House, Judgement};
+use moving::Journey;
 pub(crate) use prompts::Prompt;
 pub use prompts::{Begun, Considered};
 use telling::Growth;
@@ -80,6 +82,8 @@ pub enum Wish {
     WrongFlags(Vec<String>),
     /// Where they say that there are more skills and templates.
     Discovered(Discovered),
+    /// Those of another folder are gone.
+    Retired,
     /// All have heard that the session began.
     Ready,
     /// All have heard that tiller ends.
@@ -123,6 +127,8 @@ pub(crate) struct Visitors {
     reloader: Option<Asker>,
     /// Being loaded, or moving to another session: commands wait.
     is_moving: bool,
+    /// Why they are on the way to another folder.
+    journey: Option<Journey>,
     /// Who asked for another session and waits until everybody is there, with the text of the
     /// message that was forked from.
     pub(super) movers: Vec<(Asker, Option<String>)>,
@@ -244,6 +250,7 @@ impl State {
             Wish::Judged(judgement) => self.take_verdict(judgement),
             Wish::WrongFlags(problems) => self.wrong_flags(&problems),
             Wish::Discovered(discovered) => self.discover(discovered),
+            Wish::Retired => self.settle_here(),
             Wish::Ready => self.guests_are_ready(),
             Wish::Parted => self.visitors.farewell = Farewell::Said,
             Wish::CommandRan(label, error) => self.command_ran(label, error),

@@ -103,6 +103,10 @@ impl Here {
         }
     }
 
+    pub(crate) fn asks_for_trust(&self) -> bool {
+        self.place.asks_for_trust()
+    }
+
     pub(crate) fn is_trusted(&self) -> bool {
         self.place.is_trusted()
     }
@@ -165,14 +169,17 @@ impl State {
         }
     }
 
-    /// Works in another folder from now on, with what the project there brings.
-    pub(super) fn move_to(&mut self, cwd: PathBuf) {
-        if *self.workplace.cwd != cwd {
+    /// Works in this folder from now on, with what the project there brings. Whether it is another
+    /// one than before.
+    pub(super) fn move_to(&mut self, cwd: PathBuf) -> bool {
+        let is_other = *self.workplace.cwd != cwd;
+        if is_other {
             self.workplace.cwd = Arc::new(cwd);
             self.here.resources = None;
             self.here.waiting = Waiting::Everybody;
             self.look(Reason::Move);
         }
+        is_other
     }
 
     fn look(&mut self, reason: Reason) {
@@ -181,10 +188,8 @@ impl State {
         let (place, cwd) = (self.here.place.clone(), self.workplace.cwd.to_path_buf());
         let again = !matches!(reason, Reason::Need);
         let wants_all = matches!(reason, Reason::Need | Reason::Reload(_));
-        let flags = match &reason {
-            Reason::Reload(_) | Reason::Judged(_) => Some(self.visitors.flags()),
-            Reason::Need | Reason::Move => None,
-        };
+        let flags = again.then(|| self.visitors.flags());
+        let is_move = matches!(reason, Reason::Move);
         let judgement = match &reason {
             Reason::Judged(judgement) => Some((judgement.trusted, judgement.remember)),
             _ => None,
@@ -201,7 +206,11 @@ impl State {
                 let extensions = flags.map(|flags| find(&place, &flags));
                 let resources = wants_all.then(|| place.resources());
                 let later = resources.iter().flat_map(|resources| &resources.problems);
-                let again = if again { place.problems() } else { &[] };
+                // Where extensions judge the project, what is said of it waits for their word.
+                let has_judges = is_move
+                    && place.asks_for_trust()
+                    && extensions.iter().any(Discovery::has_judges);
+                let again = if again && !has_judges { place.problems() } else { &[] };
                 place.complain(again.iter().chain(later));
                 (place, resources, extensions)
             });
@@ -236,7 +245,10 @@ impl State {
         }
         self.here.waiting = Waiting::Nobody;
         match reason {
-            Reason::Move => self.forget_modes(),
+            Reason::Move => {
+                self.forget_modes();
+                self.follow_guests(extensions);
+            }
             Reason::Need => {}
             Reason::Reload(asker) => {
                 self.slow_answers -= 1;

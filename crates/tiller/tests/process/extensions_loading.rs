@@ -310,8 +310,12 @@ fn what_is_not_used_is_said_when_an_extension_has_judged() {
         let output = finish(command(&place, "project", &[]), &asks);
         assert_eq!(output.status.code(), Some(0));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        said.matches("Not used because this project is not trusted").count()
+        let times = |sentence: &str| said.matches(sentence).count();
+        let general = times("Not used because this project is not trusted");
+        (general, times("Not used because an extension does not trust it: .pi/prompts"))
     };
-    assert_eq!(said(r#"{ trusted: "yes" }"#), 0);
-    assert_eq!(said(r#"{ trusted: "undecided" }"#), 1);
+    assert_eq!(said(r#"{ trusted: "yes" }"#), (0, 0));
+    assert_eq!(said(r#"{ trusted: "undecided" }"#), (1, 0));
+    // Nobody would have trusted it without the extension either.
+    assert_eq!(said(r#"{ trusted: "no" }"#), (0, 1));
 }

@@ -12,6 +12,7 @@ mod extensions_files;
 mod extensions_hostile;
 mod extensions_loading;
 mod extensions_models;
+mod extensions_places;
 mod extensions_providers;
 mod extensions_quiet;
 mod extensions_requests;

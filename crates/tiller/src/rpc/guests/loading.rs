@@ -10,18 +10,19 @@ use tiller_js::{Config, Extension, Guests, Limits, LoadError, LoadReport};
 use tiller_llm::Onlooker;
 use tokio::sync::mpsc;
 
+use super::moving::Journey;
 use super::tools::Stock;
 use super::{State, Wish};
 use crate::args::ExtensionFlags;
 use crate::choice::Choice;
-use crate::extensions::find::{Discovery, Found, Problem, find};
+use crate::extensions::find::{Discovery, Found, Problem, anchored, find};
 use crate::extensions::flags;
 use crate::extensions::onlooker::Guarded;
 use crate::extensions::world::Outside;
 use crate::place::{Discovered, Place};
 use crate::rpc::asker::Asker;
 use crate::rpc::server::Input;
-use crate::settings::{Scope, resolve};
+use crate::settings::resolve;
 
 /// What extensions are started with.
 #[derive(Default)]
@@ -73,6 +74,7 @@ impl Around {
 impl House {
     /// Looks for extensions.
     pub fn find(place: &Place, flags: ExtensionFlags, surroundings: Around) -> House {
+        let flags = anchored(flags, place);
         let Discovery { found, problems: missing } = find(place, &flags);
         House {
             may_judge: !found.is_empty() && place.asks_for_trust(),
@@ -86,7 +88,7 @@ impl House {
 
     /// Whether somebody who is not of the project may say whether it is trusted.
     pub fn has_judges(&self) -> bool {
-        self.may_judge && self.found.iter().any(is_judge)
+        self.may_judge && self.found.iter().any(|found| found.is_judge())
     }
 
     /// Whether nobody comes.
@@ -123,7 +125,12 @@ impl State {
         self.visitors.is_moving = true;
         self.visitors.found = found;
         self.visitors.choice = choice;
-        let judges = self.visitors.found.iter().filter(|found| is_judge(found));
+        self.bring_in(guests, may_judge);
+    }
+
+    /// Loads those that were found, and before the others those who may judge the project.
+    pub(super) fn bring_in(&mut self, guests: Guests, may_judge: bool) {
+        let judges = self.visitors.found.iter().filter(|found| found.is_judge());
         let judges: Vec<_> = (1..).map(|place| place * GAP).zip(judges.cloned()).collect();
         if may_judge && !judges.is_empty() {
             self.visitors.numbers = judges.iter().map(|(number, _)| *number).collect();
@@ -154,7 +161,8 @@ impl State {
 
     /// Those who may judge the project have been asked.
     pub(super) fn take_verdict(&mut self, judgement: Judgement) {
-        let is_news = judgement.trusted != self.here.is_trusted() || judgement.remember;
+        // Why the project is not used is said anew when it is for another reason.
+        let is_news = !judgement.trusted || !self.here.is_trusted() || judgement.remember;
         if judgement.is_decided && is_news {
             return self.take_judgement(judgement);
         }
@@ -185,7 +193,7 @@ impl State {
         let mut rest = Vec::new();
         let has_judged = judges.len() > 0;
         for found in &self.visitors.found {
-            let judge = (has_judged && is_judge(found)).then(|| judges.next());
+            let judge = (has_judged && found.is_judge()).then(|| judges.next());
             match judge.flatten() {
                 Some(number) => last = number,
                 None => {
@@ -194,13 +202,15 @@ impl State {
                 }
             }
         }
-        let arrival = self.arrival(StartReason::Startup, None);
+        let Journey { reason, previous } = self.visitors.journey.take().unwrap_or_default();
+        let arrival = self.arrival(reason, previous);
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             errors.extend(guests.load_at(&rest).await);
             errors.extend(guests.registrations().conflicts);
             let problems = arrival.come_in(&guests, errors).await;
-            if !problems.is_empty() {
+            // Elsewhere an option may mean nothing: its extension may have stayed behind.
+            if reason == StartReason::Startup && !problems.is_empty() {
                 // A server that no longer listens has ended.
                 inputs.send(Input::Guest(Box::new(Wish::WrongFlags(problems)))).await.ok();
             }
@@ -261,7 +271,7 @@ impl State {
     }
 
     /// All of them, before the first is loaded.
-    fn guests(&mut self) -> Option<Guests> {
+    pub(super) fn guests(&mut self) -> Option<Guests> {
         if self.visitors.guests.is_none() {
             let around = self.visitors.around.clone()?;
             let config = around.config(self.workplace.cwd.to_path_buf());
@@ -292,7 +302,7 @@ impl State {
         self.visitors.fatal = true;
     }
 
-    fn not_found(&mut self, problems: Vec<Problem>) {
+    pub(super) fn not_found(&mut self, problems: Vec<Problem>) {
         for Problem { what, error } in problems {
             self.not_loaded(what, error, None);
         }
@@ -315,10 +325,6 @@ impl State {
         self.visitors.fatal |= self.visitors.flags.is_strict;
         self.emit(Event::ExtensionError { path, event: "load".to_owned(), error });
     }
-}
-
-fn is_judge(found: &Arc<Found>) -> bool {
-    found.source.scope != Scope::Project
 }
 
 fn extensions(found: &[(u32, Arc<Found>)]) -> Vec<(u32, Extension)> {
