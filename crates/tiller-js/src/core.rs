@@ -9,13 +9,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc as tokio_mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::config::{Config, Permissions};
 use crate::modules::{Modules, stack};
 use crate::operations::resources::Resources;
 use crate::registrations::Own;
+use crate::progress::Teller;
 use crate::thread::{Message, Shared, Thrown, Trouble};
 use crate::world::{ExtensionError, World};
 
@@ -60,7 +61,7 @@ pub(crate) struct Waiting {
     pub entry: &'static str,
     pub what: &'static str,
     pub reply: oneshot::Sender<Result<String, Trouble>>,
-    pub progress: Option<tokio_mpsc::UnboundedSender<String>>,
+    pub progress: Option<Teller>,
     pub since: Instant,
     /// When it has lasted too long, if there is such a time.
     pub deadline: Option<Instant>,
@@ -145,8 +146,7 @@ impl Core {
         if let Some(waiting) = self.calls.borrow().get(&call)
             && let Some(progress) = &waiting.progress
         {
-            // Whoever has gone away meanwhile did not want it any more.
-            progress.send(json).ok();
+            progress.tell(json);
         }
     }
 

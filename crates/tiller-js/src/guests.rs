@@ -10,7 +10,6 @@ use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, FuturesUnordered};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +17,7 @@ use crate::config::{Config, Extension, Runtime};
 use crate::event::Event;
 use crate::hook::{Hook, Operations, ToolCall, UserBash};
 use crate::registrations::{LoadError, Own, Registrations};
+use crate::progress::{self, Events, Progress, Text};
 use crate::thread::{Behind, RunSignal, Thread, Thrown, Trouble};
 use crate::world::{ExtensionError, World};
 
@@ -257,25 +257,29 @@ impl Guests {
         })
     }
 
-    /// Runs a command in the way an extension gave for it. What it says goes to `progress`; what
-    /// it gives is the result of a command, as in
-    /// [`UserBashOutcome`](crate::hook::UserBashOutcome).
-    pub async fn run_operations(
+    /// Runs a command in the way an extension gave for it. Gives what it says, and in the end the
+    /// result of a command, as in [`UserBashOutcome`](crate::hook::UserBashOutcome). Of what it says
+    /// the oldest is lost where nobody listens.
+    pub fn run_operations(
         &self,
-        operations: Operations,
+        operations: &Operations,
         command: &str,
         cwd: &str,
         cancel: CancellationToken,
-        progress: mpsc::UnboundedSender<String>,
-    ) -> Result<Value, Refused> {
-        let refused = |reason: String| Refused { reason };
-        let thread = self.thread_of(operations.extension);
-        let thread = thread.ok_or_else(|| refused("the extension is no longer loaded".into()))?;
+    ) -> (Progress<Text>, impl Future<Output = Result<Value, Refused>> + use<>) {
+        let (progress, said) = progress::channel();
         let input = json!({ "operations": operations, "command": command, "cwd": cwd });
-        let (cancel, progress) = (Some(cancel), Some(progress));
-        let result = thread.call_about("bash", "user_bash", &input, cancel, progress).await;
-        let result = result.map_err(|trouble| refused(trouble.to_string()))?;
-        serde_json::from_str(&result).map_err(|err| refused(err.to_string()))
+        let running = self.thread_of(operations.extension).map(|thread| {
+            thread.call_about("bash", "user_bash", &input, Some(cancel), Some(progress))
+        });
+        let end = async move {
+            let refused = |reason: String| Refused { reason };
+            let gone = || refused("the extension is no longer loaded".into());
+            let result = running.ok_or_else(gone)?.await;
+            let result = result.map_err(|trouble| refused(trouble.to_string()))?;
+            serde_json::from_str(&result).map_err(|err| refused(err.to_string()))
+        };
+        (said, end)
     }
 
     /// Has an extension's provider answer: the events of an assistant message stream, the last of
@@ -299,11 +303,11 @@ impl Guests {
         };
         let input = json!({ "extension": provider.extension, "provider": provider.name,
             "model": model, "context": context, "options": options });
-        let (progress, events) = mpsc::unbounded_channel::<String>();
+        let (progress, events) = progress::channel::<Events>();
         let running = thread.call_about("stream", "stream", &input, Some(cancel), Some(progress));
         let events = futures_util::stream::unfold(events, |mut events| async move {
-            let event = events.recv().await?;
-            Some((serde_json::from_str(&event).unwrap_or_default(), events))
+            let event = events.next().await?;
+            Some((event, events))
         });
         let end = futures_util::stream::once(running).filter_map(|result| async move {
             let trouble = result.err()?;

@@ -24,6 +24,7 @@ pub mod hook;
 mod config;
 mod registrations;
 mod tool;
+mod progress;
 mod thread;
 mod host;
 mod core;
@@ -34,6 +35,7 @@ mod operations;
 
 pub use config::{Config, Engine, Extension, Limits, Permissions, Runtime};
 pub use guests::{Guests, LoadReport, Refused};
+pub use progress::{Events, Melts, Newest, Progress, Text};
 pub use registrations::{
     FlagKind, LoadError, LoadedExtension, Provider, RegisteredCommand, RegisteredFlag,
     RegisteredShortcut, RegisteredTool, Registrations,

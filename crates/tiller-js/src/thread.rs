@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +17,7 @@ use crate::engine::sidecar;
 use crate::event;
 use crate::host;
 use crate::registrations::Own;
+use crate::progress::Teller;
 use crate::world::World;
 
 /// A handle to an engine's thread. The thread ends when it is told to stop.
@@ -105,7 +106,7 @@ pub(crate) struct Call {
     pub json: String,
     pub reply: oneshot::Sender<Result<String, Trouble>>,
     /// For what it tells before it ends.
-    pub progress: Option<mpsc::UnboundedSender<String>>,
+    pub progress: Option<Teller>,
 }
 
 /// An event that was not told. Once is enough to say so, until everything before it was heard.
@@ -238,7 +239,7 @@ impl Thread {
         what: &'static str,
         input: &impl Serialize,
         cancel: Option<CancellationToken>,
-        progress: Option<mpsc::UnboundedSender<String>>,
+        progress: Option<Teller>,
     ) -> Running {
         let id = self.shared.next_call.fetch_add(1, Ordering::Relaxed) + 1;
         let (reply, result) = oneshot::channel();

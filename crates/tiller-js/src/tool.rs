@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use tiller_agent::message::{Arguments, Block};
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
-use tokio::sync::mpsc;
 
+use crate::progress::{self, Newest};
 use crate::thread::{Thread, Trouble};
 
 /// `prepares` says whether it looks at its arguments before they are checked.
@@ -53,13 +53,13 @@ async fn run(
 ) -> ToolResult {
     let call = json!({ "extension": extension, "name": name, "params": arguments,
         "toolCallId": &*cx.call_id });
-    let (progress, mut shown) = mpsc::unbounded_channel::<String>();
+    let (progress, mut shown) = progress::channel::<Newest>();
     let mut running =
         thread.call_about("tool", "tool", &call, Some(cx.cancel.clone()), Some(progress));
     let result = loop {
         tokio::select! {
             biased;
-            Some(partial) = shown.recv() => {
+            Some(partial) = shown.next() => {
                 // What cannot be read is not shown; the result says more than it would have.
                 if let Ok(partial) = serde_json::from_str::<Answer>(&partial) {
                     cx.show(partial.into_output());

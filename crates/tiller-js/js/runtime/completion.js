@@ -1,7 +1,10 @@
 // Requests to models, and the stream of events an answer is.
 
-import { begin, query } from "tiller:host";
+import { begin, query, sync } from "tiller:host";
 import { Growing } from "tiller:growing";
+
+/** After so many events the host learns that they were heard, so that it goes on. */
+const heardAtOnce = 32;
 
 /** Events as they come, and the message at the end. What is pushed before anybody listens waits. */
 export class EventStream {
@@ -89,19 +92,34 @@ export function stream(model, context, { signal, onPayload, onResponse, ...optio
 		failed("Request was aborted", "aborted");
 		return events;
 	}
+	let hearing;
+	let heard = 0;
 	const hear = (event) => {
+		if (event.type === "hearing") {
+			hearing = event.id;
+			return;
+		}
 		const told = growing.take(event);
 		if (told) events.push(told);
+		heard += 1;
+		if (heard % heardAtOnce === 0) sync("heard", [hearing, heardAtOnce]);
+	};
+	const over = () => {
+		if (hearing !== undefined) sync("heard", [hearing, 0]);
 	};
 	const { promise, cancel } = begin("model", { model, context, options }, undefined, hear);
 	const abort = () => {
 		cancel();
+		over();
 		failed("Request was aborted", "aborted");
 	};
 	signal?.addEventListener("abort", abort, { once: true });
 	promise
 		.then(() => failed("the answer ended early"), (error) => failed(error.message))
-		.finally(() => signal?.removeEventListener("abort", abort));
+		.finally(() => {
+			over();
+			signal?.removeEventListener("abort", abort);
+		});
 	return events;
 }
 

@@ -8,6 +8,8 @@ import { createRequire, syncBuiltinESMExports } from "node:module";
 import { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 
+import { lines } from "sidecar:lines";
+
 const { say, ask, read, end, newsFile } = globalThis.__tillerLine;
 delete globalThis.__tillerLine;
 
@@ -109,21 +111,16 @@ function took(turn) {
 }
 
 // Everything has a turn of its own, with what promises set going in it; then tiller hears of it.
-let rest = "";
 // Bun takes no socket by its number; a file would keep one of node's few threads.
 const news = globalThis.Bun
 	? createReadStream("", { fd: newsFile })
 	: new Socket({ fd: newsFile, readable: true, writable: false });
 news.setEncoding("utf8");
-news.on("data", (text) => {
-	const lines = (rest + text).split("\n");
-	rest = lines.pop();
-	for (const line of lines) {
-		const news = JSON.parse(line);
-		setImmediate(take, news);
-		setImmediate(took, news.turn);
-	}
-});
+news.on("data", lines((line) => {
+	const news = JSON.parse(line);
+	setImmediate(take, news);
+	setImmediate(took, news.turn);
+}));
 news.on("close", () => end(0));
 
 // What nobody caught belongs to whoever set it going, and ends nothing.

@@ -1,17 +1,24 @@
 //! Questions to the world beyond files and sockets: the session, the models, the user.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
 use crate::core::Core;
 use crate::event;
+use crate::progress::{Events, Melts};
 use crate::registrations::Own;
 use crate::world::{Dialog, LogLevel, LogLine, ModelRequest, Request};
+
+/// Events of a model's answer that were told to an extension and not heard yet.
+const ON_THE_WAY_MAX: usize = 64;
 
 pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
     match name {
@@ -45,6 +52,18 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
         }
         "lostGuards" => {
             core.set_lost_guards(asked.read()?);
+            Ok(Given::Nothing)
+        }
+        "heard" => {
+            // So many events of a model's answer are no longer on the way; none were the last.
+            let (id, count): (u64, usize) = asked.read()?;
+            let mut resources = core.resources.borrow_mut();
+            match count {
+                0 => drop(resources.hearings.remove(&id)),
+                count => {
+                    resources.hearings.get(&id).into_iter().for_each(|it| it.add_permits(count))
+                }
+            }
             Ok(Given::Nothing)
         }
         "facts" => Ok(facts(core)),
@@ -87,16 +106,43 @@ pub(super) fn start(
                 return Err(Failed::denied("net"));
             }
             let request: ModelRequest = asked.read()?;
-            let mut events = core.world.model(request);
-            Ok(Box::pin(async move {
-                while let Some(event) = events.next().await {
-                    teller.tell(Given::json(&event));
-                }
-                Ok(Given::Nothing)
-            }))
+            let events = core.world.model(request);
+            let room = Arc::new(Semaphore::new(ON_THE_WAY_MAX));
+            let mut resources = core.resources.borrow_mut();
+            let id = resources.number();
+            resources.hearings.insert(id, room.clone());
+            teller.tell(Given::json(&json!({ "type": "hearing", "id": id })));
+            Ok(Box::pin(pass_on(events, room, teller)))
         }
         _ => Err(unknown(name)),
     }
+}
+
+/// Tells the events of a model's answer as fast as the extension hears them. The answer itself is
+/// read in any case, since a provider would close the connection on a reader that stalls; events
+/// that have to wait melt.
+async fn pass_on(
+    mut events: BoxStream<'static, Value>,
+    room: Arc<Semaphore>,
+    teller: Teller,
+) -> Answer {
+    let mut waiting = Events::default();
+    let mut is_over = false;
+    while !is_over || !waiting.is_empty() {
+        tokio::select! {
+            biased;
+            Ok(permit) = room.acquire(), if !waiting.is_empty() => {
+                // Given back when it was heard.
+                permit.forget();
+                teller.tell(Given::json(&waiting.pop()));
+            }
+            event = events.next(), if !is_over => match event {
+                Some(event) => waiting.add(event),
+                None => is_over = true,
+            }
+        }
+    }
+    Ok(Given::Nothing)
 }
 
 #[derive(Deserialize)]
@@ -127,7 +173,7 @@ struct Registered {
 fn facts(core: &Core) -> Given {
     let config = &core.config;
     let env = if core.permissions.env { &*config.env } else { &[] };
-    let env: serde_json::Map<String, serde_json::Value> =
+    let env: serde_json::Map<String, Value> =
         env.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
     Given::json(&json!({
         "cwd": config.cwd,

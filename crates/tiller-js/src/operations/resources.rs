@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use crate::world::Child;
 
 use super::child::Flow;
@@ -17,6 +19,8 @@ pub(crate) struct Resources {
     /// How much of a child's output waits to be read.
     pub flows: HashMap<u64, Arc<Flow>>,
     pub bodies: HashMap<u64, Body>,
+    /// How many events of a model's answer may be on the way.
+    pub hearings: HashMap<u64, Arc<Semaphore>>,
     pub sockets: Sockets,
     next: u64,
 }

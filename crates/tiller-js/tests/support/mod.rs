@@ -353,6 +353,14 @@ impl World for Fake {
 
     fn model(&self, request: ModelRequest) -> BoxStream<'static, Value> {
         self.note(format!("model {} {}", request.model["id"], request.context));
+        if let Some(count) = request.options["deltas"].as_u64() {
+            let delta = || json!({"type": "text_delta", "contentIndex": 0, "delta": "x"});
+            let start = json!({"type": "text_start", "contentIndex": 0});
+            let deltas = stream::iter((0..count).map(move |_| delta()));
+            let done = json!({"type": "done", "reason": "stop", "message": {"role": "assistant",
+                "content": [], "stopReason": "stop"}});
+            return stream::iter([start]).chain(deltas).chain(stream::iter([done])).boxed();
+        }
         let message = json!({"role": "assistant", "content": [{"type": "text", "text": "yes"}],
             "stopReason": "stop"});
         stream::iter([

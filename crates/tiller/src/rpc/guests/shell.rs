@@ -54,9 +54,9 @@ async fn run(
     id: Option<Box<RawValue>>,
     cancel: &CancellationToken,
 ) -> Result<BashOutcome, Failure> {
-    let (progress, mut deltas) = mpsc::unbounded_channel();
     let cwd = bash.cwd.display().to_string();
-    let running = guests.run_operations(operations, &bash.command, &cwd, cancel.clone(), progress);
+    let (mut deltas, running) =
+        guests.run_operations(&operations, &bash.command, &cwd, cancel.clone());
     tokio::pin!(running);
     let overdue = async {
         cancel.cancelled().await;
@@ -66,7 +66,7 @@ async fn run(
     loop {
         tokio::select! {
             biased;
-            Some(delta) = deltas.recv() => pass_on(inputs, id.clone(), delta).await,
+            Some(delta) = deltas.next() => pass_on(inputs, id.clone(), delta).await,
             result = &mut running => {
                 let outcome = result.map_err(|refused| Failure::new(refused.reason))?;
                 let outcome = serde_json::from_value(outcome);
