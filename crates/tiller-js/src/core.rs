@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+use crate::bus::Bus;
 use crate::config::{Config, Permissions};
 use crate::modules::{Modules, stack};
 use crate::operations::resources::Resources;
-use crate::registrations::Own;
 use crate::progress::Teller;
+use crate::registrations::Own;
 use crate::thread::{Message, Shared, Thrown, Trouble};
 use crate::world::{ExtensionError, World};
 
@@ -29,6 +30,7 @@ pub(crate) struct Core {
     pub permissions: Permissions,
     pub shared: Arc<Shared>,
     pub to: mpsc::Sender<Message>,
+    pub bus: Arc<Bus>,
     pub modules: RefCell<Modules>,
     /// Modules that may be in the middle of being evaluated.
     pub loading: RefCell<HashSet<String>>,
@@ -83,6 +85,7 @@ impl Core {
         modules: Modules,
         shared: Arc<Shared>,
         to: mpsc::Sender<Message>,
+        bus: Arc<Bus>,
     ) -> Core {
         Core {
             config,
@@ -90,6 +93,7 @@ impl Core {
             permissions,
             shared,
             to,
+            bus,
             modules: RefCell::new(modules),
             loading: RefCell::default(),
             budget: Rc::default(),

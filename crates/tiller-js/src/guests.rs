@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::bus::Bus;
 use crate::config::{Config, Extension, Runtime};
 use crate::event::Event;
 use crate::hook::{Hook, Operations, ToolCall, UserBash};
-use crate::registrations::{LoadError, Own, Registrations};
 use crate::progress::{self, Events, Progress, Text};
+use crate::registrations::{LoadError, Own, Registrations};
 use crate::thread::{Behind, RunSignal, Thread, Thrown, Trouble};
 use crate::world::{ExtensionError, World};
 
@@ -30,6 +31,7 @@ pub struct Guests {
 struct Inner {
     config: Arc<Config>,
     world: Arc<dyn World>,
+    bus: Arc<Bus>,
     state: Mutex<State>,
 }
 
@@ -72,8 +74,8 @@ pub struct Refused {
 
 impl Guests {
     pub fn new(config: Config, world: Arc<dyn World>) -> Guests {
-        let state = Mutex::default();
-        Guests { inner: Arc::new(Inner { config: Arc::new(config), world, state }) }
+        let (config, bus, state) = (Arc::new(config), Arc::default(), Mutex::default());
+        Guests { inner: Arc::new(Inner { config, world, bus, state }) }
     }
 
     /// Loads extensions one after another, behind those that are loaded already. What cannot be

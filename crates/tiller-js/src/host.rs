@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::bus::Bus;
 use crate::config::{Config, Permissions};
 use crate::core::{Core, STRIKES_COUNT_FOR, Task, Waiting};
 use crate::engine::Engine;
 use crate::engine::sidecar::{Fall, Sidecar};
 use crate::modules::Modules;
 use crate::operations::{Failed, Given};
-use crate::thread::{Body, Call, Message, RunSignal, Shared, Thrown, Trouble};
+use crate::thread::{Body, Call, Line, Message, RunSignal, Shared, Thrown, Trouble};
 use crate::world::World;
 
 /// What a thread is given.
@@ -28,6 +29,7 @@ pub(crate) struct Seat {
     pub world: Arc<dyn World>,
     pub permissions: Permissions,
     pub body: Body,
+    pub bus: Arc<Bus>,
     pub shared: Arc<Shared>,
     pub to: mpsc::Sender<Message>,
     pub from: mpsc::Receiver<Message>,
@@ -82,9 +84,15 @@ const TIMERS_AT_ONCE: usize = 64;
 
 /// Runs until told to stop, or until nobody can tell.
 pub(crate) fn run(seat: Seat) {
+    serve_all(&seat);
+    seat.bus.leave(&seat.shared);
+}
+
+fn serve_all(seat: &Seat) {
     let mut memory = Memory::default();
     let mut waiting = VecDeque::new();
     loop {
+        seat.bus.join(Line { to: seat.to.clone(), shared: seat.shared.clone() });
         let core = Rc::new(Core::new(
             seat.config.clone(),
             seat.world.clone(),
@@ -92,12 +100,13 @@ pub(crate) fn run(seat: Seat) {
             Modules::new(seat.body.runtime()),
             seat.shared.clone(),
             seat.to.clone(),
+            seat.bus.clone(),
         ));
         let engine = match Engine::start(&seat.body, core.clone()) {
             Ok(engine) => engine,
             Err(thrown) => {
                 abandon(&core, memory.guards, &thrown);
-                return refuse_all(&seat, &core, &thrown);
+                return refuse_all(seat, &core, &thrown);
             }
         };
         let mut host = Host { core: core.clone(), engine, memory: &mut memory, is_retired: false };
@@ -107,7 +116,7 @@ pub(crate) fn run(seat: Seat) {
             End::Restart => (),
             End::GiveUp(thrown) => {
                 drop(host);
-                return refuse_all(&seat, &core, &thrown);
+                return refuse_all(seat, &core, &thrown);
             }
         }
     }

@@ -25,6 +25,7 @@ mod config;
 mod registrations;
 mod tool;
 mod progress;
+mod bus;
 mod thread;
 mod host;
 mod core;

@@ -14,6 +14,7 @@ use crate::host::News;
 use crate::modules::builtin;
 use crate::thread::Message;
 
+mod bus;
 mod child;
 mod crypto;
 mod files;
@@ -138,6 +139,7 @@ pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
         Some(("zlib", name)) => zlib::sync(name, asked),
         Some(("child", name)) => child::sync(core, name, asked),
         Some(("net", name)) => net::sync(core, name, asked),
+        Some(("bus", name)) => bus::sync(core, name, &asked),
         _ => outside::sync(core, name, &asked),
     }
 }

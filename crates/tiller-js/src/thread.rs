@@ -12,12 +12,13 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::bus::Bus;
 use crate::config::{Config, Permissions, Runtime};
 use crate::engine::sidecar;
 use crate::event;
 use crate::host;
-use crate::registrations::Own;
 use crate::progress::Teller;
+use crate::registrations::Own;
 use crate::world::World;
 
 /// A handle to an engine's thread. The thread ends when it is told to stop.
@@ -26,6 +27,36 @@ pub(crate) struct Thread {
     to: std_mpsc::Sender<Message>,
     shared: Arc<Shared>,
     runtime: tokio::runtime::Handle,
+}
+
+/// The way into an engine for what nobody waits for.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub to: std_mpsc::Sender<Message>,
+    pub shared: Arc<Shared>,
+}
+
+impl Line {
+    /// Tells an event, unless there is no more room for one.
+    pub(crate) fn emit(
+        &self,
+        what: &'static str,
+        json: String,
+        backlog_max: usize,
+    ) -> Result<(), Behind> {
+        let backlog = self.shared.backlog.load(Ordering::Relaxed);
+        if backlog >= backlog_max {
+            let is_news = !self.shared.is_behind.swap(true, Ordering::Relaxed);
+            return Err(Behind { is_news });
+        }
+        if backlog == 0 {
+            self.shared.is_behind.store(false, Ordering::Relaxed);
+        }
+        self.shared.backlog.fetch_add(1, Ordering::Relaxed);
+        // A thread that is gone hears nothing, and nobody waits for it to.
+        self.to.send(Message::Emit { what, json }).ok();
+        Ok(())
+    }
 }
 
 /// What both sides look at.
@@ -156,6 +187,7 @@ impl Thread {
         world: Arc<dyn World>,
         permissions: Permissions,
         body: Body,
+        bus: Arc<Bus>,
     ) -> std::io::Result<Thread> {
         let (to, from) = std_mpsc::channel();
         let shared = Arc::new(Shared::default());
@@ -165,6 +197,7 @@ impl Thread {
             world,
             permissions,
             body,
+            bus,
             shared: shared.clone(),
             to: to.clone(),
             from,
@@ -204,17 +237,7 @@ impl Thread {
         json: String,
         backlog_max: usize,
     ) -> Result<(), Behind> {
-        let backlog = self.shared.backlog.load(Ordering::Relaxed);
-        if backlog >= backlog_max {
-            let is_news = !self.shared.is_behind.swap(true, Ordering::Relaxed);
-            return Err(Behind { is_news });
-        }
-        if backlog == 0 {
-            self.shared.is_behind.store(false, Ordering::Relaxed);
-        }
-        self.shared.backlog.fetch_add(1, Ordering::Relaxed);
-        self.send(Message::Emit { what, json });
-        Ok(())
+        Line { to: self.to.clone(), shared: self.shared.clone() }.emit(what, json, backlog_max)
     }
 
     pub(crate) fn run_signal(&self, signal: RunSignal) {

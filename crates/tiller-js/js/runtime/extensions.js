@@ -1,7 +1,8 @@
 // The extensions of this engine, and the `pi` object each of them is given.
 
-import { act, as, facts, log, meanwhileAs, native, query, request, stringify, sync } from "tiller:host";
+import { act, as, facts, native, query, request, stringify, sync } from "tiller:host";
 import { describe, report } from "tiller:errors";
+import { emitOn, listenOn } from "tiller:bus";
 
 /** In the order of their numbers. */
 export const extensions = [];
@@ -240,36 +241,6 @@ export function setModels(extension, name, models) {
 	tellProvider(extension, name, config);
 }
 
-// The bus all extensions of an engine share.
-const channels = new Map();
-
-const bus = {
-	emit(channel, data) {
-		for (const listener of [...(channels.get(channel) ?? [])]) {
-			try {
-				const result = meanwhileAs(listener.extension, () => listener.handle(data));
-				if (typeof result?.then === "function") result.then(undefined, (error) => busError(channel, error));
-			} catch (error) {
-				busError(channel, error);
-			}
-		}
-	},
-	on(extension, channel, handle) {
-		const listener = { extension, handle };
-		if (!channels.has(channel)) channels.set(channel, new Set());
-		channels.get(channel).add(listener);
-		const drop = () => {
-			channels.get(channel)?.delete(listener);
-			extension.subscriptions.delete(drop);
-		};
-		extension.subscriptions.add(drop);
-		return drop;
-	},
-};
-
-function busError(channel, error) {
-	log("error", `Event handler error (${channel}): ${describe(error).message}`);
-}
 
 function apiOf(extension) {
 	const its = extension.age;
@@ -376,11 +347,11 @@ function apiOf(extension) {
 		events: {
 			emit(channel, data) {
 				check();
-				bus.emit(channel, data);
+				emitOn(String(channel), data);
 			},
 			on(channel, handle) {
 				check();
-				return bus.on(extension, channel, handle);
+				return listenOn(extension, String(channel), handle);
 			},
 		},
 		getSettings: () => ({}),

@@ -8,6 +8,7 @@ import { Growing } from "tiller:growing";
 import { hooks } from "tiller:hooks";
 import { contextOf, live, runSignal } from "tiller:context";
 import { watchers } from "tiller:ui";
+import { hearOn } from "tiller:bus";
 import { bind, extensions, loadExtension, renew, retire, setFlags } from "tiller:extensions";
 
 export { deliver, runSignal };
@@ -141,7 +142,12 @@ let tail;
 
 /** Something happened. Nobody waits. */
 export function emit(json) {
-	const event = shown(parse(json));
+	const told = parse(json);
+	if (told.type === "tiller:bus") {
+		hearOn(told.channel, told.data);
+		return;
+	}
+	const event = shown(told);
 	if (event === undefined) return;
 	if (tail === undefined) tail = settle(tell(event));
 	else tail = settle(tail.then(() => tell(event)));

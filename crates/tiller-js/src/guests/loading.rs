@@ -157,7 +157,7 @@ impl Guests {
         let mut state = self.state();
         let start = || {
             let (config, world) = (self.inner.config.clone(), self.inner.world.clone());
-            Thread::start(config, world, extension.permissions, body)
+            Thread::start(config, world, extension.permissions, body, self.inner.bus.clone())
         };
         let shared = state.shared.iter().find(|(known, _)| *known == kind);
         let thread = match (extension.shares(), shared) {

@@ -1,0 +1,70 @@
+// `pi.events`: the bus that all extensions share. Those of this engine hear each other at once, with
+// the very same data; those in other engines hear what can be told as JSON, a moment later.
+
+import { log, meanwhileAs, stringify, sync } from "tiller:host";
+import { describe } from "tiller:errors";
+
+const channels = new Map();
+/** Channels on which something was said that could not be told elsewhere. */
+const complained = new Set();
+
+export function emitOn(channel, data) {
+	hearOn(channel, data);
+	if (sync("bus.isHeard", channel)) tellOthers(channel, data);
+}
+
+/** Somebody said something, here or in another engine. */
+export function hearOn(channel, data) {
+	for (const listener of [...(channels.get(channel) ?? [])]) {
+		try {
+			const result = meanwhileAs(listener.extension, () => listener.handle(data));
+			if (typeof result?.then === "function") result.then(undefined, (error) => failed(channel, error));
+		} catch (error) {
+			failed(channel, error);
+		}
+	}
+}
+
+export function listenOn(extension, channel, handle) {
+	const listener = { extension, handle };
+	if (!channels.has(channel)) {
+		channels.set(channel, new Set());
+		sync("bus.listen", [channel, true]);
+	}
+	channels.get(channel).add(listener);
+	const drop = () => {
+		extension.subscriptions.delete(drop);
+		const listeners = channels.get(channel);
+		if (!listeners?.delete(listener) || listeners.size > 0) return;
+		channels.delete(channel);
+		sync("bus.listen", [channel, false]);
+	};
+	extension.subscriptions.add(drop);
+	return drop;
+}
+
+function failed(channel, error) {
+	log("error", `Event handler error (${channel}): ${describe(error).message}`);
+}
+
+function tellOthers(channel, data) {
+	let text;
+	try {
+		text = data === undefined ? undefined : stringify(data, plainly);
+	} catch (error) {
+		if (complained.has(channel)) return;
+		complained.add(channel);
+		log("warn", `pi.events, ${channel}: not told to extensions in other engines: ${describe(error).message}`);
+		return;
+	}
+	sync("bus.tell", { channel, data: text });
+}
+
+/** Lets through what is the same when it was read again; half of a value would be worse than none. */
+function plainly(key, value) {
+	if (typeof value === "function" || typeof value === "symbol") throw new TypeError(`${key || "it"} is a ${typeof value}`);
+	if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+	const prototype = Object.getPrototypeOf(value);
+	if (prototype === null || prototype === Object.prototype) return value;
+	throw new TypeError(`${key || "it"} is a ${prototype.constructor?.name ?? "special object"}`);
+}

@@ -1,0 +1,82 @@
+//! `pi.events` between engines. Extensions that share an engine hear each other there; what is said
+//! to those in others goes through here, as JSON and without anybody waiting.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+
+use crate::thread::{Behind, Line, Shared};
+
+/// Who listens to what, by engine.
+#[derive(Default)]
+pub(crate) struct Bus {
+    seats: Mutex<Vec<Seat>>,
+}
+
+struct Seat {
+    line: Line,
+    channels: HashSet<String>,
+}
+
+impl Bus {
+    /// An engine begins, or begins anew, and listens to nothing yet.
+    pub(crate) fn join(&self, line: Line) {
+        self.leave(&line.shared);
+        self.seats().push(Seat { line, channels: HashSet::new() });
+    }
+
+    pub(crate) fn leave(&self, engine: &Arc<Shared>) {
+        self.seats().retain(|seat| !seat.is(engine));
+    }
+
+    /// Somebody in this engine listens to a channel, or nobody does any more.
+    pub(crate) fn listen(&self, engine: &Arc<Shared>, channel: String, listens: bool) {
+        if let Some(seat) = self.seats().iter_mut().find(|seat| seat.is(engine)) {
+            match listens {
+                true => seat.channels.insert(channel),
+                false => seat.channels.remove(&channel),
+            };
+        }
+    }
+
+    /// Whether somebody in another engine listens.
+    pub(crate) fn is_heard(&self, engine: &Arc<Shared>, channel: &str) -> bool {
+        self.seats().iter().any(|seat| seat.hears(engine, channel))
+    }
+
+    /// Tells those in other engines. One that is too far behind does not hear it; the error says
+    /// whether that is news.
+    pub(crate) fn tell(
+        &self,
+        engine: &Arc<Shared>,
+        channel: &str,
+        data: Option<&str>,
+        backlog_max: usize,
+    ) -> Result<(), Behind> {
+        let channel_json = json!(channel);
+        let data = data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
+        let event = format!(r#"{{"type":"tiller:bus","channel":{channel_json}{data}}}"#);
+        let mut told = Ok(());
+        for seat in self.seats().iter().filter(|seat| seat.hears(engine, channel)) {
+            if let Err(behind) = seat.line.emit("events", event.clone(), backlog_max) {
+                told = Err(behind);
+            }
+        }
+        told
+    }
+
+    fn seats(&self) -> MutexGuard<'_, Vec<Seat>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    fn is(&self, engine: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.line.shared, engine)
+    }
+
+    fn hears(&self, from: &Arc<Shared>, channel: &str) -> bool {
+        !self.is(from) && self.channels.contains(channel)
+    }
+}
