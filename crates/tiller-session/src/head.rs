@@ -56,6 +56,8 @@ pub(crate) enum Kind {
     BashExecution,
     /// A message with the role `custom`, as migrated files have it.
     CustomRole,
+    /// A message with a role that only xcsh has, and that its model was shown.
+    XcshRole,
     /// A message with a role that never reaches our context: `system`, or one we do not know.
     OtherRole,
     ModelChange,
@@ -84,6 +86,9 @@ impl Kind {
                 b"toolResult" => Kind::ToolResult,
                 b"bashExecution" => Kind::BashExecution,
                 b"custom" => Kind::CustomRole,
+                b"developer" | b"fileMention" | b"hookMessage" | b"pythonExecution" => {
+                    Kind::XcshRole
+                }
                 _ => Kind::OtherRole,
             },
             b"model_change" => Kind::ModelChange,
@@ -110,6 +115,7 @@ impl Kind {
                 | Kind::ToolResult
                 | Kind::BashExecution
                 | Kind::CustomRole
+                | Kind::XcshRole
                 | Kind::OtherRole
         )
     }
@@ -123,6 +129,7 @@ impl Kind {
                 | Kind::ToolResult
                 | Kind::BashExecution
                 | Kind::CustomRole
+                | Kind::XcshRole
                 | Kind::CustomMessage
                 | Kind::BranchSummary
         )

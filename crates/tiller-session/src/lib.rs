@@ -23,6 +23,7 @@ mod migrate;
 mod fields;
 mod context;
 mod reading;
+mod xcsh;
 mod rules;
 mod kept;
 mod stats;

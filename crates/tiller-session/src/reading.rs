@@ -16,6 +16,7 @@ use tiller_agent::message::{
 use crate::entry;
 use crate::head::Kind;
 use crate::time;
+use crate::xcsh::FromXcsh;
 
 /// The message an entry of this kind stands for in the context, or why there is none.
 pub(crate) fn message(kind: Kind, line: &str) -> Result<Message, String> {
@@ -25,6 +26,7 @@ pub(crate) fn message(kind: Kind, line: &str) -> Result<Message, String> {
         Kind::ToolResult => Message::ToolResult(inner::<ToolResultMessage>(line)?),
         Kind::BashExecution => Message::BashExecution(inner::<BashExecution>(line)?),
         Kind::CustomRole => Message::Custom(inner::<CustomMessage>(line)?),
+        Kind::XcshRole => inner::<FromXcsh>(line)?.into_ours(),
         Kind::CustomMessage => {
             let custom = entry::custom_message(line, &timestamp(line));
             Message::Custom(custom.ok_or("not a custom message")?)

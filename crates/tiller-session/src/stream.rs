@@ -37,7 +37,8 @@ impl Session {
     }
 
     /// The array of messages in the context (`get_messages`). A message that stands in the file
-    /// is written as it stands there, with fields we do not know.
+    /// is written as it stands there, with fields we do not know, unless its role is one that only
+    /// xcsh's clients know.
     pub fn write_messages(&self, out: &mut dyn Write) -> Result<(), Error> {
         let tree = self.tree();
         let mut reader = self.log().reader();
@@ -47,6 +48,7 @@ impl Session {
             let edit = item.edit.map(|edit| self.line(edit)).transpose()?;
             let line = reader.text(tree.at(item.index)).map_err(self.read_error())?;
             if kind.is_message()
+                && kind != Kind::XcshRole
                 && edit.is_none()
                 && let Ok(message) = reading::raw_inner(&line)
             {

@@ -93,14 +93,19 @@ fn xcsh() {
     check(
         "xcsh.jsonl",
         expect![[r#"
-        id 15cf8825e2c6f988
-        name Fix the lamp
-        model openrouter meta/llama, thinking none
-        summary "before" of 7 tokens
-        user "alpha" "(image is not stored in this session file)"
-        {"userMessages":1,"assistantMessages":0,"toolCalls":0,"toolResults":0,"totalMessages":3,"tokens":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0},"cost":0}
-        fork 3000000000000006 "alpha"
-    "#]],
+            id 15cf8825e2c6f988
+            name Fix the lamp
+            model openrouter meta/llama, thinking none
+            summary "before" of 7 tokens
+            user "alpha" "(image is not stored in this session file)"
+            custom fileMention "<file path=\"a.txt\">\nx\n</file>"
+            custom developer "stay calm"
+            custom fileMention "<file path=\"b.txt\">\ntwo\nlines\n</file>\n<file path=\"big.bin\">\n(not shown: tooLarge)\n</file>\n<file path=\"c.png\">\n</file>" <image/png, 4 bytes>
+            bash "print(1)" "1\n"
+            custom lint "No warnings"
+            {"userMessages":1,"assistantMessages":0,"toolCalls":0,"toolResults":0,"totalMessages":6,"tokens":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0},"cost":0}
+            fork 3000000000000006 "alpha"
+        "#]],
     );
 }
 
