@@ -37,6 +37,22 @@ pub struct BashOutcome {
     /// A complete file with all of the output, when `output` is not all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_output_path: Option<String>,
+    /// How much it was before it was cut; not every client is told.
+    #[serde(skip)]
+    pub whole: Option<Extent>,
+}
+
+/// How long a text is. What stands behind the last line end is a line, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    pub lines: usize,
+    pub bytes: usize,
+}
+
+impl Extent {
+    pub fn of(text: &str) -> Extent {
+        Extent { lines: text.matches('\n').count() + 1, bytes: text.len() }
+    }
 }
 
 /// Runs the command to its end, or until `cancel` fires. `on_chunk` is called on a blocking thread
@@ -64,6 +80,7 @@ pub async fn execute(
         cancelled: end == End::Cancelled,
         truncated: output.truncation.truncated,
         full_output_path: output.full_path().map(|path| path.to_string_lossy().into_owned()),
+        whole: Some(Extent { lines: output.newlines + 1, bytes: output.truncation.total_bytes }),
         output: output.truncation.content,
     })
 }

@@ -38,6 +38,8 @@ enum Full {
 /// An output that is complete.
 pub(crate) struct Finished {
     pub truncation: Truncation,
+    /// In all of it.
+    pub newlines: usize,
     pub last_line_bytes: usize,
     /// Where all of it is, if something was left out: a file that is complete and closed.
     pub full: Option<io::Result<PathBuf>>,
@@ -79,7 +81,8 @@ impl Output {
             Full::InFile(spill) => Some(spill.close()),
             Full::Lost(err) => Some(Err(err)),
         };
-        Finished { truncation, last_line_bytes: self.last_line_bytes, full }
+        let (newlines, last_line_bytes) = (self.newlines, self.last_line_bytes);
+        Finished { truncation, newlines, last_line_bytes, full }
     }
 
     fn count(&mut self, said: &[u8]) {

@@ -15,7 +15,7 @@ use super::guests::shell;
 use super::link::Question;
 use super::server::Input;
 use super::state::State;
-use super::wire::{Label, Reply};
+use super::wire::{Label, Level, Reply, ShapedOutcome};
 
 #[derive(Default)]
 pub(crate) struct Commands {
@@ -91,6 +91,7 @@ impl Commands {
     pub(crate) fn ended(
         &mut self,
         ended: BashEnded,
+        level: Level,
         session_id: &str,
         now: UnixMs,
     ) -> (Label, Result<Reply, String>) {
@@ -100,7 +101,7 @@ impl Commands {
             Ok(outcome) => outcome,
             Err(failure) => return (label, Err(failure.message)),
         };
-        let reply = Reply::data(&outcome);
+        let reply = Reply::data(&ShapedOutcome { outcome: &outcome, level });
         if ran_in == session_id {
             self.untold.push(Arc::new(Message::BashExecution(BashExecution {
                 command,
@@ -137,9 +138,13 @@ impl State {
 
     /// Takes note of a command's end. While a run is under way the conversation waits for it:
     /// nothing may stand between a call and its result.
-    pub(crate) fn bash_ended(&mut self, ended: BashEnded) -> (Label, Result<Reply, String>) {
+    pub(crate) fn bash_ended(
+        &mut self,
+        ended: BashEnded,
+        level: Level,
+    ) -> (Label, Result<Reply, String>) {
         let now = self.clock.now();
-        let (label, result) = self.commands.ended(ended, self.conversation.id(), now);
+        let (label, result) = self.commands.ended(ended, level, self.conversation.id(), now);
         if !self.is_busy() {
             self.tell_of_commands();
         }

@@ -91,7 +91,9 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::SetThinkingLevel { level } => handlers::thinking::set_level(state, level),
         Command::CycleThinkingLevel => handlers::thinking::cycle_level(state),
         Command::GetAvailableThinkingLevels => handlers::thinking::get_levels(state),
-        Command::SetSessionName { name } => handlers::session::set_name(state, &name),
+        Command::SetSessionName { name } => {
+            handlers::session::set_name(state, &level.session_name(name))
+        }
         Command::NewSession { parent_session } => {
             handlers::session::new_session(state, label, parent_session)
         }

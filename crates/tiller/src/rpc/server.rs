@@ -239,7 +239,8 @@ impl Server {
                 self.leave_if_wanted();
             }
             Input::BashEnded(ended) => {
-                let (label, result) = self.state.bash_ended(*ended);
+                let level = self.out.writer().level();
+                let (label, result) = self.state.bash_ended(*ended, level);
                 self.out.answer(&label, result);
             }
             Input::Changed(changed) => self.changed(*changed),

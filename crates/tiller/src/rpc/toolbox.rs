@@ -1,8 +1,9 @@
 //! The tools there are right now: our own, the todo list, and those the client brings.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use tiller_agent::tool::{Tool, ToolSet};
+use tiller_agent::tool::ToolSet;
 
 use super::state::State;
 use super::todo_tool;
@@ -39,11 +40,10 @@ impl State {
         self.toolbox.tools.clone()
     }
 
-    /// Whether a tool of ours has this name, offered or not.
-    pub(crate) fn has_own_tool(&self, name: &str) -> bool {
-        let is_it = |tool: &Tool| tool.name() == name;
-        name == todo_tool::NAME
-            || self.workplace.tools.iter().any(is_it)
-            || tiller_tools::builtin().iter().any(is_it)
+    /// The names of our own tools, offered or not.
+    pub(crate) fn own_tool_names(&self) -> HashSet<String> {
+        let (builtin, own) = (tiller_tools::builtin(), &self.workplace.tools);
+        let names = builtin.iter().chain(own.iter()).map(|tool| tool.name().to_owned());
+        names.chain([todo_tool::NAME.to_owned()]).collect()
     }
 }

@@ -8,6 +8,7 @@ mod command;
 mod fields;
 mod record;
 mod shape;
+mod bash;
 mod compaction;
 mod host_tools;
 mod todos;
@@ -15,6 +16,7 @@ mod snapshot;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use bash::ShapedOutcome;
 pub(crate) use command::{
     COMMANDS, Command, Hello, InterruptMode, ListSessions, QueueMode, UiAnswer, WhenBusy,
 };
@@ -52,6 +54,18 @@ impl Level {
         match self {
             Level::Pi | Level::PiDelta => "pi",
             Level::Xcsh => "xcsh",
+        }
+    }
+
+    /// A session's name as the level's programs keep it: xcsh's has no control characters, and
+    /// never two blanks in a row.
+    pub(crate) fn session_name(self, name: String) -> String {
+        match self {
+            Level::Pi | Level::PiDelta => name,
+            Level::Xcsh => {
+                let words = name.split(|c: char| c == ' ' || c.is_control());
+                words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+            }
         }
     }
 

@@ -34,3 +34,4 @@ mod secure;
 mod sessions;
 mod starting;
 mod xcsh;
+mod xcsh_edges;

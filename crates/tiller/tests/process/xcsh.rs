@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::client::{Client, Place};
 
 /// A client that waits for `ready`, counts its requests and believes nothing.
-struct Host {
-    client: Client,
+pub(crate) struct Host {
+    pub(crate) client: Client,
     requests: usize,
 }
 
 impl Host {
-    fn start(place: &Place, script: &str, more: &[&str]) -> Host {
+    pub(crate) fn start(place: &Place, script: &str, more: &[&str]) -> Host {
         std::fs::write(place.path().join("talk.script"), script).unwrap();
         let mut arguments = vec!["--wire", "xcsh", "--mode", "rpc", "--script", "talk.script"];
         arguments.extend(more);
@@ -27,7 +27,7 @@ impl Host {
     }
 
     /// One request and its response, with everything that was said in between.
-    fn call(&mut self, mut command: Value) -> (Value, Vec<Value>) {
+    pub(crate) fn call(&mut self, mut command: Value) -> (Value, Vec<Value>) {
         self.requests += 1;
         let id = format!("req_{}", self.requests);
         command["id"] = json!(id);
@@ -41,19 +41,19 @@ impl Host {
         (response, records)
     }
 
-    fn ask(&mut self, command: Value) -> Value {
+    pub(crate) fn ask(&mut self, command: Value) -> Value {
         let (response, _) = self.call(command);
         assert_eq!(response["success"], true, "{response}");
         response.get("data").cloned().unwrap_or(Value::Null)
     }
 
-    fn refused(&mut self, command: Value) -> String {
+    pub(crate) fn refused(&mut self, command: Value) -> String {
         let (response, _) = self.call(command);
         assert_eq!(response["success"], false, "{response}");
         response["error"].as_str().unwrap().to_owned()
     }
 
-    fn until(&mut self, kind: &str) -> Vec<Value> {
+    pub(crate) fn until(&mut self, kind: &str) -> Vec<Value> {
         self.client.until(|record| {
             acceptable(record);
             record["type"] == kind
@@ -62,7 +62,7 @@ impl Host {
 
     /// Says something and waits as the clients do, for the first `agent_end`; here everything is
     /// over by then, or the test says otherwise.
-    fn prompt_and_wait(&mut self, message: &str) -> String {
+    pub(crate) fn prompt_and_wait(&mut self, message: &str) -> String {
         self.ask(json!({"type": "prompt", "message": message}));
         let end = self.until("agent_end").pop().unwrap();
         self.until("agent_settled");
@@ -72,13 +72,13 @@ impl Host {
         texts.filter_map(|block| block["text"].as_str()).collect()
     }
 
-    fn state(&mut self) -> Value {
+    pub(crate) fn state(&mut self) -> Value {
         let state = self.ask(json!({"type": "get_state"}));
         acceptable_state(&state);
         state
     }
 
-    fn hang_up(mut self) {
+    pub(crate) fn hang_up(mut self) {
         self.client.close_stdin();
         assert_eq!(self.client.end().1, Some(0));
     }

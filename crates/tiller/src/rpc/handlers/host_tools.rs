@@ -16,7 +16,8 @@ struct Names {
 
 pub(crate) fn set_host_tools(state: &mut State, tools: Vec<HostTool>) -> Handled {
     let tool_names: Vec<String> = tools.iter().map(|tool| tool.spec.name.clone()).collect();
-    if let Some(name) = tool_names.iter().find(|name| state.has_own_tool(name)) {
+    let taken = state.own_tool_names();
+    if let Some(name) = tool_names.iter().find(|name| taken.contains(*name)) {
         return Err(format!("RPC host tool \"{name}\" conflicts with an existing tool"));
     }
     state.set_host_tools(tools);

@@ -1,5 +1,6 @@
 //! Host tools on the wire: what a client offers, how it is asked, and what it answers.
 
+use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -66,10 +67,8 @@ pub(super) fn tools(kind: &str, text: &str) -> Result<Vec<HostTool>, Refusal> {
     let refused = |error| Refusal { command: kind.into(), kind: RefusalKind::Refused, error };
     let tools = tools.into_iter().enumerate().map(|(index, tool)| tool.check(index));
     let tools: Vec<HostTool> = tools.collect::<Result<_, _>>().map_err(refused)?;
-    let is_again = |(index, tool): (usize, &HostTool)| {
-        tools[..index].iter().any(|other| other.spec.name == tool.spec.name)
-    };
-    if tools.iter().enumerate().any(is_again) {
+    let mut names = HashSet::new();
+    if !tools.iter().all(|tool| names.insert(tool.spec.name.as_str())) {
         return Err(refused("RPC host tool names must be unique".to_owned()));
     }
     Ok(tools)

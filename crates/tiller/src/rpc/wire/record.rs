@@ -244,7 +244,9 @@ impl RecordWriter {
                 line(out, &SessionError { kind: "session_error", error });
             }
             Event::ThinkingLevelChanged { level } => {
-                line(out, &ThinkingLevel { kind: "thinking_level_changed", level: level.name() });
+                let (kind, level) = ("thinking_level_changed", level.name());
+                let thinking_level = (self.level == Level::Xcsh).then_some(level);
+                line(out, &ThinkingLevel { kind, level, thinking_level });
             }
         }
     }
@@ -421,6 +423,9 @@ struct ThinkingLevel<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     level: &'a str,
+    /// The same, under the name that clients of xcsh and its kin know.
+    #[serde(rename = "thinkingLevel", skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'a str>,
 }
 
 #[derive(Serialize)]
