@@ -44,8 +44,9 @@ fn spending(answers: &[Answer], out: &mut String) {
         grouped(tokens),
         dollars(total),
     );
+    let most = answers.iter().map(Answer::context).max().unwrap_or(0);
     caption(
-        "Tokens per answer",
+        &format!("Tokens per answer, at most {}", brief(most)),
         &[("cached", "cached"), ("input", "input"), ("output", "output")],
         out,
     );
@@ -216,7 +217,7 @@ mod tests {
             <div class="charts">
             <figure class="chart">
             <figcaption>
-            <b>Tokens per answer</b>
+            <b>Tokens per answer, at most 120</b>
             <span class="key cached">cached</span>
             <span class="key input">input</span>
             <span class="key output">output</span>

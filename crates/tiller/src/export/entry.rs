@@ -9,12 +9,14 @@ use tiller_session::{Body, Entry, LEAF_MARK};
 use super::highlight::Colours;
 use super::markdown::{Breaks, markdown};
 use super::survey::Kind;
-use super::text::{brief, dollars, escape, one_line, show, shown};
+use super::text::{brief, dollars, escape, one_line, show, shown, unmarked};
 use super::tool::{self, Calls};
 use super::when::clock;
 
 /// How long an entry's line in the tree may be.
 const PREVIEW_CHARS: usize = 80;
+/// How much of a folded text is shown beside its title.
+const FIRST_CHARS: usize = 120;
 
 /// Draws entries, in the order of the page.
 pub(super) struct Painter {
@@ -142,7 +144,7 @@ impl Article<'_> {
                 let said = self.content(&user.content, Breaks::Kept);
                 match Skill::read(&said) {
                     Some(skill) => format!("{}: {}", skill.name, skill.rest),
-                    None => said,
+                    None => unmarked(&said),
                 }
             }
             Message::Assistant(answer) => self.answer(answer),
@@ -151,7 +153,8 @@ impl Article<'_> {
                 let at = self.at();
                 let label = self.label();
                 let Painter { calls, colours } = &mut *self.painter;
-                tool::result(result, calls, colours, &(label + &at), self.out)
+                let text = tool::result(result, calls, colours, &(label + &at), self.out);
+                failed_if(result.is_error, text)
             }
             Message::BashExecution(bash) => {
                 self.head(
@@ -159,7 +162,8 @@ impl Article<'_> {
                     if bash.exclude_from_context { "hidden from the model" } else { "" },
                 );
                 tool::shell(bash, &mut self.painter.colours, self.out);
-                format!("$ {}", bash.command)
+                let is_failed = bash.exit_code.is_some_and(|code| code != 0);
+                failed_if(is_failed, format!("$ {}", bash.command))
             }
             Message::Custom(custom) => self.custom(custom),
             Message::CompactionSummary(summary) => {
@@ -180,7 +184,7 @@ impl Article<'_> {
                 Block::Text { text, .. } => {
                     self.markdown(text, Breaks::Soft);
                     if !says_something {
-                        preview.clone_from(text);
+                        preview = unmarked(text);
                     }
                     says_something = true;
                 }
@@ -207,20 +211,23 @@ impl Article<'_> {
         if preview.is_empty() {
             preview = answer.error_message.clone().unwrap_or_default();
         }
-        preview
+        failed_if(answer.stop_reason == StopReason::Error, preview)
     }
 
     fn custom(&mut self, custom: &CustomMessage) -> String {
         self.head(&custom.custom_type, "");
-        self.content(&custom.content, Breaks::Soft)
+        unmarked(&self.content(&custom.content, Breaks::Soft))
     }
 
     fn summary(&mut self, title: &str, aside: &str, text: &str) -> String {
         self.head(title, aside);
-        self.out.push_str("<details class=\"fold\"><summary>Summary</summary>");
+        let words = unmarked(text);
+        self.out.push_str("<details class=\"fold glance\"><summary>Summary <span class=\"first\">");
+        show(&one_line(&words, FIRST_CHARS), self.out);
+        self.out.push_str("</span></summary>");
         self.markdown(text, Breaks::Soft);
         self.out.push_str("</details>");
-        format!("{title}: {text}")
+        format!("{title}: {words}")
     }
 
     fn thinking(&mut self, text: &str, is_redacted: bool) {
@@ -231,7 +238,7 @@ impl Article<'_> {
             return;
         }
         self.out.push_str("<details class=\"think\"><summary>Thinking <span class=\"first\">");
-        show(&one_line(text, 120), self.out);
+        show(&one_line(&unmarked(text), FIRST_CHARS), self.out);
         self.out.push_str("</span></summary>");
         self.markdown(text, Breaks::Soft);
         self.out.push_str("</details>");
@@ -361,6 +368,11 @@ fn cost(usage: &Usage, model: &str) -> String {
     } else {
         tokens
     }
+}
+
+/// The line of something that failed says so; the page's script reads the mark.
+fn failed_if(is_failed: bool, text: String) -> String {
+    if is_failed { format!("✗ {text}") } else { text }
 }
 
 fn pretty(value: &Value) -> Option<String> {

@@ -60,10 +60,10 @@ fn stats(stats: &Stats, survey: &Survey, out: &mut String) {
     stat("Cost", &dollars(*cost), "", out);
     if let Some((first, others)) = survey.models.split_first() {
         let (provider, id) = first.split_once('/').unwrap_or(("", first));
-        let more: Vec<&str> =
-            [provider].into_iter().chain(others.iter().map(String::as_str)).collect();
-        let name = if others.is_empty() { "Model" } else { "Models" };
-        stat(name, id, more.join(", ").trim_start_matches(", "), out);
+        match others {
+            [] => stat("Model", id, provider, out),
+            others => stat("Models", id, &format!("{provider}; also {}", others.join(", ")), out),
+        }
     }
     out.push_str("</dl>\n");
 }

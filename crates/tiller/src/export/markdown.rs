@@ -2,7 +2,8 @@
 //! where a person may want to go, a picture is named but not fetched.
 
 use pulldown_cmark::{
-    Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html,
+    Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd,
+    TextMergeStream, html,
 };
 
 use super::highlight::Colours;
@@ -39,7 +40,8 @@ pub(super) fn markdown(text: &str, breaks: Breaks, colours: &mut Colours, out: &
         column: 0,
         cell: "td",
     };
-    for event in Parser::new_ext(&text, options) {
+    // An address may have marks in it, which come as texts of their own.
+    for event in TextMergeStream::new(Parser::new_ext(&text, options)) {
         tamed.take(event);
     }
     lower_headings(&mut tamed.events);
@@ -69,6 +71,7 @@ impl<'t> Tamed<'t, '_> {
                     code.push_str(&text);
                 }
             }
+            Event::Text(text) if self.open.is_empty() && text.contains("://") => self.linked(&text),
             Event::Start(Tag::CodeBlock(kind)) => {
                 let language = match kind {
                     CodeBlockKind::Fenced(info) => info.into_string(),
@@ -120,9 +123,37 @@ impl<'t> Tamed<'t, '_> {
             Event::End(TagEnd::TableHead | TagEnd::TableRow) => self.html("</tr>\n"),
             Event::End(TagEnd::Table) => self.html("</table></div>\n"),
             Event::SoftBreak if self.breaks == Breaks::Kept => self.events.push(Event::HardBreak),
-            Event::TaskListMarker(done) => self.inline(if done { "☑ " } else { "☐ " }),
+            Event::TaskListMarker(done) => {
+                // The box stands in the place of the dot.
+                let item = self.events.iter_mut().rev().take(2);
+                let mut item = item.filter(|event| matches!(event, Event::Start(Tag::Item)));
+                if let Some(item) = item.next() {
+                    *item = Event::Html("<li class=\"task\">".into());
+                }
+                self.inline(if done { "☑ " } else { "☐ " });
+            }
             event => self.events.push(event),
         }
+    }
+
+    /// A text in which addresses lead somewhere although nobody has marked them.
+    fn linked(&mut self, text: &str) {
+        let (mut rest, mut from) = (text, 0);
+        while let Some(at) = rest[from..].find("http").map(|at| from + at) {
+            let len = address_len(&rest[at..]);
+            if len == 0 {
+                from = at + "http".len();
+                continue;
+            }
+            let (before, address) = rest[..at + len].split_at(at);
+            self.events.push(Event::Text(before.to_owned().into()));
+            self.link(address, "");
+            self.events.push(Event::Text(address.to_owned().into()));
+            let end = self.open.pop().unwrap_or_default();
+            self.inline(end);
+            (rest, from) = (&rest[at + len..], 0);
+        }
+        self.events.push(Event::Text(rest.to_owned().into()));
     }
 
     fn link(&mut self, to: &str, dead: &'static str) {
@@ -168,6 +199,24 @@ pub(super) fn block(language: &str, code: &str, colours: &mut Colours, out: &mut
         colours.code(language, code, out);
     }
     out.push_str("</code></pre>");
+}
+
+/// How much at the beginning of a text is an address, if anything is: what usually follows one in
+/// a sentence is not part of it.
+fn address_len(text: &str) -> usize {
+    let schemes = ["https://", "http://"];
+    let Some(scheme) = schemes.into_iter().find(|scheme| text.starts_with(scheme)) else {
+        return 0;
+    };
+    let end = text.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '"' | '`'));
+    let address = &text[..end.unwrap_or(text.len())];
+    let has_opened = address.contains('(');
+    let trails = |c: char| {
+        matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | '\'' | '*' | ']' | '}' | '…')
+            || (c == ')' && !has_opened)
+    };
+    let len = address.trim_end_matches(trails).len();
+    if len > scheme.len() { len } else { 0 }
 }
 
 /// A list of what is allowed. What a browser would take for something else is not on it.
@@ -252,6 +301,12 @@ mod tests {
             "##]],
         );
         check(
+            "See https://x.org/a_b_c?d=1&e=2, (http://y.org/z) and [https://z.org](https://w.org). `http://code` https:// httpd",
+            expect![[r#"
+                <p>See <a href="https://x.org/a_b_c?d=1&amp;e=2" target="_blank" rel="noopener noreferrer">https://x.org/a_b_c?d=1&amp;e=2</a>, (<a href="http://y.org/z" target="_blank" rel="noopener noreferrer">http://y.org/z</a>) and <a href="https://w.org" target="_blank" rel="noopener noreferrer">https://z.org</a>. <code>http://code</code> https:// httpd</p>
+            "#]],
+        );
+        check(
             "[a](javascript:alert(1)) [b](JaVaScRiPt&colon;x) [c](data:text/html,x) [d](src/main.rs) [e](//x.org)",
             expect![[r#"
                 <p><span class="nolink">a</span> <span class="nolink">b</span> <span class="nolink">c</span> <span class="nolink">d</span> <span class="nolink">e</span></p>
@@ -285,8 +340,8 @@ mod tests {
                 <h3>One</h3>
                 <h4>Two {#id}</h4>
                 <ul>
-                <li>☑ done</li>
-                <li>☐ open</li>
+                <li class="task">☑ done</li>
+                <li class="task">☐ open</li>
                 </ul>
                 <div class="wide"><table><tr><th>a</th><th class="middle">b</th></tr>
                 <tr><td>1</td><td class="middle">&lt;2&gt;</td></tr>
@@ -342,6 +397,8 @@ mod tests {
             "- ".repeat(20_000),
             "&".repeat(100_000),
             "[a](".repeat(30_000),
+            "http://a ".repeat(25_000),
+            "http http://. ".repeat(15_000),
         ] {
             let mut out = String::new();
             markdown(&text, Breaks::Soft, &mut Colours::new(), &mut out);

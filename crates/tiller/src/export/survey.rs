@@ -8,7 +8,7 @@ use tiller_agent::message::{Message, UnixMs, Usage};
 use tiller_session::{Body, Entry, Error, Outline, time};
 
 use super::mask::Mask;
-use super::text::one_line;
+use super::text::{one_line, unmarked};
 
 /// What an entry is to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ fn opening(line: &str) -> Option<String> {
     match Entry::read(line)?.body? {
         Body::Message(message) => match &*message {
             Message::User(user) => {
-                Some(one_line(&user.content.text(), 100)).filter(|text| !text.is_empty())
+                Some(one_line(&unmarked(&user.content.text()), 100)).filter(|text| !text.is_empty())
             }
             _ => None,
         },
@@ -171,8 +171,9 @@ impl Peek<'_> {
                     "user" => Kind::User,
                     "assistant" => Kind::Answer,
                     "toolResult" => Kind::Result,
-                    "bashExecution" => Kind::Bash,
-                    "custom" if message.display == Some(true) => Kind::Custom,
+                    "bashExecution" | "pythonExecution" => Kind::Bash,
+                    "fileMention" => Kind::Custom,
+                    "custom" | "hookMessage" if message.display == Some(true) => Kind::Custom,
                     "compactionSummary" | "branchSummary" => Kind::Summary,
                     _ => Kind::Note,
                 },

@@ -141,6 +141,27 @@ pub(super) fn one_line(text: &str, chars_max: usize) -> String {
     line
 }
 
+/// The beginning of a text without the commonest marks of Markdown, for lists: they say how it
+/// looks, not what it says.
+pub(super) fn unmarked(text: &str) -> String {
+    let mut words = String::new();
+    for line in head(text, UNMARKED_BYTES).lines().map(str::trim_start) {
+        if line.starts_with("```") || line.starts_with("~~~") {
+            continue;
+        }
+        let untitled = line.trim_start_matches('#');
+        let is_title = untitled.len() < line.len() && untitled.starts_with(' ');
+        let line = if is_title { untitled } else { line };
+        let line = line.strip_prefix("> ").unwrap_or(line);
+        words.push_str(&line.replace("**", "").replace('`', ""));
+        words.push('\n');
+    }
+    words
+}
+
+/// Enough for the longest line of a list, whatever its characters are.
+const UNMARKED_BYTES: usize = 2048;
+
 /// At most this many bytes, ending between two characters.
 pub(super) fn head(text: &str, bytes_max: usize) -> &str {
     let mut end = bytes_max.min(text.len());
@@ -235,6 +256,11 @@ mod tests {
     #[test]
     fn a_line_for_a_list_is_short() {
         assert_eq!(one_line("  one\n\n two  ", 80), "one two");
+        let marked = "## A **bold** title\n> said `once`\n```rust\nlet a = 2 * 3;\n```\n#not one";
+        assert_eq!(
+            one_line(&unmarked(marked), 80),
+            "A bold title said once let a = 2 * 3; #not one"
+        );
         assert_eq!(one_line("abcdef", 3), "abc…");
         assert_eq!(one_line("ab cd", 3), "ab…");
         assert_eq!(one_line("", 3), "");

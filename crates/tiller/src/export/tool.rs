@@ -145,6 +145,9 @@ pub(super) fn shell(bash: &BashExecution, colours: &mut Colours, out: &mut Strin
         Some(0) | None => String::new(),
         Some(code) => format!(", exit code {code}"),
     };
+    if bash.output.is_empty() {
+        return out.push_str(&format!("<p class=\"hint\">No output{ending}</p>"));
+    }
     fold(lines <= OPEN_LINES, &format!("{}{ending}", counted(lines as u64, "line")), "", out);
     out.push_str("<pre class=\"out\"><code>");
     show(&bash.output, out);

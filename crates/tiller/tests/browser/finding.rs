@@ -34,6 +34,20 @@ fn the_tree_shows_branches_and_the_path() {
         assert_eq!(left.as_array().unwrap().len(), 2, "{left}");
         assert!(left[0].as_str().unwrap().starts_with("Just subtract an hour"));
         assert_eq!(tab.eval("document.querySelector('.branch').open"), false);
+        // What the marks show is also said.
+        let names = tab.eval(&format!("{ROWS}.map(e => e.firstChild.ariaLabel)"));
+        let names: Vec<&str> =
+            names.as_array().unwrap().iter().filter_map(|n| n.as_str()).collect();
+        for name in [
+            "User, on another branch, Just subtract an hour",
+            "User, the fix, Yes, the first.",
+            "Tool, failed, bash: Compiling harbour",
+            "Summary, Compaction: Goal The tide table",
+        ] {
+            assert!(names.iter().any(|it| it.starts_with(name)), "{name} in {names:#?}");
+        }
+        let places = "[document.querySelector('#rows li').ariaPosInSet, document.querySelector('#rows li').ariaSetSize]";
+        assert_eq!(tab.eval(places), json!(["1", "22"]));
         tab.click("#rows li.off a");
         tab.until(&is_in_view(LEFT));
         assert_eq!(tab.eval("document.querySelector('.branch').open"), true);
@@ -131,8 +145,11 @@ fn keys_do_what_the_help_says() {
         let at = |tab: &mut Tab| {
             tab.eval("document.querySelector('#rows [aria-current]')?.textContent ?? ''")
         };
+        let focus = |tab: &mut Tab| tab.eval("document.activeElement.id");
         tab.press("j");
         assert_eq!(at(tab), "anthropic/claude-opus-4-8");
+        let begun = focus(tab);
+        assert!(begun.as_str().unwrap().starts_with("entry-"), "the keyboard goes on from there");
         tab.press("n");
         assert!(at(tab).as_str().unwrap().starts_with("The tide tables"));
         tab.press("n");
@@ -160,7 +177,8 @@ fn keys_do_what_the_help_says() {
         tab.press("ArrowDown");
         assert_eq!(tab.eval("document.activeElement.dataset.row"), "1");
         tab.press("Enter");
-        tab.until("location.hash !== ''");
+        tab.until("document.activeElement.id.startsWith('entry-')");
+        assert_eq!(focus(tab), tab.eval("location.hash.slice(1)"));
         assert_eq!(tab.misdeeds(), [""; 0]);
     });
 }

@@ -90,6 +90,12 @@ fn a_phone_is_wide_enough() {
         let small =
             "[...document.querySelectorAll('#bar button')].filter(e => e.offsetHeight < 40).length";
         assert_eq!(tab.eval(small), 0);
+        // What an answer took is not cut off, and no language stands on the code.
+        let cut = "[...document.querySelectorAll('.answer > header > .aside')].filter(e => e.scrollWidth > e.clientWidth).length";
+        assert_eq!(tab.eval(cut), 0);
+        let padding =
+            "getComputedStyle(document.querySelector('.code[data-lang] > code')).paddingTop";
+        assert_eq!(tab.eval(padding), "25.6px");
         assert_eq!(tab.misdeeds(), [""; 0]);
     });
 }

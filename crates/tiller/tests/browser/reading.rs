@@ -41,6 +41,22 @@ fn a_change_looks_like_one() {
         assert_eq!(tab.eval(&lines("add")), 2);
         assert_eq!(tab.eval(&lines("del")), 3);
         assert_eq!(tab.eval("document.querySelector('.diff .add i').textContent"), "17");
+        // Not by colour alone.
+        let sign = |class: &str| {
+            format!(
+                "getComputedStyle(document.querySelector('.diff .{class} i'), '::after').content"
+            )
+        };
+        assert_eq!(tab.eval(&sign("add")), "\"+\"");
+        assert_eq!(tab.eval(&sign("del")), "\"−\"");
+        tab.eval("window.copied = []; navigator.clipboard.writeText = async (text) => { copied.push(text) }");
+        tab.eval("document.querySelector('.diff').dispatchEvent(new Event('pointerover', {bubbles: true}))");
+        tab.click(".diff > .copy");
+        tab.until("copied.length === 1");
+        let copied = tab.eval("copied[0]");
+        let copied = copied.as_str().unwrap();
+        assert!(copied.contains("\n-    let local = now"), "{copied}");
+        assert!(copied.contains("\n+    let mut"), "{copied}");
         // Coloured code has the text it had.
         let code = "document.querySelector('.code[data-lang=rust]').textContent";
         assert!(
@@ -62,9 +78,12 @@ fn pictures_and_text_can_be_taken_closer() {
         tab.until("!document.getElementById('zoom').open");
         // By keyboard, too.
         tab.eval("document.querySelector('img.zoom').focus()");
-        tab.press("Enter");
-        tab.until("document.getElementById('zoom').open");
-        tab.press("Escape");
+        for key in ["Enter", " "] {
+            tab.press(key);
+            tab.until("document.getElementById('zoom').open");
+            tab.press("Escape");
+            tab.until("!document.getElementById('zoom').open");
+        }
         tab.eval("window.copied = []; navigator.clipboard.writeText = async (text) => { copied.push(text) }");
         tab.eval("document.querySelector('.cmd').dispatchEvent(new Event('pointerover', {bubbles: true}))");
         tab.click(".cmd > .copy");

@@ -106,10 +106,18 @@
   function offerCopy(event) {
     const block = event.target.closest("pre");
     const header = event.target.closest(".e")?.querySelector(":scope > header");
-    if (block && !block.classList.contains("plain")) addCopy(block, () => block.querySelector("code").textContent);
+    if (block && !block.classList.contains("plain")) addCopy(block, () => codeOf(block));
     if (header?.parentElement.querySelector(":scope > .md")) {
       addCopy(header, () => all(":scope > .md", header.parentElement).map((text) => text.innerText).join("\n\n"));
     }
+  }
+  // What is numbered on the page has signs in the copy, so that it is still a change.
+  function codeOf(block) {
+    const code = block.querySelector("code").cloneNode(true);
+    for (const number of all("i", code)) {
+      number.replaceWith(number.closest(".add") ? "+" : number.closest(".del") ? "-" : " ");
+    }
+    return code.textContent;
   }
   function addCopy(to, text) {
     if (to.querySelector(":scope > .copy")) return;
@@ -164,11 +172,15 @@
     go();
     // What was not laid out before has another height now.
     requestAnimationFrame(() => { go(); requestAnimationFrame(go) });
-    if (options.quiet) return;
     entry.classList.remove("target");
     void entry.offsetWidth;
     entry.classList.add("target");
     if (!wide.matches) setSide(false);
+    // Whoever went there, by key or by voice, goes on from there.
+    if (options.focus) {
+      entry.tabIndex = -1;
+      entry.focus({ preventScroll: true });
+    }
   }
 
   function setCurrent(at) {
@@ -186,19 +198,19 @@
   function fromHash() {
     let hash = location.hash;
     try { hash = decodeURIComponent(hash) } catch { /* It is no escape, then. */ }
-    if (hash.startsWith("#entry-")) reveal(hash.slice(7));
+    if (hash.startsWith("#entry-")) reveal(hash.slice(7), { focus: true });
   }
 
   function step(by, wanted = () => true) {
     const from = current < 0 ? (by > 0 ? -1 : tree.length) : current;
     for (let at = from + by; at >= 0 && at < tree.length; at += by) {
-      if (tree[at][1] === 0 && passes(tree[at]) && wanted(tree[at])) return goTo(at);
+      if (tree[at][1] === 0 && passes(tree[at]) && wanted(tree[at])) return goTo(at, { focus: true });
     }
   }
-  function goTo(at) {
+  function goTo(at, options) {
     const hash = "#entry-" + tree[at][0];
     history.replaceState(null, "", hash);
-    reveal(tree[at][0]);
+    reveal(tree[at][0], options);
   }
 
   // Who scrolls moves through the list, too.
@@ -217,6 +229,8 @@
   // ---- The list: only the rows in sight are in the document
 
   let shown = [];
+  // What the marks before the rows say, for those who do not see them.
+  const KINDS = { u: "User", a: "Assistant", A: "Assistant", t: "Tool", b: "Shell", s: "Summary", m: "Model", c: "Message", n: "Note" };
   const height = () => (wide.matches ? 26 : 34);
 
   function drawRows() {
@@ -230,12 +244,16 @@
       const item = document.createElement("li");
       item.className = mark + (depth ? " off" : "");
       item.style.top = (first + number) * each + "px";
+      item.ariaPosInSet = first + number + 1;
+      item.ariaSetSize = shown.length;
       const link = document.createElement("a");
       link.href = "#entry-" + encodeURIComponent(id);
       link.dataset.row = first + number;
       link.style.paddingLeft = 12 + Math.min(depth, 8) * 12 + "px";
       if (at === current) link.setAttribute("aria-current", "true");
       if (depth) link.title = "On another branch";
+      const said = text.replace(/^✗ /, "failed, ");
+      link.ariaLabel = [KINDS[mark], label, depth ? "on another branch" : "", said].filter(Boolean).join(", ");
       const words = document.createElement("span");
       words.textContent = text || "…";
       if (label) {
@@ -258,7 +276,7 @@
     event.preventDefault();
     const id = tree[shown[link.dataset.row]][0];
     history.pushState(null, "", "#entry-" + id);
-    reveal(id);
+    reveal(id, { focus: true });
   });
   rows.addEventListener("keydown", (event) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -443,7 +461,10 @@
 
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-    if (event.key === "Enter" && event.target.matches("img.zoom")) return zoom(event.target);
+    if ((event.key === "Enter" || event.key === " ") && event.target.matches("img.zoom")) {
+      event.preventDefault();
+      return zoom(event.target);
+    }
     if (event.key === "Escape") {
       if (!wide.matches) setSide(false);
       search.value = "";
