@@ -80,7 +80,7 @@ impl Assembly {
             }
             StreamEvent::Usage(mut usage) => {
                 usage.cost = self.model.price(&usage);
-                self.message.usage = usage.clone();
+                self.message.usage.clone_from(&usage);
                 Update::Usage(usage)
             }
             StreamEvent::TextStart { index } => {
@@ -134,7 +134,7 @@ impl Assembly {
             StreamEvent::CallArguments { index, arguments } => {
                 let slot = self.arguments.get_mut(&index).ok_or_else(|| out_of_place(index))?;
                 *slot = PartialJson::default();
-                slot.push(&Value::Object(arguments).to_string());
+                slot.push(&Value::Object(*arguments).to_string());
                 return Ok(Step::Noted);
             }
             StreamEvent::CallEnd { index, thought_signature } => {
@@ -142,7 +142,7 @@ impl Assembly {
                 let call = self.call(index)?;
                 call.arguments = json.finish();
                 call.thought_signature = thought_signature;
-                Update::CallEnd { index, call: call.clone() }
+                Update::CallEnd { index, call: Box::new(call.clone()) }
             }
         };
         Ok(Step::Grew(update))

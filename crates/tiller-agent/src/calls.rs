@@ -201,13 +201,16 @@ impl<H: Host> Calls<'_, H> {
     async fn show(&self, call: &Arc<ToolCall>, shown: &mut watch::Receiver<Option<ToolOutput>>) {
         let partial = shown.borrow_and_update().clone();
         if let Some(partial) = partial {
-            self.host.emit(Event::ToolUpdate { call: call.clone(), partial }).await;
+            self.host
+                .emit(Event::ToolUpdate { call: call.clone(), partial: Box::new(partial) })
+                .await;
         }
     }
 
     async fn end(&self, call: &Arc<ToolCall>, outcome: CallOutcome) -> CallOutcome {
         let CallOutcome { output, is_error } = outcome.clone();
-        self.host.emit(Event::ToolEnd { call: call.clone(), result: output, is_error }).await;
+        let (call, result) = (call.clone(), Box::new(output));
+        self.host.emit(Event::ToolEnd { call, result, is_error }).await;
         outcome
     }
 

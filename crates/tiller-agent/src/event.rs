@@ -28,6 +28,7 @@ use crate::todo::TodoItem;
 use crate::tool::ToolOutput;
 use crate::ttsr::Rule;
 
+/// It is moved from hand to hand thousands of times in an answer, so what is large is boxed.
 #[derive(Clone, Debug)]
 pub enum Event {
     AgentStart,
@@ -50,11 +51,11 @@ pub enum Event {
     /// A tool shows what it has so far; each update replaces the one before.
     ToolUpdate {
         call: Arc<ToolCall>,
-        partial: ToolOutput,
+        partial: Box<ToolOutput>,
     },
     ToolEnd {
         call: Arc<ToolCall>,
-        result: ToolOutput,
+        result: Box<ToolOutput>,
         is_error: bool,
     },
     /// The client is asked to run one of its own tools; its answer names this `id`.
@@ -62,7 +63,7 @@ pub enum Event {
         id: String,
         tool_call_id: String,
         tool_name: String,
-        arguments: Arguments,
+        arguments: Box<Arguments>,
     },
     /// Nobody waits for that answer any more.
     HostToolCancel {
@@ -201,10 +202,10 @@ pub enum Update {
     },
     CallEnd {
         index: usize,
-        call: ToolCall,
+        call: Box<ToolCall>,
     },
     /// Not a step of its own on the wire; later snapshots show it.
-    Usage(Usage),
+    Usage(Box<Usage>),
     /// Likewise.
     ResponseId(String),
     /// Likewise.

@@ -51,6 +51,8 @@ pub struct ToolSpec {
 
 /// What a provider says while it answers. `index` is the block's place in the message; a block
 /// starts once, in order, and several may be open together.
+///
+/// There are thousands of deltas in an answer, so what is large and rare is boxed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
     /// The request was taken and the answer begins. Always first.
@@ -94,7 +96,7 @@ pub enum StreamEvent {
     /// The arguments as a whole, where they are others than those spelled out. Ahead of the end.
     CallArguments {
         index: usize,
-        arguments: Arguments,
+        arguments: Box<Arguments>,
     },
     CallEnd {
         index: usize,
@@ -103,7 +105,7 @@ pub enum StreamEvent {
     /// The provider's own word for why it stopped, ahead of an error that it is the reason for.
     RawStop(String),
     /// All tokens of this answer so far. The cost is filled in by the loop.
-    Usage(Usage),
+    Usage(Box<Usage>),
     /// The answer is complete. Always last; a stream that ends without it was cut off.
     Done {
         reason: StopReason,

@@ -205,7 +205,7 @@ impl Decoder {
         let thought = told.output_tokens_details.and_then(|told| told.thinking_tokens);
         usage.reasoning = thought.or(usage.reasoning);
         usage.total_tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
-        out.push(StreamEvent::Usage(usage.clone()));
+        out.push(StreamEvent::Usage(Box::new(usage.clone())));
     }
 
     fn stop(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {

@@ -100,7 +100,7 @@ impl Decode for Decoder {
             // What it cost comes behind.
             "messageStop" => self.stop_reason = native.stop_reason,
             _ => {
-                out.extend(native.usage.map(|usage| StreamEvent::Usage(usage.into())));
+                out.extend(native.usage.map(|usage| StreamEvent::Usage(Box::new(usage.into()))));
                 return self.stop(out);
             }
         }

@@ -16,8 +16,9 @@ use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
 use crate::access::Access;
 use crate::errors::{self, Failure};
+use crate::json::{self, First};
+use crate::sse;
 use crate::stream::{Api, Decode, Post};
-use crate::{json, sse};
 
 pub(crate) struct GenerateContent;
 
@@ -99,14 +100,14 @@ impl Decode for Decoder {
         }
         self.begin(native.response_id, native.model_version, out);
         // We ask for one candidate.
-        if let Some(candidate) = native.candidates.into_iter().next() {
+        if let Some(candidate) = native.candidates.0 {
             let parts = candidate.content.map(|content| content.parts).unwrap_or_default();
             parts.into_iter().for_each(|part| self.take(part, out));
             if let Some(reason) = candidate.finish_reason {
                 self.finish = Some(Finish { reason, message: candidate.finish_message });
             }
         }
-        out.extend(native.usage_metadata.map(|told| StreamEvent::Usage(told.into())));
+        out.extend(native.usage_metadata.map(|told| StreamEvent::Usage(Box::new((*told).into()))));
         match native.prompt_feedback.and_then(|feedback| feedback.block_reason) {
             Some(reason) => {
                 let message = format!("The provider refused the prompt: {reason}");
@@ -244,8 +245,8 @@ fn stop_reason(
 #[serde(rename_all = "camelCase")]
 struct Native {
     #[serde(default)]
-    candidates: Vec<NativeCandidate>,
-    usage_metadata: Option<NativeUsage>,
+    candidates: First<NativeCandidate>,
+    usage_metadata: Option<Box<NativeUsage>>,
     model_version: Option<String>,
     response_id: Option<String>,
     prompt_feedback: Option<NativeFeedback>,

@@ -1,6 +1,10 @@
 //! JSON as servers really send it.
 
-use serde::de::DeserializeOwned;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 /// Reads a value. Half a surrogate pair (`\ud83d` without its partner), which servers send when
 /// they cut a text inside an emoji, becomes U+FFFD instead of an error.
@@ -9,6 +13,37 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Err
         Some(mended) => serde_json::from_str(&mended),
         None => Err(err),
     })
+}
+
+/// The first of a list. Servers send their answer as a list of answers, and we ask for one: there
+/// are thousands of these lists, and none needs a place of its own in memory.
+#[derive(Debug)]
+pub(crate) struct First<T>(pub Option<T>);
+
+impl<T> Default for First<T> {
+    fn default() -> First<T> {
+        First(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for First<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<First<T>, D::Error> {
+        struct Read<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
+            type Value = First<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<First<T>, A::Error> {
+                let first = list.next_element()?;
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(First(first))
+            }
+        }
+        deserializer.deserialize_seq(Read(PhantomData))
+    }
 }
 
 /// `None` when there was nothing to replace.
@@ -59,6 +94,16 @@ mod tests {
             (r#""é\ud83dé""#, "é\u{FFFD}é"),
         ] {
             assert_eq!(read::<String>(text).unwrap(), read_as, "{text}");
+        }
+    }
+
+    #[test]
+    fn of_a_list_the_first_is_read() {
+        for (text, first) in [("[]", None), ("[1]", Some(1)), ("[1, \"a\", {}]", Some(1))] {
+            assert_eq!(read::<First<u64>>(text).unwrap().0, first, "{text}");
+        }
+        for text in ["1", "null", "[\"a\"]", "[1"] {
+            assert!(read::<First<u64>>(text).is_err(), "{text}");
         }
     }
 

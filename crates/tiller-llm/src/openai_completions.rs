@@ -109,7 +109,7 @@ impl Decode for Decoder {
         self.introduce(chunk.id, chunk.model, out);
         let mut usage = chunk.usage;
         // We ask for one answer, so there is one choice.
-        if let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() {
+        if let Some(choice) = chunk.choices.and_then(|choices| choices.0) {
             self.grow(choice.delta.unwrap_or_default(), out);
             let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
             self.finish_reason = reason.or(self.finish_reason.take());
@@ -221,7 +221,7 @@ impl Decoder {
         let usage = Some(told.usage());
         // Some servers count in every chunk.
         if usage != self.usage {
-            out.extend(usage.clone().map(StreamEvent::Usage));
+            out.extend(usage.clone().map(|usage| StreamEvent::Usage(Box::new(usage))));
             self.usage = usage;
         }
     }

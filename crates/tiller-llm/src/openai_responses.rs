@@ -116,7 +116,7 @@ impl Decode for Decoder {
         let native = Native::read(event)?;
         let at = native.output_index;
         match native.kind {
-            Kind::Created => self.begin(native.response.unwrap_or_default(), out),
+            Kind::Created => self.begin(*native.response.unwrap_or_default(), out),
             Kind::ItemAdded => self.start_item(at, &native.read_item(event)?, out),
             Kind::TextDelta | Kind::RefusalDelta => {
                 self.grow(at, ItemKind::Text, 0, native.delta, out);
@@ -130,10 +130,10 @@ impl Decode for Decoder {
             Kind::ArgumentsDelta => self.grow(at, ItemKind::Call, 0, native.delta, out),
             Kind::ItemDone => {
                 let item = native.read_item(event)?;
-                self.end_item(at, item, native.item, out);
+                self.end_item(at, item, native.item.map(|item| *item), out);
             }
             Kind::Completed | Kind::Incomplete => {
-                return self.stop(native.response.unwrap_or_default(), out);
+                return self.stop(*native.response.unwrap_or_default(), out);
             }
             Kind::Failed => {
                 let error = native.response.and_then(|response| response.error);
@@ -261,7 +261,7 @@ impl Decoder {
     ) -> Result<(), ProviderError> {
         self.done = true;
         self.open.drain(..).for_each(|item| item.end(out));
-        out.extend(response.usage.map(|usage| StreamEvent::Usage(usage.into())));
+        out.extend(response.usage.map(|usage| StreamEvent::Usage(Box::new(usage.into()))));
         let why = response.incomplete_details.and_then(|details| details.reason);
         let reason = match (response.status.as_deref(), why.as_deref()) {
             (Some("incomplete"), Some("max_output_tokens")) => Ok(StopReason::Length),

@@ -4,6 +4,7 @@
 //! the same way for all of them.
 
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +13,7 @@ use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tiller_agent::model::Model;
 use tiller_agent::provider::{EventStream, Provider, ProviderError, Request, StreamEvent};
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::access::Access;
 use crate::errors::{self, Failure};
@@ -82,20 +83,28 @@ struct Remote<A> {
 
 impl<A: Api> Provider for Remote<A> {
     fn stream(&self, request: Request) -> EventStream {
-        let answer = Answer::<A>::Unasked { request, access: self.access.clone() };
+        let unasked = Unasked { request, access: self.access.clone() };
+        let answer = Answer::<A>::Unasked(Box::new(unasked));
         // One step a chunk; the events of a chunk then come out one by one without waiting.
         let steps = stream::unfold(Some(answer), |answer| async { Some(answer?.step().await) });
         Box::pin(steps.fuse().map(|batch: Batch| stream::iter(batch.into_results())).flatten())
     }
 }
 
+/// It is handed on with every chunk, so it is kept small.
 enum Answer<A: Api> {
-    Unasked { request: Request, access: Arc<Access> },
+    Unasked(Box<Unasked>),
     Open(Box<Open<A>>),
+}
+
+struct Unasked {
+    request: Request,
+    access: Arc<Access>,
 }
 
 struct Open<A: Api> {
     response: Response,
+    silence: Silence,
     /// Whether anything of the answer has been seen.
     begun: bool,
     sse: sse::Decoder,
@@ -122,8 +131,8 @@ impl<A: Api> Answer<A> {
     async fn step(self) -> (Batch, Option<Answer<A>>) {
         let mut batch = Batch::default();
         let next = match self {
-            Answer::Unasked { request, access } => {
-                let opened = Open::<A>::ask(request, access).await;
+            Answer::Unasked(unasked) => {
+                let opened = Open::<A>::ask(*unasked).await;
                 opened.inspect(|_| batch.events.push(StreamEvent::Start)).map(Some)
             }
             Answer::Open(open) => open.read(&mut batch.events).await,
@@ -139,7 +148,8 @@ impl<A: Api> Answer<A> {
 }
 
 impl<A: Api> Open<A> {
-    async fn ask(request: Request, access: Arc<Access>) -> Result<Box<Open<A>>, ProviderError> {
+    async fn ask(unasked: Unasked) -> Result<Box<Open<A>>, ProviderError> {
+        let Unasked { request, access } = unasked;
         let mut post = A::post(&request, &access)?;
         if let Some(Onlooker(onlooker)) = &access.onlooker
             && let Some(body) = onlooker.body(&post.body).await
@@ -154,7 +164,8 @@ impl<A: Api> Open<A> {
         }
         let post = client::for_url(&url)?.post(&url).headers(headers).body(body);
         let model = request.model.clone();
-        let response = within(access.idle_timeout, post.send()).await?.map_err(|err| {
+        let mut silence = Silence::of(access.idle_timeout);
+        let response = silence.during(post.send()).await?.map_err(|err| {
             let (err, kind) = unreachable::explain(&model.base_url, &err);
             advised(err, kind, &model, &access)
         })?;
@@ -166,7 +177,7 @@ impl<A: Api> Open<A> {
             return Err(refused::<A>(response, &model, &access).await);
         }
         let (sse, decoder) = (sse::Decoder::default(), A::decoder(&request));
-        Ok(Box::new(Open { response, begun: false, sse, decoder, model, access }))
+        Ok(Box::new(Open { response, silence, begun: false, sse, decoder, model, access }))
     }
 
     /// Reads and decodes the next chunk. `None` once the answer is complete.
@@ -175,7 +186,9 @@ impl<A: Api> Open<A> {
         out: &mut Vec<StreamEvent>,
     ) -> Result<Option<Box<Open<A>>>, ProviderError> {
         // Why a connection broke in the middle is nothing a client could act upon.
-        let chunk = within(self.access.idle_timeout, self.response.chunk())
+        let chunk = self
+            .silence
+            .during(self.response.chunk())
             .await?
             .map_err(|_cut| ProviderError::retry("terminated"))?;
         if let Some(first) = chunk.as_ref().and_then(|bytes| bytes.trim_ascii_start().first())
@@ -230,18 +243,33 @@ impl From<sse::TooLarge> for ProviderError {
     }
 }
 
-/// Waits, but not for ever on a server that says nothing.
-async fn within<T>(
-    limit: Option<Duration>,
-    work: impl Future<Output = T>,
-) -> Result<T, ProviderError> {
-    let Some(limit) = limit else {
-        return Ok(work.await);
-    };
-    timeout(limit, work).await.map_err(|_elapsed| {
-        let seconds = limit.as_secs_f64();
-        ProviderError::retry(format!("timed out: nothing came from the server for {seconds} s"))
-    })
+/// How long a server may say nothing. One timer serves the whole answer: there are as many chunks
+/// as deltas, and it costs much less to put a timer off than to set another.
+struct Silence(Option<(Duration, Pin<Box<Sleep>>)>);
+
+impl Silence {
+    fn of(limit: Option<Duration>) -> Silence {
+        // No clock reaches to the end of a number that somebody has made up.
+        let limit = limit.map(|limit| limit.min(Duration::from_hours(24 * 365)));
+        Silence(limit.map(|limit| (limit, Box::pin(sleep(limit)))))
+    }
+
+    /// Waits, but not for ever.
+    async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
+        let Some((limit, timer)) = &mut self.0 else {
+            return Ok(work.await);
+        };
+        timer.as_mut().reset(Instant::now() + *limit);
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = timer => {
+                let seconds = limit.as_secs_f64();
+                let text = format!("timed out: nothing came from the server for {seconds} s");
+                Err(ProviderError::retry(text))
+            }
+        }
+    }
 }
 
 /// Ours first, then the model's, then the user's. The same name again replaces, but for the one

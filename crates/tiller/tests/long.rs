@@ -94,7 +94,7 @@ fn answer(blocks: Vec<Vec<StreamEvent>>, input: u64, reason: StopReason) -> Even
     let usage = Usage { input, output: 20, total_tokens: input + 20, ..Usage::default() };
     let mut events = vec![StreamEvent::Start];
     events.extend(blocks.into_iter().flatten());
-    events.extend([StreamEvent::Usage(usage), StreamEvent::Done { reason, raw: None }]);
+    events.extend([StreamEvent::Usage(Box::new(usage)), StreamEvent::Done { reason, raw: None }]);
     Box::pin(stream::iter(events.into_iter().map(Ok)))
 }
 

@@ -236,7 +236,7 @@ fn ends(text: &str, reason: StopReason) -> Vec<Result<StreamEvent, ProviderError
         Ok(StreamEvent::TextStart { index: 0 }),
         Ok(StreamEvent::TextDelta { index: 0, delta: text.into() }),
         Ok(StreamEvent::TextEnd { index: 0, signature: None }),
-        Ok(StreamEvent::Usage(usage)),
+        Ok(StreamEvent::Usage(Box::new(usage))),
         Ok(StreamEvent::Done { reason, raw: None }),
     ]
 }

@@ -66,7 +66,7 @@ fn steps(script: &str) -> Vec<Update> {
                     arguments: Arguments::default(),
                     thought_signature: None,
                 };
-                Update::CallEnd { index, call }
+                Update::CallEnd { index, call: Box::new(call) }
             }
         });
     }

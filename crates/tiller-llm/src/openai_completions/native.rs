@@ -10,19 +10,28 @@ use tiller_agent::message::Usage;
 use tiller_agent::provider::ProviderError;
 
 use crate::errors::{self, Failure};
-use crate::json;
+use crate::json::{self, First};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk {
     pub id: Option<String>,
     pub model: Option<String>,
-    pub choices: Option<Vec<Choice>>,
+    pub choices: Option<First<Choice>>,
     /// Comes once, as a rule; apart, so that a chunk is small to move.
     pub usage: Option<Box<NativeUsage>>,
-    error: Option<Value>,
-    /// `error`, where the chunk itself is one.
-    object: Option<String>,
-    code: Option<Value>,
+    error: Option<Box<Value>>,
+    object: Option<Object>,
+    code: Option<Box<Value>>,
+}
+
+/// What the whole is.
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Object {
+    Error,
+    /// A chunk, by whatever name.
+    #[serde(other)]
+    Other,
 }
 
 #[derive(Debug, Deserialize)]
@@ -150,10 +159,10 @@ impl Chunk {
     /// An error that they send in place of a chunk is one here too.
     pub(super) fn read(data: &str) -> Result<Chunk, ProviderError> {
         let chunk: Chunk = json::read(data).map_err(|err| errors::unreadable(data, &err))?;
-        let failed = match &chunk.error {
+        let failed = match chunk.error.as_deref() {
             Some(Value::Object(error)) => !error.is_empty(),
             Some(Value::String(error)) => !error.is_empty(),
-            _ => chunk.object.as_deref() == Some("error"),
+            _ => chunk.object == Some(Object::Error),
         };
         if failed { Err(failure(&chunk, data)) } else { Ok(chunk) }
     }
@@ -162,7 +171,7 @@ impl Chunk {
 fn failure(chunk: &Chunk, data: &str) -> ProviderError {
     // OpenRouter passes on the status of whoever failed behind it.
     let inner = chunk.error.as_ref().and_then(|error| error.get("code"));
-    let status = match inner.or(chunk.code.as_ref()) {
+    let status = match inner.or(chunk.code.as_deref()) {
         Some(Value::Number(code)) => code.as_u64().and_then(|code| u16::try_from(code).ok()),
         Some(Value::String(code)) => code.parse().ok(),
         _ => None,

@@ -23,8 +23,9 @@ pub(super) struct Native {
     pub content_index: usize,
     pub delta: Option<String>,
     /// Kept as it came: reasoning is sent back word by word.
-    pub item: Option<Value>,
-    pub response: Option<NativeResponse>,
+    pub item: Option<Box<Value>>,
+    /// Rare like the item; apart, so that an event is small to move.
+    pub response: Option<Box<NativeResponse>>,
 }
 
 #[derive(Debug, Deserialize, PartialEq)]
@@ -196,7 +197,7 @@ impl Native {
     pub fn read_item(&self, event: sse::Event<'_>) -> Result<NativeItem, ProviderError> {
         match &self.item {
             Some(item) => {
-                NativeItem::deserialize(item).map_err(|err| errors::unreadable(event.data, &err))
+                NativeItem::deserialize(&**item).map_err(|err| errors::unreadable(event.data, &err))
             }
             None => Ok(NativeItem::Unknown),
         }

@@ -93,7 +93,7 @@ impl Draft {
     }
 
     pub(crate) fn usage(&mut self, usage: Usage) {
-        self.event(StreamEvent::Usage(usage));
+        self.event(StreamEvent::Usage(Box::new(usage)));
     }
 
     pub(crate) fn wait(&mut self, time: Duration) {

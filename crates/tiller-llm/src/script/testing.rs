@@ -114,7 +114,7 @@ fn line(item: &Result<StreamEvent, ProviderError>) -> (String, Option<usize>) {
                 (signed("end", thought_signature), Some(*index))
             }
             StreamEvent::Usage(usage) => {
-                let Usage { input, output, cache_read, cache_write, total_tokens, .. } = usage;
+                let Usage { input, output, cache_read, cache_write, total_tokens, .. } = &**usage;
                 let cached = format!("cached {cache_read} {cache_write}");
                 (format!("usage {input} {output} {cached} total {total_tokens}"), None)
             }

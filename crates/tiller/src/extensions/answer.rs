@@ -107,7 +107,7 @@ pub(crate) fn told(update: Update) -> Value {
             json!({ "type": "toolcall_delta", "contentIndex": index, "delta": delta })
         }
         Update::CallEnd { index, call } => {
-            let call = Block::ToolCall(call);
+            let call = Block::ToolCall(*call);
             json!({ "type": "toolcall_end", "contentIndex": index, "toolCall": call })
         }
         Update::Usage(usage) => json!({ "type": "usage", "usage": usage }),

@@ -169,7 +169,7 @@ impl Decoder {
             self.end(index, &Value::Null, out);
         }
         if let Ok(usage) = serde_json::from_value::<Usage>(message["usage"].clone()) {
-            out.push(StreamEvent::Usage(usage));
+            out.push(StreamEvent::Usage(Box::new(usage)));
         }
         out.extend(text(message, "responseId").map(StreamEvent::ResponseId));
         out.extend(text(message, "responseModel").map(StreamEvent::ResponseModel));
@@ -213,7 +213,10 @@ impl Told {
                 let delta = Value::Object(arguments).to_string();
                 out.push(StreamEvent::CallDelta { index, delta });
             }
-            Some(arguments) => out.push(StreamEvent::CallArguments { index, arguments }),
+            Some(arguments) => {
+                let arguments = Box::new(arguments);
+                out.push(StreamEvent::CallArguments { index, arguments });
+            }
             None if self.is_held && !spelled.is_empty() => {
                 out.push(StreamEvent::CallDelta { index, delta: spelled });
             }

@@ -101,6 +101,7 @@ impl State {
         // Aborted before it began: then the client need not hear of it at all.
         if !cx.cancel.is_cancelled() {
             let (id, tool_call_id) = (call_id(number), cx.call_id.to_string());
+            let arguments = Box::new(arguments);
             self.emit(Event::HostToolCall { id, tool_call_id, tool_name, arguments });
             self.host_tools.open.insert(number, OpenCall { cx, answer });
         }

@@ -50,7 +50,7 @@ pub(crate) enum Said {
 
 enum Held {
     Step { update: Update, since: Instant },
-    Tool { call: Arc<ToolCall>, partial: ToolOutput },
+    Tool { call: Arc<ToolCall>, partial: Box<ToolOutput> },
 }
 
 impl Out {
@@ -194,7 +194,7 @@ impl Out {
         Instant::now() >= due
     }
 
-    fn hold_tool(&mut self, call: Arc<ToolCall>, partial: ToolOutput) {
+    fn hold_tool(&mut self, call: Arc<ToolCall>, partial: Box<ToolOutput>) {
         let same = self.held.iter_mut().find_map(|held| match held {
             Held::Tool { call: other, partial } if other.id == call.id => Some(partial),
             _ => None,

@@ -63,7 +63,7 @@ async fn in_the_middle() {
 #[tokio::test(start_paused = true)]
 async fn before_the_connection_is_made() {
     let mute = Mute::after(|_| ());
-    let asked = tokio::time::Instant::now();
+    let asked = Instant::now();
     let answer = ask(&mute.url.replace("http:", "https:")).collect::<Vec<_>>().await;
     assert_eq!(answer, [Err(ProviderError::retry("Connection error."))]);
     assert_eq!(asked.elapsed().as_secs(), 30);

@@ -90,9 +90,9 @@ impl Snapshot {
                 });
             }
             Update::CallEnd { index, call } => self.with_block(*index, |block| {
-                *block = GrowingBlock::closed(whole(&Block::ToolCall(call.clone())));
+                *block = GrowingBlock::closed(whole(&Block::ToolCall((**call).clone())));
             }),
-            Update::Usage(usage) => self.change(|message| message.usage = usage.clone()),
+            Update::Usage(usage) => self.change(|message| message.usage.clone_from(usage)),
             Update::ResponseId(id) => self.change(|message| message.response_id = Some(id.clone())),
             Update::ResponseModel(model) => {
                 self.change(|message| message.response_model = Some(model.clone()));
@@ -268,7 +268,7 @@ mod tests {
                     {"type": "toolCall", "id": "c", "name": "ls", "arguments": {"path": "a"}}]),
             ),
             (
-                Update::CallEnd { index: 2, call },
+                Update::CallEnd { index: 2, call: Box::new(call) },
                 json!([thought, text,
                     {"type": "toolCall", "id": "c", "name": "ls", "arguments": {"path": "a"}}]),
             ),
