@@ -30,6 +30,9 @@ impl Api for Messages {
     }
 }
 
+/// What people read where the model's thoughts are sealed. Only the seal is sent back.
+const HIDDEN: &str = "[Reasoning redacted]";
+
 /// Folds their events into ours.
 #[derive(Debug)]
 pub(crate) struct Decoder {
@@ -148,6 +151,8 @@ impl Decoder {
             }
             NativeBlock::RedactedThinking { data } => {
                 out.push(StreamEvent::ThinkingStart { index });
+                let delta = HIDDEN.to_owned();
+                out.push(StreamEvent::ThinkingDelta { index, delta });
                 SoFar::Thinking { signature: data, redacted: true }
             }
             NativeBlock::ToolUse { id, name, input } => {
@@ -226,8 +231,11 @@ fn stop_reason(raw: Option<&str>, calls: bool) -> Result<StopReason, ProviderErr
         Some("end_turn" | "pause_turn" | "stop_sequence") => StopReason::Stop,
         Some("max_tokens") => StopReason::Length,
         Some("tool_use") => StopReason::ToolUse,
-        Some("refusal" | "sensitive") => {
+        Some("refusal") => {
             return Err(ProviderError::fatal("The model refused to complete the request"));
+        }
+        Some(other @ "sensitive") => {
+            return Err(ProviderError::fatal(format!("Provider stopped with: {other}")));
         }
         Some(reason @ "model_context_window_exceeded") => {
             let message = format!("the answer filled the model's window ({reason})");

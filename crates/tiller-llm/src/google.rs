@@ -47,7 +47,8 @@ pub(crate) struct Decoder {
     /// How many messages came before this answer.
     place: usize,
     response_id: Option<String>,
-    begun: bool,
+    /// The model that answers, once they have named it.
+    answered_by: Option<String>,
     open: Option<OpenBlock>,
     blocks: usize,
     /// The ids of the calls so far.
@@ -75,7 +76,7 @@ impl Decoder {
             model: model.to_owned(),
             place,
             response_id: None,
-            begun: false,
+            answered_by: None,
             open: None,
             blocks: 0,
             calls: HashSet::new(),
@@ -130,20 +131,21 @@ impl Decode for Decoder {
 }
 
 impl Decoder {
+    /// Who answers. Every response says it, but one that only reports on the prompt may not.
     fn begin(
         &mut self,
         response_id: Option<String>,
         model: Option<String>,
         out: &mut Vec<StreamEvent>,
     ) {
-        if self.begun {
-            return;
+        if let (None, Some(id)) = (&self.response_id, response_id) {
+            self.response_id = Some(id.clone());
+            out.push(StreamEvent::ResponseId(id));
         }
-        self.begun = true;
-        self.response_id.clone_from(&response_id);
-        out.extend(response_id.map(StreamEvent::ResponseId));
-        let other = model.filter(|model| *model != self.model);
-        out.extend(other.map(StreamEvent::ResponseModel));
+        if let (None, Some(model)) = (&self.answered_by, model) {
+            self.answered_by = Some(model.clone());
+            out.extend((model != self.model).then_some(StreamEvent::ResponseModel(model)));
+        }
     }
 
     fn take(&mut self, part: NativePart, out: &mut Vec<StreamEvent>) {
@@ -229,7 +231,7 @@ fn stop_reason(
     calls: bool,
 ) -> Result<StopReason, ProviderError> {
     let why = message.map(|why| format!(": {why}")).unwrap_or_default();
-    let failed = || format!("Provider finish_reason: {raw}{why}");
+    let failed = || format!("Provider stopped with: {raw}{why}");
     match raw {
         "STOP" if calls => Ok(StopReason::ToolUse),
         "STOP" => Ok(StopReason::Stop),

@@ -136,13 +136,18 @@ impl Decode for Decoder {
                 return self.stop(*native.response.unwrap_or_default(), out);
             }
             Kind::Failed => {
-                let error = native.response.and_then(|response| response.error);
-                return Err(failed(error));
+                let response = native.response.unwrap_or_default();
+                out.extend(response.status.map(StreamEvent::RawStop));
+                return Err(failed(response.error));
             }
             Kind::Error => {
                 let said = json::read::<NativeFailure>(event.data).unwrap_or_default();
                 let failure = Failure { body: event.data, ..Failure::default() };
-                let text = said.error.unwrap_or(said.top).to_string();
+                let error = said.error.unwrap_or(said.top);
+                let text = match error.name() {
+                    Some(_) => format!("Error Code {error}"),
+                    None => error.to_string(),
+                };
                 return Err(failure.classify(text));
             }
             // What comes whole as well as in pieces, and whatever they add next.
@@ -267,7 +272,7 @@ impl Decoder {
             (Some("incomplete"), Some("max_output_tokens")) => Ok(StopReason::Length),
             (Some("incomplete"), why) => {
                 let why = why.unwrap_or("no reason was given");
-                Err(ProviderError::fatal(format!("The answer is incomplete: {why}")))
+                Err(ProviderError::fatal(format!("Response incomplete: {why}")))
             }
             (Some("failed" | "cancelled"), _) => Err(failed(response.error)),
             _ if self.calls => Ok(StopReason::ToolUse),

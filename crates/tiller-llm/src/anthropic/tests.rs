@@ -43,6 +43,7 @@ fn thoughts_are_signed() {
             0 + "consider."
             0 end, signed EqQBCkYI==
             1 thinking
+            1 + "[Reasoning redacted]"
             1 end hidden, signed EmwKAhgB
             2 text
             2 + "42."
@@ -181,7 +182,7 @@ fn why_an_answer_ends() {
         done Stop Some("stop_sequence")
         done Length Some("max_tokens")
         done ToolUse Some("tool_use")
-        Fatal { message: "The model refused to complete the request" }
+        Fatal { message: "Provider stopped with: sensitive" }
         Overflow { message: "the answer filled the model's window (model_context_window_exceeded)" }
         Fatal { message: "Unhandled stop reason: boredom" }
     "#]]

@@ -104,6 +104,26 @@ fn what_we_do_not_know_is_borne_with() {
 }
 
 #[test]
+fn who_answers_may_be_said_late() {
+    let stream = r#"data: {"promptFeedback":{}}
+
+data: {"candidates":[{"content":{"parts":[{"text":"Hi"}]}}],"responseId":"r9","modelVersion":"gemini-other"}
+
+data: {"candidates":[{"finishReason":"STOP"}],"responseId":"r9","modelVersion":"gemini-other"}
+
+"#;
+    expect![[r#"
+        response r9
+        answered by gemini-other
+        0 text
+        0 + "Hi"
+        0 end
+        done Stop Some("STOP")
+    "#]]
+    .assert_eq(&decode(stream));
+}
+
+#[test]
 fn an_error_in_the_middle() {
     check(
         "google_error.sse",
@@ -159,7 +179,7 @@ fn a_refusal_is_an_error_that_was_paid_for() {
             usage 100 in, 20 out (Some(0) thinking), 0 read, 0 written, 120 in all
             0 end
             raw stop SAFETY
-            Fatal { message: "Provider finish_reason: SAFETY: not this" }
+            Fatal { message: "Provider stopped with: SAFETY: not this" }
         "#]],
     );
 }
@@ -189,13 +209,13 @@ fn why_an_answer_ends() {
         done Stop Some("STOP")
         done Length Some("MAX_TOKENS")
         raw stop SAFETY
-        Fatal { message: "Provider finish_reason: SAFETY" }
+        Fatal { message: "Provider stopped with: SAFETY" }
         raw stop RECITATION
-        Fatal { message: "Provider finish_reason: RECITATION" }
+        Fatal { message: "Provider stopped with: RECITATION" }
         raw stop MALFORMED_FUNCTION_CALL
-        Retry { message: "Provider finish_reason: MALFORMED_FUNCTION_CALL", after: None }
+        Retry { message: "Provider stopped with: MALFORMED_FUNCTION_CALL", after: None }
         raw stop BOREDOM
-        Fatal { message: "Provider finish_reason: BOREDOM" }
+        Fatal { message: "Provider stopped with: BOREDOM" }
     "#]]
     .assert_eq(&printed);
 }

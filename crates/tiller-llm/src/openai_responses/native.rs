@@ -120,10 +120,16 @@ pub(super) struct NativeError {
     pub message: Option<String>,
 }
 
+impl NativeError {
+    pub fn name(&self) -> Option<&str> {
+        self.code.as_ref().and_then(Value::as_str)
+    }
+}
+
 impl fmt::Display for NativeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = self.message.as_deref().unwrap_or("the server gave up without saying why");
-        match self.code.as_ref().and_then(Value::as_str) {
+        match self.name() {
             Some(code) => write!(f, "{code}: {message}"),
             None => f.write_str(message),
         }

@@ -100,11 +100,11 @@ fn an_error_in_the_middle() {
     check(
         "responses_error.sse",
         expect![[r#"
-        response resp_05
-        0 text
-        0 + "half "
-        Retry { message: "server_error: Overloaded", after: None }
-    "#]],
+            response resp_05
+            0 text
+            0 + "half "
+            Retry { message: "Error Code server_error: Overloaded", after: None }
+        "#]],
     );
 }
 
@@ -116,6 +116,7 @@ fn an_answer_that_fails() {
             response resp_05
             0 text
             0 + "half "
+            raw stop failed
             Retry { message: "rate_limit_exceeded: Rate limit reached for gpt-test. Please try again in 1s.", after: Some(1s) }
         "#]],
     );
@@ -242,9 +243,9 @@ fn why_an_answer_ends() {
         done Stop Some("completed")
         done Length Some("incomplete.max_output_tokens")
         raw stop incomplete.content_filter
-        Fatal { message: "The answer is incomplete: content_filter" }
+        Fatal { message: "Response incomplete: content_filter" }
         raw stop incomplete
-        Fatal { message: "The answer is incomplete: no reason was given" }
+        Fatal { message: "Response incomplete: no reason was given" }
         raw stop cancelled
         Fatal { message: "the server gave up without saying why" }
     "#]]
@@ -268,9 +269,9 @@ fn what_can_be_done_about_an_error() {
         printed += &decode(&format!("data: {event}\n\n"));
     }
     expect![[r#"
-        Retry { message: "rate_limit_exceeded: Slow down", after: None }
+        Retry { message: "Error Code rate_limit_exceeded: Slow down", after: None }
         Retry { message: "Oh no", after: None }
-        Auth { message: "insufficient_quota: Pay first" }
+        Auth { message: "Error Code insufficient_quota: Pay first" }
         Fatal { message: "Something" }
         Fatal { message: "the server gave up without saying why" }
         Retry { message: "server_error: Oh no", after: None }

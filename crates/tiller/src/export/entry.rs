@@ -231,10 +231,11 @@ impl Article<'_> {
     }
 
     fn thinking(&mut self, text: &str, is_redacted: bool) {
+        if is_redacted {
+            self.aside("hint", "Thinking, hidden by the provider");
+            return;
+        }
         if text.trim().is_empty() {
-            if is_redacted {
-                self.aside("hint", "Thinking, hidden by the provider");
-            }
             return;
         }
         self.out.push_str("<details class=\"think\"><summary>Thinking <span class=\"first\">");
