@@ -97,6 +97,9 @@ struct Lines {
     text: String,
     /// The size of all that was asked for.
     size: Size,
+    /// How many lines were asked for, as far as there are so many. It is one more than `size`
+    /// says when the last of them is empty.
+    asked: usize,
     /// How long the first of the lines is.
     first_bytes: usize,
     /// How many lines the file has.
@@ -115,8 +118,9 @@ fn select(
     let end = limit.map_or(usize::MAX, |limit| first.saturating_add(limit));
     let mut lines = Lines::default();
     let mut kept = Vec::new();
-    // Lines that have ended so far.
+    // Lines that have ended so far, and how long the last of them is and the one that has not.
     let mut complete = 0;
+    let (mut ended_bytes, mut open_bytes) = (0, 0);
     let mut buffer = vec![0; 64 * 1024];
     loop {
         if cancel.is_cancelled() {
@@ -139,7 +143,12 @@ fn select(
                 let room = KEPT_MAX_BYTES - kept.len();
                 kept.extend_from_slice(&line[..line.len().min(room)]);
             }
-            complete += usize::from(newline.is_some());
+            open_bytes += line.len();
+            if newline.is_some() {
+                complete += 1;
+                ended_bytes = open_bytes - 1;
+                open_bytes = 0;
+            }
             rest = after;
         }
         complete += memchr::memchr_iter(b'\n', rest).count();
@@ -147,7 +156,16 @@ fn select(
     // What follows the last line end counts as a line, even when it is nothing: that is how pi
     // counts, and clients compare the notes.
     lines.in_file = complete + 1;
-    lines.size.lines = lines.in_file.min(end).saturating_sub(first);
+    lines.asked = lines.in_file.min(end).saturating_sub(first);
+    let last_bytes = if end < lines.in_file {
+        // The line end that is followed by what was not asked for.
+        kept.truncate(lines.size.bytes.saturating_sub(1));
+        lines.size.bytes = lines.size.bytes.saturating_sub(1);
+        ended_bytes
+    } else {
+        open_bytes
+    };
+    lines.size.lines = lines.asked.saturating_sub(usize::from(last_bytes == 0));
     lines.text = String::from_utf8_lossy(&kept).into_owned();
     Ok(lines)
 }
@@ -161,7 +179,7 @@ fn text(asked: &str, first: usize, lines: &Lines) -> ToolResult {
         )));
     }
     let shown = truncate::head(&lines.text, lines.size, Limits::TEXT);
-    let next = first + shown.output_lines;
+    let next = first + if shown.truncated { shown.output_lines } else { lines.asked };
     let note = match shown.truncated_by {
         Some(_) if shown.first_line_exceeds_limit => {
             let note = format!(
@@ -189,8 +207,7 @@ fn text(asked: &str, first: usize, lines: &Lines) -> ToolResult {
         }
         None => return Ok(ToolOutput::text(shown.content)),
     };
-    let content = shown.content.strip_suffix('\n').unwrap_or(&shown.content);
-    let output = ToolOutput::text(format!("{content}\n\n[{note}]"));
+    let output = ToolOutput::text(format!("{}\n\n[{note}]", shown.content));
     Ok(if shown.truncated { output.details(json!({ "truncation": shown })) } else { output })
 }
 
@@ -217,7 +234,7 @@ fn picture(kind: image::Kind, data: Vec<u8>, sees_images: bool, resize: Resize) 
         text.push('\n');
         text.push_str(note);
     }
-    if normalised.image.is_some() && !sees_images {
+    if !sees_images {
         text.push_str("\n[Current model does not support images. The image will be omitted from this request.]");
     }
     ToolOutput {
@@ -250,7 +267,8 @@ mod tests {
     #[tokio::test]
     async fn whole_and_in_part() {
         let scratch = Scratch::new();
-        scratch.write("a.txt", "alpha\nbeta\ngamma\n").write("open", "one\ntwo").write("empty", "");
+        scratch.write("a.txt", "alpha\nbeta\ngamma\n").write("open", "one\ntwo");
+        scratch.write("empty", "").write("gap", "one\n\ntwo\n");
         let calls = [
             json!({"path": "a.txt"}),
             json!({"path": "a.txt", "offset": 2, "limit": 1}),
@@ -259,6 +277,7 @@ mod tests {
             json!({"path": "a.txt", "offset": 4}),
             json!({"path": "open", "offset": -1, "limit": 1}),
             json!({"path": "open", "offset": 2, "limit": 0}),
+            json!({"path": "gap", "limit": 2}),
         ];
         let report = scratch.report(tool(), &calls).await;
         expect![[r#"
@@ -287,6 +306,11 @@ mod tests {
             [1 more lines in file. Use offset=2 to continue.]
             > {"path":"open","offset":2,"limit":0}
             two
+            > {"path":"gap","limit":2}
+            one
+
+
+            [2 more lines in file. Use offset=3 to continue.]
         "#]]
         .assert_eq(&report);
         assert_eq!(scratch.call(tool(), json!({"path": "empty"})).await, "\n");
@@ -306,12 +330,12 @@ mod tests {
         scratch.write("long", &lines);
         expect![[r#"
             [Showing lines 1-2000 of 2501. Use offset=2001 to continue.]
-            {"truncation":{"truncated":true,"truncatedBy":"lines","totalLines":2501,"totalBytes":23893,"outputLines":2000,"outputBytes":18892,"lastLinePartial":false,"firstLineExceedsLimit":false,"maxLines":2000,"maxBytes":51200}}
+            {"truncation":{"truncated":true,"truncatedBy":"lines","totalLines":2500,"totalBytes":23893,"outputLines":2000,"outputBytes":18892,"lastLinePartial":false,"firstLineExceedsLimit":false,"maxLines":2000,"maxBytes":51200}}
         "#]]
         .assert_eq(&figures(&scratch, json!({"path": "long"})).await);
         expect![[r#"
             [Showing lines 101-2100 of 2501. Use offset=2101 to continue.]
-            {"truncation":{"truncated":true,"truncatedBy":"lines","totalLines":2300,"totalBytes":22101,"outputLines":2000,"outputBytes":19100,"lastLinePartial":false,"firstLineExceedsLimit":false,"maxLines":2000,"maxBytes":51200}}
+            {"truncation":{"truncated":true,"truncatedBy":"lines","totalLines":2300,"totalBytes":22100,"outputLines":2000,"outputBytes":19100,"lastLinePartial":false,"firstLineExceedsLimit":false,"maxLines":2000,"maxBytes":51200}}
         "#]]
         .assert_eq(&figures(&scratch, json!({"path": "long", "offset": 101, "limit": 2300})).await);
         // Exactly as much as is allowed, and then the rest.
@@ -319,6 +343,10 @@ mod tests {
         assert!(text.ends_with("\n\n[501 more lines in file. Use offset=2001 to continue.]\n"));
         let text = scratch.call(tool(), json!({"path": "long", "offset": 2001})).await;
         assert!(text.starts_with("line 2001\n") && text.ends_with("line 2500\n\n"));
+        // The end of the last line begins no further one.
+        let lines: String = (1..=2000).map(|i| format!("line {i}\n")).collect();
+        scratch.write("just", &lines);
+        assert_eq!(scratch.call(tool(), json!({"path": "just"})).await, lines + "\n");
     }
 
     #[tokio::test]
@@ -328,12 +356,12 @@ mod tests {
         scratch.write("it's long.txt", format!("{}\nend\n", "x".repeat(60_000)));
         expect![[r#"
             [Showing lines 1-517 of 701 (50.0KB limit). Use offset=518 to continue.]
-            {"truncation":{"truncated":true,"truncatedBy":"bytes","totalLines":701,"totalBytes":69300,"outputLines":517,"outputBytes":51182,"lastLinePartial":false,"firstLineExceedsLimit":false,"maxLines":2000,"maxBytes":51200}}
+            {"truncation":{"truncated":true,"truncatedBy":"bytes","totalLines":700,"totalBytes":69300,"outputLines":517,"outputBytes":51182,"lastLinePartial":false,"firstLineExceedsLimit":false,"maxLines":2000,"maxBytes":51200}}
         "#]]
         .assert_eq(&figures(&scratch, json!({"path": "wide"})).await);
         expect![[r#"
             [Line 1 is 58.6KB, exceeds 50.0KB limit. Use bash: sed -n '1p' 'it'\''s long.txt' | head -c 51200]
-            {"truncation":{"truncated":true,"truncatedBy":"bytes","totalLines":3,"totalBytes":60005,"outputLines":0,"outputBytes":0,"lastLinePartial":false,"firstLineExceedsLimit":true,"maxLines":2000,"maxBytes":51200}}
+            {"truncation":{"truncated":true,"truncatedBy":"bytes","totalLines":2,"totalBytes":60005,"outputLines":0,"outputBytes":0,"lastLinePartial":false,"firstLineExceedsLimit":true,"maxLines":2000,"maxBytes":51200}}
         "#]]
         .assert_eq(&figures(&scratch, json!({"path": "it's long.txt"})).await);
     }
