@@ -30,11 +30,10 @@ pub enum Message {
 }
 
 impl Message {
-    /// What a user typed, ready to be sent. Pictures may come without words.
+    /// What a user typed, ready to be sent. Clients look for the words first, so they stand there
+    /// even when there are none and only pictures came.
     pub fn user(text: impl Into<String>, images: Vec<Block>, timestamp: UnixMs) -> Message {
-        let text = text.into();
-        let words = (!text.is_empty()).then(|| Block::text(text));
-        let blocks = words.into_iter().chain(images).collect();
+        let blocks = std::iter::once(Block::text(text)).chain(images).collect();
         Message::User(UserMessage { content: Content::Blocks(blocks), timestamp })
     }
 
