@@ -37,6 +37,16 @@ impl Shelf {
         }
     }
 
+    /// Where a session is kept that follows this one: beside it, wherever that is.
+    pub fn beside(&self, session: &Session) -> Storage {
+        match (self.storage(session.cwd()), session.path().and_then(Path::parent)) {
+            (Storage::Folder { owner, .. }, Some(dir)) => {
+                Storage::Folder { dir: dir.to_owned(), owner }
+            }
+            (storage, _) => storage,
+        }
+    }
+
     fn dir(&self, cwd: &Path) -> PathBuf {
         self.chosen.clone().unwrap_or_else(|| place::project_dir(&self.root, cwd))
     }

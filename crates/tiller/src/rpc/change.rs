@@ -8,7 +8,7 @@ use serde_json::json;
 use tiller_agent::event::Event;
 use tiller_agent::message::UnixMs;
 use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
-use tiller_session::{Body, Error, Forked, Session, SessionId};
+use tiller_session::{Body, Error, Forked, NewSession, Session, SessionId};
 
 use super::asker::Asker;
 use super::guests::Wish;
@@ -87,7 +87,9 @@ impl State {
         let cwd = self.workplace.cwd.clone();
         match change {
             Change::New { parent, setup } => {
-                let session = self.shelf.begin(SessionId::fresh(), &cwd, parent, now);
+                let (id, cwd) = (SessionId::fresh(), cwd.to_path_buf());
+                let new = NewSession { id, cwd, parent_session: parent, now };
+                let session = Session::new(new, self.shelf.beside(self.conversation.session()));
                 let other = Other { setup, ..Other::new(session, StartReason::New) };
                 self.change_to(asker, Ok(other));
             }
@@ -102,19 +104,19 @@ impl State {
             }
             Change::Fork { entry_id } => {
                 self.branch_off(asker, move |session, shelf, now| {
-                    let storage = shelf.storage(session.cwd());
+                    let storage = shelf.beside(session);
                     let forked = session.fork(&entry_id, SessionId::fresh(), storage, now)?;
                     let Forked { session, text } = forked;
                     Ok(Other { text: Some(text), ..Other::new(session, StartReason::Fork) })
                 });
             }
             Change::ForkAt { entry_id } => self.branch_off(asker, move |session, shelf, now| {
-                let storage = shelf.storage(session.cwd());
+                let storage = shelf.beside(session);
                 let session = session.fork_at(&entry_id, SessionId::fresh(), storage, now)?;
                 Ok(Other::new(session, StartReason::Fork))
             }),
             Change::Clone => self.branch_off(asker, |session, shelf, now| {
-                let storage = shelf.storage(session.cwd());
+                let storage = shelf.beside(session);
                 let session = session.clone_at_leaf(SessionId::fresh(), storage, now)?;
                 Ok(Other::new(session, StartReason::Fork))
             }),
@@ -256,6 +258,8 @@ impl State {
         let previous = self.conversation.file().map(|file| file.display().to_string());
         let problems = conversation.session().problems();
         let is_elsewhere = self.move_to(conversation.cwd());
+        // What the client ran there has nowhere to tell of itself any more.
+        self.commands.abort_all();
         self.diagnostics.extend(problems.iter().map(ToString::to_string));
         self.conversation = conversation;
         self.forget_modes();

@@ -1,5 +1,8 @@
 //! Sessions on disk, through the real program: what is kept, found again, forked and fought over.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
@@ -116,6 +119,52 @@ fn a_fork_goes_its_own_way() {
 }
 
 #[test]
+fn sessions_follow_beside_each_other() {
+    let place = place();
+    let header = json!({
+        "type": "session", "version": 3, "id": "mine", "timestamp": "2026-01-01T00:00:00.000Z",
+        "cwd": place.path(),
+    });
+    let hello = json!({
+        "type": "message", "id": "00000001", "parentId": null,
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "message": {"role": "user", "content": "Hello", "timestamp": 1_767_225_600_000_u64},
+    });
+    let mine = place.path().join("mine");
+    fs::create_dir(&mine).unwrap();
+    let place = place.with("mine/first.jsonl", &format!("{header}\n{hello}\n"));
+    let mut client = start(&place, &[]);
+    let commands = [
+        json!({"type": "clone"}),
+        json!({"type": "fork", "entryId": "00000001"}),
+        json!({"type": "new_session"}),
+    ];
+    for command in commands {
+        client.ask(json!({"type": "switch_session", "sessionPath": "mine/first.jsonl"}));
+        client.ask(command);
+        client.prompt("Go on");
+        let state = client.ask(json!({"type": "get_state"}));
+        let file = Path::new(state["sessionFile"].as_str().unwrap());
+        assert!(file.parent() == Some(&mine) && file.is_file(), "{}", file.display());
+    }
+    client.hang_up();
+}
+
+#[test]
+fn what_the_client_runs_ends_with_its_session() {
+    let place = place();
+    let mut client = start(&place, &[]);
+    client.say(&json!({"id": "run", "type": "bash", "command": "echo begun; sleep 600"}));
+    client.until_type("bash_execution_update");
+    client.say(&json!({"id": "new", "type": "new_session"}));
+    let ended = client.response("run");
+    let expected = json!({"output": "begun\n", "cancelled": true, "truncated": false});
+    assert_eq!(ended["data"], expected);
+    assert!(client.texts().is_empty());
+    client.hang_up();
+}
+
+#[test]
 fn one_session_has_one_writer() {
     let place = place();
     let mut writer = start(&place, &[]);
@@ -198,8 +247,8 @@ fn killed_during_a_compaction() {
     const TALK: &str = "say one\n\nsay two\n\nsay half a summ\nhang\n";
     let settings = r#"{"compaction": {"keepRecentTokens": 3}}"#;
     let place = Place::new().with("talk.script", TALK);
-    std::fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
-    std::fs::write(place.path().join(".pi/agent/settings.json"), settings).unwrap();
+    fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
+    fs::write(place.path().join(".pi/agent/settings.json"), settings).unwrap();
     let mut first = start(&place, &[]);
     first.prompt("The first question, in a few words");
     first.prompt("The second question, in a few words");
