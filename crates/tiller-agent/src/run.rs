@@ -160,10 +160,14 @@ impl<H: Host> Run<'_, H> {
         let cancelled = self.cancel.cancelled();
         tokio::pin!(cancelled);
         loop {
+            // The token first; but only who has to wait needs to be woken by it.
+            if self.cancel.is_cancelled() {
+                return Err(End::Aborted);
+            }
             let next = tokio::select! {
                 biased;
-                () = &mut cancelled => return Err(End::Aborted),
                 next = stream.next() => next,
+                () = &mut cancelled => return Err(End::Aborted),
             };
             let event = next.ok_or_else(|| ProviderError::retry(CUT_SHORT)).flatten();
             match event.and_then(|event| assembly.push(event)).map_err(End::Failed)? {

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use std::vec;
 
 use futures_util::stream::{self, StreamExt as _};
 use reqwest::Response;
@@ -84,10 +85,32 @@ struct Remote<A> {
 impl<A: Api> Provider for Remote<A> {
     fn stream(&self, request: Request) -> EventStream {
         let unasked = Unasked { request, access: self.access.clone() };
-        let answer = Answer::<A>::Unasked(Box::new(unasked));
-        // One step a chunk; the events of a chunk then come out one by one without waiting.
-        let steps = stream::unfold(Some(answer), |answer| async { Some(answer?.step().await) });
-        Box::pin(steps.fuse().map(|batch: Batch| stream::iter(batch.into_results())).flatten())
+        let answer = Some(Answer::<A>::Unasked(Box::new(unasked)));
+        let telling = Telling { events: Vec::new().into_iter(), failure: None, answer };
+        Box::pin(stream::unfold(telling, Telling::next).fuse())
+    }
+}
+
+/// What is still to be told: the rest of what a chunk brought, then whatever comes.
+struct Telling<A: Api> {
+    events: vec::IntoIter<StreamEvent>,
+    failure: Option<ProviderError>,
+    answer: Option<Answer<A>>,
+}
+
+impl<A: Api> Telling<A> {
+    async fn next(mut self) -> Option<(Result<StreamEvent, ProviderError>, Telling<A>)> {
+        loop {
+            if let Some(event) = self.events.next() {
+                return Some((Ok(event), self));
+            }
+            if let Some(failure) = self.failure.take() {
+                return Some((Err(failure), self));
+            }
+            let (batch, answer) = self.answer?.step().await;
+            let Batch { events, failure } = batch;
+            self = Telling { events: events.into_iter(), failure, answer };
+        }
     }
 }
 
@@ -118,12 +141,6 @@ struct Open<A: Api> {
 struct Batch {
     events: Vec<StreamEvent>,
     failure: Option<ProviderError>,
-}
-
-impl Batch {
-    fn into_results(self) -> impl Iterator<Item = Result<StreamEvent, ProviderError>> {
-        self.events.into_iter().map(Ok).chain(self.failure.map(Err))
-    }
 }
 
 impl<A: Api> Answer<A> {

@@ -16,8 +16,9 @@ use crate::json::{self, First};
 pub(super) struct Chunk {
     pub id: Option<String>,
     pub model: Option<String>,
-    pub choices: Option<First<Choice>>,
-    /// Comes once, as a rule; apart, so that a chunk is small to move.
+    /// Apart like the rest of what is large, so that a chunk is small to move.
+    pub choices: Option<First<Box<Choice>>>,
+    /// Comes once, as a rule.
     pub usage: Option<Box<NativeUsage>>,
     error: Option<Box<Value>>,
     object: Option<Object>,
