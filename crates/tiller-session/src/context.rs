@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tiller_agent::message::{Message, ToolCall};
 use tiller_agent::model::ThinkingLevel;
 
+use crate::blobs::{self, Blobs};
 use crate::entry::{self, ContextEdit, ModelChange};
 use crate::error::Error;
 use crate::head::Kind;
@@ -60,7 +61,7 @@ impl Session {
             let entry_id = self.tree().id(item.index).to_owned();
             let kind = self.tree().kind(item.index);
             let line = reader.text(self.tree().at(item.index)).map_err(self.read_error())?;
-            let read = reading::message(kind, &line);
+            let read = self.message(kind, &line);
             let edit = item.edit.map(|edit| self.line(edit)).transpose()?;
             match read {
                 Ok(mut message) => {
@@ -90,7 +91,7 @@ impl Session {
         let Projection { items, fresh_from } = project(self.tree(), self.tree().leaf());
         for (at, item) in items.into_iter().enumerate().rev() {
             let line = self.line(item.index)?;
-            let Ok(mut message) = reading::message(self.tree().kind(item.index), &line) else {
+            let Ok(mut message) = self.message(self.tree().kind(item.index), &line) else {
                 continue;
             };
             let edit = item.edit.map(|edit| self.line(edit)).transpose()?;
@@ -105,6 +106,15 @@ impl Session {
         }
         tail.reverse();
         Ok(tail)
+    }
+
+    /// The message an entry of this kind stands for, with the pictures that lie beside the file.
+    pub(crate) fn message(&self, kind: Kind, line: &str) -> Result<Message, String> {
+        let mut message = reading::message(kind, line)?;
+        if blobs::may_be_in(line) {
+            Blobs::beside(self.path()).restore(&mut message);
+        }
+        Ok(message)
     }
 
     /// The model in use at the leaf: the last one that was chosen, or that answered.

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde_json::json;
 use tiller_agent::message::UnixMs;
 
+use crate::blobs::Blobs;
 use crate::entry::{self, Body, Entry};
 use crate::error::Error;
 use crate::fields::Fields;
@@ -80,9 +81,9 @@ impl Session {
         let now = new.now;
         new.parent_session = new.parent_session.or_else(|| self.saved_path());
         let mut copy = Copy::begin(self, new, storage, &entries)?;
-        let mut reader = self.log().reader();
+        let (mut reader, blobs) = (self.log().reader(), Blobs::beside(self.path()));
         for index in entries {
-            let line = self.readable_line(&mut reader, index, now)?;
+            let line = blobs.inline(self.readable_line(&mut reader, index, now)?);
             copy.add(&line)?;
         }
         copy.finish()
@@ -112,13 +113,13 @@ impl Session {
         let new =
             NewSession { id, cwd: self.cwd().to_owned(), parent_session: self.saved_path(), now };
         let mut copy = Copy::begin(self, new, storage, &path)?;
-        let mut reader = self.log().reader();
+        let (mut reader, blobs) = (self.log().reader(), Blobs::beside(self.path()));
         // Who is named in the place of an entry that is left out: the next one that is not.
         let mut stand_ins: HashMap<Index, Index> = HashMap::new();
         let mut left_out = Vec::new();
         for index in path {
             let kind = self.tree().kind(index);
-            let line = self.readable_line(&mut reader, index, now)?;
+            let line = blobs.inline(self.readable_line(&mut reader, index, now)?);
             // Labels are given anew below; where the leaf once was is of no use in a new file.
             if kind == Kind::Label || kind == Kind::Custom && is_leaf_mark(&line) {
                 left_out.push(index);

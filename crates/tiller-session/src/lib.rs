@@ -24,6 +24,7 @@ mod fields;
 mod context;
 mod reading;
 mod xcsh;
+mod blobs;
 mod rules;
 mod kept;
 mod stats;

@@ -7,7 +7,6 @@ use crate::entry::{Body, Entry};
 use crate::error::Error;
 use crate::head::Kind;
 use crate::log::Reader;
-use crate::reading;
 use crate::session::Session;
 use crate::tree::Index;
 
@@ -69,7 +68,7 @@ impl Outline<'_> {
         if !kind.is_message() {
             return Entry::read(line);
         }
-        let body = reading::message(kind, line).ok().map(Body::message);
+        let body = self.session.message(kind, line).ok().map(Body::message);
         Some(Entry { body, ..Entry::read_place(line)? })
     }
 

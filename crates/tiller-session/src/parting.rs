@@ -6,7 +6,6 @@ use tiller_agent::message::Message;
 
 use crate::error::Error;
 use crate::head::Kind;
-use crate::reading;
 use crate::session::Session;
 
 /// The way from the leaf to another entry.
@@ -41,7 +40,7 @@ impl Session {
             if kind.is_in_context() || kind == Kind::Compaction {
                 let line = self.line(index)?;
                 // What cannot be read could not be summed up either.
-                said.extend(reading::message(kind, &line).ok().map(Arc::new));
+                said.extend(self.message(kind, &line).ok().map(Arc::new));
             }
         }
         Ok(said)

@@ -18,9 +18,10 @@ use crate::head::Kind;
 use crate::time;
 use crate::xcsh::FromXcsh;
 
-/// The message an entry of this kind stands for in the context, or why there is none.
+/// The message an entry of this kind stands for in the context, or why there is none. Pictures
+/// may be addresses still: see [`Session::message`](crate::Session).
 pub(crate) fn message(kind: Kind, line: &str) -> Result<Message, String> {
-    let mut message = match kind {
+    Ok(match kind {
         Kind::User => Message::User(inner::<UserMessage>(line)?),
         Kind::Assistant => Message::Assistant(inner::<AssistantMessage>(line)?),
         Kind::ToolResult => Message::ToolResult(inner::<ToolResultMessage>(line)?),
@@ -48,9 +49,7 @@ pub(crate) fn message(kind: Kind, line: &str) -> Result<Message, String> {
             })
         }
         _ => return Err("not a message".to_owned()),
-    };
-    blocks_of(&mut message).iter_mut().for_each(unlink);
-    Ok(message)
+    })
 }
 
 /// The text of a user message.
@@ -119,26 +118,6 @@ fn as_far_as_known<T: DeserializeOwned>(line: &str) -> Option<T> {
         }
     }
     serde_json::from_value(message).ok()
-}
-
-fn blocks_of(message: &mut Message) -> &mut [Block] {
-    match message {
-        Message::User(UserMessage { content: Content::Blocks(blocks), .. })
-        | Message::Custom(CustomMessage { content: Content::Blocks(blocks), .. }) => blocks,
-        Message::Assistant(assistant) => &mut assistant.content,
-        Message::ToolResult(result) => &mut result.content,
-        _ => &mut [],
-    }
-}
-
-/// xcsh moves large images into a store of its own and leaves their address. We do not have the
-/// store, and an address in the place of an image would make every further request fail.
-fn unlink(block: &mut Block) {
-    if let Block::Image { data, .. } = block
-        && data.starts_with("blob:sha256:")
-    {
-        *block = Block::text("(image is not stored in this session file)");
-    }
 }
 
 /// The time of an entry in milliseconds, or 0 when it does not say.

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::blobs;
 use crate::context;
 use crate::entry::ContextEdit;
 use crate::error::Error;
@@ -37,8 +38,8 @@ impl Session {
     }
 
     /// The array of messages in the context (`get_messages`). A message that stands in the file
-    /// is written as it stands there, with fields we do not know, unless its role is one that only
-    /// xcsh's clients know.
+    /// is written as it stands there, with fields we do not know, unless xcsh has put its pictures
+    /// elsewhere or its role is one that only xcsh's clients know.
     pub fn write_messages(&self, out: &mut dyn Write) -> Result<(), Error> {
         let tree = self.tree();
         let mut reader = self.log().reader();
@@ -50,10 +51,11 @@ impl Session {
             if kind.is_message()
                 && kind != Kind::XcshRole
                 && edit.is_none()
+                && !blobs::may_be_in(&line)
                 && let Ok(message) = reading::raw_inner(&line)
             {
                 list.item(message).map_err(Error::Output)?;
-            } else if let Ok(mut message) = reading::message(kind, &line) {
+            } else if let Ok(mut message) = self.message(kind, &line) {
                 if let Some(content) = edit.and_then(|edit| ContextEdit::replacement(&edit)) {
                     reading::replace_content(&mut message, content);
                 }

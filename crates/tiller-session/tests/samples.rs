@@ -6,10 +6,10 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{NOW, reopen, say, show_context, show_problems, snapshot};
+use common::{NOW, in_dir, reopen, say, show_context, show_problems, snapshot};
 use expect_test::{Expect, expect};
 use tiller_agent::message::Message;
-use tiller_session::{Session, check};
+use tiller_session::{Session, SessionId, check};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name)
@@ -107,6 +107,53 @@ fn xcsh() {
             fork 3000000000000006 "alpha"
         "#]],
     );
+}
+
+/// xcsh keeps large pictures beside its sessions. They are seen from there, and a fork, which may
+/// lie anywhere, has them in itself. What is not a picture of that store is left alone.
+#[test]
+fn pictures_that_xcsh_has_put_aside() {
+    let hash = "ab".repeat(32);
+    let address = format!("blob:sha256:{hash}");
+    let agent = tempfile::tempdir().unwrap();
+    let sessions = agent.path().join("sessions/-proj");
+    fs::create_dir_all(&sessions).unwrap();
+    fs::create_dir_all(agent.path().join("blobs")).unwrap();
+    fs::write(agent.path().join("blobs").join(&hash), b"picture").unwrap();
+    fs::write(agent.path().join("secret"), b"secret").unwrap();
+    let image =
+        |data: &str| serde_json::json!({"type": "image", "mimeType": "image/png", "data": data});
+    let escape = format!("blob:sha256:..{}secret", "/".repeat(56));
+    let text = format!("it is at \"{address}\"");
+    let lines = [
+        serde_json::json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-11-15T20:39:16.762Z", "cwd": "/p"}),
+        serde_json::json!({"type": "message", "id": "1", "parentId": null, "timestamp": "2026-11-15T20:39:16.762Z",
+            "message": {"role": "user", "timestamp": 1, "content": [{"type": "text", "text": text}, image(&address),
+            image(&format!("blob:sha256:{}", "0".repeat(64))), image(&escape), image("blob:sha256:é")]}}),
+        serde_json::json!({"type": "message", "id": "2", "parentId": "1", "timestamp": "2026-11-15T20:39:16.762Z",
+            "message": {"role": "user", "timestamp": 1, "content": "and?"}}),
+    ];
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let path = sessions.join("x.jsonl");
+    fs::write(&path, &lines).unwrap();
+
+    let session = reopen(&path);
+    let shown = show_context(&session);
+    let missing = "\"(image is not stored in this session file)\"";
+    let first = format!("user {text:?} <image/png, 12 bytes> {missing} {missing} {missing}\n");
+    assert!(shown.starts_with(&first), "{shown}");
+    let mut messages = Vec::new();
+    session.write_messages(&mut messages).unwrap();
+    let messages: serde_json::Value = serde_json::from_slice(&messages).unwrap();
+    assert_eq!(messages[0]["content"][1]["data"], "cGljdHVyZQ==");
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let storage = in_dir(elsewhere.path());
+    let fork = session.fork("2", SessionId::fresh(), storage, NOW).unwrap().session;
+    let copied = fork.raw("1").unwrap().unwrap();
+    let original = lines.lines().nth(1).unwrap();
+    assert_eq!(copied, original.replacen(&format!("\"{address}\""), "\"cGljdHVyZQ==\"", 1));
+    assert_eq!(fs::read_to_string(&path).unwrap(), lines, "the original is as it was");
 }
 
 /// The tree is that of the file, with its labels; an unknown entry is in its place.

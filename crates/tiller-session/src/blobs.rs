@@ -1,0 +1,99 @@
+//! Pictures that xcsh keeps beside its sessions. An entry has their address alone; the bytes are
+//! in a folder that all its sessions share, under the hash of what they are.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tiller_agent::message::{Block, Content, CustomMessage, Message, UserMessage};
+
+/// What an address begins with; the hash follows.
+const ADDRESS: &str = "blob:sha256:";
+const HASH_CHARS: usize = 64;
+
+/// A larger picture is none that a model would take.
+const BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Whether a line may have an address in it. Every line of a context is asked.
+pub(crate) fn may_be_in(line: &str) -> bool {
+    memchr::memmem::find(line.as_bytes(), ADDRESS.as_bytes()).is_some()
+}
+
+/// The folder that belongs to a session file, if it lies where xcsh puts its own.
+pub(crate) struct Blobs(Option<PathBuf>);
+
+impl Blobs {
+    /// `<agent folder>/blobs`, for `<agent folder>/sessions/<folder>/<file>`.
+    pub(crate) fn beside(session: Option<&Path>) -> Blobs {
+        let sessions = session.and_then(|file| file.parent()?.parent());
+        Blobs(sessions.and_then(Path::parent).map(|agent| agent.join("blobs")))
+    }
+
+    /// Puts pictures in the place of their addresses, and a note in the place of those that are
+    /// not there: with an address for a picture every further request would fail.
+    pub(crate) fn restore(&self, message: &mut Message) {
+        for block in blocks_of(message) {
+            if let Block::Image { data, .. } = block
+                && let Some(hash) = data.strip_prefix(ADDRESS)
+            {
+                match self.read(hash) {
+                    Some(bytes) => *data = STANDARD.encode(bytes),
+                    None => *block = Block::text("(image is not stored in this session file)"),
+                }
+            }
+        }
+    }
+
+    /// The line of an entry for a file that may lie elsewhere: with its pictures, as far as they
+    /// are there. Inside of a text the quotes around an address would be escaped, so only values
+    /// are met.
+    pub(crate) fn inline(&self, line: String) -> String {
+        const OPENING: &str = "\"blob:sha256:";
+        let mut whole = String::new();
+        let mut rest = line.as_str();
+        while let Some(at) = rest.find(OPENING) {
+            let (before, from) = rest.split_at(at + OPENING.len());
+            let hash = from.get(..HASH_CHARS).filter(|_| from[HASH_CHARS..].starts_with('"'));
+            match hash.and_then(|hash| self.read(hash)) {
+                Some(bytes) => {
+                    whole.push_str(&before[..at + 1]);
+                    whole.push_str(&STANDARD.encode(bytes));
+                    rest = &from[HASH_CHARS..];
+                }
+                None => {
+                    whole.push_str(before);
+                    rest = from;
+                }
+            }
+        }
+        if whole.is_empty() {
+            return line;
+        }
+        whole + rest
+    }
+
+    fn read(&self, hash: &str) -> Option<Vec<u8>> {
+        let is_hash = hash.len() == HASH_CHARS && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let path = self.0.as_ref().filter(|_| is_hash)?.join(hash);
+        // A pipe of that name would keep us waiting.
+        let meta = path.metadata().ok()?;
+        if !meta.is_file() || meta.len() > BYTES_MAX {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        File::open(path).ok()?.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+}
+
+fn blocks_of(message: &mut Message) -> &mut [Block] {
+    match message {
+        Message::User(UserMessage { content: Content::Blocks(blocks), .. })
+        | Message::Custom(CustomMessage { content: Content::Blocks(blocks), .. }) => blocks,
+        Message::Assistant(assistant) => &mut assistant.content,
+        Message::ToolResult(result) => &mut result.content,
+        _ => &mut [],
+    }
+}
