@@ -201,6 +201,8 @@ impl Tab {
         let code = match key {
             "Enter" => 13,
             "Escape" => 27,
+            "End" => 35,
+            "Home" => 36,
             "ArrowDown" => 40,
             _ => 0,
         };

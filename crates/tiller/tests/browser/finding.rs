@@ -176,6 +176,14 @@ fn keys_do_what_the_help_says() {
         assert_eq!(tab.eval("document.activeElement.dataset.row"), "0");
         tab.press("ArrowDown");
         assert_eq!(tab.eval("document.activeElement.dataset.row"), "1");
+        // The whole list is one stop for who goes through the page by keyboard.
+        let stops = "[...document.querySelectorAll('#rows a')].filter(e => e.tabIndex === 0).map(e => e.dataset.row)";
+        assert_eq!(tab.eval(stops), json!(["1"]));
+        tab.press("End");
+        assert_eq!(tab.eval("document.activeElement.dataset.row"), "21");
+        assert_eq!(tab.eval(stops), json!(["21"]));
+        tab.press("Home");
+        assert_eq!(tab.eval("document.activeElement.dataset.row"), "0");
         tab.press("Enter");
         tab.until("document.activeElement.id.startsWith('entry-')");
         assert_eq!(focus(tab), tab.eval("location.hash.slice(1)"));

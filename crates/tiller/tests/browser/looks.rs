@@ -84,6 +84,11 @@ fn a_phone_is_wide_enough() {
         assert_eq!(tab.eval(side), false);
         tab.click("#bar [data-do=side]");
         assert_eq!(tab.eval(side), true);
+        assert_eq!(tab.eval("document.activeElement.id"), "rows");
+        tab.press("Escape");
+        assert_eq!(tab.eval(side), false);
+        assert_eq!(tab.eval("document.activeElement.dataset.do"), "side");
+        tab.click("#bar [data-do=side]");
         tab.click("#rows li.u:nth-of-type(2) a, #rows li.u a");
         tab.until(&format!("!{side}"));
         // Fingers are not pointers.

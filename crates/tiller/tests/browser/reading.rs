@@ -73,7 +73,7 @@ fn pictures_and_text_can_be_taken_closer() {
         tab.go(&page.path, "");
         tab.click("img.zoom");
         tab.until("document.getElementById('zoom').open");
-        assert_eq!(tab.eval("document.querySelector('#zoom img').naturalWidth"), 96);
+        tab.until("document.querySelector('#zoom img').naturalWidth === 96");
         tab.press("Escape");
         tab.until("!document.getElementById('zoom').open");
         // By keyboard, too.

@@ -5,7 +5,7 @@
   const root = document.documentElement;
   const $ = (id) => document.getElementById(id);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const log = $("log"), rows = $("rows"), list = rows.firstElementChild, search = $("search");
+  const log = $("log"), side = $("side"), rows = $("rows"), list = rows.firstElementChild, search = $("search");
 
   // One line for each entry, in the order of the page: [id, depth, mark, text, label?].
   // A depth of 0 is the conversation as it stands; more is a branch that was left.
@@ -249,6 +249,8 @@
       const link = document.createElement("a");
       link.href = "#entry-" + encodeURIComponent(id);
       link.dataset.row = first + number;
+      // The list is one stop on the way through the page; arrows go through its rows.
+      link.tabIndex = -1;
       link.style.paddingLeft = 12 + Math.min(depth, 8) * 12 + "px";
       if (at === current) link.setAttribute("aria-current", "true");
       if (depth) link.title = "On another branch";
@@ -266,7 +268,10 @@
       item.append(link);
       return item;
     }));
-    if (focused !== undefined) list.querySelector(`[data-row="${focused}"]`)?.focus({ preventScroll: true });
+    const at = focused ?? shown.indexOf(current);
+    const stop = list.querySelector(`[data-row="${at}"]`) ?? list.querySelector("a");
+    if (stop) stop.tabIndex = 0;
+    if (focused !== undefined) stop?.focus({ preventScroll: true });
   }
   rows.addEventListener("scroll", drawRows, { passive: true });
   addEventListener("resize", drawRows);
@@ -279,11 +284,11 @@
     reveal(id, { focus: true });
   });
   rows.addEventListener("keydown", (event) => {
-    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const row = +event.target.closest("a")?.dataset.row;
-    if (!by || isNaN(row)) return;
+    const to = { ArrowDown: row + 1, ArrowUp: row - 1, Home: 0, End: shown.length - 1 }[event.key];
+    if (to === undefined || isNaN(row)) return;
     event.preventDefault();
-    focusRow(row + by);
+    focusRow(to);
   });
   function focusRow(row) {
     if (row < 0) return search.focus();
@@ -292,6 +297,7 @@
     if (top < rows.scrollTop) rows.scrollTop = top;
     if (top + height() > rows.scrollTop + rows.clientHeight) rows.scrollTop = top + height() - rows.clientHeight;
     drawRows();
+    all("a", list).forEach((link) => { link.tabIndex = +link.dataset.row === row ? 0 : -1 });
     list.querySelector(`[data-row="${row}"]`)?.focus({ preventScroll: true });
   }
 
@@ -423,10 +429,15 @@
     $("shade").hidden = !open;
     button("side").setAttribute("aria-expanded", open);
     if (open) drawRows();
+    else if (side.contains(document.activeElement)) button("side").focus();
   }
 
   const DO = {
-    side: () => setSide(root.classList.contains("no-side")),
+    side: () => {
+      setSide(root.classList.contains("no-side"));
+      // Over the page, it is what one wants next.
+      if (!wide.matches && !root.classList.contains("no-side")) rows.focus();
+    },
     thinking: () => toggleAll("thinking", ".think"),
     tools: () => toggleAll("tools", ".tool > details, .call > details, .bash > details"),
     theme: () => {
@@ -482,7 +493,7 @@
   const theme = recall("theme");
   if (theme === "light" || theme === "dark") root.dataset.theme = theme;
   root.classList.add("js");
-  $("side").hidden = $("bar").hidden = false;
+  side.hidden = $("bar").hidden = false;
   setSide(wide.matches);
   dress(document);
   showFolds();
