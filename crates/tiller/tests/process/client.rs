@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Nothing here takes long; whoever waits for this waits for something that will not come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder to work in that is also the only home the program knows.
 #[derive(Clone)]
