@@ -99,17 +99,23 @@ impl<'a> Checker<'a> {
         schema
     }
 
+    /// A form that the value has as it is comes before one that it can be converted to.
     fn any_of(&mut self, choices: &'a Value, value: &mut Value, path: &mut Path) {
+        let mut converted = None;
         for choice in choices.as_array().into_iter().flatten() {
             let mut attempt = value.clone();
             let mut checker = Checker { root: self.root, violations: Vec::new() };
             checker.value(choice, &mut attempt, path);
-            if checker.violations.is_empty() {
-                *value = attempt;
-                return;
+            match checker.violations.is_empty() {
+                true if attempt == *value => return,
+                true => converted = converted.or(Some(attempt)),
+                false => {}
             }
         }
-        self.complain(path, "must match one of the allowed forms");
+        match converted {
+            Some(attempt) => *value = attempt,
+            None => self.complain(path, "must match one of the allowed forms"),
+        }
     }
 
     /// Whether the value has one of the types, after conversion if need be.
@@ -231,12 +237,17 @@ fn is_a(name: &str, value: &Value) -> bool {
 fn convert(name: &str, value: &Value) -> Option<Value> {
     let converted = match (name, value) {
         ("number" | "integer", Value::String(text)) => Value::Number(read_number(text)?),
-        ("boolean", Value::String(text)) if text == "true" => Value::Bool(true),
-        ("boolean", Value::String(text)) if text == "false" => Value::Bool(false),
+        ("boolean", Value::String(text)) => match text.to_lowercase().as_str() {
+            "true" | "1" => Value::Bool(true),
+            "false" | "0" => Value::Bool(false),
+            _ => return None,
+        },
         ("boolean", Value::Number(number)) if number.as_f64() == Some(0.0) => Value::Bool(false),
         ("boolean", Value::Number(number)) if number.as_f64() == Some(1.0) => Value::Bool(true),
         ("string", Value::Number(number)) => Value::String(number.to_string()),
         ("string", Value::Bool(truth)) => Value::String(truth.to_string()),
+        // One thing where a list is wanted is a list of one.
+        ("array", one) if !one.is_null() => Value::Array(vec![one.clone()]),
         _ => return None,
     };
     is_a(name, &converted).then_some(converted)
@@ -305,9 +316,25 @@ mod tests {
             expect![[r#"{"path":"5","limit":2,"deep":true,"count":3.0,"extra":null}"#]],
         );
         try_it(
-            json!({"path": "a", "limit": null, "either": null, "deep": "false"}),
+            json!({"path": "a", "limit": null, "either": null, "deep": "False"}),
             expect![[r#"{"path":"a","either":null,"deep":false}"#]],
         );
+        try_it(
+            json!({"path": "a", "edits": {"old": 5}}),
+            expect![[r#"{"path":"a","edits":[{"old":"5"}]}"#]],
+        );
+    }
+
+    #[test]
+    fn what_fits_as_it_is_stays_as_it_is() {
+        let either = json!({"anyOf": [{"type": "number"}, {"type": "string"}]});
+        let schema = json!({"type": "object", "properties": {"v": either}});
+        for (given, checked) in
+            [(json!("5"), json!("5")), (json!(5), json!(5)), (json!(true), json!("true"))]
+        {
+            let arguments = Arguments::from_iter([("v".to_owned(), given)]);
+            assert_eq!(check("t", &schema, &arguments).unwrap()["v"], checked);
+        }
     }
 
     #[test]
