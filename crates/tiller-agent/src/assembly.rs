@@ -79,7 +79,10 @@ impl Assembly {
                 Update::ResponseModel(model)
             }
             StreamEvent::Usage(mut usage) => {
-                usage.cost = self.model.price(&usage);
+                // A provider that says what it cost knows better than a list of prices.
+                if usage.cost.total == 0.0 {
+                    usage.cost = self.model.price(&usage);
+                }
                 self.message.usage.clone_from(&usage);
                 Update::Usage(usage)
             }

@@ -56,6 +56,21 @@ fn answer(records: &[Value]) -> Value {
 }
 
 #[test]
+fn what_an_answer_cost_is_what_its_provider_says() {
+    let body = r#"
+        const stream = createAssistantMessageEventStream();
+        const cost = { input: 1, output: 2, cacheRead: 0, cacheWrite: 0, total: 3 };
+        const message = { role: "assistant", content: [{ type: "text", text: "Dear." }], stopReason: "stop",
+            usage: { input: 5, output: 5, cacheRead: 0, cacheWrite: 0, totalTokens: 10, cost } };
+        stream.push({ type: "start", partial: message });
+        stream.push({ type: "done", reason: "stop", message });
+        return stream;"#;
+    let mut client = with(&streaming(body), &["--model", "own/m"]);
+    let said = answer(&ask(&mut client, "go"));
+    assert_eq!(said["usage"]["cost"]["total"], 3.0, "{said}");
+}
+
+#[test]
 fn the_example_repeats_what_it_is_told() {
     let mut client =
         start(Place::new(), &["-e", &example("parrot-provider.ts"), "--model", "parrot/forwards"]);
