@@ -1,6 +1,7 @@
 //! `--list-models`: what can be asked, as a table.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tiller_agent::model::Model;
 
@@ -13,22 +14,30 @@ pub struct Listing {
 }
 
 impl Models {
-    /// Every word of the search is a part of the model's name.
+    /// Every word of the search is a part of the model's name. Where no model has it like that, its
+    /// letters in their order are enough.
     pub fn list(&self, search: &str) -> Listing {
         let search = search.to_lowercase();
-        let is_meant = |provider: &str, id: &str, name: &str| {
+        let is_meant = |provider: &str, id: &str, name: &str, fits: fn(&str, &str) -> bool| {
             let text = format!("{provider}/{id} {name}").to_lowercase();
-            search.split_whitespace().all(|word| text.contains(word))
+            search.split_whitespace().all(|word| fits(&text, word))
         };
         let models = self.available();
-        let found: Vec<_> = models
-            .iter()
-            .filter(|model| is_meant(&model.provider, &model.id, &model.name))
-            .collect();
+        let find = |fits: fn(&str, &str) -> bool| -> Vec<&Arc<Model>> {
+            let found = models.iter();
+            found.filter(|model| is_meant(&model.provider, &model.id, &model.name, fits)).collect()
+        };
+        let mut found = find(|text, word| text.contains(word));
+        if found.is_empty() {
+            found = find(has_letters);
+        }
+        found.sort_by_key(|model| (&model.provider, &model.id));
         let keyless: BTreeSet<&str> = self
             .known_at(|provider| !self.credentials.has(provider))
             .filter(|known| !known.is_builtin() && self.is_spoken(known))
-            .filter(|known| is_meant(known.provider, known.id, known.name))
+            .filter(|known| {
+                is_meant(known.provider, known.id, known.name, |text, word| text.contains(word))
+            })
             .map(|known| known.provider)
             .collect();
         let table = match found.is_empty() {
@@ -44,6 +53,12 @@ impl Models {
         });
         Listing { table, note }
     }
+}
+
+/// Whether a word's letters stand in this order.
+fn has_letters(text: &str, word: &str) -> bool {
+    let mut rest = text.chars();
+    word.chars().all(|letter| rest.any(|each| each == letter))
 }
 
 type Row = [String; 6];

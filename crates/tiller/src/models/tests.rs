@@ -442,11 +442,16 @@ fn models_are_listed_as_a_table() {
     };
     expect![[r#"
         provider  model           context  max-out  thinking  images
-        mocka     mock-1          128K     16.4K    yes       no
         mocka     dated-20250101  128K     16.4K    no        no
         mocka     dated-20260101  128K     16.4K    no        no
+        mocka     mock-1          128K     16.4K    yes       no
         More with a key (tiller auth set PROVIDER) for: mockb"#]]
     .assert_eq(&list("Mock 1"));
+    expect![[r#"
+        provider  model           context  max-out  thinking  images
+        mocka     dated-20260101  128K     16.4K    no        no
+        nothing more"#]]
+    .assert_eq(&list("mkdat26"));
     expect![[r#"
         No models matching "minimax-m2.7-highspeed"
         More with a key (tiller auth set PROVIDER) for: minimax, minimax-cn, vercel-ai-gateway"#]]
