@@ -463,7 +463,7 @@ fn complaint(err: &clap::Error) -> String {
                 .map(|nearest| format!(" (did you mean {nearest}?)"));
             format!("Unknown option: {argument}{}", nearest.unwrap_or_default())
         }
-        ErrorKind::InvalidValue if argument.starts_with("--mode") => {
+        ErrorKind::InvalidValue if argument.split(' ').next() == Some("--mode") => {
             let value = context(ContextKind::InvalidValue).unwrap_or_default();
             format!("Invalid mode {value:?}. Valid values: text, json, rpc")
         }

@@ -111,7 +111,11 @@ fn messages(args: Args, cwd: PathBuf) -> Result<Vec<Said>, String> {
     };
     let is_file = |argument: &String| argument.starts_with('@') && argument.len() > 1;
     let (files, typed): (Vec<String>, Vec<String>) = args.messages.into_iter().partition(is_file);
-    let files: Vec<PathBuf> = files.iter().map(|name| cwd.join(&name[1..])).collect();
+    let place = |name: &str| match (name.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(inside), Some(home)) => PathBuf::from(home).join(inside),
+        _ => cwd.join(name),
+    };
+    let files: Vec<PathBuf> = files.iter().map(|name| place(&name[1..])).collect();
     let mut typed = typed.into_iter();
     let first = first_message(piped, &files, typed.next())?;
     let rest = typed.map(|text| Said { text, images: Vec::new() });

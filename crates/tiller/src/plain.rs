@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tiller_agent::message::{AssistantMessage, StopReason, text_of};
+use tiller_agent::message::{AssistantMessage, Block, StopReason};
 use tokio::sync::mpsc;
 
 use crate::args::Mode;
@@ -41,6 +41,8 @@ pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<Said>) -> u8 {
             0
         }
         Ok(_) => code,
+        // What kept the server from starting was said, and is why nothing came of the message.
+        Err(_) if code == 1 => code,
         Err(why) => {
             complain(&why);
             code.max(1)
@@ -170,9 +172,18 @@ impl Client {
             _ => None,
         };
         if self.mode == Mode::Text {
-            self.answer = Some(text_of(&message.content));
+            self.answer = Some(texts(&message.content));
         }
     }
+}
+
+/// What the model said, each block on lines of its own.
+fn texts(content: &[Block]) -> String {
+    let text = |block: &Block| match block {
+        Block::Text { text, .. } => Some(text.clone()),
+        _ => None,
+    };
+    content.iter().filter_map(text).collect::<Vec<_>>().join("\n")
 }
 
 fn session_header(launch: &Launch) -> Vec<u8> {

@@ -122,6 +122,29 @@ fn files_come_between_what_is_piped_and_what_is_typed() {
 }
 
 #[test]
+fn a_file_in_the_home_folder_is_found() {
+    let place =
+        Place::new().with("a.txt", "one").with("talk.script", "expect user has one\nsay Seen.");
+    let arguments = ["-p", "--no-session", "--script", "talk.script", "@~/a.txt"];
+    let output = place.output(&arguments, "");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "Seen.\n");
+}
+
+#[test]
+fn each_text_of_an_answer_has_lines_of_its_own() {
+    check(
+        "say One.\nthink Hm.\nsay Two.",
+        &["-p", "go"],
+        "",
+        expect![[r#"
+            One.
+            Two.
+            --
+            exit 0"#]],
+    );
+}
+
+#[test]
 fn a_picture_goes_with_the_message() {
     // The smallest PNG there is: one pixel.
     let pixel =

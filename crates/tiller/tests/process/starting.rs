@@ -56,6 +56,12 @@ fn a_wrong_value_is_refused_with_the_right_ones() {
             Error: a value is required for '--name <NAME>' but none was supplied
             exit 1"#]],
     );
+    check(
+        &["--model"],
+        expect![[r#"
+            Error: a value is required for '--model <MODEL>' but none was supplied
+            exit 1"#]],
+    );
 }
 
 /// Hosts of other programs have always got away with this.
