@@ -326,7 +326,7 @@ async fn the_process_and_the_machine() {
         log(parseFrontmatter("---\nname: x\nlist: [a, 'b']\nnested:\n  - k: 1\n    v: true\ntext: |\n  l1\n  l2\n---\n\nBody\n"));
         log(truncateHead("a\nb\nc", { maxLines: 2 }).content, formatSize(1536), serializeConversation(convertToLlm([{ role: "user", content: "q" }, { role: "assistant", content: [{ type: "text", text: "a" }, { type: "toolCall", name: "t", arguments: { x: 1 } }] }])));
         const { visibleWidth, truncateToWidth, wrapTextWithAnsi, matchesKey, Key } = require("@earendil-works/pi-tui");
-        log(visibleWidth("a\u001b[31m日本\u001b[0m"), truncateToWidth("hello world", 8), wrapTextWithAnsi("one two three", 7), matchesKey("\u0003", Key.ctrl("c")), matchesKey("\r", "enter"));
+        log(visibleWidth("a\u001b[31m日本\u001b[0m"), JSON.stringify(truncateToWidth("hello world", 8)), wrapTextWithAnsi("one two three", 7), matchesKey("\u0003", Key.ctrl("c")), matchesKey("\r", "enter"));
         "#,
         expect![[r#"
             Info: string [ '/usr/bin/tiller' ] /usr/bin/tiller blue number v24.0.0 true
@@ -348,7 +348,7 @@ async fn the_process_and_the_machine() {
             [Assistant]: a
 
             [Assistant tool calls]: t(x=1)
-            Info: 5 hello... [ 'one two', 'three' ] true true"#]],
+            Info: 5 "hello\u001b[0m...\u001b[0m" [ 'one two', 'three' ] true true"#]],
     )
     .await;
 }

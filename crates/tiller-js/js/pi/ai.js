@@ -28,7 +28,6 @@ import {
 	withoutInitialSystemMessage,
 } from "tiller:transcript";
 import { Type } from "pi:typebox";
-import { Errors } from "pi:typebox/value";
 
 export { Type, AssistantMessageEventStream, EventStream, createAssistantMessageEventStream, complete, stream, streamSimple, getModel, getModels, getProviders };
 export { complete as completeSimple, getModel as getBuiltinModel, getModels as getBuiltinModels, getProviders as getBuiltinProviders };
@@ -116,16 +115,18 @@ export function getEnvApiKey(provider) {
 	return globalThis.process.env[name];
 }
 
-export function isContextOverflow(message) {
+/** A provider says that a request is too long, or takes it and counts more than there is room for. */
+export function isContextOverflow(message, contextWindow) {
+	const { input = 0, cacheRead = 0 } = message?.usage ?? {};
+	if (contextWindow && message?.stopReason === "stop" && input + cacheRead > contextWindow) return true;
 	return /context.{0,20}(length|window|limit)|too many tokens|prompt is too long/i.test(message?.errorMessage ?? "");
 }
 
 export { parsePartial as parseStreamingJson };
 
+/** The arguments as the tool's schema wants them, converted where that can be understood. */
 export function validateToolArguments(tool, call) {
-	const errors = Errors(tool.parameters, call.arguments);
-	if (errors.length === 0) return call.arguments;
-	throw new Error(`Validation failed for tool "${tool.name}":\n${errors.map((each) => `  - ${each.path || "root"}: ${each.message}`).join("\n")}`);
+	return sync("checkArguments", { tool: tool.name, schema: tool.parameters, arguments: call.arguments });
 }
 
 export function validateToolCall(tools, call) {

@@ -29,7 +29,7 @@ import {
 	withFileMutationQueue,
 } from "tiller:tools";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, formatSize, truncateHead, truncateLine, truncateTail } from "tiller:truncate";
-import { CancellableLoader, Container, Editor, Text } from "pi:tui";
+import { CancellableLoader, Container, Editor, getKeybindings, Text } from "pi:tui";
 
 export { compact, convertToLlm, serializeConversation, parseFrontmatter, stripFrontmatter };
 export { buildSessionContext, CURRENT_SESSION_VERSION, getLatestCompactionEntry, parseSessionEntries, SessionManager };
@@ -120,9 +120,9 @@ export async function copyToClipboard(text) {
 	throw new Error("no clipboard program found");
 }
 
-const languages = { ts: "typescript", tsx: "tsx", js: "javascript", mjs: "javascript", cjs: "javascript", jsx: "jsx", py: "python", rb: "ruby", rs: "rust", go: "go", java: "java", c: "c", h: "c", cpp: "cpp", hpp: "cpp", cs: "csharp", php: "php", sh: "bash", bash: "bash", zsh: "bash", json: "json", yaml: "yaml", yml: "yaml", toml: "toml", md: "markdown", html: "html", css: "css", sql: "sql", swift: "swift", kt: "kotlin", lua: "lua" };
+const languages = { ts: "typescript", tsx: "tsx", js: "javascript", mjs: "javascript", cjs: "javascript", jsx: "javascript", py: "python", rb: "ruby", rs: "rust", go: "go", java: "java", c: "c", h: "c", cpp: "cpp", hpp: "cpp", cs: "csharp", php: "php", sh: "bash", bash: "bash", zsh: "bash", json: "json", yaml: "yaml", yml: "yaml", toml: "toml", md: "markdown", html: "html", css: "css", sql: "sql", swift: "swift", kt: "kotlin", lua: "lua", makefile: "makefile", dockerfile: "dockerfile" };
 
-export const getLanguageFromPath = (path) => languages[String(path).split(".").pop().toLowerCase()];
+export const getLanguageFromPath = (path) => languages[String(path).split(/[./]/).pop().toLowerCase()];
 export const highlightCode = (code) => String(code).split("\n");
 
 // Styles: none, since nobody looks at a terminal.
@@ -131,7 +131,7 @@ export const getMarkdownTheme = () => new Proxy({ highlightCode }, { get: (own, 
 export const getSelectListTheme = () => ({ selectedPrefix: same, selectedText: same, description: same, scrollInfo: same, noMatch: same });
 export const getSettingsListTheme = () => ({ label: same, value: same, description: same, cursor: "> ", hint: same });
 export const initTheme = () => theme;
-export const keyText = (binding) => String(binding).split(".").pop();
+export const keyText = (binding) => getKeybindings().getKeys(binding).join("/");
 export const keyHint = (binding, text) => `${keyText(binding)} ${text}`;
 export const rawKeyHint = (key, text) => `${key} ${text}`;
 

@@ -27,7 +27,7 @@ function graphemes(text) {
 
 function graphemeWidth(grapheme) {
 	const first = charWidth(grapheme.match(/^./su)[0]);
-	return grapheme.includes("\uFE0F") || /^\p{RI}/u.test(grapheme) ? 2 : first;
+	return grapheme.includes("\uFE0F") || /^[\p{RI}\p{EPres}]/u.test(grapheme) ? 2 : first;
 }
 
 export function visibleWidth(text) {
@@ -50,22 +50,26 @@ function* pieces(text) {
 export function truncateToWidth(text, max, ellipsis = "...", pad = false) {
 	const width = visibleWidth(text);
 	if (width <= max) return pad ? text + " ".repeat(max - width) : text;
-	const tail = visibleWidth(ellipsis) > max ? "" : ellipsis;
-	const room = max - visibleWidth(tail);
+	if (max <= 0) return "";
+	const tail = begin(ellipsis, max);
+	const kept = begin(text, max - visibleWidth(tail));
+	// Whatever style the text was in ends where it is cut.
+	const cut = `${kept}${reset}${tail && tail + reset}`;
+	return pad ? cut + " ".repeat(Math.max(0, max - visibleWidth(cut))) : cut;
+}
+
+const reset = "\u001b[0m";
+
+/** As much of the beginning as there is room for. */
+function begin(text, room) {
 	let kept = "";
 	let used = 0;
 	for (const [piece, wide] of pieces(text)) {
-		if (wide < 0) {
-			kept += piece;
-			continue;
-		}
-		if (used + wide > room) break;
+		used += Math.max(0, wide);
+		if (used > room) break;
 		kept += piece;
-		used += wide;
 	}
-	const reset = kept.includes("\u001b") ? "\u001b[0m" : "";
-	const cut = `${kept}${reset}${tail}${reset}`;
-	return pad ? cut + " ".repeat(Math.max(0, max - used - visibleWidth(tail))) : cut;
+	return kept;
 }
 
 export function sliceByColumn(text, start, length) {
@@ -498,12 +502,34 @@ export class KeybindingsManager {
 }
 
 const keybindings = new KeybindingsManager({
-	"tui.select.up": { defaultKeys: "up" },
-	"tui.select.down": { defaultKeys: "down" },
-	"tui.select.confirm": { defaultKeys: "enter" },
-	"tui.select.cancel": { defaultKeys: ["escape", "ctrl+c"] },
+	"tui.editor.cursorUp": { defaultKeys: "up" },
+	"tui.editor.cursorDown": { defaultKeys: "down" },
+	"tui.editor.cursorLeft": { defaultKeys: ["left", "ctrl+b"] },
+	"tui.editor.cursorRight": { defaultKeys: ["right", "ctrl+f"] },
+	"tui.editor.cursorWordLeft": { defaultKeys: ["alt+left", "ctrl+left", "alt+b"] },
+	"tui.editor.cursorWordRight": { defaultKeys: ["alt+right", "ctrl+right", "alt+f"] },
+	"tui.editor.cursorLineStart": { defaultKeys: ["home", "ctrl+home", "ctrl+a"] },
+	"tui.editor.cursorLineEnd": { defaultKeys: ["end", "ctrl+end", "ctrl+e"] },
+	"tui.editor.pageUp": { defaultKeys: ["pageUp", "ctrl+pageUp"] },
+	"tui.editor.pageDown": { defaultKeys: ["pageDown", "ctrl+pageDown"] },
+	"tui.editor.deleteCharBackward": { defaultKeys: "backspace" },
+	"tui.editor.deleteCharForward": { defaultKeys: ["delete", "ctrl+d"] },
+	"tui.editor.deleteWordBackward": { defaultKeys: ["ctrl+w", "alt+backspace"] },
+	"tui.editor.deleteWordForward": { defaultKeys: ["alt+d", "alt+delete"] },
+	"tui.editor.deleteToLineStart": { defaultKeys: "ctrl+u" },
+	"tui.editor.deleteToLineEnd": { defaultKeys: "ctrl+k" },
+	"tui.editor.yank": { defaultKeys: "ctrl+y" },
+	"tui.editor.undo": { defaultKeys: "ctrl+-" },
+	"tui.input.newLine": { defaultKeys: ["shift+enter", "ctrl+j"] },
 	"tui.input.submit": { defaultKeys: "enter" },
 	"tui.input.tab": { defaultKeys: "tab" },
+	"tui.input.copy": { defaultKeys: "ctrl+c" },
+	"tui.select.up": { defaultKeys: "up" },
+	"tui.select.down": { defaultKeys: "down" },
+	"tui.select.pageUp": { defaultKeys: "pageUp" },
+	"tui.select.pageDown": { defaultKeys: "pageDown" },
+	"tui.select.confirm": { defaultKeys: "enter" },
+	"tui.select.cancel": { defaultKeys: ["escape", "ctrl+c"] },
 });
 
 export const getKeybindings = () => keybindings;

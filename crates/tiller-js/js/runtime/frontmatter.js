@@ -3,9 +3,9 @@
 
 export function parseFrontmatter(source) {
 	const text = String(source).replace(/^\uFEFF/, "").replace(/\r\n?/g, "\n");
-	const match = /^---\n([\s\S]*?)(?:\n)?---(?:\n|$)/.exec(text);
-	if (!match) return { frontmatter: {}, body: text };
-	return { frontmatter: parseYaml(match[1]) ?? {}, body: text.slice(match[0].length).trim() };
+	const end = text.startsWith("---") ? text.indexOf("\n---", 3) : -1;
+	if (end < 0) return { frontmatter: {}, body: text };
+	return { frontmatter: parseYaml(text.slice(4, end)) ?? {}, body: text.slice(end + 4).trim() };
 }
 
 export function stripFrontmatter(source) {

@@ -13,10 +13,11 @@ export function parseSessionEntries(text) {
 	return entries;
 }
 
-/** From the root to the leaf; without a leaf, to the newest entry. */
+/** From the root to the leaf; without a leaf, or with one that is not there, to the newest entry. */
 export function branchOf(entries, leafId) {
 	const byId = new Map(entries.filter((entry) => entry.id).map((entry) => [entry.id, entry]));
-	return branchIn(byId, leafId === undefined ? entries.findLast((entry) => entry.id)?.id : leafId);
+	const isThere = leafId === null || byId.has(leafId);
+	return branchIn(byId, isThere ? leafId : entries.findLast((entry) => entry.id)?.id);
 }
 
 export function branchIn(byId, leafId) {
@@ -53,13 +54,21 @@ export function projectionOf(branch) {
 		if (edits.has(entry.id)) entries.push({ sourceEntry: entry, messages: edited(messages, edits.get(entry.id)) });
 		else entries.push({ sourceEntry: entry, messages });
 	}
-	const model = branch.findLast((entry) => entry.type === "model_change");
 	return {
 		entries,
 		messages: entries.flatMap((entry) => entry.messages),
 		thinkingLevel: branch.findLast((entry) => entry.type === "thinking_level_change")?.thinkingLevel ?? "off",
-		model: model ? { provider: model.provider, modelId: model.modelId } : null,
+		model: modelOf(branch),
 	};
+}
+
+/** The model that was chosen or has answered last. */
+function modelOf(branch) {
+	for (const { type, provider, modelId, message } of branch.toReversed()) {
+		if (type === "model_change") return { provider, modelId };
+		if (message?.role === "assistant") return { provider: message.provider, modelId: message.model };
+	}
+	return null;
 }
 
 /** What a summary leaves: from the entry it names, or what came after it. */

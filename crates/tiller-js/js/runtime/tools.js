@@ -213,10 +213,21 @@ function changes(before, after) {
 	return { diff: diff.join("\n"), firstChangedLine: head + 1 };
 }
 
-const simple = (name) => (cwd = query("cwd")) => make(name, hosted(name, cwd));
+export const createGrepTool = (cwd = query("cwd")) => make("grep", hosted("grep", cwd));
 
-export const createGrepTool = simple("grep");
-export const createFindTool = simple("find");
+export function createFindTool(cwd = query("cwd"), { operations } = {}) {
+	if (!operations?.glob) return make("find", hosted("find", cwd));
+	return make("find", async (_id, { pattern, path = ".", limit = 1000 }) => {
+		const { relative } = native.importNow("node:path");
+		const place = placeOf(cwd, path);
+		if (!(await operations.exists(place))) throw new Error(`Path not found: ${place}`);
+		const found = await operations.glob(pattern, place, { ignore: ["**/node_modules/**", "**/.git/**"], limit });
+		if (found.length === 0) return text("No files found matching pattern");
+		const shown = found.map((each) => (each.startsWith("/") ? relative(place, each) : each)).join("\n");
+		if (found.length < limit) return text(shown);
+		return text(`${shown}\n\n[${limit} results limit reached. Use limit=${limit * 2} for more, or refine pattern]`, { resultLimitReached: limit });
+	});
+}
 
 export function createLsTool(cwd = query("cwd"), { operations } = {}) {
 	if (!operations) return make("ls", hosted("ls", cwd));

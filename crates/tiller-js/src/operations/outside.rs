@@ -7,6 +7,8 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tiller_agent::arguments;
+use tiller_agent::message::Arguments;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -67,6 +69,11 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
             Ok(Given::Nothing)
         }
         "facts" => Ok(facts(core)),
+        "checkArguments" => {
+            let Call { tool, schema, arguments } = asked.read()?;
+            let checked = arguments::check(&tool, &schema, &arguments).map_err(Failed::new)?;
+            Ok(Given::json(&checked))
+        }
         _ => Err(unknown(name)),
     }
 }
@@ -160,6 +167,14 @@ impl Line {
             _ => LogLevel::Info,
         }
     }
+}
+
+/// A tool is about to be called, by an extension that runs tools of its own.
+#[derive(Deserialize)]
+struct Call {
+    tool: String,
+    schema: Value,
+    arguments: Arguments,
 }
 
 #[derive(Deserialize)]

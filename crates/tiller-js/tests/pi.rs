@@ -1,0 +1,146 @@
+//! What pi's packages give to extensions that use their functions.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use expect_test::{Expect, expect};
+use support::Stage;
+
+/// Runs the body of a command that shows things, and compares what it showed.
+async fn check(body: &str, expect: Expect) {
+    let source = format!(
+        r#"
+        import * as pi from "@earendil-works/pi-coding-agent";
+        import * as ai from "@earendil-works/pi-ai";
+        import * as tui from "@earendil-works/pi-tui";
+        const show = (...values) => console.log(values.map((value) => JSON.stringify(value)).join(" "));
+        const tried = (work) => {{ try {{ return work(); }} catch (error) {{ return error.message; }} }};
+        export default ({{ registerCommand }}) => registerCommand("go", {{ handler: async () => {{ {body} }} }});
+        "#
+    );
+    let stage = Stage::play(&[("ext.ts", &source)]).await;
+    stage.log();
+    stage.command("go").await;
+    expect.assert_eq(&stage.log());
+}
+
+#[tokio::test]
+async fn front_matter_ends_at_a_line_that_begins_with_dashes() {
+    check(
+        r#"
+        for (const text of ["---\na: x---y\nb: 1\n---\nbody\n", "--- \na: 1\n--- \nx", "---\n---\nx", "---\nno end", "text\n---\n"]) {
+            show(pi.parseFrontmatter(text));
+        }
+        "#,
+        expect![[r#"
+            Info: {"frontmatter":{"a":"x---y","b":1},"body":"body"}
+            Info: {"frontmatter":{"a":1},"body":"x"}
+            Info: {"frontmatter":{},"body":"x"}
+            Info: {"frontmatter":{},"body":"---\nno end"}
+            Info: {"frontmatter":{},"body":"text\n---\n"}"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn arguments_are_converted_and_checked_as_those_of_tools() {
+    check(
+        r#"
+        const parameters = { type: "object", properties: { n: { type: "number" }, list: { type: "array", items: { type: "string" } },
+            note: { type: "string" } }, required: ["n"] };
+        const given = (args) => tried(() => ai.validateToolArguments({ name: "t", parameters }, { arguments: args }));
+        show(given({ n: "5", list: "one", note: null }));
+        show(given({ n: "five" }));
+        "#,
+        expect![[r#"
+            Info: {"n":5,"list":["one"]}
+            Info: "Validation failed for tool \"t\":\n  - n: must be number\n\nReceived arguments:\n{\n  \"n\": \"five\"\n}""#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_context_is_built_from_entries() {
+    check(
+        r#"
+        const at = { timestamp: "2026-01-01T00:00:00.000Z" };
+        const entries = [
+            { type: "message", id: "a", parentId: null, ...at, message: { role: "user", content: "hi" } },
+            { type: "message", id: "b", parentId: "a", ...at, message: { role: "assistant", provider: "p", model: "m", content: [] } },
+            { type: "model_change", id: "c", parentId: "b", ...at, provider: "q", modelId: "n" },
+        ];
+        for (const leaf of [undefined, null, "a", "b", "gone"]) {
+            const { messages, model } = pi.buildSessionContext(entries, leaf);
+            show(messages.length, model);
+        }
+        "#,
+        expect![[r#"
+            Info: 2 {"provider":"q","modelId":"n"}
+            Info: 0 null
+            Info: 1 null
+            Info: 2 {"provider":"p","modelId":"m"}
+            Info: 2 {"provider":"q","modelId":"n"}"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn text_is_cut_to_a_width() {
+    check(
+        r#"
+        show(tui.visibleWidth("⚡x"), tui.visibleWidth("日本"));
+        show(tui.truncateToWidth("hello world", 5), tui.truncateToWidth("abc", 2), tui.truncateToWidth("abcdef", 3, ""));
+        show(tui.truncateToWidth("日本語", 5, "…", true), tui.truncateToWidth("abc", 0), tui.truncateToWidth("abc", 5, "…", true));
+        "#,
+        expect![[r#"
+            Info: 3 4
+            Info: "he\u001b[0m...\u001b[0m" "\u001b[0m..\u001b[0m" "abc\u001b[0m"
+            Info: "日本\u001b[0m…\u001b[0m" "" "abc  ""#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn small_things_have_their_names() {
+    check(
+        r#"
+        show(pi.keyText("tui.select.cancel"), pi.keyHint("tui.select.confirm", "choose"), pi.keyText("nothing"));
+        show(["src/Makefile", "Dockerfile", "a.jsx", "x"].map((path) => pi.getLanguageFromPath(path) ?? null));
+        const stopped = { stopReason: "stop", usage: { input: 150, cacheRead: 60 } };
+        show(ai.isContextOverflow(stopped, 200), ai.isContextOverflow(stopped, 300), ai.isContextOverflow(stopped));
+        "#,
+        expect![[r#"
+            Info: "escape/ctrl+c" "enter choose" ""
+            Info: ["makefile","dockerfile","javascript",null]
+            Info: true false false"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn files_are_looked_for_where_the_extension_says() {
+    check(
+        r#"
+        const operations = { exists: async (path) => path !== "/far/gone",
+            glob: async (pattern, cwd, { limit }) => (pattern === "*.ts" ? [`${cwd}/one.ts`, "two.ts"].slice(0, limit) : []) };
+        const find = async (args) => {
+            try {
+                const { content, details } = await pi.createFindTool("/far", { operations }).execute("1", args);
+                show(content[0].text, details ?? null);
+            } catch (error) {
+                show(error.message);
+            }
+        };
+        await find({ pattern: "*.ts" });
+        await find({ pattern: "*.ts", path: "in", limit: 1 });
+        await find({ pattern: "*.rs" });
+        await find({ pattern: "*.ts", path: "gone" });
+        "#,
+        expect![[r#"
+            Info: "one.ts\ntwo.ts" null
+            Info: "one.ts\n\n[1 results limit reached. Use limit=2 for more, or refine pattern]" {"resultLimitReached":1}
+            Info: "No files found matching pattern" null
+            Info: "Path not found: /far/gone""#]],
+    )
+    .await;
+}
