@@ -170,11 +170,15 @@ function publishSoon(noticeable = true) {
 	isNoticeable ||= noticeable;
 	if (isPublishing) return;
 	isPublishing = true;
-	queueMicrotask(() => {
-		isPublishing = false;
-		publish(isNoticeable);
-		isNoticeable = false;
-	});
+	queueMicrotask(publishNow);
+}
+
+/** What was registered a moment ago is told before anything else is asked or done. */
+function publishNow() {
+	if (!isPublishing) return;
+	isPublishing = false;
+	publish(isNoticeable);
+	isNoticeable = false;
 }
 
 function shownTool(tool) {
@@ -252,6 +256,7 @@ function apiOf(extension) {
 	const acting = (work) => (...args) => {
 		check();
 		if (!its.isBound) throw new Error(unbound);
+		publishNow();
 		return work(...args);
 	};
 	const registering = (work, noticeable = true) => (...args) => {
@@ -327,7 +332,10 @@ function apiOf(extension) {
 		appendEntry: acting((customType, data) => act("appendEntry", { customType: String(customType), data })),
 		setSessionName: acting((name) => act("setSessionName", { name: String(name) })),
 		getSessionName: acting(() => query("session", { read: "name" }) ?? undefined),
-		setLabel: acting((entryId, label) => act("setLabel", { entryId, label })),
+		setLabel: acting((entryId, label) => {
+			if (!query("session", { read: "entry", id: String(entryId) })) throw new Error(`Entry ${entryId} not found`);
+			act("setLabel", { entryId: String(entryId), label });
+		}),
 		async exec(command, args, options) {
 			check();
 			const { exec } = await import("tiller:exec");

@@ -166,12 +166,17 @@ export const hooks = {
 	async tool_result(event, handlers, soFar, call) {
 		const changed = { ...soFar?.outcome };
 		const own = { ...event, ...changed };
+		// What is changed in place counts as well.
+		const before = ["content", "details"].map((field) => [field, stringify(own[field])]);
 		for (const handler of handlers) {
 			const answer = await call(handler, own);
 			if (!isObject(answer)) continue;
 			for (const field of ["content", "details", "isError", "usage"]) {
 				if (answer[field] !== undefined) own[field] = changed[field] = answer[field];
 			}
+		}
+		for (const [field, text] of before) {
+			if (stringify(own[field]) !== text) changed[field] = own[field];
 		}
 		return { outcome: changed };
 	},

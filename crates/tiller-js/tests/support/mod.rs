@@ -212,6 +212,7 @@ impl World for Fake {
                  "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}},
             ]),
             Query::Commands => json!([]),
+            Query::Session(SessionRead::Entry { id }) => json!({"type": "message", "id": id}),
             Query::Session(SessionRead::Entries | SessionRead::Branch { .. }) => {
                 self.entries.lock().unwrap().clone().into()
             }

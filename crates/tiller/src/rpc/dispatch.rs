@@ -53,9 +53,11 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::Prompt { message, images, when_busy } => {
             handlers::prompt::prompt(state, level, label, message, images, when_busy)
         }
-        Command::Steer { message, images } => handlers::prompt::steer(state, message, images),
+        Command::Steer { message, images } => {
+            handlers::prompt::steer(state, level, label, message, images)
+        }
         Command::FollowUp { message, images } => {
-            handlers::prompt::follow_up(state, message, images)
+            handlers::prompt::follow_up(state, level, label, message, images)
         }
         Command::Abort => handlers::abort::abort(state, label),
         Command::AbortAndPrompt { message, images } => {

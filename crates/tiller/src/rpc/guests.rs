@@ -198,12 +198,15 @@ impl Visitors {
         let Some(guests) = &self.guests else { return Vec::new() };
         let commands = guests.registrations().commands.into_iter();
         let with_found = commands.filter_map(|command| {
-            let is_its =
-                |found: &&Arc<Found>| found.extension.path == Path::new(&command.extension_path);
-            let found = self.found.iter().find(is_its)?.clone();
+            let found = self.found_at(&command.extension_path)?.clone();
             Some((command, found))
         });
         with_found.collect()
+    }
+
+    /// The extension in this file.
+    fn found_at(&self, path: &str) -> Option<&Arc<Found>> {
+        self.found.iter().find(|found| found.extension.path == Path::new(path))
     }
 
     /// Whether anybody listens to this.

@@ -50,6 +50,9 @@ pub enum Question {
     NextTurn(oneshot::Sender<Option<Vec<Arc<Message>>>>),
     /// Whether another run will follow one that ended like this, to do better.
     WillRetry(End, oneshot::Sender<bool>),
+    /// Extensions are about to be asked something; the answer is that they were told what
+    /// happened before.
+    Told(oneshot::Sender<()>),
     /// A command has said something and may say more when it has been passed on.
     MayGoOn(oneshot::Sender<()>),
 }
@@ -97,9 +100,11 @@ impl Link {
         Arc::new(Message::user(text, images, *timestamp))
     }
 
-    /// The extensions, if any of them listens to this.
-    fn listeners(&self, name: &str) -> Option<&Guests> {
-        self.guests.as_ref().filter(|guests| guests.hears(name))
+    /// The extensions, if any of them listens to this. What happened so far they hear first.
+    async fn listeners(&self, name: &str) -> Option<&Guests> {
+        let guests = self.guests.as_ref().filter(|guests| guests.hears(name))?;
+        self.ask(Question::Told).await;
+        Some(guests)
     }
 
     async fn tell(&self, input: Input) {
@@ -132,7 +137,7 @@ impl Host for Link {
         end: Option<&End>,
     ) -> bool {
         let turn_index = self.turns.fetch_add(1, Ordering::Relaxed);
-        let Some(guests) = self.listeners("turn_end") else { return false };
+        let Some(guests) = self.listeners("turn_end").await else { return false };
         let entries = self.ask(Question::TurnEntries).await;
         let turn = TurnEnd {
             turn_index,
@@ -170,24 +175,24 @@ impl Host for Link {
     }
 
     async fn shown(&self, mut request: Request) -> Request {
-        if let Some(guests) = self.listeners("context") {
+        if let Some(guests) = self.listeners("context").await {
             request.messages = hooks::shown(guests, request.messages, &self.cancel).await;
         }
-        match self.listeners("context_with_system") {
+        match self.listeners("context_with_system").await {
             Some(guests) => hooks::shown_whole(guests, request, &self.cancel).await,
             None => request,
         }
     }
 
     async fn message_ends(&self, message: Arc<Message>) -> Arc<Message> {
-        match self.listeners("message_end") {
+        match self.listeners("message_end").await {
             Some(guests) => hooks::message_ends(guests, message, &self.cancel).await,
             None => message,
         }
     }
 
     async fn before_call(&self, call: &Arc<ToolCall>, arguments: &Arguments) -> Verdict {
-        match self.listeners("tool_call") {
+        match self.listeners("tool_call").await {
             Some(guests) => hooks::before_call(guests, call, arguments, &self.cancel).await,
             None => Verdict::Run,
         }
@@ -199,7 +204,7 @@ impl Host for Link {
         arguments: &Arguments,
         outcome: CallOutcome,
     ) -> CallOutcome {
-        match self.listeners("tool_result") {
+        match self.listeners("tool_result").await {
             Some(guests) => hooks::after_call(guests, call, arguments, outcome, &self.cancel).await,
             None => outcome,
         }

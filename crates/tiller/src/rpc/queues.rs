@@ -85,6 +85,11 @@ impl Queues {
         self.steering.len() + self.follow_up.len()
     }
 
+    /// How many of them the client sees: messages of extensions stand in no `queue_update`.
+    pub(crate) fn in_view(&self) -> usize {
+        self.messages().filter(|message| matches!(message, Message::User(_))).count()
+    }
+
     /// What waits, steering first.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
         self.steering.iter().chain(&self.follow_up).map(|queued| &*queued.message)

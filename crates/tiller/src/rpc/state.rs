@@ -391,7 +391,7 @@ impl State {
                     || self.interruptions.will_go_on(&end);
                 tell(asker, goes_on && !self.stopping && self.after_run.is_empty());
             }
-            Question::MayGoOn(asker) => tell(asker, ()),
+            Question::Told(asker) | Question::MayGoOn(asker) => tell(asker, ()),
             Question::Matched(matches, asker) => tell(asker, self.matched(matches)),
             Question::Interrupted(asker) => {
                 let immediate = self.interrupt_mode == InterruptMode::Immediate;

@@ -10,6 +10,7 @@ mod extensions_compacting;
 mod extensions_ending;
 mod extensions_files;
 mod extensions_hostile;
+mod extensions_input;
 mod extensions_loading;
 mod extensions_models;
 mod extensions_places;

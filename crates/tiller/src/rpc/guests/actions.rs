@@ -35,9 +35,7 @@ impl State {
                 ("append_entry", self.append_entry(Body::Custom { custom_type, data }))
             }
             Action::AppendMessage { message } => ("append_message", self.append_message(message)),
-            Action::SetSessionName { name } => {
-                ("set_session_name", handlers::session::set_name(self, &name).map(|_| ()))
-            }
+            Action::SetSessionName { name } => ("set_session_name", self.name_session(&name)),
             Action::SetLabel { entry_id, label } => {
                 ("set_label", handlers::tree::set_label(self, &entry_id, label).map(|_| ()))
             }
@@ -111,7 +109,8 @@ impl State {
             Some(Delivery::FollowUp) => WhenBusy::FollowUp,
             _ => WhenBusy::Refuse,
         };
-        let prompt = Prompt { label: None, level: Level::Pi, text, images, when_busy, expands };
+        let (label, level, waits) = (None, Level::Pi, false);
+        let prompt = Prompt { label, level, text, images, when_busy, waits, expands };
         let handled = self.consider(prompt);
         self.conclude(None, handled);
     }
@@ -152,6 +151,17 @@ impl State {
         if let Some(entry) = entry {
             self.emit(Event::EntryAppended { entry });
         }
+        Ok(())
+    }
+
+    /// A blank name takes the name away, which the client's command does not do.
+    fn name_session(&mut self, name: &str) -> Result<(), String> {
+        if !name.trim().is_empty() {
+            return handlers::session::set_name(self, name).map(|_| ());
+        }
+        let unnamed = Body::SessionInfo { name: String::new() };
+        self.conversation.record(unnamed, self.clock.now()).map_err(|err| err.to_string())?;
+        self.emit(Event::SessionInfoChanged { name: None });
         Ok(())
     }
 

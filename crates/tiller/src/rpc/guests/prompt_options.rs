@@ -54,8 +54,9 @@ impl State {
                 "disableModelInvocation": skill.is_hidden,
             })
         });
-        let tools = &self.workplace.tools;
-        let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
+        let names: Vec<&str> = self.workplace.tools.iter().map(|tool| tool.name()).collect();
+        // Of all tools, so that another choice finds the words for it.
+        let tools: Vec<Tool> = self.tools_at_hand().collect();
         let snippets: BTreeMap<&str, &str> =
             tools.iter().filter_map(|tool| Some((tool.name(), tool.snippet.as_deref()?))).collect();
         let rules: BTreeMap<&str, &[String]> = tools
@@ -87,10 +88,8 @@ impl State {
             return prompt;
         }
         let resources = self.here.resources();
-        let brought = self.brought();
-        let own = self.own_tools(&brought);
-        let all = own.into_iter().chain(brought.into_iter().map(|brought| brought.tool));
-        let tools: Vec<Tool> = all
+        let tools: Vec<Tool> = self
+            .tools_at_hand()
             .filter(|tool| options.selected_tools.iter().any(|name| name == tool.name()))
             .map(|mut tool| {
                 tool.snippet = options.tool_snippets.get(tool.name()).cloned();

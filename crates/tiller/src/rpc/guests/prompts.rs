@@ -21,6 +21,8 @@ pub(crate) struct Prompt {
     pub(crate) text: String,
     pub(crate) images: Vec<Block>,
     pub(crate) when_busy: WhenBusy,
+    /// Whether it goes into a queue even when a run could begin with it.
+    pub(crate) waits: bool,
     /// Whether commands, skills and templates in it are taken as such.
     pub(crate) expands: bool,
 }
@@ -53,10 +55,11 @@ impl State {
         self.visitors.looking += 1;
         let (guests, hurry) = (self.visitors.guests.clone(), self.visitors.hurry.clone());
         let source = if prompt.label.is_some() { InputSource::Rpc } else { InputSource::Extension };
-        let streaming_behavior = self.is_at_work().then_some(match prompt.when_busy {
-            WhenBusy::FollowUp => "followUp",
-            _ => "steer",
-        });
+        let streaming_behavior = match prompt.when_busy {
+            WhenBusy::Steer if self.is_at_work() => Some("steer"),
+            WhenBusy::FollowUp if self.is_at_work() => Some("followUp"),
+            _ => None,
+        };
         let said = Said {
             text: prompt.text.clone(),
             images: (!prompt.images.is_empty()).then(|| json!(prompt.images)),
@@ -117,13 +120,13 @@ impl State {
 
     /// Queues it, or begins a run with it.
     fn take_prompt(&mut self, prompt: Prompt) -> Handled {
-        let Prompt { label, level, text, images, when_busy, expands } = prompt;
+        let Prompt { label, level, text, images, when_busy, waits, expands } = prompt;
         // What an extension says is said as it is, unless it wants otherwise.
         let message = match expands {
             true => user_message(self, text, images)?,
             false => Message::user(text, images, self.clock.now()),
         };
-        let queue = match (self.is_busy(), when_busy) {
+        let queue = match (waits || self.is_busy(), when_busy) {
             (false, _) => {
                 self.can_begin()?;
                 return Ok(self.before_start(label, level, message));

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tiller_agent::tool::Tool;
+use tiller_js::RegisteredTool;
 use tiller_js::world::{Query, SessionRead};
 use tiller_session::Error;
 
@@ -15,7 +16,7 @@ impl State {
         Ok(match query {
             Query::Cwd => json!(*self.workplace.cwd),
             Query::IsIdle => json!(!self.is_at_work()),
-            Query::HasPendingMessages => json!(self.queues.len() > 0),
+            Query::HasPendingMessages => json!(self.queues.in_view() > 0),
             Query::PendingMessages => json!(self.queues.messages().collect::<Vec<_>>()),
             Query::IsProjectTrusted => json!(self.here.is_trusted()),
             Query::ContextUsage => self.context_usage()?,
@@ -64,9 +65,12 @@ impl State {
     fn all_tools(&self) -> Value {
         let brought = self.brought();
         let own = self.own_tools(&brought);
-        let own =
-            own.iter().map(|tool| listed(tool, &format!("<builtin:{}>", tool.name()), "builtin"));
-        let brought = brought.iter().map(|one| listed(&one.tool, &one.extension_path, "extension"));
+        let own = own.iter().map(|tool| listed(tool, ours(tool)));
+        let brought = brought.iter().map(|RegisteredTool { tool, extension_path, .. }| {
+            let found = self.visitors.found_at(extension_path);
+            let its = found.map(|found| found.source.extension_info(&found.extension.path));
+            listed(tool, json!(its))
+        });
         own.chain(brought).collect()
     }
 
@@ -82,6 +86,8 @@ impl State {
                 session.raw(&id)?.map_or(Value::Null, |text| parsed(text.as_bytes()))
             }
             SessionRead::Label { id } => json!(session.label(&id)),
+            // Nothing leads to an entry that is not there.
+            SessionRead::Branch { from: Some(id) } if !session.contains(&id) => json!([]),
             SessionRead::Branch { from } => {
                 written(|out| session.write_branch(from.as_deref(), out))?
             }
@@ -111,19 +117,25 @@ impl State {
 }
 
 fn built_in(tool: &Tool) -> Value {
-    let mut shown = listed(tool, &format!("<builtin:{}>", tool.name()), "builtin");
+    let mut shown = listed(tool, ours(tool));
     shown["label"] = json!(tool.name());
     shown["promptSnippet"] = json!(tool.snippet);
     shown
 }
 
-fn listed(tool: &Tool, path: &str, source: &str) -> Value {
+/// Where tools of ours come from.
+fn ours(tool: &Tool) -> Value {
+    let path = format!("<builtin:{}>", tool.name());
+    json!({ "path": path, "source": "builtin", "scope": "temporary", "origin": "top-level" })
+}
+
+fn listed(tool: &Tool, source_info: Value) -> Value {
     json!({
         "name": tool.name(),
         "description": tool.spec.description,
         "parameters": tool.spec.parameters,
         "promptGuidelines": tool.rules,
-        "sourceInfo": { "path": path, "source": source, "scope": "temporary", "origin": "top-level" },
+        "sourceInfo": source_info,
     })
 }
 

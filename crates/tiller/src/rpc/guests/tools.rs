@@ -66,6 +66,13 @@ impl State {
         self.workplace.tools = Arc::new(ToolSet::new(tools));
     }
 
+    /// Ours and theirs, in use or not.
+    pub(super) fn tools_at_hand(&self) -> impl Iterator<Item = Tool> + use<> {
+        let brought = self.brought();
+        let own = self.own_tools(&brought);
+        own.into_iter().chain(brought.into_iter().map(|brought| brought.tool))
+    }
+
     /// What extensions bring, as far as it is allowed.
     pub(super) fn brought(&self) -> Vec<RegisteredTool> {
         let guests = self.visitors.guests.as_ref();

@@ -3,7 +3,7 @@
 use tiller_agent::message::Block;
 
 use super::done;
-use super::prompt::{can_start, user_message};
+use super::prompt::{can_start, refuse_commands, user_message};
 use crate::rpc::after_run::AfterRun;
 use crate::rpc::dispatch::{Answer, Handled};
 use crate::rpc::state::State;
@@ -24,6 +24,7 @@ pub(crate) fn abort_and_prompt(
     images: Vec<Block>,
 ) -> Handled {
     can_start(state)?;
+    refuse_commands(state, &text)?;
     let message = Box::new(user_message(state, text, images)?);
     state.after_run(AfterRun::Prompt { label: label.clone(), message });
     Ok(Answer::Later)

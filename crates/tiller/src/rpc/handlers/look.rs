@@ -73,7 +73,7 @@ pub(crate) fn get_state(state: &mut State, level: Level) -> Handled {
         system_prompt: state.system().to_string(),
         dump_tools: DumpTools(state.tools()),
     });
-    let waiting = state.queues.len();
+    let waiting = state.queues.in_view();
     data(&StateData {
         model: state.model.as_deref(),
         thinking_level: state.thinking().name(),

@@ -1,9 +1,7 @@
 //! `prompt`, `steer`, `follow_up`: hand the agent a user message, now or later.
 
-use tiller_agent::host::Queue;
 use tiller_agent::message::{Block, Message};
 
-use super::done;
 use crate::rpc::dispatch::Handled;
 use crate::rpc::guests::Prompt;
 use crate::rpc::state::State;
@@ -27,19 +25,50 @@ pub(crate) fn prompt(
         state.stop_resuming();
     }
     let label = Some(label.clone());
-    state.consider(Prompt { label, level, text, images, when_busy, expands: true })
+    state.consider(Prompt { label, level, text, images, when_busy, waits: false, expands: true })
 }
 
-pub(crate) fn steer(state: &mut State, text: String, images: Vec<Block>) -> Handled {
-    let message = user_message(state, text, images)?;
-    state.enqueue(Queue::Steering, message);
-    done()
+pub(crate) fn steer(
+    state: &mut State,
+    level: Level,
+    label: &Label,
+    text: String,
+    images: Vec<Block>,
+) -> Handled {
+    queue(state, level, label, text, images, WhenBusy::Steer)
 }
 
-pub(crate) fn follow_up(state: &mut State, text: String, images: Vec<Block>) -> Handled {
-    let message = user_message(state, text, images)?;
-    state.enqueue(Queue::FollowUp, message);
-    done()
+pub(crate) fn follow_up(
+    state: &mut State,
+    level: Level,
+    label: &Label,
+    text: String,
+    images: Vec<Block>,
+) -> Handled {
+    queue(state, level, label, text, images, WhenBusy::FollowUp)
+}
+
+/// It waits in any case, also when nobody is at work.
+fn queue(
+    state: &mut State,
+    level: Level,
+    label: &Label,
+    text: String,
+    images: Vec<Block>,
+    when_busy: WhenBusy,
+) -> Handled {
+    refuse_commands(state, &text)?;
+    let label = Some(label.clone());
+    state.consider(Prompt { label, level, text, images, when_busy, waits: true, expands: true })
+}
+
+/// A command of an extension's cannot wait.
+pub(crate) fn refuse_commands(state: &State, text: &str) -> Result<(), String> {
+    let Some((name, _)) = state.extension_command(text) else { return Ok(()) };
+    Err(format!(
+        "Extension command \"/{name}\" cannot be queued. Use prompt() or execute the command \
+         when not streaming."
+    ))
 }
 
 /// What is said, with skills and templates in the place of their names.
@@ -48,12 +77,6 @@ pub(crate) fn user_message(
     text: String,
     images: Vec<Block>,
 ) -> Result<Message, String> {
-    if let Some((name, _)) = state.extension_command(&text) {
-        return Err(format!(
-            "Extension command \"/{name}\" cannot be queued. Use prompt() or execute the command \
-             when not streaming."
-        ));
-    }
     let text = match text.starts_with('/') {
         true => state.here.resources().expand(text)?,
         false => text,
