@@ -240,10 +240,10 @@ pub struct ForeignFlag {
 }
 
 /// What to do instead of starting.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub enum Instead {
-    /// Help was asked for.
-    Print(String),
+    /// Help was asked for. The rest of what was typed says which extensions there are.
+    Help(String, Option<Box<Args>>),
     /// The command line makes no sense; the sentence says why.
     Complain(String),
 }
@@ -257,7 +257,11 @@ impl Args {
             match Args::try_parse_from(&arguments) {
                 Ok(args) => break args,
                 Err(err) if err.kind() == ErrorKind::DisplayHelp => {
-                    return Err(Instead::Print(err.render().to_string()));
+                    let typed = arguments.len();
+                    arguments.retain(|argument| argument != "--help" && argument != "-h");
+                    let has_rest = arguments.len() < typed;
+                    let rest = has_rest.then(|| Args::read(arguments).ok()).flatten();
+                    return Err(Instead::Help(err.render().to_string(), rest.map(Box::new)));
                 }
                 Err(err) => match lenient_about(&err, &mut arguments) {
                     Some(option) => unknown.push(option),

@@ -20,7 +20,7 @@ use crate::conversation::Conversation;
 use crate::credentials::Credentials;
 use crate::export::Export;
 use crate::extensions::find::{Discovery, Problem, find};
-use crate::extensions::listing;
+use crate::extensions::{flags, listing};
 use crate::models::{Listing, Models};
 use crate::opening::Opening;
 use crate::place::{Flags, Place, Whereabouts};
@@ -165,6 +165,23 @@ pub fn list_models(
         diagnostics.extend(listing::bring(&mut models, &extensions, around, cwd)?);
     }
     Ok((models.list(search), diagnostics))
+}
+
+/// What `--help` says about options of extensions, and what there is to say about that. Nothing is
+/// loaded where there are none.
+pub fn foreign_help(
+    args: &Args,
+    surroundings: &Surroundings,
+) -> Result<(String, Vec<String>), String> {
+    let place = surroundings.place(args);
+    let Discovery { found, .. } = find(&place, &args.extensions());
+    if found.is_empty() {
+        return Ok(Default::default());
+    }
+    let extensions: Vec<_> = found.into_iter().map(|found| found.extension).collect();
+    let around = Around { has_ui: false, ..around(args, surroundings, &place) };
+    let (flags, problems) = listing::flags(&extensions, around, surroundings.cwd.clone())?;
+    Ok((flags::help(&flags), problems))
 }
 
 /// `--export FILE [OUT]`. Returns where the page is.

@@ -8,7 +8,7 @@ use clap::Parser;
 use tiller::args::{Args, Instead, Mode, version};
 use tiller::attachments::{Said, first_message};
 use tiller::auth_command::AuthCommand;
-use tiller::launch::{Launch, Surroundings, export, list_models};
+use tiller::launch::{Launch, Surroundings, export, foreign_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
 use tiller::plain::{self, complain};
 use tiller::rpc::stdio::serve_stdio;
@@ -40,7 +40,7 @@ fn start() -> Result<u8, String> {
     }
     let args = match Args::read(std::env::args_os()) {
         Ok(args) => args,
-        Err(Instead::Print(text)) => return show(&text),
+        Err(Instead::Help(text, rest)) => return help(&text, rest.as_deref()),
         Err(Instead::Complain(why)) => return Err(why),
     };
     let surroundings = Surroundings::of_process()?;
@@ -88,6 +88,18 @@ fn start() -> Result<u8, String> {
     // Whoever still waits for a slow disk on another thread ends with the process.
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// `--help`, with the options that extensions add.
+fn help(text: &str, rest: Option<&Args>) -> Result<u8, String> {
+    let (foreign, problems) = match rest {
+        Some(args) => foreign_help(args, &Surroundings::of_process()?)?,
+        None => Default::default(),
+    };
+    for problem in problems {
+        complain(&format!("Warning: {problem}"));
+    }
+    show(&format!("{text}{foreign}"))
 }
 
 /// Reads the rest of the command line as this command, and does it.

@@ -1,4 +1,4 @@
-//! The values of options that extensions have registered.
+//! Options that extensions have registered: their values, and how `--help` shows them.
 
 use serde_json::{Map, Value};
 use tiller_js::{FlagKind, RegisteredFlag};
@@ -29,4 +29,25 @@ pub(crate) fn values(
     }
     problems.extend(unknown_options(unknown.into_iter()));
     (values, problems)
+}
+
+/// A group of options, in the manner of the others.
+pub(crate) fn help(flags: &[RegisteredFlag]) -> String {
+    let option = |flag: &RegisteredFlag| match flag.kind {
+        FlagKind::Boolean => format!("--{}", flag.name),
+        FlagKind::String => format!("--{} <VALUE>", flag.name),
+    };
+    let width = flags.iter().map(|flag| option(flag).chars().count()).max().unwrap_or_default();
+    let line = |flag: &RegisteredFlag| {
+        let about = flag.description.as_deref().filter(|about| !about.trim().is_empty());
+        let about = about.map(|about| about.split_whitespace().collect::<Vec<_>>().join(" "));
+        let about = about.unwrap_or_else(|| format!("Registered by {}", flag.extension_path));
+        format!("      {:width$}  {about}\n", option(flag))
+    };
+    match flags.is_empty() {
+        true => String::new(),
+        false => {
+            format!("\nOptions of extensions:\n{}", flags.iter().map(line).collect::<String>())
+        }
+    }
 }

@@ -1,12 +1,12 @@
-//! `--list-models` where extensions bring some: they are loaded for that alone, and find nobody
-//! whom they could ask for anything else.
+//! What extensions bring, for those who only want to know: `--list-models` and `--help`. They are
+//! loaded for that alone, and find nobody whom they could ask for anything.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tiller_js::world::Action;
-use tiller_js::{Extension, Guests};
+use tiller_js::{Extension, Guests, LoadError, LoadReport, RegisteredFlag};
 use tokio::sync::mpsc;
 
 use super::provider::offer;
@@ -15,58 +15,86 @@ use crate::models::Models;
 use crate::rpc::guests::{Around, Wish};
 use crate::rpc::server::{INPUTS_MAX, Input};
 
-/// Takes up what they bring. Gives what went wrong.
+/// Takes up the models they bring. Gives what went wrong.
 pub(crate) fn bring(
     models: &mut Models,
     extensions: &[Extension],
     around: Around,
     cwd: PathBuf,
 ) -> Result<Vec<String>, String> {
-    tiller_tools::process::install();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|err| format!("cannot start the runtime: {err}"))?;
-    let problems = runtime.block_on(load(models, extensions, around, cwd));
-    runtime.shutdown_background();
+    let mut problems = Vec::new();
+    let report = visit(extensions, around, cwd, |guests, wish| {
+        problems.extend(take(models, guests, wish));
+    })?;
+    problems.extend(told(report.errors));
     Ok(problems)
 }
 
-async fn load(
-    models: &mut Models,
+/// The options they add, and what went wrong.
+pub(crate) fn flags(
     extensions: &[Extension],
     around: Around,
     cwd: PathBuf,
-) -> Vec<String> {
+) -> Result<(Vec<RegisteredFlag>, Vec<String>), String> {
+    let report = visit(extensions, around, cwd, |_, _| ())?;
+    Ok((report.registrations.flags, told(report.errors).collect()))
+}
+
+fn told(errors: Vec<LoadError>) -> impl Iterator<Item = String> {
+    let told = |it: LoadError| format!("Failed to load extension \"{}\": {}", it.path, it.error);
+    errors.into_iter().map(told)
+}
+
+fn visit(
+    extensions: &[Extension],
+    around: Around,
+    cwd: PathBuf,
+    hear: impl FnMut(&Guests, Wish),
+) -> Result<LoadReport, String> {
+    tiller_tools::process::install();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|err| format!("cannot start the runtime: {err}"))?;
+    let report = runtime.block_on(load(extensions, around, cwd, hear));
+    runtime.shutdown_background();
+    Ok(report)
+}
+
+async fn load(
+    extensions: &[Extension],
+    around: Around,
+    cwd: PathBuf,
+    mut hear: impl FnMut(&Guests, Wish),
+) -> LoadReport {
     let (inputs, mut said) = mpsc::channel(INPUTS_MAX);
     let guests = Guests::new(around.config(cwd), Arc::new(Outside { inputs }));
     let loading = async {
-        let errors = guests.load(extensions).await.errors;
+        let report = guests.load(extensions).await;
         guests.bind().await;
-        errors
+        report
     };
     tokio::pin!(loading);
-    let mut problems = Vec::new();
-    let mut hear = |input| problems.extend(take(models, &guests, input));
-    let errors = loop {
+    // Whoever is not answered learns that nobody is there.
+    let mut take = |input| {
+        if let Input::Guest(wish) = input {
+            hear(&guests, *wish);
+        }
+    };
+    let report = loop {
         tokio::select! {
             biased;
-            Some(input) = said.recv() => hear(input),
-            errors = &mut loading => break errors,
+            Some(input) = said.recv() => take(input),
+            report = &mut loading => break report,
         }
     };
     while let Ok(input) = said.try_recv() {
-        hear(input);
+        take(input);
     }
     guests.stop();
-    let failed = errors.into_iter();
-    problems
-        .extend(failed.map(|it| format!("Failed to load extension \"{}\": {}", it.path, it.error)));
-    problems
+    report
 }
 
-/// Whoever is not answered learns that nobody is there.
-fn take(models: &mut Models, guests: &Guests, input: Input) -> Vec<String> {
-    let Input::Guest(wish) = input else { return Vec::new() };
-    match *wish {
+fn take(models: &mut Models, guests: &Guests, wish: Wish) -> Vec<String> {
+    match wish {
         Wish::Act(Action::RegisterProvider { name, config }) => {
             // Nobody is asked for an answer here.
             let offer = offer(guests.clone(), &name, config, Duration::ZERO);

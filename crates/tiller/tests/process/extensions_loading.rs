@@ -239,6 +239,35 @@ fn options_that_nobody_knows_end_the_start() {
     }
 }
 
+#[test]
+fn help_has_the_options_of_extensions() {
+    let place = Place::new();
+    let extension = r#"
+        export default function (pi) {
+            pi.registerFlag("plan", { description: "Start in\n  plan mode", type: "boolean" });
+            pi.registerFlag("preset", { description: "Preset to use", type: "string" });
+            pi.registerFlag("bare", { type: "boolean" });
+        }"#;
+    write(&place, ".pi/agent/extensions/flags.ts", extension);
+    write(&place, "bad.ts", "throw new Error('no good');");
+    let without = place.output(&["--help", "--no-extensions"], "");
+    let without = String::from_utf8(without.stdout).unwrap();
+    assert!(!without.contains("Options of extensions"), "{without}");
+    let path = place.path().join(".pi/agent/extensions/flags.ts");
+    let options = format!(
+        "\nOptions of extensions:\n      --plan            Start in plan mode\n      \
+         --preset <VALUE>  Preset to use\n      --bare            Registered by {}\n",
+        path.display()
+    );
+    for arguments in [&["--help"][..], &["-e", "bad.ts", "--help", "--preset", "x"]] {
+        let output = place.output(arguments, "");
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{without}{options}"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.contains("no good"), arguments.len() > 1, "{said}");
+    }
+}
+
 fn judge(answer: &str) -> String {
     format!(
         r#"
