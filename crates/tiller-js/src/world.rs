@@ -14,9 +14,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 mod ask;
+mod looks;
 mod ui;
 
 pub use ask::{Action, Delivery, ModelRead, Query, Request, SessionRead};
+pub use looks::Looks;
+pub(crate) use looks::{Answers, Wants};
 pub use ui::{Dialog, DialogKind, Notice};
 
 /// An answer that takes its time.
@@ -181,4 +184,7 @@ pub struct ModelRequest {
     /// `{apiKey?, headers?, maxTokens?, reasoning?, temperature?, …}`.
     #[serde(default)]
     pub options: Value,
+    /// Set where the extension wants to look at what is sent and how it is answered.
+    #[serde(skip)]
+    pub looks: Option<Looks>,
 }

@@ -1,6 +1,7 @@
 // Requests to models, and the stream of events an answer is.
 
 import { begin, query, sync } from "tiller:host";
+import { describe } from "tiller:errors";
 import { Growing } from "tiller:growing";
 
 /** After so many events the host learns that they were heard, so that it goes on. */
@@ -95,9 +96,16 @@ export function stream(model, context, { signal, onPayload, onResponse, ...optio
 	let hearing;
 	let heard = 0;
 	const hear = (event) => {
-		if (event.type === "hearing") {
-			hearing = event.id;
-			return;
+		switch (event.type) {
+			case "hearing":
+				hearing = event.id;
+				return;
+			case "payload":
+				void look(event);
+				return;
+			case "response":
+				void answered(event);
+				return;
 		}
 		const told = growing.take(event);
 		if (told) events.push(told);
@@ -107,11 +115,29 @@ export function stream(model, context, { signal, onPayload, onResponse, ...optio
 	const over = () => {
 		if (hearing !== undefined) sync("heard", [hearing, 0]);
 	};
-	const { promise, cancel } = begin("model", { model, context, options }, undefined, hear);
-	const abort = () => {
+	const wants = { payload: typeof onPayload === "function", response: typeof onResponse === "function" };
+	const { promise, cancel } = begin("model", { model, context, options, wants }, undefined, hear);
+	const giveUp = (message, reason) => {
 		cancel();
 		over();
-		failed("Request was aborted", "aborted");
+		signal?.removeEventListener("abort", abort);
+		failed(message, reason);
+	};
+	const abort = () => giveUp("Request was aborted", "aborted");
+	// Whoever fails to look at a request does not send it.
+	const look = async ({ number, payload }) => {
+		try {
+			sync("looked", { hearing, number, payload: await onPayload(payload, model) });
+		} catch (error) {
+			giveUp(describe(error).message);
+		}
+	};
+	const answered = async ({ status, headers }) => {
+		try {
+			await onResponse({ status, headers }, model);
+		} catch (error) {
+			giveUp(describe(error).message);
+		}
 	};
 	signal?.addEventListener("abort", abort, { once: true });
 	promise

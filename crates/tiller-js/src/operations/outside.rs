@@ -12,12 +12,15 @@ use tiller_agent::message::Arguments;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::resources::Hearing;
 use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
 use crate::core::Core;
 use crate::event;
 use crate::progress::{Events, Melts};
 use crate::registrations::Own;
-use crate::world::{Dialog, LogLevel, LogLine, ModelRequest, Request};
+use crate::world::{
+    Answers, Dialog, LogLevel, LogLine, Looks, ModelRequest, Request, Wants,
+};
 
 /// Events of a model's answer that were told to an extension and not heard yet.
 const ON_THE_WAY_MAX: usize = 64;
@@ -63,8 +66,16 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
             match count {
                 0 => drop(resources.hearings.remove(&id)),
                 count => {
-                    resources.hearings.get(&id).into_iter().for_each(|it| it.add_permits(count))
+                    let hearing = resources.hearings.get(&id);
+                    hearing.into_iter().for_each(|hearing| hearing.room.add_permits(count));
                 }
+            }
+            Ok(Given::Nothing)
+        }
+        "looked" => {
+            let Looked { hearing, number, payload } = asked.read()?;
+            if let Some(hearing) = core.resources.borrow().hearings.get(&hearing) {
+                hearing.answers.give(number, payload);
             }
             Ok(Given::Nothing)
         }
@@ -112,13 +123,20 @@ pub(super) fn start(
             if !core.permissions.net {
                 return Err(Failed::denied("net"));
             }
-            let request: ModelRequest = asked.read()?;
-            let events = core.world.model(request);
+            let mut request: ModelRequest = asked.read()?;
+            let Looking { wants } = asked.read()?;
             let room = Arc::new(Semaphore::new(ON_THE_WAY_MAX));
+            let answers = Arc::new(Answers::default());
+            if wants.payload || wants.response {
+                let teller = teller.clone();
+                let tell = move |event: Value| teller.tell(Given::json(&event));
+                request.looks = Some(Looks::new(wants, answers.clone(), tell));
+            }
             let mut resources = core.resources.borrow_mut();
             let id = resources.number();
-            resources.hearings.insert(id, room.clone());
+            resources.hearings.insert(id, Hearing { room: room.clone(), answers });
             teller.tell(Given::json(&json!({ "type": "hearing", "id": id })));
+            let events = core.world.model(request);
             Ok(Box::pin(pass_on(events, room, teller)))
         }
         _ => Err(unknown(name)),
@@ -150,6 +168,21 @@ async fn pass_on(
         }
     }
     Ok(Given::Nothing)
+}
+
+/// What of a request its asker wants to look at.
+#[derive(Deserialize)]
+struct Looking {
+    #[serde(default)]
+    wants: Wants,
+}
+
+/// What it wants sent instead, if anything.
+#[derive(Deserialize)]
+struct Looked {
+    hearing: u64,
+    number: u64,
+    payload: Option<Value>,
 }
 
 #[derive(Deserialize)]

@@ -6,11 +6,18 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::world::Child;
+use crate::world::{Answers, Child};
 
 use super::child::Flow;
 use super::http::Body;
 use super::net::Sockets;
+
+/// A model's answer that an extension hears.
+pub(crate) struct Hearing {
+    /// How many events may be on the way.
+    pub room: Arc<Semaphore>,
+    pub answers: Arc<Answers>,
+}
 
 #[derive(Default)]
 pub(crate) struct Resources {
@@ -19,8 +26,7 @@ pub(crate) struct Resources {
     /// How much of a child's output waits to be read.
     pub flows: HashMap<u64, Arc<Flow>>,
     pub bodies: HashMap<u64, Body>,
-    /// How many events of a model's answer may be on the way.
-    pub hearings: HashMap<u64, Arc<Semaphore>>,
+    pub hearings: HashMap<u64, Hearing>,
     pub sockets: Sockets,
     next: u64,
 }

@@ -1,9 +1,13 @@
 //! Extensions that look at requests: what is sent to a provider, and how it answers.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use tiller_js::Guests;
 use tiller_js::event::Event;
 use tiller_js::hook::{BeforeProviderHeaders, BeforeProviderRequest};
+use tiller_js::world::Looks;
+use tiller_llm::Onlooker;
 use tiller_llm::onlooker::{Changed, Later, Look};
 
 pub(crate) struct Guarded(pub(crate) Guests);
@@ -37,6 +41,44 @@ impl Look for Guarded {
         if self.0.hears("after_provider_response") {
             let headers = object(headers);
             self.0.emit(&Event::AfterProviderResponse { status, headers });
+        }
+    }
+}
+
+/// An extension that looks at a request of its own, and the headers it does not want sent.
+struct Own {
+    looks: Option<Looks>,
+    unwanted: Vec<String>,
+}
+
+/// Whoever has a say in a request that an extension makes itself: `onPayload`, `onResponse`, and
+/// headers without a value.
+pub(crate) fn own_look(looks: Option<Looks>, options: &Value) -> Option<Onlooker> {
+    let headers = options["headers"].as_object().into_iter().flatten();
+    let unwanted = headers.filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone());
+    let unwanted: Vec<String> = unwanted.collect();
+    let has_say = looks.is_some() || !unwanted.is_empty();
+    has_say.then(|| Onlooker(Arc::new(Own { looks, unwanted })))
+}
+
+impl Look for Own {
+    fn body(&self, body: &[u8]) -> Later<Option<Vec<u8>>> {
+        let looks = self.looks.clone().filter(Looks::wants_payload);
+        let payload = looks.is_some().then(|| serde_json::from_slice::<Value>(body).ok());
+        let payload = payload.flatten();
+        Box::pin(async move { serde_json::to_vec(&looks?.payload(payload?).await?).ok() })
+    }
+
+    fn headers(&self, headers: Vec<(String, String)>) -> Later<Option<Vec<Changed>>> {
+        let kept = headers.into_iter().map(|(name, value)| (name, Some(value)));
+        let gone = self.unwanted.iter().map(|name| (name.clone(), None));
+        let changed = (!self.unwanted.is_empty()).then(|| kept.chain(gone).collect());
+        Box::pin(std::future::ready(changed))
+    }
+
+    fn answered(&self, status: u16, headers: Vec<(String, String)>) {
+        if let Some(looks) = &self.looks {
+            looks.answered(status, object(headers));
         }
     }
 }

@@ -50,6 +50,63 @@ fn local(url: &str) -> String {
 }
 
 #[test]
+fn whoever_asks_may_change_what_is_sent_and_hears_how_it_is_answered() {
+    let server = Loopback::start(vec![
+        Reply::Events(says(&["Hello"])),
+        Reply::Refusal(418, "{}".to_owned()),
+        Reply::Events(says(&["unheard"])),
+    ]);
+    let body = local(&server.url)
+        + r#"
+        const context = { messages: [{ role: "user", content: "hi" }] };
+        const heard = [];
+        const options = {
+            apiKey: "sk-own",
+            headers: { "x-own": "1", "X-Model": null, authorization: null },
+            onPayload: async (payload, asked) => {
+                heard.push(["payload", payload.model, asked.id]);
+                await new Promise((done) => setTimeout(done, 1));
+                return { ...payload, seed: 7 };
+            },
+            onResponse: ({ status, headers }, asked) => heard.push([status, headers["x-served-by"], asked.id]),
+        };
+        const stream = ai.stream(model, context, options);
+        for await (const event of stream) heard.push(event.type);
+        say(heard.splice(0));
+        const looking = { ...options, headers: {}, onPayload: () => undefined };
+        const refused = await ai.complete(model, context, looking);
+        say([heard.splice(0), refused.stopReason]);
+        const failing = { apiKey: "k", onPayload: () => { throw new Error("not this"); } };
+        const failed = await ai.complete(model, context, failing);
+        say([failed.stopReason, failed.errorMessage]);"#;
+    let mut client = going(Place::new(), &body, &[]);
+    let said = go(&mut client);
+    assert_eq!(
+        said[0],
+        json!([
+            ["payload", "m", "m"],
+            [200, "loopback", "m"],
+            "start",
+            "text_start",
+            "text_delta",
+            "text_end",
+            "done"
+        ])
+    );
+    let asked = server.asked();
+    assert_eq!((&asked.body["seed"], &asked.body["model"]), (&json!(7), &json!("m")));
+    assert!(asked.head.contains("x-own: 1"), "{}", asked.head);
+    for gone in ["x-model", "authorization"] {
+        assert!(!asked.head.contains(gone), "{}", asked.head);
+    }
+    assert_eq!(said[1], json!([[[418, null, "m"]], "error"]));
+    let asked = server.asked();
+    assert!(asked.body.get("seed").is_none());
+    assert!(asked.head.contains("authorization: bearer sk-own"), "{}", asked.head);
+    assert_eq!(said[2], json!(["error", "not this"]));
+}
+
+#[test]
 fn a_model_of_the_extensions_own_is_asked_as_it_says() {
     let server = Loopback::start(vec![Reply::Events(says(&["Hel", "lo"]))]);
     let body = local(&server.url)

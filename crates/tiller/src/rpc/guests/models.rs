@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::State;
 use super::actions::Answer;
+use crate::extensions::onlooker::own_look;
 use crate::extensions::{answer, question};
 
 impl State {
@@ -17,12 +18,13 @@ impl State {
         request: ModelRequest,
         answer: oneshot::Sender<BoxStream<'static, Value>>,
     ) {
-        let ModelRequest { model, context, options } = request;
+        let ModelRequest { model, context, options, looks } = request;
         let now = self.clock.now();
         let model = self.meant(&model);
         let asked = model.clone().and_then(|model| question::read(model, context, &options, now));
         let events = match asked {
-            Ok((request, given)) => {
+            Ok((request, mut given)) => {
+                given.onlooker = own_look(looks, &options);
                 let provider = self.models.provider_given(&request.model, given);
                 answer::events(provider, request, now)
             }
