@@ -332,11 +332,12 @@ impl Guests {
         Ok(serde_json::from_str(&made).unwrap_or_default())
     }
 
-    /// Has all providers look for the models they have now. Gives what went wrong, by provider.
-    pub async fn refresh_models(&self) -> serde_json::Map<String, Value> {
+    /// Has providers look for the models they have now, with pi's options for that. Gives what went
+    /// wrong, by provider.
+    pub async fn refresh_models(&self, options: &Value) -> serde_json::Map<String, Value> {
         let mut errors = serde_json::Map::new();
         for thread in self.threads() {
-            match thread.call("refreshModels", &Value::Null).await {
+            match thread.call("refreshModels", options).await {
                 Ok(failed) => {
                     let failed: serde_json::Map<String, Value> =
                         serde_json::from_str(&failed).unwrap_or_default();

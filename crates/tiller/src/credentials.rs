@@ -144,6 +144,17 @@ impl Credentials {
         self.find(provider).ok().map(|(_, source)| source)
     }
 
+    /// A sign-in as it is stored, where that is what counts.
+    pub(crate) fn sign_in(&self, provider: &str) -> Option<serde_json::Value> {
+        if !matches!(self.source(provider), Some(Source::SignIn(_))) {
+            return None;
+        }
+        match self.auth_file().entry(provider) {
+            Some(Entry::Oauth { whole, .. }) => Some(whole.clone()),
+            _ => None,
+        }
+    }
+
     /// Whether a command prints the key.
     pub(crate) fn is_printed(&self, provider: &str) -> bool {
         matches!(self.key(provider), Ok(Key::Printed { .. }))

@@ -161,6 +161,7 @@ impl Models {
             .filter(|known| self.is_spoken(known))
             .map(|known| self.model(&known))
             .filter(|model| access::missing_variable(&model.base_url).is_none())
+            .filter(|model| !self.is_withheld(model))
     }
 
     /// A model by its full name, if it can be asked.

@@ -3,6 +3,7 @@
 import { act, as, facts, native, query, request, stringify, sync } from "tiller:host";
 import { describe, report } from "tiller:errors";
 import { emitOn, listenOn } from "tiller:bus";
+import { lookAround, modelsOf } from "tiller:catalogue";
 
 /** In the order of their numbers. */
 export const extensions = [];
@@ -196,8 +197,7 @@ function shownTool(tool) {
 
 /** What is data in a provider's configuration. One that is an object with methods may have it anywhere. */
 function shownProvider(name, config) {
-	const { baseUrl, apiKey, api, headers, authHeader, compat, name: title } = config;
-	const models = config.models ?? providerModels(config);
+	const { baseUrl, apiKey, api, headers, authHeader, compat, models, name: title } = config;
 	return {
 		name,
 		config: { baseUrl, apiKey, api, headers, authHeader, compat, name: title, models },
@@ -217,21 +217,12 @@ function listedProvider(name, config) {
 	return shown;
 }
 
-/** Models of a provider given as an object with methods. */
-function providerModels(config) {
-	if (typeof config.getModels !== "function") return undefined;
-	try {
-		return config.getModels();
-	} catch {
-		return undefined;
-	}
-}
-
 function tellProvider(extension, name, config) {
 	if (!extension.age.isBound) return;
 	try {
 		const { config: data, streams, hasOauth } = shownProvider(name, config);
-		act("registerProvider", { name, config: { ...data, streams, hasOauth, extensionPath: extension.path } });
+		const models = modelsOf(extension, name, config);
+		act("registerProvider", { name, config: { ...data, ...models, streams, hasOauth, extensionPath: extension.path } });
 	} catch (error) {
 		report(extension.path, "register_provider", error);
 	}
@@ -269,7 +260,9 @@ function apiOf(extension) {
 		if (typeof name === "object" && name !== null) [name, config] = [name.id, name];
 		if (typeof config !== "object" || config === null) throw new Error(`Provider "${name}" has no configuration`);
 		extension.providers.set(String(name), config);
-		if (!extension.isLoading) tellProvider(extension, String(name), config);
+		if (extension.isLoading) return;
+		tellProvider(extension, String(name), config);
+		if (its.isBound) void lookAround((other) => other === String(name));
 	});
 	const unregisterProvider = registering((name) => {
 		extension.providers.delete(name);

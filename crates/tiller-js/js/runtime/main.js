@@ -9,6 +9,7 @@ import { hooks } from "tiller:hooks";
 import { contextOf, live, runSignal } from "tiller:context";
 import { watchers } from "tiller:ui";
 import { hearOn } from "tiller:bus";
+import { lookAround } from "tiller:catalogue";
 import { bind, extensions, loadExtension, renew, retire, setFlags } from "tiller:extensions";
 
 export { deliver, runSignal };
@@ -28,9 +29,12 @@ const entries = {
 		});
 		return loadExtension(number, path, strictly, () => isWanted);
 	},
-	bind,
+	async bind() {
+		bind();
+		await lookAround();
+	},
 	flags: setFlags,
-	renew: () => unsettled(renew()),
+	renew: () => unsettled(startOver()),
 	retire,
 	ask: askHook,
 	emit_and_wait: (event) => tell(event),
@@ -44,6 +48,12 @@ const entries = {
 
 	restore: (input) => unsettled(restore(input)),
 };
+
+async function startOver() {
+	const failed = await renew();
+	await lookAround();
+	return failed;
+}
 
 /** An engine that was started anew hears what the one before was told. */
 async function restore({ steps, guards }) {
@@ -298,9 +308,9 @@ async function signIn({ extension: number, provider, credential }, id) {
 	return as(extension, () => keyOf(extension.providers.get(provider), credential, controller.signal));
 }
 
-async function refreshModels(_, id) {
-	const { refreshAll } = await import("tiller:providers");
+async function refreshModels(options, id) {
+	const { refreshAll } = await import("tiller:catalogue");
 	const controller = new AbortController();
 	aborts.set(id, controller);
-	return refreshAll(controller.signal);
+	return refreshAll(options ?? {}, controller.signal);
 }

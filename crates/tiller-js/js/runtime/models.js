@@ -37,8 +37,14 @@ export function modelRegistry(its, extension) {
 			if (apiKey === undefined) return undefined;
 			return { auth: { apiKey }, source: read("authStatus", { provider })?.label };
 		},
-		async refresh() {
-			const { aborted, errors } = await ask("refreshModels");
+		async refresh({ providers, force, allowNetwork, signal } = {}) {
+			const refreshed = ask("refreshModels", { options: { providers, force, allowNetwork } });
+			const gaveUp = new Promise((done) => {
+				const stop = () => done({ aborted: true, errors: {} });
+				if (signal?.aborted) stop();
+				signal?.addEventListener("abort", stop, { once: true });
+			});
+			const { aborted, errors } = await Promise.race([gaveUp, refreshed]);
 			return { aborted, errors: new Map(Object.entries(errors).map(([name, why]) => [name, new Error(why)])) };
 		},
 		stream: whileAlive(stream),

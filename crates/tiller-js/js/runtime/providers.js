@@ -1,10 +1,7 @@
-// Providers that extensions bring, when the host asks them for something: an answer, a key, a list
-// of models.
+// Providers that extensions bring, when the host asks them for something: an answer, or a key.
 
-import { as, request } from "tiller:host";
-import { describe } from "tiller:errors";
+import { request } from "tiller:host";
 import { convertToLlm } from "tiller:conversation";
-import { extensions, setModels } from "tiller:extensions";
 import { getCurrentSystemPrompt, getCurrentTools } from "tiller:transcript";
 
 /** Has a provider answer, and tells the host what each event adds. */
@@ -106,30 +103,4 @@ export async function keyOf(config, credential, signal) {
 	const current = renewed ?? credential;
 	const key = oauth.getApiKey ? await oauth.getApiKey(current) : (await oauth.toAuth(current))?.apiKey;
 	return { key, renewed };
-}
-
-/** Has every provider that can look for its models do so. What went wrong is told by provider. */
-export async function refreshAll(signal) {
-	const errors = {};
-	for (const extension of extensions) {
-		for (const [name, config] of [...extension.providers]) {
-			if (typeof config.refreshModels !== "function") continue;
-			try {
-				const context = {
-					allowNetwork: true,
-					force: true,
-					signal,
-					async publish({ update } = {}) {
-						update?.();
-						return true;
-					},
-				};
-				const models = await as(extension, () => config.refreshModels(context));
-				setModels(extension, name, Array.isArray(models) ? models : undefined);
-			} catch (error) {
-				errors[name] = describe(error).message;
-			}
-		}
-	}
-	return errors;
 }

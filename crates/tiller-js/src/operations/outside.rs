@@ -19,7 +19,7 @@ use crate::event;
 use crate::progress::{Events, Melts};
 use crate::registrations::Own;
 use crate::world::{
-    Answers, Dialog, LogLevel, LogLine, Looks, ModelRequest, Request, Wants,
+    Answers, Dialog, LogLevel, LogLine, Looks, ModelRead, ModelRequest, Query, Request, Wants,
 };
 
 /// Events of a model's answer that were told to an extension and not heard yet.
@@ -28,8 +28,13 @@ const ON_THE_WAY_MAX: usize = 64;
 pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
     match name {
         "query" => {
-            let answer = core.budget.pause(|| Ok(core.world.query(asked.read()?)));
-            Ok(Given::json(&answer?.map_err(Failed::new)?))
+            let query: Query = asked.read()?;
+            let is_key = matches!(query, Query::Models(ModelRead::Credential { .. }));
+            if is_key && !core.permissions.env {
+                return Ok(Given::json(&Value::Null));
+            }
+            let answer = core.budget.pause(|| core.world.query(query));
+            Ok(Given::json(&answer.map_err(Failed::new)?))
         }
         "act" => {
             core.world.act(asked.read()?);

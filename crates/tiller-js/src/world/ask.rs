@@ -107,6 +107,10 @@ pub enum ModelRead {
     AuthStatus {
         provider: String,
     },
+    /// What is stored for it, `{type:"oauth", …}` or `{type:"api_key", key}`, or `null`.
+    Credential {
+        provider: String,
+    },
     /// What is wrong with `models.json`, or `null`.
     Error,
     /// The names of the providers that are known without any configuration.
@@ -231,8 +235,15 @@ pub enum Request {
     ApiKeyAndHeaders { model: Value },
     /// A string or `null`.
     ApiKey { provider: String },
-    /// `{aborted, errors}`.
-    RefreshModels,
+    /// `{aborted, errors}`. The options are `{providers?, force?, allowNetwork?}`.
+    RefreshModels {
+        #[serde(default)]
+        options: Value,
+    },
+    /// What a provider has stored of its models, or `null`.
+    StoredModels { provider: String },
+    /// Keeps it for the next time, or forgets it if it is `null`. Gives `null`.
+    StoreModels { provider: String, entry: Value },
     /// The body of a request that an extension is about to send for its own provider; gives the
     /// one to send, or `null` if it stays.
     BeforeProviderRequest { payload: Value },

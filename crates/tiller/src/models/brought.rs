@@ -36,6 +36,8 @@ pub(super) struct Brought {
     /// How a person calls it.
     title: Option<String>,
     has_models: bool,
+    /// The names of those that are not to be had with the account there is.
+    unavailable: Vec<String>,
     /// The API that the extension speaks for us; all of them where it names none.
     own_api: Option<String>,
     answers: Option<Arc<dyn Answers>>,
@@ -74,7 +76,9 @@ impl Models {
         let inside = |what: String| what.strip_prefix(&place).map(str::to_owned).unwrap_or(what);
         let problems = problems.into_iter().map(|problem| inside(problem.what));
         let problems = problems.filter(speaks).collect();
-        self.brought.push(Brought { described, title, has_models, own_api, answers });
+        let names = config["unavailable"].as_array().into_iter().flatten();
+        let unavailable = names.filter_map(|name| name.as_str().map(str::to_owned)).collect();
+        self.brought.push(Brought { described, title, has_models, unavailable, own_api, answers });
         Ok(problems)
     }
 
@@ -102,6 +106,12 @@ impl Models {
     /// Whether models of this name are only those that an extension brings.
     pub(super) fn is_replaced(&self, provider: &str) -> bool {
         self.brought(provider).is_some_and(|brought| brought.has_models)
+    }
+
+    /// Whether an extension says that the account there is does not have this model.
+    pub(super) fn is_withheld(&self, model: &Model) -> bool {
+        let brought = self.brought(&model.provider);
+        brought.is_some_and(|brought| brought.unavailable.contains(&model.id))
     }
 
     /// Who answers for this model, if an extension does.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tiller_agent::model::Model;
 
 use super::{BUILTIN, Models};
-use crate::credentials::Source;
+use crate::credentials::{Key, Source};
 
 impl Models {
     /// Every model there is, with a key or without.
@@ -37,6 +37,18 @@ impl Models {
 
     pub(crate) fn is_signed_in(&self, provider: &str) -> bool {
         matches!(self.credentials.source(provider), Some(Source::SignIn(_)))
+    }
+
+    /// What is stored for a provider, as pi stores it: a sign-in, or a key that is known without
+    /// running anything.
+    pub(crate) fn credential(&self, provider: &str) -> Value {
+        if let Some(sign_in) = self.credentials.sign_in(provider) {
+            return sign_in;
+        }
+        match self.credentials.key(provider) {
+            Ok(Key::Known(key)) => json!({ "type": "api_key", "key": key }),
+            _ => Value::Null,
+        }
     }
 
     /// `{configured, source?, label?}`, in pi's words. Never the key itself.

@@ -12,6 +12,7 @@ pub(super) mod hooks;
 mod loading;
 mod models;
 mod moving;
+mod store;
 mod prompt_options;
 mod prompts;
 mod providers;

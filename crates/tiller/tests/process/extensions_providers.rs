@@ -430,7 +430,7 @@ fn a_provider_may_be_an_object_that_looks_for_its_models() {
                 const { errors } = await ctx.modelRegistry.refresh();
                 const model = ctx.modelRegistry.find("own", "m");
                 const { getProviderDisplayName } = ctx.modelRegistry;
-                ctx.ui.notify(JSON.stringify([before ?? null, errors.size, model.id, getProviderDisplayName("own"),
+                ctx.ui.notify(JSON.stringify([before?.id, errors.size, model.id, getProviderDisplayName("own"),
                     await pi.setModel(model)]));
             } });
         }"#;
@@ -438,7 +438,7 @@ fn a_provider_may_be_an_object_that_looks_for_its_models() {
     client.say(&json!({"id": "1", "type": "prompt", "message": "/go"}));
     let records = client.until(|record| record["id"] == "1");
     let shown = of_type(&records, "extension_ui_request");
-    assert_eq!(shown[0]["message"], "[null,0,\"m\",\"My own\",true]", "{records:?}");
+    assert_eq!(shown[0]["message"], "[\"m\",0,\"m\",\"My own\",true]", "{records:?}");
     assert_eq!(answer(&ask(&mut client, "hi"))["content"][0]["text"], "with found");
 }
 

@@ -6,6 +6,7 @@
 mod client;
 mod ending;
 mod extensions;
+mod extensions_catalogue;
 mod extensions_compacting;
 mod extensions_ending;
 mod extensions_files;

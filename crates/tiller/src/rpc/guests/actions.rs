@@ -206,7 +206,11 @@ impl State {
             Request::NavigateTree { target_id, options } => {
                 return self.guest_navigates(target_id, options, answer);
             }
-            Request::RefreshModels => return self.refresh_models(answer),
+            Request::RefreshModels { options } => return self.refresh_models(options, answer),
+            Request::StoredModels { provider } => return self.tell_stored(provider, answer),
+            Request::StoreModels { provider, entry } => {
+                return self.store_models(provider, entry, answer);
+            }
             Request::BeforeProviderRequest { payload } => {
                 return self.look_at_payload(payload, answer);
             }

@@ -51,6 +51,7 @@ impl State {
             ModelRead::IsUsingOauth { provider } => json!(models.is_signed_in(&provider)),
             ModelRead::ProviderName { provider } => json!(models.title(&provider)),
             ModelRead::AuthStatus { provider } => models.auth_status(&provider),
+            ModelRead::Credential { provider } => models.credential(&provider),
             ModelRead::Error => json!(models.file_error()),
             ModelRead::CatalogueProviders => json!(models.catalogue_providers()),
             ModelRead::Catalogue { provider } => json!(models.catalogue_models(&provider)),

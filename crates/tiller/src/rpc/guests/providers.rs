@@ -43,11 +43,11 @@ impl State {
     }
 
     /// Has the extensions look for the models they have now.
-    pub(super) fn refresh_models(&mut self, answer: Answer) {
+    pub(super) fn refresh_models(&mut self, options: Value, answer: Answer) {
         let guests = self.visitors.guests.clone();
         tokio::spawn(async move {
             let errors = match guests {
-                Some(guests) => guests.refresh_models().await,
+                Some(guests) => guests.refresh_models(&options).await,
                 None => serde_json::Map::new(),
             };
             // Whoever asked may be gone.
