@@ -52,7 +52,9 @@ export function calculateCost(model, usage) {
 		cacheRead: price(cacheRead, rates.cacheRead),
 		cacheWrite: price(cacheWrite - long, rates.cacheWrite) + price(long, (rates.input ?? 0) * 2),
 	};
-	usage.cost = { ...cost, total: cost.input + cost.output + cost.cacheRead + cost.cacheWrite };
+	// Filled in and not replaced: somebody may hold it already.
+	usage.cost = Object.assign(usage.cost ?? {}, cost);
+	usage.cost.total = cost.input + cost.output + cost.cacheRead + cost.cacheWrite;
 	return usage.cost;
 }
 

@@ -1,4 +1,7 @@
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use expect_test::{Expect, expect};
 use tiller_agent::message::{Block as Stored, Message, StopReason};
@@ -6,7 +9,9 @@ use tiller_agent::model::ThinkingLevel;
 use tiller_agent::provider::ToolSpec as Spec;
 
 use super::*;
-use crate::access::AwsKeys;
+use crate::Onlooker;
+use crate::access::{AwsKeys, Secret};
+use crate::onlooker::{Changed, Later, Look};
 use crate::testing::*;
 
 /// The headers, then the body with one line a message.
@@ -194,4 +199,76 @@ fn requests_are_signed_unless_there_is_a_key() {
 fn an_empty_conversation_is_not_sent() {
     let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
+}
+
+/// Somebody who sends something else.
+struct Meddler;
+
+const CHANGED: &[u8] = br#"{"changed":true}"#;
+
+impl Look for Meddler {
+    fn body(&self, _body: &[u8]) -> Later<Option<Vec<u8>>> {
+        Box::pin(std::future::ready(Some(CHANGED.to_vec())))
+    }
+
+    fn headers(&self, _headers: Vec<(String, String)>) -> Later<Option<Vec<Changed>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn answered(&self, _status: u16, _headers: Vec<(String, String)>) {}
+}
+
+#[tokio::test]
+async fn a_body_that_somebody_changes_is_signed_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(caller.try_clone().unwrap());
+        let mut head = Vec::new();
+        while head.last().is_none_or(|line: &String| line.len() > 2) {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            head.push(line);
+        }
+        let mut body = vec![0; CHANGED.len()];
+        reader.read_exact(&mut body).unwrap();
+        caller.write_all(b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n").unwrap();
+        (head, body)
+    });
+    let keys = AwsKeys {
+        access_key_id: "AKIDEXAMPLE".into(),
+        secret_access_key: Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),
+        session_token: None,
+        region: Some("eu-west-1".into()),
+    };
+    let request = with_model(request(vec![user("Hello")]), |model| {
+        model.api = "bedrock-converse-stream".into();
+        model.base_url = url.clone();
+    });
+    let access = Access {
+        aws: Some(keys.clone()),
+        onlooker: Some(Onlooker(Arc::new(Meddler))),
+        ..Access::default()
+    };
+    let begun = SystemTime::now();
+    let mut events = crate::provider(&request.model, access).unwrap().stream(request);
+    while futures_util::StreamExt::next(&mut events).await.is_some() {}
+    let (head, body) = server.join().unwrap();
+    assert_eq!(body, CHANGED);
+    let path = head[0].split(' ').nth(1).unwrap();
+    let sent: Vec<&str> = head
+        .iter()
+        .filter_map(|line| line.strip_prefix("authorization: "))
+        .map(str::trim)
+        .collect();
+    // The signature has the second in it at which it was made.
+    let seconds = begun.elapsed().unwrap().as_secs() + 1;
+    let made = (0..=seconds).map(|second| {
+        let when = begun + Duration::from_secs(second);
+        let signed = sign::headers(&format!("{url}{path}"), CHANGED, &keys, when).unwrap();
+        signed.into_iter().find(|(name, _)| *name == "authorization").unwrap().1
+    });
+    let made: Vec<String> = made.collect();
+    assert!(sent.len() == 1 && made.iter().any(|made| made == sent[0]), "{sent:?} {made:?}");
 }
