@@ -10,6 +10,8 @@ const heardAtOnce = 32;
 /** Events as they come, and the message at the end. What is pushed before anybody listens waits. */
 export class EventStream {
 	#waiting = [];
+	/** How many of those who wait were taken: to move the others up each time would take long. */
+	#taken = 0;
 	#readers = [];
 	#isEnded = false;
 	#isLast;
@@ -50,6 +52,13 @@ export class EventStream {
 		this.end();
 	}
 
+	#take() {
+		const event = this.#waiting[this.#taken];
+		this.#waiting[this.#taken++] = undefined;
+		if (this.#taken === this.#waiting.length) [this.#waiting, this.#taken] = [[], 0];
+		return event;
+	}
+
 	#close() {
 		for (const reader of this.#readers.splice(0)) reader({ value: undefined, done: true });
 	}
@@ -61,7 +70,7 @@ export class EventStream {
 	[Symbol.asyncIterator]() {
 		return {
 			next: () => {
-				if (this.#waiting.length > 0) return Promise.resolve({ value: this.#waiting.shift(), done: false });
+				if (this.#waiting.length > 0) return Promise.resolve({ value: this.#take(), done: false });
 				if (this.#isEnded) return Promise.resolve({ value: undefined, done: true });
 				return new Promise((resolve) => this.#readers.push(resolve));
 			},
