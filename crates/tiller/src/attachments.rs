@@ -35,8 +35,7 @@ pub fn first_message(
             None => {
                 let text = String::from_utf8(bytes);
                 let text = text.map_err(|_| format!("cannot attach {name}: it is not a text"))?;
-                let end = if text.ends_with('\n') { "" } else { "\n" };
-                format!("\n{text}{end}")
+                format!("\n{text}\n")
             }
         };
         attached.push_str(&format!("<file name=\"{name}\">{text}</file>\n"));

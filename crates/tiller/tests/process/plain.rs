@@ -115,7 +115,7 @@ fn files_come_between_what_is_piped_and_what_is_typed() {
     assert_eq!(
         said["message"]["content"][0]["text"],
         format!(
-            "piped\n\n<file name=\"{folder}/a.txt\">\none\n</file>\n<file \
+            "piped\n\n<file name=\"{folder}/a.txt\">\none\n\n</file>\n<file \
              name=\"{folder}/b.txt\">\ntwo\n</file>\nCompare"
         )
     );
