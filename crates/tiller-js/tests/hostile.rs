@@ -72,6 +72,15 @@ async fn play(limits: Limits, source: &str) -> String {
     stage.log()
 }
 
+/// An engine that is started anew may lose a command with it, but not one after the other.
+async fn ping_until_pong(stage: &Stage) {
+    let begun = Instant::now();
+    while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("pong")) {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        stage.command("ping").await;
+    }
+}
+
 /// Reports come when they come, and as often as somebody errs.
 fn errors_first(log: &str) -> String {
     let (mut errors, others): (Vec<&str>, Vec<&str>) =
@@ -210,15 +219,14 @@ async fn a_promise_that_never_settles() {
 
 #[tokio::test]
 async fn an_endless_chain_of_promises() {
-    let source = "export default (pi) => pi.on('tool_call', () => { const f = () => Promise.resolve().then(f); f(); return new Promise(() => {}); });";
-    let log = play(limits(), source).await;
+    let bad = "export default (pi) => pi.on('tool_call', () => { const f = () => Promise.resolve().then(f); f(); return new Promise(() => {}); });";
+    let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], limits());
+    stage.load().await;
+    stage.guests.bind().await;
+    let refused = stage.guests.ask(call()).await.err().unwrap();
+    assert_eq!(refused.reason, "stopped after 150 ms");
     // Whether its time or its memory runs out first, and whom that meets, is a matter of speed.
-    let log: Vec<&str> = log.lines().filter(|line| !line.starts_with("extension_error")).collect();
-    expect![[r#"
-        refused: stopped after 150 ms
-        Info: good 1
-        Info: pong"#]]
-    .assert_eq(&log.join("\n"));
+    ping_until_pong(&stage).await;
 }
 
 #[tokio::test]
@@ -246,11 +254,8 @@ async fn an_interval_that_loops() {
         assert!(begun.elapsed() < Duration::from_secs(10));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // It goes on being started anew, and now and then a command is lost with it.
-    while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("pong")) {
-        assert!(begun.elapsed() < Duration::from_secs(20));
-        stage.command("ping").await;
-    }
+    // It goes on being started anew.
+    ping_until_pong(&stage).await;
 }
 
 #[tokio::test]
