@@ -24,8 +24,7 @@ use crate::world::World;
 /// A handle to an engine's thread. The thread ends when it is told to stop.
 #[derive(Clone)]
 pub(crate) struct Thread {
-    to: std_mpsc::Sender<Message>,
-    shared: Arc<Shared>,
+    pub(crate) line: Line,
     runtime: tokio::runtime::Handle,
 }
 
@@ -207,37 +206,27 @@ impl Thread {
             // Room for deep recursion in scripts and in the parser; only what is used costs.
             .stack_size(16 << 20)
             .spawn(move || host::run(seat))?;
-        Ok(Thread { to, shared, runtime })
+        Ok(Thread { line: Line { to, shared }, runtime })
     }
 
     /// Whether both are handles to one thread.
     pub(crate) fn is(&self, other: &Thread) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        Arc::ptr_eq(&self.line.shared, &other.line.shared)
     }
 
     pub(crate) fn hears(&self, name: &str) -> bool {
-        self.shared.listeners.load(Ordering::Acquire) & event::bit(name) != 0
+        self.line.shared.listeners.load(Ordering::Acquire) & event::bit(name) != 0
     }
 
     /// What its extensions say of themselves.
     pub(crate) fn own(&self) -> Vec<Own> {
-        self.shared.own.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.line.shared.own.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// An extension that guarded something and is gone.
     pub(crate) fn lost_guard(&self) -> Option<String> {
-        let lost = self.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = self.line.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner);
         lost.first().cloned()
-    }
-
-    /// Tells an event, unless there is no more room for one.
-    pub(crate) fn emit(
-        &self,
-        what: &'static str,
-        json: String,
-        backlog_max: usize,
-    ) -> Result<(), Behind> {
-        Line { to: self.to.clone(), shared: self.shared.clone() }.emit(what, json, backlog_max)
     }
 
     pub(crate) fn run_signal(&self, signal: RunSignal) {
@@ -264,12 +253,12 @@ impl Thread {
         cancel: Option<CancellationToken>,
         progress: Option<Teller>,
     ) -> Running {
-        let id = self.shared.next_call.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = self.line.shared.next_call.fetch_add(1, Ordering::Relaxed) + 1;
         let (reply, result) = oneshot::channel();
         let json = serde_json::to_string(input).unwrap_or_else(|_| "null".into());
         self.send(Message::Call(Call { id, entry, what, json, reply, progress }));
         let watcher = cancel.map(|cancel| {
-            let to = self.to.clone();
+            let to = self.line.to.clone();
             let watch = async move {
                 cancel.cancelled().await;
                 // A thread that is gone needs no telling.
@@ -277,12 +266,12 @@ impl Thread {
             };
             self.runtime.spawn(watch).abort_handle()
         });
-        Running { result, id, to: self.to.clone(), watcher, ended: false }
+        Running { result, id, to: self.line.to.clone(), watcher, ended: false }
     }
 
     fn send(&self, message: Message) {
         // A thread that is gone has dropped whoever waited, and they know by that.
-        self.to.send(message).ok();
+        self.line.to.send(message).ok();
     }
 }
 
