@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 
 /// Output that may wait. What is older than that is not heard any more.
 const TEXT_MAX_BYTES: usize = 1 << 20;
+/// Output is let go of in pieces of about this size.
+const PIECE_BYTES: usize = 4 << 10;
 /// Events that may wait and do not melt. Nobody of good will has so much to say at once.
 const EVENTS_MAX: usize = 10_000;
 
@@ -124,7 +126,11 @@ impl Melts for Text {
 
     fn push(&mut self, said: String) {
         self.bytes += said.len();
-        self.pieces.push_back(said);
+        // Otherwise a million pieces of one byte would be a million pieces.
+        match self.pieces.back_mut() {
+            Some(last) if last.len() < PIECE_BYTES => last.push_str(&said),
+            _ => self.pieces.push_back(said),
+        }
         while self.bytes > TEXT_MAX_BYTES
             && self.pieces.len() > 1
             && let Some(oldest) = self.pieces.pop_front()
@@ -247,6 +253,15 @@ mod tests {
         assert!(heard.len() <= TEXT_MAX_BYTES && heard.ends_with("xthe end"), "{}", heard.len());
         drop(teller);
         assert_eq!(progress.next().await, None);
+    }
+
+    #[test]
+    fn small_pieces_of_a_text_take_no_more_room_than_large_ones() {
+        let mut text = Text::default();
+        (0..100_000).for_each(|_| text.push(String::new()));
+        (0..100_000).for_each(|_| text.push("x".to_owned()));
+        assert_eq!(text.pieces.len(), 100_000usize.div_ceil(PIECE_BYTES));
+        assert_eq!(text.pop().unwrap().len(), 100_000);
     }
 
     #[tokio::test]
