@@ -1,6 +1,7 @@
 //! Providers of extensions that look for their models, or change them with a sign-in, as in pi.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -82,6 +83,16 @@ fn a_provider_looks_for_its_models_and_remembers_them() {
     // What was stored is there at once, and without the network it is all there is.
     let mut client = start(&place, SEEKER, true);
     assert_eq!(available(&mut client), ["seeker/found", "seeker/api_key-k-true-false"]);
+}
+
+#[test]
+fn a_store_that_is_no_file_is_as_good_as_none() {
+    let place = Place::new();
+    fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
+    let pipe = place.path().join(".pi/agent/models-store.json");
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    let mut client = start(&place, SEEKER, true);
+    assert_eq!(available(&mut client), ["seeker/none"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::State;
 use super::actions::Answer;
 use crate::credentials::change_json;
+use crate::place::text_file;
 
 const FILE: &str = "models-store.json";
 
@@ -13,7 +14,7 @@ impl State {
     /// for its models anew.
     pub(super) fn tell_stored(&self, provider: String, answer: Answer) {
         self.at_store(answer, move |path| {
-            let text = std::fs::read_to_string(path).ok();
+            let text = text_file::read(path, &mut Vec::new());
             let stored: Option<Map<String, Value>> =
                 text.and_then(|text| serde_json::from_str(&text).ok());
             Ok(stored.and_then(|mut stored| stored.remove(&provider)).unwrap_or_default())
