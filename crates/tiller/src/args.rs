@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, ValueEnum};
+use clap::{ArgAction, Parser, ValueEnum};
 use tiller_agent::model::ThinkingLevel;
 
 use crate::place::Flags;
@@ -19,6 +19,8 @@ use crate::rpc::wire::Level;
 #[command(
     name = "tiller",
     disable_version_flag = true,
+    // The last value of a repeated flag counts, as hosts of pi and xcsh expect.
+    args_override_self = true,
     after_help = include_str!("../texts/help-examples.md")
 )]
 pub struct Args {
@@ -61,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub provider: Option<String>,
     /// Models to cycle through: names or patterns, separated by commas
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', help_heading = "Model")]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', action = ArgAction::Set, help_heading = "Model")]
     pub models: Option<Vec<String>>,
     /// List the models that can be asked, or those a search finds
     #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "", help_heading = "Model")]
@@ -80,15 +82,15 @@ pub struct Args {
     pace: u64,
 
     /// Tools the model may use, by name, separated by commas
-    #[arg(short, long, value_name = "NAMES", value_delimiter = ',', help_heading = "Tools")]
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',', action = ArgAction::Set, help_heading = "Tools")]
     pub tools: Option<Vec<String>>,
     /// Tools the model may not use (-xt)
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Tools")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', action = ArgAction::Set, help_heading = "Tools")]
     pub exclude_tools: Vec<String>,
-    /// No tools at all (-nt)
+    /// No tools but those that --tools names (-nt)
     #[arg(long, help_heading = "Tools")]
     pub no_tools: bool,
-    /// No tools but those a host or an extension brings (-nbt)
+    /// The same, and those that a host or an extension brings (-nbt)
     #[arg(long, help_heading = "Tools")]
     pub no_builtin_tools: bool,
 
@@ -117,7 +119,7 @@ pub struct Args {
     #[arg(long, help_heading = "Session")]
     pub no_session: bool,
     /// Write a session as a page for people, and exit
-    #[arg(long, value_names = ["FILE", "OUT"], num_args = 1..=2, help_heading = "Session")]
+    #[arg(long, value_names = ["FILE", "OUT"], num_args = 1..=2, action = ArgAction::Set, help_heading = "Session")]
     pub export: Option<Vec<PathBuf>>,
     /// Name of the session
     #[arg(short, long, value_name = "NAME", help_heading = "Session")]
@@ -163,7 +165,7 @@ pub struct Args {
     #[arg(long, help_heading = "Files")]
     strict_extensions: bool,
     /// Only skills whose names match one of these, as hosts of xcsh ask for
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', hide = true)]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', action = ArgAction::Set, hide = true)]
     skills: Option<Vec<String>>,
     #[command(flatten)]
     _quiet: Quiet,

@@ -333,19 +333,26 @@ fn chosen_tools(args: &Args, settings: &Settings) -> Vec<Tool> {
     let all = tiller_tools::builtin().into_iter();
     let all = all.map(|tool| preferred(tool, settings));
     let wanted = |name: &str| match args.tools.as_ref().or(settings.default_tools.as_ref()) {
-        _ if args.no_tools || args.no_builtin_tools => false,
+        _ if has_none(args) => false,
         Some(names) => names.iter().any(|wanted| wanted == name),
         None => tiller_tools::DEFAULT.contains(&name),
     };
     let excluded = |name: &str| args.exclude_tools.iter().any(|excluded| excluded == name);
     let chosen = all.filter(|tool| wanted(tool.name()) && !excluded(tool.name()));
-    chosen.collect()
+    let mut chosen: Vec<Tool> = chosen.collect();
+    ToolRules::of(args, settings).sort(&mut chosen, Tool::name);
+    chosen
+}
+
+/// Whether the command line leaves none of our tools. `--tools` wins over the flags for that.
+fn has_none(args: &Args) -> bool {
+    (args.no_tools || args.no_builtin_tools) && args.tools.is_none()
 }
 
 /// The todo list's tool is chosen like all others, but belongs to the server.
 fn todo_tool(args: &Args, settings: &Settings) -> Option<bool> {
     let is_it = |name: &String| name == TODO_TOOL;
-    if args.no_tools || args.no_builtin_tools || args.exclude_tools.iter().any(is_it) {
+    if has_none(args) || args.exclude_tools.iter().any(is_it) {
         return Some(false);
     }
     let names = args.tools.as_ref().or(settings.default_tools.as_ref());

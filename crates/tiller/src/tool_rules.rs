@@ -24,8 +24,9 @@ impl ToolRules {
         ToolRules {
             only: args.tools.clone(),
             excluded: args.exclude_tools.clone(),
-            none: args.no_tools,
-            no_own: args.no_builtin_tools,
+            // What `--tools` names may be used, whatever else is said.
+            none: args.no_tools && args.tools.is_none(),
+            no_own: args.no_builtin_tools && args.tools.is_none(),
             unknown: unknown.filter(|name| *name != TODO_TOOL).cloned().collect(),
         }
     }
@@ -39,5 +40,12 @@ impl ToolRules {
     /// The same for one of ours.
     pub(crate) fn allows_own(&self, name: &str) -> bool {
         !self.no_own && self.allows(name)
+    }
+
+    /// Puts tools into the order in which `--tools` names them.
+    pub(crate) fn sort<T>(&self, tools: &mut [T], name: impl Fn(&T) -> &str) {
+        if let Some(names) = &self.only {
+            tools.sort_by_key(|tool| names.iter().position(|one| one == name(tool)));
+        }
     }
 }

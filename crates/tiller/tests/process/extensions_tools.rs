@@ -81,6 +81,8 @@ fn the_command_line_decides_about_their_tools_too() {
     check(&["--tools", "read,two"], "read two");
     check(&["--exclude-tools", "bash,one"], "read edit write two");
     check(&["--no-builtin-tools"], "one two");
+    check(&["--no-tools", "--tools", "two,ls,read"], "two ls read");
+    check(&["--tools", "two,read", "--no-builtin-tools"], "two read");
 }
 
 #[test]

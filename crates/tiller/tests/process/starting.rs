@@ -111,6 +111,21 @@ fn help_has_groups_and_examples_and_fits_a_terminal() {
     assert_eq!(wide, [""; 0]);
 }
 
+#[test]
+fn repeated_flag_takes_its_last_value() {
+    let place = Place::new().with("talk.script", "expect tools ls read\nsay Yes.\n");
+    let flags = "--mode text --mode json --no-session --no-session --script none --script \
+                 talk.script --model none --model tiller/script --thinking low --thinking high \
+                 --tools bash --tools ls,read --exclude-tools ls --exclude-tools bash --no-tools \
+                 --no-tools --on-eof abort --on-eof finish Go";
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    let output = place.output(&flags, "");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("\"text\":\"Yes.\""), "{said}{error}");
+    assert_eq!(output.status.code(), Some(0));
+}
+
 /// They mean something to programs with a screen, and hosts pass them to everybody.
 #[test]
 fn flags_for_a_screen_are_accepted_quietly() {

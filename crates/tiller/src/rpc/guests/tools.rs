@@ -62,7 +62,8 @@ impl State {
         };
         let own = self.own_tools(&brought);
         let all = own.into_iter().chain(brought.into_iter().map(|brought| brought.tool));
-        let tools = all.filter(|tool| is_active(tool.name())).collect();
+        let mut tools: Vec<Tool> = all.filter(|tool| is_active(tool.name())).collect();
+        self.workplace.tool_rules.sort(&mut tools, Tool::name);
         self.workplace.tools = Arc::new(ToolSet::new(tools));
     }
 
