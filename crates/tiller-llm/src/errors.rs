@@ -46,6 +46,16 @@ impl Failure<'_> {
             || mentions_any(&self.body.to_lowercase(), SPENT)
     }
 
+    /// Whether a status that speaks of a bad request comes with an error that speaks of overload.
+    /// Gateways answer 400 or 422 for what the server behind them said with 429 or 529.
+    fn is_overload(&self, text: &str) -> bool {
+        let names = names(self.body);
+        match names.as_slice() {
+            [] => matches!(self.status, Some(400 | 422)) && mentions_any(text, OVERLOAD),
+            names => names.iter().any(|name| OVERLOAD_NAMES.contains(&name.as_str())),
+        }
+    }
+
     fn remedy(&self) -> Remedy {
         let text = self.body.to_lowercase();
         let named = names(self.body).iter().find_map(|name| by_name(name));
@@ -57,6 +67,7 @@ impl Failure<'_> {
             Some(Remedy::None) => match named {
                 Some(named @ (Remedy::Shrink | Remedy::Key)) => named,
                 _ if mentions_any(&text, SPENT) || mentions_any(&text, NO_KEY) => Remedy::Key,
+                _ if self.is_overload(&text) => Remedy::Wait,
                 _ => Remedy::None,
             },
             Some(Remedy::Wait) if self.status.is_none_or(|status| status < 500) => {
@@ -214,6 +225,19 @@ const SPENT: &[&str] = &[
 
 /// A key that is none, told as if the request were at fault.
 const NO_KEY: &[&str] = &["api key not valid", "api_key_invalid", "incorrect api key"];
+
+/// The vendors' names for too many requests at once.
+const OVERLOAD_NAMES: &[&str] = &[
+    "overloaded_error",
+    "rate_limit_error",
+    "rate_limit_exceeded",
+    "server_overloaded",
+    "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE",
+];
+
+/// The same in texts that come without a name.
+const OVERLOAD: &[&str] = &["overloaded", "rate limit", "rate_limit", "rate-limit"];
 
 /// Troubles that pass, in texts that come without a status and without a name.
 const PASSING: &[&str] = &[

@@ -198,6 +198,34 @@ fn a_text_alone_decides_when_there_is_nothing_else() {
 }
 
 #[test]
+fn bad_request_that_says_overload_is_retried() {
+    check(
+        r#"
+        400 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}
+        422 {"type":"error","error":{"type":"rate_limit_error","message":"too many tokens per minute"}}
+        400 {"error":{"message":"slow down","type":"invalid_request_error","code":"rate_limit_exceeded"}}
+        400 {"error":{"message":"Your credit balance is too low","type":"rate_limit_error"}}
+        400 The model is overloaded
+        422 {"error":{"message":"Rate limit reached","code":422}}
+        400 {"error":{"message":"the word overloaded is no operator","type":"invalid_request_error"}}
+        404 no page about a rate limit
+        400 {"error":{"message":"no"}}
+        "#,
+        expect![[r#"
+            retry    400 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}
+            retry    422 {"type":"error","error":{"type":"rate_limit_error","message":"too many tokens per minute"}}
+            retry    400 {"error":{"message":"slow down","type":"invalid_request_error","code":"rate_limit_exceeded"}}
+            auth     400 {"error":{"message":"Your credit balance is too low","type":"rate_limit_error"}}
+            retry    400 The model is overloaded
+            retry    422 {"error":{"message":"Rate limit reached","code":422}}
+            fatal    400 {"error":{"message":"the word overloaded is no operator","type":"invalid_request_error"}}
+            fatal    404 no page about a rate limit
+            fatal    400 {"error":{"message":"no"}}
+        "#]],
+    );
+}
+
+#[test]
 fn the_wait_reaches_the_loop() {
     let waits = |body: &str, after: Option<u64>| {
         let after = after.map(Duration::from_secs);
