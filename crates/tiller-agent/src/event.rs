@@ -79,8 +79,11 @@ pub enum Event {
         messages: Vec<Arc<Message>>,
         will_retry: bool,
     },
-    /// Nothing more will happen until somebody asks.
-    AgentSettled,
+    /// Nothing more happens by itself.
+    AgentSettled {
+        /// An abort was asked for before the run had ended.
+        aborted: bool,
+    },
     /// The run failed in a way that may pass; it is tried again after a pause.
     AutoRetryStart {
         attempt: u32,

@@ -49,7 +49,9 @@ pub enum Event {
     AgentEnd {
         messages: Vec<Value>,
     },
-    AgentSettled,
+    AgentSettled {
+        aborted: bool,
+    },
     TurnStart {
         turn_index: u64,
         timestamp: u64,
@@ -108,7 +110,7 @@ impl Event {
             Event::SessionShutdown { .. } => "session_shutdown",
             Event::AgentStart => "agent_start",
             Event::AgentEnd { .. } => "agent_end",
-            Event::AgentSettled => "agent_settled",
+            Event::AgentSettled { .. } => "agent_settled",
             Event::TurnStart { .. } => "turn_start",
             Event::MessageStart { .. } => "message_start",
             Event::MessageUpdate { .. } => "message_update",

@@ -83,7 +83,7 @@ async fn fire(stage: &Stage) {
     };
     guests.ask(result).await.ok();
     guests.tell(&Event::AgentEnd { messages: vec![] }).await;
-    guests.tell(&Event::AgentSettled).await;
+    guests.tell(&Event::AgentSettled { aborted: false }).await;
 }
 
 /// Files, and folders with an index or a list in their `package.json`.

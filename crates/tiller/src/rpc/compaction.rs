@@ -25,7 +25,7 @@ use super::dispatch::Answer;
 use super::guests::compacting::{Brought, Preparation};
 use super::server::Input;
 use super::state::State;
-use super::wire::{Label, Level, Reply, ShapedCompaction};
+use super::wire::{Disposition, Label, Level, Reply, ShapedCompaction};
 use crate::conversation::Tokens;
 use crate::settings::CompactionSettings;
 
@@ -163,14 +163,17 @@ impl State {
         let Some((plan, first_kept)) = self.plan_if_full(size) else {
             let messages = self.opening(messages);
             self.start_run(messages);
-            return Answer::Now(Reply::DONE);
+            return Answer::Now(Disposition::Started.into());
         };
         // At xcsh's level clients give up on a response that takes as long as a summary.
         let is_acknowledged = level == Level::Xcsh;
         let label = label.filter(|_| !is_acknowledged);
         let then = Then::Prompt { label, messages };
         self.begin(Reason::Threshold, plan, first_kept, None, then);
-        if is_acknowledged { Answer::Now(Reply::DONE) } else { Answer::Later }
+        match is_acknowledged {
+            true => Answer::Now(Disposition::Started.into()),
+            false => Answer::Later,
+        }
     }
 
     /// Shortens a conversation that became too long in the middle of a run.
@@ -470,7 +473,7 @@ impl State {
             }
             Then::Prompt { label, messages } => {
                 if let Some(label) = label {
-                    self.settle_answer(label, Ok(Reply::DONE));
+                    self.settle_answer(label, Ok(Disposition::Started.into()));
                 }
                 let messages = self.opening(messages);
                 self.start_run(messages);

@@ -70,6 +70,8 @@ pub(crate) struct State {
     /// An extension wants tiller to end.
     pub(super) wants_to_leave: bool,
     pub(crate) interruptions: Interruptions,
+    /// An abort was asked for since the last run began.
+    abort_requested: bool,
     /// The pause before another try was cancelled, and the run is about to settle.
     pub(super) giving_up: bool,
     run: Option<ActiveRun>,
@@ -126,6 +128,7 @@ impl State {
             shows_titles: launch.shows_titles,
             wants_to_leave: false,
             interruptions: Interruptions::default(),
+            abort_requested: false,
             giving_up: false,
             run: None,
             after_run: VecDeque::new(),
@@ -256,6 +259,7 @@ impl State {
 
     pub(crate) fn start_run(&mut self, prompts: Vec<Message>) {
         let cancel = CancellationToken::new();
+        self.abort_requested = self.stopping;
         if self.stopping {
             cancel.cancel();
         }
@@ -304,6 +308,7 @@ impl State {
 
     /// Cancels the run and the compaction under way, if there are any.
     pub(crate) fn abort(&mut self) {
+        self.abort_requested |= self.is_busy();
         self.give_up_retrying();
         self.give_up_resuming();
         self.compactions.cancel();
@@ -482,7 +487,8 @@ impl State {
         }
         self.tell_of_commands();
         self.say_held_back();
-        self.emit(Event::AgentSettled);
+        let aborted = std::mem::take(&mut self.abort_requested);
+        self.emit(Event::AgentSettled { aborted });
         self.go_on_if_quiet();
     }
 

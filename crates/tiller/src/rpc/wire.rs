@@ -6,6 +6,7 @@
 mod request;
 mod command;
 mod fields;
+mod reply;
 mod record;
 mod shape;
 mod bash;
@@ -23,7 +24,8 @@ pub(crate) use command::{
 pub(crate) use compaction::ShapedCompaction;
 pub(crate) use host_tools::HostTool;
 pub(crate) use record::{EVENTS, RecordWriter};
-pub use record::{Label, Reply};
+pub(crate) use reply::Disposition;
+pub use reply::{Label, Reply};
 pub(crate) use request::{Refusal, RefusalKind, Request};
 pub(crate) use shape::Shaped;
 

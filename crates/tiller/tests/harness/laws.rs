@@ -122,6 +122,9 @@ impl Laws {
                 true => Ok(()),
                 false => Err("a retry ended that never started".into()),
             },
+            "agent_settled" if !record["aborted"].is_boolean() => {
+                Err("settled without saying whether it was aborted".into())
+            }
             "agent_settled" => {
                 self.unsettled = false;
                 self.interrupted = false;
@@ -193,6 +196,13 @@ impl Laws {
         }
         let data = &record["data"];
         match record["command"].as_str().filter(|_| success == true) {
+            Some(command @ ("prompt" | "steer" | "follow_up")) => {
+                let starts = command == "prompt" && data["disposition"] == "started";
+                let fits = starts || data["disposition"] == "queued";
+                if !fits && data["disposition"] != "handled" {
+                    return Err(format!("what became of it? {record}"));
+                }
+            }
             Some("hello") => {
                 let deltas = data["stream"] == "deltas";
                 self.stream = if deltas { Stream::Deltas } else { Stream::Snapshots };

@@ -183,6 +183,8 @@ impl Printer {
             "turn_end" => kind,
             "agent_end" if record["willRetry"] == true => "agent_end will retry".to_owned(),
             "agent_end" => kind,
+            "agent_settled" if record["aborted"] == true => "agent_settled aborted".to_owned(),
+            "agent_settled" if record["aborted"] == false => kind,
             "tool_execution_start" => {
                 format!("{kind} {} {}", plain(&record["toolName"]), record["args"])
             }

@@ -78,6 +78,7 @@ pub fn data(command: &str, mut data: Value) -> String {
             return format!("[{}]", shown.join("; "));
         }
         "get_state" => leave_out_rest(&mut data),
+        "prompt" | "steer" | "follow_up" => return plain(&data["disposition"]),
         // They grow with every release; that events come as promised is a law.
         "hello" => ["commands", "events"].iter().for_each(|list| data[*list] = json!("…")),
         _ => {}

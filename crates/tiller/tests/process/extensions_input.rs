@@ -51,6 +51,24 @@ fn what_waits_in_a_queue_is_looked_at_as_a_prompt_is() {
 }
 
 #[test]
+fn disposition_says_whether_a_run_follows() {
+    let mut client = with("say One.\n", SHOUT);
+    for (kind, text, disposition) in [
+        ("prompt", "/foo", "handled"),
+        ("prompt", "drop", "handled"),
+        ("steer", "drop", "handled"),
+        ("follow_up", "drop", "handled"),
+        ("steer", "turn left", "queued"),
+        ("prompt", "go", "started"),
+    ] {
+        let answer = ask(&mut client, json!({"type": kind, "message": text}));
+        assert_eq!(answer["data"], json!({"disposition": disposition}), "{kind} {text}");
+    }
+    let settled = client.until_type("agent_settled").pop().unwrap();
+    assert_eq!(settled["aborted"], false);
+}
+
+#[test]
 fn a_prompt_that_was_changed_is_no_command() {
     let mut client = with("say One.\n", SHOUT);
     client.say(&json!({"type": "prompt", "message": "run foo"}));

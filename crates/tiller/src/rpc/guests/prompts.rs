@@ -11,7 +11,7 @@ use super::{State, Wish, hooks};
 use crate::rpc::dispatch::{Answer, Handled};
 use crate::rpc::handlers::prompt::{can_start, user_message};
 use crate::rpc::server::Input;
-use crate::rpc::wire::{Label, Level, Reply, WhenBusy};
+use crate::rpc::wire::{Disposition, Label, Level, WhenBusy};
 
 /// A prompt on its way.
 pub(crate) struct Prompt {
@@ -96,7 +96,7 @@ impl State {
         let Considered { prompt, is_handled } = considered;
         let label = prompt.label.clone();
         let handled =
-            if is_handled { Ok(Answer::Now(Reply::DONE)) } else { self.take_prompt(prompt) };
+            if is_handled { Ok(answer(Disposition::Handled)) } else { self.take_prompt(prompt) };
         self.conclude(label, handled);
         self.go_on_if_quiet();
     }
@@ -136,7 +136,7 @@ impl State {
             (true, WhenBusy::Refuse) => return Err(level.busy().to_owned()),
         };
         self.enqueue(queue, message);
-        Ok(Answer::Now(Reply::DONE))
+        Ok(answer(Disposition::Queued))
     }
 
     /// Whether a run could begin here, or why not. An extension that hears its session end has said
@@ -238,9 +238,13 @@ impl State {
             self.report(error);
         }
         if let Some(label) = label {
-            self.settle_answer(label, Ok(Reply::DONE));
+            self.settle_answer(label, Ok(Disposition::Handled.into()));
         }
     }
+}
+
+fn answer(disposition: Disposition) -> Answer {
+    Answer::Now(disposition.into())
 }
 
 /// A message of an extension's, if it is one.

@@ -21,7 +21,7 @@ impl State {
                 self.visitors.turn_index = 0;
                 guests.run_began();
             }
-            Event::AgentSettled => guests.run_ended(),
+            Event::AgentSettled { .. } => guests.run_ended(),
             Event::MessageStart { message, .. } => self.visitors.growing = begins(&guests, message),
             Event::MessageUpdate(update) => return self.tell_growth(&guests, update),
             _ => {}
@@ -34,7 +34,7 @@ impl State {
         };
         let told = match event {
             Event::AgentStart => Told::AgentStart,
-            Event::AgentSettled => Told::AgentSettled,
+            Event::AgentSettled { aborted } => Told::AgentSettled { aborted: *aborted },
             Event::TurnStart => Told::TurnStart {
                 turn_index: self.visitors.turn_index,
                 timestamp: self.clock.now(),
@@ -107,7 +107,7 @@ impl State {
 fn name(event: &Event) -> Option<&'static str> {
     Some(match event {
         Event::AgentStart => "agent_start",
-        Event::AgentSettled => "agent_settled",
+        Event::AgentSettled { .. } => "agent_settled",
         Event::TurnStart => "turn_start",
         Event::MessageStart { .. } => "message_start",
         Event::ToolStart { .. } => "tool_execution_start",

@@ -11,6 +11,7 @@ use tiller_agent::ttsr::Rule;
 
 use super::compaction;
 use super::host_tools;
+use super::reply::{Label, Reply};
 use super::request::Refusal;
 use super::shape::Shaped;
 use super::snapshot::{Snapshot, write_json};
@@ -53,30 +54,6 @@ pub(crate) const EVENTS: &[&str] = &[
     "session_error",
     "thinking_level_changed",
 ];
-
-/// Whom a response belongs to.
-#[derive(Clone, Debug)]
-pub struct Label {
-    pub(crate) id: Option<Box<RawValue>>,
-    pub(crate) command: &'static str,
-}
-
-/// What a command is answered with when all went well: nothing, or data as JSON text.
-#[derive(Debug)]
-pub struct Reply(Option<Vec<u8>>);
-
-impl Reply {
-    pub(crate) const DONE: Reply = Reply(None);
-
-    pub(crate) fn data(data: &impl Serialize) -> Reply {
-        Reply(Some(serde_json::to_vec(data).expect("our own shapes can be written")))
-    }
-
-    /// Data that is JSON text already.
-    pub(crate) fn text(data: Vec<u8>) -> Reply {
-        Reply(Some(data))
-    }
-}
 
 /// Writes records at one level.
 pub(crate) struct RecordWriter {
@@ -127,7 +104,7 @@ impl RecordWriter {
         out.extend_from_slice(br#""type":"response","command":"#);
         write_json(out, label.command);
         out.extend_from_slice(br#","success":true"#);
-        if let Reply(Some(data)) = reply {
+        if let Some(data) = reply.into_json() {
             out.extend_from_slice(br#","data":"#);
             out.extend_from_slice(&data);
         }
@@ -147,7 +124,9 @@ impl RecordWriter {
         match event {
             Event::AgentStart => line(out, &Bare { kind: "agent_start" }),
             Event::TurnStart => line(out, &Bare { kind: "turn_start" }),
-            Event::AgentSettled => line(out, &Bare { kind: "agent_settled" }),
+            Event::AgentSettled { aborted } => {
+                line(out, &Settled { kind: "agent_settled", aborted: *aborted });
+            }
             Event::MessageStart { message, .. } => {
                 self.growing = message.as_assistant().map(|m| Snapshot::new(m, self.level));
                 line(out, &About { kind: "message_start", message: self.shaped(message) });
@@ -305,6 +284,13 @@ fn write_id(id: Option<&RawValue>, out: &mut Vec<u8>) {
 struct Bare {
     #[serde(rename = "type")]
     kind: &'static str,
+}
+
+#[derive(Serialize)]
+struct Settled {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    aborted: bool,
 }
 
 #[derive(Serialize)]
