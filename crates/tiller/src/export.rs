@@ -10,6 +10,7 @@ mod chart;
 mod order;
 mod survey;
 mod entry;
+mod calls;
 mod tool;
 mod diff;
 mod markdown;

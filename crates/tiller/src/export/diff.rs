@@ -41,6 +41,23 @@ pub(super) fn unified(diff: &str, out: &mut String) {
     }
 }
 
+/// Texts and what stands in their place, each pair a change of its own.
+pub(super) fn replaced(pairs: &[(&str, &str)], out: &mut String) {
+    out.push_str("<pre class=\"diff\"><code>");
+    for (at, (old, new)) in pairs.iter().enumerate() {
+        if at > 0 {
+            span("", "", "⋯", out);
+        }
+        for line in visible(old).lines() {
+            span("del", " ", line, out);
+        }
+        for line in visible(new).lines() {
+            span("add", " ", line, out);
+        }
+    }
+    out.push_str("</code></pre>");
+}
+
 /// How many lines came and how many went.
 pub(super) fn changes(diff: &str) -> (u64, u64) {
     diff.lines().fold((0, 0), |(added, removed), line| match line.as_bytes().first() {
@@ -97,6 +114,20 @@ mod tests {
             </span></code></pre>"#]]
         .assert_eq(&out);
         assert_eq!(changes("+1 a\n-1 b\n+2 c\n 3 d"), (2, 1));
+    }
+
+    #[test]
+    fn replaced_texts_are_changes_without_numbers() {
+        let mut out = String::new();
+        replaced(&[("a\n<b>", "B"), ("c", "")], &mut out);
+        expect![[r#"
+            <pre class="diff"><code><span class="del"><i> </i>a
+            </span><span class="del"><i> </i>&lt;b&gt;
+            </span><span class="add"><i> </i>B
+            </span><span>⋯
+            </span><span class="del"><i> </i>c
+            </span></code></pre>"#]]
+        .assert_eq(&out);
     }
 
     #[test]

@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 use tiller_agent::message::{
-    AssistantMessage, Block, Content, CustomMessage, Message, StopReason, Usage,
+    AssistantMessage, Block, Content, CustomMessage, Message, StopReason, Usage, text_of,
 };
 use tiller_session::{Body, Entry, LEAF_MARK};
 
+use super::calls::Calls;
 use super::highlight::Colours;
 use super::markdown::{Breaks, markdown};
 use super::survey::Kind;
 use super::text::{brief, dollars, escape, one_line, show, shown, unmarked};
-use super::tool::{self, Calls};
+use super::tool;
 use super::when::clock;
 
 /// How long an entry's line in the tree may be.
@@ -26,6 +27,8 @@ pub(super) struct Painter {
 
 /// What is known of an entry without its line.
 pub(super) struct Place<'a> {
+    /// Its place in the file.
+    pub at: usize,
     pub id: &'a str,
     pub kind: Kind,
     pub label: Option<&'a str>,
@@ -37,11 +40,12 @@ pub(super) struct Preview {
     pub text: String,
     /// An answer that only calls tools.
     pub is_only_calls: bool,
+    pub is_failed: bool,
 }
 
 impl Painter {
-    pub(super) fn new() -> Painter {
-        Painter { colours: Colours::new(), calls: Calls::default() }
+    pub(super) fn new(calls: Calls) -> Painter {
+        Painter { colours: Colours::new(), calls }
     }
 
     /// Adds the article to `out`. Entry and line are masked already, and missing when the line is
@@ -60,16 +64,21 @@ impl Painter {
         out.push_str("\" id=\"entry-");
         escape(place.id, out);
         out.push_str("\">");
-        let mut article = Article { place, entry, painter: self, class: "", out };
+        let mut article =
+            Article { place, entry, painter: self, is_only_calls: false, is_failed: false, out };
         let text = article.body(line);
-        let class = article.class;
+        let Article { is_only_calls, is_failed, .. } = article;
         out.push_str("</article>\n");
-        out.insert_str(class_end, class);
+        for (is_so, class) in [(is_only_calls, " calls"), (is_failed, " err")] {
+            if is_so {
+                out.insert_str(class_end, class);
+            }
+        }
         if place.label.is_some() {
             out.insert_str(class_end, " labelled");
         }
         let text = one_line(&text, PREVIEW_CHARS);
-        Preview { text, is_only_calls: class == " calls" }
+        Preview { text, is_only_calls, is_failed }
     }
 }
 
@@ -78,7 +87,8 @@ struct Article<'a> {
     place: &'a Place<'a>,
     entry: Option<&'a Entry>,
     painter: &'a mut Painter,
-    class: &'static str,
+    is_only_calls: bool,
+    is_failed: bool,
     out: &'a mut String,
 }
 
@@ -149,12 +159,15 @@ impl Article<'_> {
             }
             Message::Assistant(answer) => self.answer(answer),
             Message::ToolResult(result) => {
-                self.class = if result.is_error { " err" } else { "" };
-                let at = self.at();
-                let label = self.label();
+                self.is_failed = result.is_error;
+                let at = self.label() + &self.at();
                 let Painter { calls, colours } = &mut *self.painter;
-                let text = tool::result(result, calls, colours, &(label + &at), self.out);
-                failed_if(result.is_error, text)
+                let call = calls.of_result(self.place.at, &result.tool_call_id);
+                tool::card(call.as_ref(), result, colours, &at, self.out);
+                match &call {
+                    Some(call) => tool::summary(call),
+                    None => format!("{}: {}", result.tool_name, text_of(&result.content)),
+                }
             }
             Message::BashExecution(bash) => {
                 self.head(
@@ -162,8 +175,8 @@ impl Article<'_> {
                     if bash.exclude_from_context { "hidden from the model" } else { "" },
                 );
                 tool::shell(bash, &mut self.painter.colours, self.out);
-                let is_failed = bash.exit_code.is_some_and(|code| code != 0);
-                failed_if(is_failed, format!("$ {}", bash.command))
+                self.is_failed = bash.exit_code.is_some_and(|code| code != 0);
+                format!("$ {}", bash.command)
             }
             Message::Custom(custom) => self.custom(custom),
             Message::CompactionSummary(summary) => {
@@ -192,9 +205,8 @@ impl Article<'_> {
                 Block::Image { data, mime_type } => tool::image(data, mime_type, self.out),
                 Block::ToolCall(call) => {
                     let Painter { calls, colours } = &mut *self.painter;
-                    let summary = tool::call(call, calls, colours, self.out);
-                    if preview.is_empty() {
-                        preview = format!("→ {summary}");
+                    if !calls.keep(self.place.at, call) {
+                        tool::unanswered(call, colours, self.out);
                     }
                 }
             }
@@ -205,13 +217,18 @@ impl Article<'_> {
             (StopReason::Length, None) => self.aside("error", "Cut off at the output limit"),
             _ => {}
         }
-        if !says_something && answer.tool_calls().next().is_some() {
-            self.class = " calls";
+        self.is_failed = answer.stop_reason == StopReason::Error;
+        if says_something {
+            return preview;
         }
-        if preview.is_empty() {
-            preview = answer.error_message.clone().unwrap_or_default();
+        // The calls have lines of their own in the tree, with their results.
+        let names: Vec<&str> = answer.tool_calls().map(|call| call.name.as_str()).collect();
+        self.is_only_calls = !names.is_empty();
+        match &answer.error_message {
+            Some(why) if self.is_failed || names.is_empty() => why.clone(),
+            _ if names.is_empty() => String::new(),
+            _ => format!("→ {}", names.join(", ")),
         }
-        failed_if(answer.stop_reason == StopReason::Error, preview)
     }
 
     fn custom(&mut self, custom: &CustomMessage) -> String {
@@ -369,11 +386,6 @@ fn cost(usage: &Usage, model: &str) -> String {
     } else {
         tokens
     }
-}
-
-/// The line of something that failed says so; the page's script reads the mark.
-fn failed_if(is_failed: bool, text: String) -> String {
-    if is_failed { format!("✗ {text}") } else { text }
 }
 
 fn pretty(value: &Value) -> Option<String> {

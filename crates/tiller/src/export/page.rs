@@ -115,7 +115,7 @@ impl Page<'_> {
     }
 
     fn entries(&mut self) -> io::Result<()> {
-        let mut painter = Painter::new();
+        let mut painter = Painter::new(std::mem::take(&mut self.survey.calls));
         let live = self.live_from();
         self.tree.push(b'[');
         if live > 0 {
@@ -140,8 +140,10 @@ impl Page<'_> {
             let mut packed = Pack::begin(Vec::new());
             for at in from..to {
                 self.row(at, &mut painter, &mut drawn, &mut html)?;
-                packed.write_all(html.as_bytes())?;
-                html.clear();
+                if drawn.is_titled() {
+                    packed.write_all(html.as_bytes())?;
+                    html.clear();
+                }
             }
             drawn.close(&mut html);
             packed.write_all(html.as_bytes())?;
@@ -155,8 +157,10 @@ impl Page<'_> {
         let mut html = String::new();
         for at in live..self.rows.len() {
             self.row(at, &mut painter, &mut drawn, &mut html)?;
-            self.out.write_all(html.as_bytes())?;
-            html.clear();
+            if drawn.is_titled() {
+                self.out.write_all(html.as_bytes())?;
+                html.clear();
+            }
         }
         drawn.close(&mut html);
         self.text(&html)
@@ -202,7 +206,8 @@ impl Page<'_> {
         };
         let label = self.outline.label(row.place).map(|label| self.mask.text(label).into_owned());
         let kind = self.survey.kinds[row.place];
-        let place = Place { id: self.outline.id(row.place), kind, label: label.as_deref() };
+        let place =
+            Place { at: row.place, id: self.outline.id(row.place), kind, label: label.as_deref() };
         let entry = line.as_deref().and_then(|line| self.outline.entry(row.place, line));
         let preview = painter.article(&place, entry.as_ref(), line.as_deref(), &mut article);
         if row.is_on_path() || row.begins_branch {
@@ -215,7 +220,10 @@ impl Page<'_> {
             let len = 1 + others.count();
             let is_minor =
                 branch[..len].iter().all(|row| self.survey.kinds[row.place] == Kind::Note);
-            drawn.open(len, is_minor, &preview, html);
+            drawn.open(len, is_minor, &preview.text, html);
+        }
+        if !matches!(kind, Kind::Note | Kind::Model) {
+            drawn.title(&preview.text, html);
         }
         if row.is_fork {
             html.push_str("<p class=\"forked\">Another branch from further up</p>\n");
@@ -226,21 +234,30 @@ impl Page<'_> {
             kind => &kind.class()[..1],
         };
         let label = label.map(|label| one_line(&label, 60));
-        self.line(&row, mark, &preview.text, label.as_deref())
+        self.line(&row, mark, &preview, label.as_deref());
+        Ok(())
     }
 
-    /// `[id, depth, mark, text, label?]`
-    fn line(&mut self, row: &Row, mark: &str, text: &str, label: Option<&str>) -> io::Result<()> {
-        let mut line: Vec<Value> =
-            vec![self.outline.id(row.place).into(), row.depth.into(), mark.into(), text.into()];
-        line.extend(label.map(Value::from));
+    /// `[id, depth, mark, text, label?, failed?]`
+    fn line(&mut self, row: &Row, mark: &str, preview: &Preview, label: Option<&str>) {
+        let mut line: Vec<Value> = vec![
+            self.outline.id(row.place).into(),
+            row.depth.into(),
+            mark.into(),
+            preview.text.as_str().into(),
+        ];
+        if label.is_some() || preview.is_failed {
+            line.push(label.into());
+        }
+        if preview.is_failed {
+            line.push(1.into());
+        }
         // A `<` could end the script that the data stands in.
         let line = Value::from(line).to_string().replace('<', "\\u003c");
         if self.tree.len() > 1 {
             self.tree.extend_from_slice(b",\n");
         }
         self.tree.extend_from_slice(line.as_bytes());
-        Ok(())
     }
 
     /// The session file itself, but for its secrets.
@@ -259,25 +276,51 @@ impl Page<'_> {
     }
 }
 
-/// Whether a branch is open in the HTML.
+/// The branch that is open in the HTML.
 #[derive(Default)]
 struct Drawn {
     is_open: bool,
+    title: Option<Title>,
+}
+
+/// A branch's title that waits for the first message of the branch.
+struct Title {
+    /// Where it goes in the HTML that is not written yet.
+    at: usize,
+    /// What it is when there is no message.
+    otherwise: String,
 }
 
 impl Drawn {
-    fn open(&mut self, len: usize, is_minor: bool, preview: &Preview, html: &mut String) {
+    fn open(&mut self, len: usize, is_minor: bool, first: &str, html: &mut String) {
         let class = if is_minor { "branch minor" } else { "branch" };
         html.push_str(&format!(
             "<details class=\"{class}\"><summary>Another branch<span class=\"aside\">{}</span>\
-             <span class=\"first\">{}</span></summary>\n",
+             <span class=\"first\">",
             entries(len),
-            shown(&preview.text),
         ));
+        self.title = Some(Title { at: html.len(), otherwise: first.to_owned() });
+        html.push_str("</span></summary>\n");
         self.is_open = true;
     }
 
+    /// Names the open branch, unless it has a name.
+    fn title(&mut self, text: &str, html: &mut String) {
+        if let Some(title) = self.title.take() {
+            html.insert_str(title.at, &shown(text));
+        }
+    }
+
+    /// Whether the HTML so far can be written.
+    fn is_titled(&self) -> bool {
+        self.title.is_none()
+    }
+
     fn close(&mut self, html: &mut String) {
+        if let Some(Title { otherwise, .. }) = &self.title {
+            let otherwise = otherwise.clone();
+            self.title(&otherwise, html);
+        }
         if std::mem::take(&mut self.is_open) {
             html.push_str("</details>\n");
         }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use tiller_agent::message::{Message, UnixMs, Usage};
 use tiller_session::{Body, Entry, Error, Outline, time};
 
+use super::calls::Calls;
 use super::mask::Mask;
 use super::text::{one_line, unmarked};
 
@@ -53,6 +54,8 @@ pub(super) struct Survey {
     pub compactions: Vec<usize>,
     /// What the user said first.
     pub opening: Option<String>,
+    /// Which results belong to which calls.
+    pub calls: Calls,
 }
 
 /// What one answer took.
@@ -79,8 +82,11 @@ pub(super) fn survey(outline: &mut Outline<'_>, mask: &Mask) -> Result<Survey, E
     let mut survey = Survey::default();
     survey.kinds.reserve(outline.len());
     for place in 0..outline.len() {
+        let parent = outline.parent(place);
+        let parent = parent.and_then(|parent| Some((parent, *survey.kinds.get(parent)?)));
         if outline.is_damaged(place) {
             survey.kinds.push(Kind::Note);
+            survey.calls.note(parent, None);
             continue;
         }
         let line = outline.line(place)?;
@@ -90,6 +96,8 @@ pub(super) fn survey(outline: &mut Outline<'_>, mask: &Mask) -> Result<Survey, E
             survey.ended = Some(survey.ended.map_or(at, |ended| ended.max(at)));
         }
         let kind = peek.kind();
+        let result_of = peek.message.as_ref().filter(|_| kind == Kind::Result);
+        survey.calls.note(parent, result_of.map(|message| &*message.tool_call_id));
         match kind {
             Kind::User if survey.opening.is_none() => {
                 survey.opening = opening(&mask.line(&line));
@@ -159,6 +167,8 @@ struct PeekMessage<'a> {
     provider: Cow<'a, str>,
     #[serde(borrow)]
     model: Cow<'a, str>,
+    #[serde(borrow, rename = "toolCallId")]
+    tool_call_id: Cow<'a, str>,
     display: Option<bool>,
     usage: Option<Usage>,
 }

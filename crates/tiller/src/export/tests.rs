@@ -60,22 +60,22 @@ fn the_tree_is_data() {
         ["a0000333",0,"n","Name Tide tables that do not lie"]
         ["a0000444",0,"u","The tide tables are an hour off since Sunday. Can you find out why? The port is…"]
         ["a0000555",0,"a","An hour since Sunday smells like the end of summer time. Let me look at how the…"]
-        ["a0000666",0,"t","bash: 9f31c2e tide: read harmonics from the table 41aa07b tide: show the port's…"]
-        ["a0000777",0,"t","read: //! High and low water for one port. use crate::harmonics::Harmonics; use…"]
+        ["a0000666",0,"t","bash git log --oneline -5 -- src/tide.rs && wc -l src/tide.rs"]
+        ["a0000777",0,"t","read src/tide.rs"]
         ["a0000888",0,"a","There it is. next adds the port's offset before it asks the harmonics: let local…"]
         ["a0000999",1,"u","Just subtract an hour in winter, I am in a hurry."]
         ["a0000aaa",1,"a","That would work until March and break again then. Here is the smallest change th…"]
         ["a0000bbb",0,"u","Yes, the first. And add a test for both sides of the change, please.","the fix"]
         ["a0000ccc",0,"n","Label the fix"]
         ["a0000ddd",0,"a","Then the two lines go, and a test comes that looks at both sides of the night."]
-        ["a0000eee",0,"t","edit: Successfully replaced 1 block(s) in src/tide.rs."]
-        ["a0000fff",0,"t","write: Successfully wrote 486 bytes to tests/clocks.rs"]
-        ["a0001110",0,"A","→ $ cargo test --test clocks 2>&1 | tail -n 20"]
-        ["a0001221",0,"t","✗ bash: Compiling harbour v0.3.1 (/home/ada/harbour) Finished `test` profile [un…"]
+        ["a0000eee",0,"t","edit src/tide.rs"]
+        ["a0000fff",0,"t","write tests/clocks.rs"]
+        ["a0001110",0,"A","→ bash"]
+        ["a0001221",0,"t","bash cargo test --test clocks 2>&1 | tail -n 20",null,1]
         ["a0001332",0,"s","Compaction: Goal The tide table for Brest is an hour off since the clocks went b…"]
         ["a0001443",0,"m","openai/gpt-5.5"]
         ["a0001554",0,"a","Half a minute: the almanac rounds to minutes and we do not. The test should comp…"]
-        ["a0001665",0,"t","tide_almanac: Brest, 25 October 2026 (UTC) 04:12 high 6.1 m 10:27 low 2.2 m 16:3…"]
+        ["a0001665",0,"t","tide_almanac Brest 2026-10-25 minute"]
         ["a0001776",0,"b","$ cargo test --test clocks"]
         ["a0001887",0,"a","Green on both sides of the night: - [x] the offset is out of tide::next - [x] th…","green"]
         ["a0001998",0,"u","Lovely. What does the curve look like now?"]
@@ -168,7 +168,7 @@ fn odd_entries_are_shown_as_they_are() {
             ]
           }
         }</code></pre></details></article>
-        <article class="e answer" id="entry-3"><header><h2>Assistant</h2><span class="aside">m · ↑18446744074G ↓18446744074G</span><a class="at" href="#entry-3" title="Link to this entry">#</a></header><p class="error">&lt;no&gt;</p></article>
+        <article class="e answer err" id="entry-3"><header><h2>Assistant</h2><span class="aside">m · ↑18446744074G ↓18446744074G</span><a class="at" href="#entry-3" title="Link to this entry">#</a></header><p class="error">&lt;no&gt;</p></article>
         <article class="e answer" id="entry-4"><header><h2>Assistant</h2><span class="aside">m · ↑18446744074G ↓5</span><a class="at" href="#entry-4" title="Link to this entry">#</a></header><p class="error">Aborted</p></article>
         <article class="e note" id="entry-5"><header><h2>weather</h2><a class="at" href="#entry-5" title="Link to this entry">#</a></header><details class="fold"><summary>Data</summary><pre class="code"><code>{
           <span class="s">&quot;type&quot;</span>: <span class="s">&quot;weather&quot;</span>,

@@ -1,6 +1,5 @@
-//! What a tool was asked and what it answered.
+//! What a tool was asked and what it answered, as one card.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -20,120 +19,183 @@ const OPEN_FAILED_LINES: usize = 30;
 /// A change may be longer: it is what people came for.
 const OPEN_DIFF_LINES: usize = 80;
 
-/// The calls that wait for their results: by id, the ending of the file that was read.
-pub(super) type Calls = HashMap<String, String>;
-
-/// Draws a call. Returns it in one line.
-pub(super) fn call(
-    call: &ToolCall,
-    calls: &mut Calls,
-    colours: &mut Colours,
-    out: &mut String,
-) -> String {
-    let arguments = &call.arguments;
-    let path = text(arguments, "path").or_else(|| text(arguments, "file_path"));
-    let extension = path.map(extension).unwrap_or_default();
-    if call.name == "read" {
-        calls.insert(call.id.clone(), extension.to_owned());
-    }
-    out.push_str("<div class=\"call\"><div class=\"name\"><b>");
+/// Draws a call that has no result, inside its answer.
+pub(super) fn unanswered(call: &ToolCall, colours: &mut Colours, out: &mut String) {
+    out.push_str("<div class=\"call\"><header><b>");
     show(&call.name, out);
     out.push_str("</b>");
-    let summary = match (call.name.as_str(), path) {
-        ("bash", _) if text(arguments, "command").is_some() => {
-            let command = text(arguments, "command").unwrap_or_default();
-            if let Some(timeout) = arguments.get("timeout").filter(|timeout| timeout.is_number()) {
-                aside(&format!("timeout {timeout} s"), out);
-            }
-            out.push_str("</div>");
-            prompt(command, colours, out);
-            format!("$ {command}")
-        }
-        ("read" | "write" | "edit" | "ls", Some(path)) => {
-            file(path, out);
-            aside(&range(arguments), out);
-            out.push_str("</div>");
-            if let Some(content) = text(arguments, "content").filter(|_| call.name == "write") {
-                let count = content.lines().count();
-                fold(count <= OPEN_LINES, &counted(count as u64, "line"), "", out);
-                block(extension, &visible(content), colours, out);
-                out.push_str("</details>");
-            }
-            format!("{} {path}", call.name)
-        }
-        ("grep" | "find", _) if text(arguments, "pattern").is_some() => {
-            let pattern = text(arguments, "pattern").unwrap_or_default();
-            file(pattern, out);
-            aside(&path.map(|path| format!("in {path}")).unwrap_or_default(), out);
-            out.push_str("</div>");
-            format!("{} {pattern}", call.name)
-        }
-        _ => {
-            out.push_str("</div>");
-            let value = Value::Object(arguments.clone());
-            if !arguments.is_empty() {
-                let json = serde_json::to_string_pretty(&value).unwrap_or_default();
-                let count = json.lines().count();
-                fold(count <= OPEN_LINES, "Arguments", "", out);
-                block("json", &visible(&json), colours, out);
-                out.push_str("</details>");
-            }
-            format!("{} {value}", call.name)
-        }
-    };
+    subject(call, out);
+    aside("no result", out);
+    out.push_str("</header>");
+    asked(call, colours, out);
+    edits(call, out);
     out.push_str("</div>");
-    summary
 }
 
-/// Draws a result. `at` is the entry's label and time. Returns it in one line.
-pub(super) fn result(
+/// Draws a result together with its call. `at` is the entry's label and time.
+pub(super) fn card(
+    call: Option<&ToolCall>,
     result: &ToolResultMessage,
-    calls: &mut Calls,
     colours: &mut Colours,
     at: &str,
     out: &mut String,
-) -> String {
-    let extension = calls.remove(&result.tool_call_id).unwrap_or_default();
-    let text = text_of(&result.content);
+) {
     let diff = result.details.as_ref().and_then(|details| details.get("diff")?.as_str());
-    let lines = text.lines().count();
-    let (is_open, size, first) = match diff {
-        Some(diff) => {
+    out.push_str("<header><h2>");
+    show(call.map_or(&result.tool_name, |call| &call.name), out);
+    out.push_str("</h2>");
+    if let Some(call) = call {
+        subject(call, out);
+    }
+    if result.is_error {
+        out.push_str("<span class=\"failed\">failed</span>");
+    }
+    out.push_str(at);
+    out.push_str("</header>");
+    if let Some(call) = call {
+        asked(call, colours, out);
+    }
+    let is_edit_shown = match (diff, call) {
+        (Some(diff), _) => {
             let (added, removed) = diff::changes(diff);
             let is_open = diff.lines().count() <= OPEN_DIFF_LINES;
-            (is_open, format!("+{added} −{removed}"), one_line(&text, 100))
+            fold(is_open, &format!("+{added} −{removed}"), "", out);
+            diff::numbered(diff, out);
+            out.push_str("</details>");
+            true
         }
-        None if lines == 0 => (true, "no output".to_owned(), String::new()),
-        None => {
-            let open_lines = if result.is_error { OPEN_FAILED_LINES } else { OPEN_LINES };
-            (lines <= open_lines, counted(lines as u64, "line"), one_line(&text, 100))
-        }
+        (None, Some(call)) => edits(call, out),
+        (None, None) => false,
     };
-    out.push_str(if is_open { "<details open><summary><h2>" } else { "<details><summary><h2>" });
-    show(&result.tool_name, out);
-    out.push_str("</h2>");
-    aside(&if result.is_error { format!("failed, {size}") } else { size }, out);
-    out.push_str("<span class=\"first\">");
-    show(&first, out);
-    out.push_str("</span>");
-    out.push_str(at);
-    out.push_str("</summary>");
-    match diff {
-        Some(diff) => diff::numbered(diff, out),
-        None if text.is_empty() => {}
-        None => {
-            out.push_str("<pre class=\"out\"><code>");
-            colours.code(if result.is_error { "" } else { &extension }, &visible(&text), out);
-            out.push_str("</code></pre>");
-        }
+    let is_write_shown =
+        call.is_some_and(|call| call.name == "write" && text(&call.arguments, "content").is_some());
+    let text = text_of(&result.content);
+    let is_shown = !result.is_error && (is_edit_shown || is_write_shown) && is_receipt(&text);
+    if !is_shown {
+        let extension = call.filter(|call| call.name == "read").and_then(path).map(extension);
+        output(&text, result, extension.unwrap_or_default(), colours, out);
     }
     for content in &result.content {
         if let Block::Image { data, mime_type } = content {
             image(data, mime_type, out);
         }
     }
+}
+
+/// A call in one line, for the tree: `edit src/parse.py`.
+pub(super) fn summary(call: &ToolCall) -> String {
+    let arguments = &call.arguments;
+    let command = text(arguments, "command").filter(|_| call.name == "bash");
+    let pattern = text(arguments, "pattern").filter(|_| is_search(call));
+    let subject = command.or(pattern).or(path(call)).map(str::to_owned);
+    let subject = subject.unwrap_or_else(|| {
+        let words = arguments.values().filter_map(|value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        });
+        words.collect::<Vec<String>>().join(" ")
+    });
+    format!("{} {subject}", call.name)
+}
+
+/// What a call is about, in the first line of its card: the file that a diff belongs to.
+fn subject(call: &ToolCall, out: &mut String) {
+    let arguments = &call.arguments;
+    match (call.name.as_str(), path(call)) {
+        ("bash", _) => {
+            if let Some(timeout) = arguments.get("timeout").filter(|timeout| timeout.is_number()) {
+                aside(&format!("timeout {timeout} s"), out);
+            }
+        }
+        ("read" | "write" | "edit" | "ls", Some(path)) => {
+            code(path, out);
+            aside(&range(arguments), out);
+        }
+        (_, path) if is_search(call) => {
+            code(text(arguments, "pattern").unwrap_or_default(), out);
+            aside(&path.map(|path| format!("in {path}")).unwrap_or_default(), out);
+        }
+        _ => {}
+    }
+}
+
+/// What the first line of the card leaves out of the arguments.
+fn asked(call: &ToolCall, colours: &mut Colours, out: &mut String) {
+    let arguments = &call.arguments;
+    match (call.name.as_str(), path(call)) {
+        ("bash", _) if text(arguments, "command").is_some() => {
+            prompt(text(arguments, "command").unwrap_or_default(), colours, out);
+        }
+        ("write", Some(path)) => {
+            if let Some(content) = text(arguments, "content") {
+                let count = content.lines().count();
+                fold(count <= OPEN_LINES, &counted(count as u64, "line"), "", out);
+                block(extension(path), &visible(content), colours, out);
+                out.push_str("</details>");
+            }
+        }
+        ("read" | "edit" | "ls", Some(_)) => {}
+        _ if is_search(call) || arguments.is_empty() => {}
+        _ => {
+            let value = Value::Object(arguments.clone());
+            let json = serde_json::to_string_pretty(&value).unwrap_or_default();
+            fold(json.lines().count() <= OPEN_LINES, "Arguments", "", out);
+            block("json", &visible(&json), colours, out);
+            out.push_str("</details>");
+        }
+    }
+}
+
+/// The texts that an `edit` was to replace, where no diff says what became of them. Returns
+/// whether there are any.
+fn edits(call: &ToolCall, out: &mut String) -> bool {
+    if call.name != "edit" {
+        return false;
+    }
+    let listed = call.arguments.get("edits").and_then(Value::as_array);
+    let listed = listed.into_iter().flatten().filter_map(Value::as_object);
+    let pairs: Vec<(&str, &str)> = listed
+        .chain([&call.arguments])
+        .filter_map(|edit| Some((text(edit, "oldText")?, text(edit, "newText")?)))
+        .collect();
+    if pairs.is_empty() {
+        return false;
+    }
+    let lines: usize =
+        pairs.iter().map(|(old, new)| old.lines().count() + new.lines().count()).sum();
+    let count = format!("{} to replace", counted(pairs.len() as u64, "text"));
+    fold(lines <= OPEN_DIFF_LINES, &count, "", out);
+    diff::replaced(&pairs, out);
     out.push_str("</details>");
-    format!("{}: {text}", result.tool_name)
+    true
+}
+
+/// Whether a text says no more than that it was done.
+fn is_receipt(text: &str) -> bool {
+    text.starts_with("Successfully ") && text.trim_end().lines().count() == 1
+}
+
+/// What the tool answered.
+fn output(
+    text: &str,
+    result: &ToolResultMessage,
+    extension: &str,
+    colours: &mut Colours,
+    out: &mut String,
+) {
+    let lines = text.lines().count();
+    if lines == 0 {
+        if !result.content.iter().any(|block| matches!(block, Block::Image { .. })) {
+            out.push_str("<p class=\"hint\">No output</p>");
+        }
+        return;
+    }
+    let open_lines = if result.is_error { OPEN_FAILED_LINES } else { OPEN_LINES };
+    fold(lines <= open_lines, &counted(lines as u64, "line"), &one_line(text, 100), out);
+    out.push_str("<pre class=\"out\"><code>");
+    colours.code(if result.is_error { "" } else { extension }, &visible(text), out);
+    out.push_str("</code></pre></details>");
 }
 
 /// A command that the client ran itself.
@@ -180,7 +242,7 @@ fn prompt(command: &str, colours: &mut Colours, out: &mut String) {
     out.push_str("</code></pre>");
 }
 
-fn file(path: &str, out: &mut String) {
+fn code(path: &str, out: &mut String) {
     out.push_str("<code>");
     show(path, out);
     out.push_str("</code>");
@@ -225,4 +287,12 @@ fn text<'a>(arguments: &'a Arguments, key: &str) -> Option<&'a str> {
 
 fn extension(path: &str) -> &str {
     Path::new(path).extension().and_then(|extension| extension.to_str()).unwrap_or_default()
+}
+
+fn path(call: &ToolCall) -> Option<&str> {
+    text(&call.arguments, "path").or_else(|| text(&call.arguments, "file_path"))
+}
+
+fn is_search(call: &ToolCall) -> bool {
+    matches!(call.name.as_str(), "grep" | "find") && text(&call.arguments, "pattern").is_some()
 }

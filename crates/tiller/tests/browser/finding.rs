@@ -41,7 +41,7 @@ fn the_tree_shows_branches_and_the_path() {
         for name in [
             "User, on another branch, Just subtract an hour",
             "User, the fix, Yes, the first.",
-            "Tool, failed, bash: Compiling harbour",
+            "Tool, failed, bash cargo test",
             "Summary, Compaction: Goal The tide table",
         ] {
             assert!(names.iter().any(|it| it.starts_with(name)), "{name} in {names:#?}");
@@ -65,7 +65,7 @@ fn search_finds_what_was_said_anywhere() {
         tab.go(&page.path, "");
         tab.press("/");
         tab.call("Input.insertText", json!({"text": "Almanac  MINUTE"}));
-        tab.until("document.getElementById('count').textContent === '3 of 26 entries'");
+        tab.until("document.getElementById('count').textContent === '4 of 26 entries'");
         assert_eq!(tab.eval("CSS.highlights.get('found').size > 2"), true);
         tab.press("Enter");
         tab.until("location.hash !== ''");

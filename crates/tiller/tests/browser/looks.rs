@@ -201,6 +201,8 @@ fn pictures() {
         tab.size(390, 844);
         tab.go(&page.path, "");
         shot(tab, "phone");
+        tab.go(&page.path, "#entry-a0000ddd");
+        shot(tab, "phone-cards");
         tab.click("#bar [data-do=side]");
         shot(tab, "phone-side");
     });

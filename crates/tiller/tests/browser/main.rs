@@ -5,6 +5,7 @@
 mod chromium;
 mod pages;
 
+mod cards;
 mod finding;
 mod hostile;
 mod long;

@@ -22,10 +22,10 @@ fn thinking_and_output_fold() {
         tab.press("t");
         assert_eq!(tab.eval(&open(".think")), 0);
         // A short output stands open, a long one does not.
-        assert_eq!(tab.eval("document.querySelectorAll('.tool > details').length"), 6);
+        assert_eq!(tab.eval("document.querySelectorAll('.tool > details').length"), 7);
         assert_eq!(tab.eval(&open(".tool > details")), 5);
         tab.press("o");
-        assert_eq!(tab.eval(&open(".tool > details")), 6);
+        assert_eq!(tab.eval(&open(".tool > details")), 7);
         tab.click("#bar [data-do=tools]");
         assert_eq!(tab.eval(&open(".tool > details")), 0);
         assert_eq!(tab.misdeeds(), [""; 0]);

@@ -7,7 +7,7 @@
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const log = $("log"), side = $("side"), rows = $("rows"), list = rows.firstElementChild, search = $("search");
 
-  // One line for each entry, in the order of the page: [id, depth, mark, text, label?].
+  // One line for each entry, in the order of the page: [id, depth, mark, text, label?, failed?].
   // A depth of 0 is the conversation as it stands; more is a branch that was left.
   const tree = JSON.parse($("tree").textContent);
   const place = new Map(tree.map(([id], at) => [id, at]));
@@ -172,15 +172,25 @@
     go();
     // What was not laid out before has another height now.
     requestAnimationFrame(() => { go(); requestAnimationFrame(go) });
-    entry.classList.remove("target");
-    void entry.offsetWidth;
-    entry.classList.add("target");
+    mark(entry);
     if (!wide.matches) setSide(false);
     // Whoever went there, by key or by voice, goes on from there.
     if (options.focus) {
       entry.tabIndex = -1;
       entry.focus({ preventScroll: true });
     }
+  }
+
+  // The entry that the address names stays marked until the address names another one.
+  function mark(entry) {
+    for (const old of all(".target", log)) {
+      old.classList.remove("target");
+      old.removeAttribute("aria-current");
+    }
+    if (!entry) return;
+    void entry.offsetWidth;
+    entry.classList.add("target");
+    entry.setAttribute("aria-current", "location");
   }
 
   function setCurrent(at) {
@@ -240,9 +250,9 @@
     list.style.height = shown.length * each + "px";
     const focused = document.activeElement?.closest("#rows a")?.dataset.row;
     list.replaceChildren(...shown.slice(first, last).map((at, number) => {
-      const [id, depth, mark, text, label] = tree[at];
+      const [id, depth, mark, text, label, failed] = tree[at];
       const item = document.createElement("li");
-      item.className = mark + (depth ? " off" : "");
+      item.className = mark + (depth ? " off" : "") + (failed ? " failed" : "");
       item.style.top = (first + number) * each + "px";
       item.ariaPosInSet = first + number + 1;
       item.ariaSetSize = shown.length;
@@ -254,8 +264,8 @@
       link.style.paddingLeft = 12 + Math.min(depth, 8) * 12 + "px";
       if (at === current) link.setAttribute("aria-current", "true");
       if (depth) link.title = "On another branch";
-      const said = text.replace(/^✗ /, "failed, ");
-      link.ariaLabel = [KINDS[mark], label, depth ? "on another branch" : "", said].filter(Boolean).join(", ");
+      const facts = [KINDS[mark], label, depth ? "on another branch" : "", failed ? "failed" : "", text];
+      link.ariaLabel = facts.filter(Boolean).join(", ");
       const words = document.createElement("span");
       words.textContent = text || "…";
       if (label) {
@@ -335,18 +345,37 @@
   }
   async function load() {
     const lines = (await unpack($("jsonl"))).split("\n");
-    const texts = tree.map(([, , , text, label = ""]) => (text + " " + label).toLowerCase());
+    const texts = tree.map(([, , , text, label]) => (text + " " + (label ?? "")).toLowerCase());
+    // A call stands in its answer, and is shown with its result.
+    const calls = new Map();
+    const add = (row, said) => { texts[row] += " " + said.join(" ").toLowerCase() };
     for (let at = 1; at < lines.length; at++) {
       // The page stays alive meanwhile.
       if (at % 4000 === 0) await new Promise((done) => setTimeout(done));
       try {
         const entry = JSON.parse(lines[at]);
+        const row = place.get(entry.id);
+        if (row === undefined) continue;
+        const { role, content, toolCallId } = entry.message ?? {};
+        if (role === "assistant" && Array.isArray(content)) {
+          for (const call of content.filter((block) => block?.type === "toolCall")) {
+            const said = [];
+            gather(call, said);
+            calls.set(call.id, { row, said, shown: false });
+          }
+          entry.message.content = content.filter((block) => block?.type !== "toolCall");
+        }
+        const call = role === "toolResult" && calls.get(toolCallId);
+        if (call) {
+          call.shown = true;
+          add(row, call.said);
+        }
         const said = [];
         gather(entry, said);
-        const row = place.get(entry.id);
-        if (row !== undefined) texts[row] += " " + said.join(" ").toLowerCase();
+        add(row, said);
       } catch { /* A damaged line says nothing. */ }
     }
+    for (const { row, said, shown } of calls.values()) if (!shown) add(row, said);
     corpus = texts;
   }
 
@@ -439,7 +468,7 @@
       if (!wide.matches && !root.classList.contains("no-side")) rows.focus();
     },
     thinking: () => toggleAll("thinking", ".think"),
-    tools: () => toggleAll("tools", ".tool > details, .call > details, .bash > details"),
+    tools: () => toggleAll("tools", ":is(.tool, .call, .bash) > details"),
     theme: () => {
       const dark = (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
       root.dataset.theme = dark ? "light" : "dark";
@@ -464,7 +493,7 @@
     "k": () => step(-1),
     "n": () => step(1, ([, , mark]) => mark === "u"),
     "p": () => step(-1, ([, , mark]) => mark === "u"),
-    "g": () => { journey++; scrollTo(0, 0); setCurrent(-1) },
+    "g": () => { journey++; scrollTo(0, 0); mark(null); setCurrent(-1) },
     "G": () => { current = tree.length; step(-1) },
     "t": DO.thinking, "o": DO.tools, "b": DO.side, "d": DO.theme, "?": DO.help,
   };

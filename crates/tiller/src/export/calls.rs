@@ -1,0 +1,95 @@
+//! Which call each result belongs to, so that both are drawn as one card where the result stands.
+//!
+//! A result names its call by an id that providers make up and may use again later. So a call is
+//! looked for only in the answer that is nearest above its result.
+
+use std::collections::HashMap;
+
+use tiller_agent::message::ToolCall;
+
+use super::survey::Kind;
+
+/// An answer's place in the file, and the id of a call in it.
+type Key = (usize, String);
+
+#[derive(Default)]
+pub(super) struct Calls {
+    /// By place in the file: the place of the nearest answer above.
+    above: Vec<Option<usize>>,
+    /// How many results of each call are still to be drawn. Branches can bring several.
+    results: HashMap<Key, usize>,
+    /// Calls whose answers were drawn and whose results were not.
+    open: HashMap<Key, ToolCall>,
+}
+
+impl Calls {
+    /// Notes the entry at the next place. `result_of` is the id of the call that it answers.
+    pub(super) fn note(&mut self, parent: Option<(usize, Kind)>, result_of: Option<&str>) {
+        let above = match parent {
+            Some((place, Kind::Answer)) => Some(place),
+            // A parent further down in the file is not noted yet; its result is drawn alone.
+            Some((place, _)) => self.above.get(place).copied().flatten(),
+            None => None,
+        };
+        if let (Some(answer), Some(id)) = (above, result_of) {
+            *self.results.entry((answer, id.to_owned())).or_default() += 1;
+        }
+        self.above.push(above);
+    }
+
+    /// Keeps a call for its result. False if there is none: then the answer draws the call.
+    pub(super) fn keep(&mut self, answer: usize, call: &ToolCall) -> bool {
+        let key = (answer, call.id.clone());
+        if !self.results.contains_key(&key) || self.open.contains_key(&key) {
+            return false;
+        }
+        self.open.insert(key, call.clone());
+        true
+    }
+
+    /// The call that the result at this place answers.
+    pub(super) fn of_result(&mut self, place: usize, id: &str) -> Option<ToolCall> {
+        let key = (self.above.get(place).copied().flatten()?, id.to_owned());
+        let left = self.results.get_mut(&key)?;
+        *left = left.saturating_sub(1);
+        if *left > 0 {
+            return self.open.get(&key).cloned();
+        }
+        self.results.remove(&key);
+        self.open.remove(&key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str, name: &str) -> ToolCall {
+        serde_json::from_value(serde_json::json!({"id": id, "name": name, "arguments": {}}))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_result_finds_the_call_in_the_answer_above_it() {
+        let mut calls = Calls::default();
+        calls.note(None, None); // 0: an answer with the calls a, b and c
+        calls.note(Some((0, Kind::Answer)), Some("a")); // 1
+        calls.note(Some((1, Kind::Result)), Some("b")); // 2
+        calls.note(Some((2, Kind::Result)), None); // 3: an answer that uses the id again
+        calls.note(Some((3, Kind::Answer)), Some("a")); // 4
+        calls.note(Some((1, Kind::Result)), Some("b")); // 5: the same call on another branch
+        calls.note(Some((9, Kind::Result)), Some("a")); // 6: its parent is not noted
+        assert!(calls.keep(0, &call("a", "first")));
+        assert!(calls.keep(0, &call("b", "second")));
+        assert!(!calls.keep(0, &call("b", "twice")), "one card cannot show two calls");
+        assert!(!calls.keep(0, &call("c", "unanswered")));
+        assert!(calls.keep(3, &call("a", "later")));
+        let mut name = |place, id| calls.of_result(place, id).map(|call| call.name);
+        assert_eq!(name(1, "a").as_deref(), Some("first"));
+        assert_eq!(name(2, "b").as_deref(), Some("second"));
+        assert_eq!(name(5, "b").as_deref(), Some("second"));
+        assert_eq!(name(4, "a").as_deref(), Some("later"));
+        assert_eq!(name(6, "a"), None);
+        assert!(calls.open.is_empty() && calls.results.is_empty(), "nothing is kept for ever");
+    }
+}
