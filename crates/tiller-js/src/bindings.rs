@@ -3,11 +3,12 @@
 
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Opt;
 use rquickjs::{Ctx, Exception, Function, IntoJs, Module, Object, Result, TypedArray, Value};
+use tokio::time::Instant;
 
 use crate::core::{Core, Task};
 use crate::modules::{Required, commonjs};

@@ -28,6 +28,16 @@ pub struct Config {
     pub env: Vec<(String, String)>,
     /// Whether extensions may run in a process of their own at all.
     pub sidecars: bool,
+    pub clock: EngineClock,
+}
+
+/// What timers and deadlines in engines go by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineClock {
+    #[default]
+    Wall,
+    /// The clock of the runtime, for tests that pause it. Engines in this process only.
+    Runtime,
 }
 
 /// How much an extension may take before it is stopped.

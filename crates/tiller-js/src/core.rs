@@ -6,19 +6,21 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::bus::Bus;
 use crate::config::{Config, Permissions};
+use crate::mailbox::Mailbox;
 use crate::modules::{Modules, stack};
 use crate::operations::resources::Resources;
 use crate::progress::Teller;
 use crate::registrations::Own;
-use crate::thread::{Message, Shared, Thrown, Trouble};
+use crate::thread::{Shared, Thrown, Trouble};
 use crate::world::{ExtensionError, World};
 
 /// How long an interruption is held against an engine.
@@ -29,7 +31,7 @@ pub(crate) struct Core {
     pub world: Arc<dyn World>,
     pub permissions: Permissions,
     pub shared: Arc<Shared>,
-    pub to: mpsc::Sender<Message>,
+    pub to: Mailbox,
     pub bus: Arc<Bus>,
     pub modules: RefCell<Modules>,
     /// Modules that may be in the middle of being evaluated.
@@ -84,7 +86,7 @@ impl Core {
         permissions: Permissions,
         modules: Modules,
         shared: Arc<Shared>,
-        to: mpsc::Sender<Message>,
+        to: Mailbox,
         bus: Arc<Bus>,
     ) -> Core {
         Core {
@@ -199,16 +201,16 @@ impl Core {
     }
 }
 
-/// How long JavaScript may keep the thread.
+/// How long JavaScript may keep the thread, in real time also where the clock stands still.
 #[derive(Default)]
 pub(crate) struct Budget {
-    deadline: Cell<Option<Instant>>,
+    deadline: Cell<Option<std::time::Instant>>,
     hit: Cell<bool>,
 }
 
 impl Budget {
     pub(crate) fn begin(&self, limit: Duration) {
-        self.deadline.set(Some(Instant::now() + limit));
+        self.deadline.set(Some(std::time::Instant::now() + limit));
         self.hit.set(false);
     }
 
@@ -220,7 +222,8 @@ impl Budget {
 
     /// Asked by the engine every so often, and by us between jobs.
     pub(crate) fn is_over(&self) -> bool {
-        let over = self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline);
+        let over =
+            self.deadline.get().is_some_and(|deadline| std::time::Instant::now() >= deadline);
         if over {
             self.hit.set(true);
         }
@@ -233,7 +236,7 @@ impl Budget {
 
     /// Does something that takes time without being the extension's fault.
     pub(crate) fn pause<R>(&self, work: impl FnOnce() -> R) -> R {
-        let begun = Instant::now();
+        let begun = std::time::Instant::now();
         let result = work();
         self.deadline.set(self.deadline.get().map(|deadline| deadline + begun.elapsed()));
         result

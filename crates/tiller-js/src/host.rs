@@ -7,17 +7,19 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::bus::Bus;
-use crate::config::{Config, Permissions};
+use crate::config::{Config, EngineClock, Permissions};
 use crate::core::{Core, STRIKES_COUNT_FOR, Task, Waiting};
 use crate::engine::Engine;
 use crate::engine::sidecar::{Fall, Sidecar};
+use crate::mailbox::{Gone, Inbox, Mailbox};
 use crate::modules::Modules;
 use crate::operations::{Failed, Given};
 use crate::thread::{Body, Call, Line, Message, RunSignal, Shared, Thrown, Trouble};
@@ -31,8 +33,8 @@ pub(crate) struct Seat {
     pub body: Body,
     pub bus: Arc<Bus>,
     pub shared: Arc<Shared>,
-    pub to: mpsc::Sender<Message>,
-    pub from: mpsc::Receiver<Message>,
+    pub to: Mailbox,
+    pub from: Inbox,
 }
 
 /// What an operation has to tell.
@@ -84,6 +86,9 @@ const TIMERS_AT_ONCE: usize = 64;
 
 /// Runs until told to stop, or until nobody can tell.
 pub(crate) fn run(seat: Seat) {
+    // `Instant::now` gives the runtime's time in here.
+    let runtime = seat.config.runtime.clone();
+    let _entered = (seat.config.clock == EngineClock::Runtime).then(|| runtime.enter());
     serve_all(&seat);
     seat.bus.leave(&seat.shared);
 }
@@ -137,13 +142,13 @@ struct Host<'m> {
 }
 
 impl Host<'_> {
-    fn serve(&mut self, from: &mpsc::Receiver<Message>, early: &mut VecDeque<Message>) -> End {
+    fn serve(&mut self, from: &Inbox, early: &mut VecDeque<Message>) -> End {
         loop {
             let message = match early.pop_front() {
                 Some(message) => Some(message),
                 None => match self.wait(from) {
                     Ok(message) => message,
-                    Err(()) => return End::Stop,
+                    Err(Gone) => return End::Stop,
                 },
             };
             match message {
@@ -176,21 +181,16 @@ impl Host<'_> {
     }
 
     /// The next message, or none when something else is due before.
-    fn wait(&self, from: &mpsc::Receiver<Message>) -> Result<Option<Message>, ()> {
+    fn wait(&self, from: &Inbox) -> Result<Option<Message>, Gone> {
         let timer = self.core.timers.borrow_mut().next_due();
         let calls = self.core.calls.borrow();
         let deadline = calls.values().filter_map(|call| call.deadline).min();
         drop(calls);
         let sidecar = self.engine.sidecar().and_then(Sidecar::due);
         let Some(due) = [timer, deadline, sidecar].into_iter().flatten().min() else {
-            return from.recv().map(Some).map_err(|_| ());
+            return from.recv().map(Some);
         };
-        let pause = due.saturating_duration_since(Instant::now());
-        match from.recv_timeout(pause) {
-            Ok(message) => Ok(Some(message)),
-            Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(()),
-        }
+        from.recv_until(due)
     }
 
     fn take(&mut self, message: Message) {
@@ -220,7 +220,7 @@ impl Host<'_> {
                     sidecar.hear(heard);
                 }
             }
-            Message::Retire | Message::Stop => (),
+            Message::Wake | Message::Retire | Message::Stop => (),
         }
     }
 

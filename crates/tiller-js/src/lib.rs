@@ -27,6 +27,7 @@ mod tool;
 mod progress;
 mod bus;
 mod thread;
+mod mailbox;
 mod host;
 mod core;
 mod engine;
@@ -34,7 +35,7 @@ mod bindings;
 mod modules;
 mod operations;
 
-pub use config::{Config, Engine, Extension, Limits, Permissions, Runtime};
+pub use config::{Config, Engine, EngineClock, Extension, Limits, Permissions, Runtime};
 pub use guests::{Guests, LoadReport, Refused};
 pub use progress::{Events, Melts, Newest, Progress, Text};
 pub use registrations::{

@@ -4,13 +4,13 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::mpsc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::core::Core;
 use crate::host::News;
+use crate::mailbox::Mailbox;
 use crate::modules::builtin;
 use crate::thread::Message;
 
@@ -110,7 +110,7 @@ pub(crate) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
 #[derive(Clone)]
 pub(crate) struct Teller {
     pub id: u64,
-    pub to: mpsc::Sender<Message>,
+    pub to: Mailbox,
 }
 
 impl Teller {

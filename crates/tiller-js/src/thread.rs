@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::config::{Config, Permissions, Runtime};
 use crate::engine::sidecar;
 use crate::event;
 use crate::host;
+use crate::mailbox::{Mailbox, mailbox};
 use crate::progress::Teller;
 use crate::registrations::Own;
 use crate::world::World;
@@ -31,7 +32,7 @@ pub(crate) struct Thread {
 /// The way into an engine for what nobody waits for.
 #[derive(Clone)]
 pub(crate) struct Line {
-    pub to: std_mpsc::Sender<Message>,
+    pub to: Mailbox,
     pub shared: Arc<Shared>,
 }
 
@@ -105,6 +106,8 @@ pub(crate) enum Message {
     Run(RunSignal),
     /// Something came from the program that runs the extensions.
     Sidecar(sidecar::Heard),
+    /// A time has come that the thread waits for.
+    Wake,
     /// Stop when nobody waits for anything here any more.
     Retire,
     Stop,
@@ -188,7 +191,7 @@ impl Thread {
         body: Body,
         bus: Arc<Bus>,
     ) -> std::io::Result<Thread> {
-        let (to, from) = std_mpsc::channel();
+        let (to, from) = mailbox(&config);
         let shared = Arc::new(Shared::default());
         let runtime = config.runtime.clone();
         let seat = host::Seat {
@@ -279,7 +282,7 @@ impl Thread {
 pub(crate) struct Running {
     result: oneshot::Receiver<Result<String, Trouble>>,
     id: u64,
-    to: std_mpsc::Sender<Message>,
+    to: Mailbox,
     watcher: Option<AbortHandle>,
     ended: bool,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::tool::{Tool, ToolSet};
+use tiller_js::EngineClock;
 use tiller_llm::CacheRetention;
 use tiller_llm::demo::Demo;
 use tiller_llm::script::{Script, ScriptProvider};
@@ -308,6 +309,7 @@ fn around(args: &Args, surroundings: &Surroundings, place: &Place) -> Around {
         has_ui,
         variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect(),
         sidecars: may_have_sidecars(place),
+        clock: EngineClock::Wall,
     }
 }
 

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 mod output;
 mod program;
@@ -30,6 +32,7 @@ use words::{Answer, Greeting, Said, Told, Word};
 use crate::bindings;
 use crate::core::{Core, Task};
 use crate::host::News;
+use crate::mailbox::Mailbox;
 use crate::modules::builtin;
 use crate::operations::{self, Failed, Given};
 use crate::thread::{Message, Thrown, Trouble};
@@ -371,7 +374,7 @@ fn listen(
     mut reader: BufReader<UnixStream>,
     line_max_bytes: usize,
     permits: &mpsc::SyncSender<()>,
-    to: &mpsc::Sender<Message>,
+    to: &Mailbox,
     generation: u64,
 ) {
     loop {

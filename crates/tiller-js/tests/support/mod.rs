@@ -78,6 +78,7 @@ impl Stage {
             exec_path: "/usr/bin/tiller".into(),
             env: vec![("PATH".into(), path), ("COLOUR".into(), "blue".into())],
             sidecars,
+            clock: Default::default(),
         };
         let guests = Guests::new(config, world.clone());
         Stage { dir, world, guests }

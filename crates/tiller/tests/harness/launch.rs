@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use tiller::args::ExtensionFlags;
 use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
 use tiller::launch::{Launch, Workplace};
 use tiller::models::Models;
 use tiller::place::{Flags, Place, Whereabouts};
-use tiller::rpc::guests::House;
+use tiller::rpc::guests::{Around, House};
 use tiller::rpc::server::OnEof;
 use tiller::rpc::wire::Level;
 use tiller::sessions::Shelf;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::Provider;
+use tiller_js::EngineClock;
 use tiller_llm::CacheRetention;
 use tiller_llm::script::Script;
 use tiller_session::{Durability, Owner, SessionId};
@@ -68,6 +70,10 @@ pub fn launch(
             started: "2023-11-14T22:13:20.000Z".into(),
         },
     };
+    let house = match option("extensions") {
+        Some(paths) => house(&place, paths, folder),
+        None => House::default(),
+    };
     let id = SessionId::read("the-session").unwrap();
     let session = shelf.begin(id, folder.path(), None, START);
     Ok(Launch {
@@ -79,14 +85,30 @@ pub fn launch(
         model: chosen,
         workplace: Workplace { todo_tool, ..Workplace::new(folder.path().to_owned(), tools) },
         place,
-        // Engines have threads and a clock of their own; tests/process plays with them.
-        house: House::default(),
+        house,
         shows_titles: true,
         conversation: Conversation::new(session, Durability::Os),
         shelf,
         clock: Clock::From { start: START, since: Instant::now() },
         diagnostics,
     })
+}
+
+/// Loads the extensions of a transcript in engines of this process whose clock is the paused one.
+fn house(place: &Place, paths: &str, folder: &TempDir) -> House {
+    let paths = paths.split(' ').map(str::to_owned).collect();
+    let flags = ExtensionFlags { paths, only_these: true, ..ExtensionFlags::default() };
+    let home = folder.path().to_owned();
+    let around = Around {
+        agent_dir: home.join(".pi/agent"),
+        home_dir: home,
+        mode: "rpc",
+        has_ui: true,
+        variables: Vec::new(),
+        sidecars: false,
+        clock: EngineClock::Runtime,
+    };
+    House::find(place, flags, around)
 }
 
 /// Three models, all played by the transcript: one as most are, one that cannot think or see

@@ -6,12 +6,13 @@ pub struct Names {
     known: Vec<(String, String)>,
     sessions: usize,
     entries: usize,
+    ui_requests: usize,
 }
 
 impl Names {
     pub fn new() -> Names {
         // The session a transcript begins with has a name already.
-        Names { known: Vec::new(), sessions: 1, entries: 0 }
+        Names { known: Vec::new(), sessions: 1, entries: 0, ui_requests: 0 }
     }
 
     /// Looks for ids in a record and names those that are new.
@@ -33,12 +34,24 @@ impl Names {
         self.known.iter().fold(text.to_owned(), replace)
     }
 
+    /// The ids in the place of their names, so that a client can answer what it was asked.
+    pub fn replace_names_in(&self, text: &str) -> String {
+        let quoted = |text: &str| format!("\"{text}\"");
+        let replace =
+            |text: String, (id, name): &(String, String)| text.replace(&quoted(name), &quoted(id));
+        self.known.iter().fold(text.to_owned(), replace)
+    }
+
     fn meet_field(&mut self, object: &Map<String, Value>, key: &str, value: &Value) {
         let Some(id) = value.as_str().filter(|id| self.is_new(id)) else { return };
         match key {
             "sessionId" => {
                 self.sessions += 1;
                 self.known.push((id.to_owned(), format!("session-{}", self.sessions)));
+            }
+            "id" if object.get("type").is_some_and(|kind| kind == "extension_ui_request") => {
+                self.ui_requests += 1;
+                self.known.push((id.to_owned(), format!("ui-{}", self.ui_requests)));
             }
             "id" if !object.contains_key("parentId") => {}
             // Not an entry: a call of the client's own tool, and those are counted.

@@ -90,6 +90,11 @@ impl Printer {
         self.laws.sent(line);
     }
 
+    /// A line of the client's with ids in the place of names.
+    pub fn with_ids(&self, line: &str) -> String {
+        self.names.replace_names_in(line)
+    }
+
     pub fn print(&mut self, chunk: &[u8]) -> Result<(), String> {
         self.partial.extend_from_slice(chunk);
         let bytes = std::mem::take(&mut self.partial);

@@ -72,7 +72,7 @@ impl TestServer {
         for line in group {
             match line {
                 Line::Client(text) => {
-                    bytes.extend_from_slice(text.as_bytes());
+                    bytes.extend_from_slice(self.printer.with_ids(text).as_bytes());
                     bytes.push(b'\n');
                 }
                 Line::Bytes(text) => bytes.extend(unescape(text)?),

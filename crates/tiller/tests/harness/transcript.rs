@@ -5,6 +5,7 @@
 //! client> {"type":"abort"}   the client says a line; lines directly below each other are one write
 //! bytes>  {"type":\n         the client writes these bytes and no more
 //! client> EOF                the client closes its end
+//! client> …"id":"ui-1"…      a name that was printed for an id stands for the id here too
 //! model>  say Hello.         the model answers; see docs/script-format.md, "Line by line"
 //! clock>  50ms               time passes
 //! reader> stops              nobody reads for now; `goes on`, and `leaves` for good
@@ -14,7 +15,7 @@
 //! ```
 //!
 //! Options: `wire LEVEL`, `model NAME` or `none`, `tools NAMES`, `settings JSON`, `diagnostic TEXT`,
-//! `sessions kept`, `on-eof finish`, `trust no` or `unknown`, `updates all` or `count`, `show requests`,
+//! `sessions kept`, `extensions FILES`, `on-eof finish`, `trust no` or `unknown`, `updates all` or `count`, `show requests`,
 //! `system` (the system prompt too) or `records`.
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ pub struct Transcript {
 }
 
 /// The options there are.
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 11] = [
     "wire",
     "model",
     "tools",
@@ -41,6 +42,7 @@ const OPTIONS: [&str; 10] = [
     "trust",
     "updates",
     "show",
+    "extensions",
 ];
 
 /// Something that happens to the server.

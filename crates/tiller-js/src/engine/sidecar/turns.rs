@@ -2,7 +2,9 @@
 //! clock runs for the first of them only.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::core::Task;
 

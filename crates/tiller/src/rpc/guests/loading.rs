@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tiller_agent::event::Event;
 use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
 use tiller_js::hook::{ProjectTrust, Resources, ResourcesDiscover, Trust, Trusted};
-use tiller_js::{Config, Extension, Guests, Limits, LoadError, LoadReport};
+use tiller_js::{Config, EngineClock, Extension, Guests, Limits, LoadError, LoadReport};
 use tiller_llm::Onlooker;
 use tokio::sync::mpsc;
 
@@ -50,6 +50,7 @@ pub struct Around {
     pub variables: Vec<(String, String)>,
     /// Whether they may run in a process of their own.
     pub sidecars: bool,
+    pub clock: EngineClock,
 }
 
 impl Around {
@@ -67,6 +68,7 @@ impl Around {
             exec_path: std::env::current_exe().unwrap_or_default(),
             env: self.variables,
             sidecars: self.sidecars,
+            clock: self.clock,
         }
     }
 }

@@ -1,0 +1,91 @@
+//! The way into an engine's thread, and the clock that the thread waits by.
+//!
+//! With [`EngineClock::Runtime`] the clock of a paused runtime stands still as long as a message is
+//! on its way or being handled: each message holds a blocking task open, and a paused runtime does
+//! not move its clock while one is. So a test that waits until nothing moves waits for engines too.
+
+use std::cell::RefCell;
+use std::sync::mpsc::{self, RecvTimeoutError};
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::config::{Config, EngineClock};
+use crate::thread::Message;
+
+/// Where messages to a thread are put.
+#[derive(Clone)]
+pub(crate) struct Mailbox {
+    sender: mpsc::Sender<(Message, Hold)>,
+    /// Set when messages hold the runtime's clock.
+    runtime: Option<Handle>,
+}
+
+/// Where the thread takes them from.
+pub(crate) struct Inbox {
+    receiver: mpsc::Receiver<(Message, Hold)>,
+    /// Of the message that is being handled.
+    hold: RefCell<Hold>,
+    mailbox: Mailbox,
+}
+
+/// Dropping the sender ends the task that keeps the clock from moving.
+type Hold = Option<mpsc::Sender<()>>;
+
+/// The thread is gone.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+pub(crate) fn mailbox(config: &Config) -> (Mailbox, Inbox) {
+    let (sender, receiver) = mpsc::channel();
+    let runtime = match config.clock {
+        EngineClock::Wall => None,
+        EngineClock::Runtime => Some(config.runtime.clone()),
+    };
+    let mailbox = Mailbox { sender, runtime };
+    let inbox = Inbox { receiver, hold: RefCell::default(), mailbox: mailbox.clone() };
+    (mailbox, inbox)
+}
+
+impl Mailbox {
+    pub(crate) fn send(&self, message: Message) -> Result<(), Gone> {
+        let hold = self.runtime.as_ref().map(|runtime| {
+            let (hold, released) = mpsc::channel::<()>();
+            // An error is the end of the hold.
+            runtime.spawn_blocking(move || released.recv().ok());
+            hold
+        });
+        self.sender.send((message, hold)).map_err(|_| Gone)
+    }
+}
+
+impl Inbox {
+    /// The next message. The one before it has been handled.
+    pub(crate) fn recv(&self) -> Result<Message, Gone> {
+        self.hold.take();
+        let (message, hold) = self.receiver.recv().map_err(|_| Gone)?;
+        self.hold.replace(hold);
+        Ok(message)
+    }
+
+    /// The same, or none when it is this time before a message comes.
+    pub(crate) fn recv_until(&self, due: Instant) -> Result<Option<Message>, Gone> {
+        if let Some(runtime) = &self.mailbox.runtime {
+            let mailbox = self.mailbox.clone();
+            let alarm = runtime.spawn(async move {
+                tokio::time::sleep_until(due).await;
+                // A thread that is gone waits for nothing.
+                mailbox.send(Message::Wake).ok();
+            });
+            let message = self.recv();
+            alarm.abort();
+            return message.map(Some);
+        }
+        let pause = due.saturating_duration_since(Instant::now());
+        match self.receiver.recv_timeout(pause) {
+            Ok((message, _)) => Ok(Some(message)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(Gone),
+        }
+    }
+}
