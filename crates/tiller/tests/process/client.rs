@@ -1,10 +1,11 @@
 //! A program that drives tiller. It waits for what must come, and gives up loudly when it does not.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
-use std::sync::Arc;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -81,17 +82,49 @@ pub struct Client {
     /// Set while nobody reads.
     unread: Option<ChildStdout>,
     lines: Option<Receiver<String>>,
+    /// What came last, for the words of a test that fails.
+    last: VecDeque<String>,
+    stderr: Tail,
     _place: Place,
+}
+
+/// How many of the last records a failure prints, and how much of each.
+const LAST_RECORDS: usize = 10;
+const RECORD_MAX_CHARS: usize = 400;
+/// How many of the last lines of stderr it prints.
+const LAST_LINES: usize = 40;
+
+/// The last lines of stderr, read by a thread so that the pipe does not fill.
+#[derive(Clone, Default)]
+struct Tail(Arc<Mutex<VecDeque<String>>>);
+
+impl Tail {
+    fn read(&self, stderr: ChildStderr) {
+        let tail = self.clone();
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                push(&mut tail.0.lock().unwrap(), line, LAST_LINES);
+            }
+        });
+    }
+}
+
+fn push(last: &mut VecDeque<String>, line: String, max: usize) {
+    last.push_back(line);
+    if last.len() > max {
+        last.pop_front();
+    }
 }
 
 impl Client {
     pub fn start(mut command: Command, place: Place) -> Client {
         let mut child = command.spawn().unwrap();
         let (stdin, unread) = (child.stdin.take(), child.stdout.take());
-        // What is said on stderr matters to nobody here, but the pipe must not fill.
-        let mut stderr = child.stderr.take().unwrap();
-        thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        Client { child, stdin, unread, lines: None, _place: place }
+        let stderr = Tail::default();
+        stderr.read(child.stderr.take().unwrap());
+        let (lines, last) = (None, VecDeque::new());
+        Client { child, stdin, unread, lines, last, stderr, _place: place }
     }
 
     pub fn id(&self) -> u32 {
@@ -131,6 +164,11 @@ impl Client {
 
     /// The next line. Reading begins with the first one.
     pub fn line(&mut self) -> Option<String> {
+        self.line_of("a line")
+    }
+
+    /// The next line, read by a test that waits for this.
+    fn line_of(&mut self, awaited: &str) -> Option<String> {
         if let Some(stdout) = self.unread.take() {
             let (sender, lines) = channel();
             thread::spawn(move || {
@@ -144,10 +182,23 @@ impl Client {
             self.lines = Some(lines);
         }
         match self.lines.as_ref().unwrap().recv_timeout(PATIENCE) {
-            Ok(line) => Some(line),
+            Ok(line) => {
+                let shown = line.chars().take(RECORD_MAX_CHARS).collect();
+                push(&mut self.last, shown, LAST_RECORDS);
+                Some(line)
+            }
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("tiller says nothing"),
+            Err(RecvTimeoutError::Timeout) => self.fail("tiller says nothing more", awaited),
         }
+    }
+
+    /// Ends the test with what it waited for and what had come by then.
+    fn fail(&self, what: &str, awaited: &str) -> ! {
+        let last: Vec<String> = self.last.iter().map(|line| format!("  {line}\n")).collect();
+        let stderr = self.stderr.0.lock().unwrap();
+        let stderr: Vec<String> = stderr.iter().map(|line| format!("  {line}\n")).collect();
+        let (last, stderr) = (last.concat(), stderr.concat());
+        panic!("{what}; awaited: {awaited}\nlast records:\n{last}stderr:\n{stderr}");
     }
 
     pub fn record(&mut self) -> Option<Value> {
@@ -155,11 +206,19 @@ impl Client {
     }
 
     /// Reads on until this comes, and returns everything up to it.
+    #[track_caller]
     pub fn until(&mut self, last: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let caller = std::panic::Location::caller();
+        self.until_awaited(&format!("the condition at {caller}"), last)
+    }
+
+    fn until_awaited(&mut self, awaited: &str, last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut records = Vec::new();
         loop {
-            let record = self.record().expect("tiller ended too early");
-            records.push(record);
+            let Some(line) = self.line_of(awaited) else {
+                self.fail("tiller ended too early", awaited)
+            };
+            records.push(serde_json::from_str(&line).unwrap());
             if last(&records[records.len() - 1]) {
                 return records;
             }
@@ -167,11 +226,12 @@ impl Client {
     }
 
     pub fn until_type(&mut self, kind: &str) -> Vec<Value> {
-        self.until(|record| record["type"] == kind)
+        self.until_awaited(&format!("a record of type {kind}"), |record| record["type"] == kind)
     }
 
     pub fn response(&mut self, id: &str) -> Value {
-        self.until(|record| record["id"] == id).pop().unwrap()
+        let awaited = format!("the response {id}");
+        self.until_awaited(&awaited, |record| record["id"] == id).pop().unwrap()
     }
 
     pub fn signal(&self, name: &str) {
@@ -195,7 +255,9 @@ impl Client {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(Instant::now() < deadline, "tiller does not end");
+            if Instant::now() > deadline {
+                self.fail("tiller does not end", "its exit");
+            }
             thread::sleep(Duration::from_millis(5));
         }
     }
