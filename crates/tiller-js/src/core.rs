@@ -13,10 +13,12 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::access::{self, Access};
 use crate::bus::Bus;
 use crate::config::{Config, Permissions};
 use crate::mailbox::Mailbox;
 use crate::modules::{Modules, stack};
+use crate::operations::Failed;
 use crate::operations::resources::Resources;
 use crate::progress::Teller;
 use crate::registrations::Own;
@@ -46,6 +48,8 @@ pub(crate) struct Core {
     pub paths: RefCell<HashMap<u32, String>>,
     /// Whether some promise was rejected and nobody has looked yet.
     pub rejected: Cell<bool>,
+    /// Events that an extension wants to hear and may not, each reported once.
+    unheard: RefCell<HashSet<String>>,
     pub strikes: Cell<u32>,
     last_strike: Cell<Option<Instant>>,
     pub started: Instant,
@@ -106,10 +110,29 @@ impl Core {
             resources: RefCell::default(),
             paths: RefCell::default(),
             rejected: Cell::new(false),
+            unheard: RefCell::default(),
             strikes: Cell::new(0),
             last_strike: Cell::new(None),
             started: Instant::now(),
         }
+    }
+
+    /// Whether the extensions of this engine may have it.
+    pub(crate) fn allow(&self, access: Access<'_>) -> Result<(), Failed> {
+        access::check(self.permissions, access).map_err(Failed::denied)
+    }
+
+    /// Whether they may handle events of this name. The first refusal is reported.
+    pub(crate) fn may_hear(&self, name: &str) -> bool {
+        let Err(Failed { message: error, .. }) = self.allow(Access::Listener(name)) else {
+            return true;
+        };
+        if self.unheard.borrow_mut().insert(name.to_owned()) {
+            let thrown = Thrown { message: error, ..Thrown::default() };
+            let path = self.path(self.task.get().extension).unwrap_or_else(|| "<runtime>".into());
+            self.report(path, name.to_owned(), thrown);
+        }
+        false
     }
 
     /// A number for an operation that is about to begin.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::{self, Access};
 use crate::bus::Bus;
 use crate::config::{Config, Extension, Runtime};
 use crate::event::Event;
@@ -103,7 +104,10 @@ impl Guests {
     pub fn registrations(&self) -> Registrations {
         let mut all: Vec<(Own, Thread)> = Vec::new();
         for thread in self.threads() {
-            all.extend(thread.own().into_iter().map(|own| (own, thread.clone())));
+            let own = thread.own().into_iter();
+            all.extend(
+                own.filter(|own| self.is_at(own.number, &thread)).map(|own| (own, thread.clone())),
+            );
         }
         all.sort_by_key(|(own, _)| own.number);
         Registrations::merge(&all)
@@ -211,6 +215,16 @@ impl Guests {
             match thread.call_about("ask", H::NAME, &question, cancel.clone(), None).await {
                 Ok(answer) => {
                     let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+                    let before = outcome.as_ref().map(|outcome: &Value| &outcome["outcome"]);
+                    if let Err(reason) =
+                        hook.check_answer(before, &answer["outcome"], thread.permissions)
+                    {
+                        if H::FAILS_CLOSED {
+                            return Err(Refused { reason });
+                        }
+                        self.report(H::NAME, &reason).await;
+                        continue;
+                    }
                     let ends = answer.get("ends") == Some(&Value::Bool(true));
                     outcome = Some(answer);
                     if ends {
@@ -326,6 +340,9 @@ impl Guests {
         let known = providers.into_iter().find(|known| known.name == provider);
         let seat = known.and_then(|known| Some((self.thread_of(known.extension)?, known)));
         let (thread, known) = seat.ok_or_else(|| format!("no provider \"{provider}\""))?;
+        if let Err(denied) = access::check(thread.permissions, Access::SignIn) {
+            return Err(denied.to_string());
+        }
         let input =
             json!({ "extension": known.extension, "provider": provider, "credential": stored });
         let made = thread.call("signIn", &input).await.map_err(|trouble| trouble.to_string())?;
@@ -453,6 +470,11 @@ impl Guests {
 
     fn thread_of(&self, extension: u32) -> Option<Thread> {
         self.state().seats.get(&extension).map(|seat| seat.thread.clone())
+    }
+
+    /// Whether the extension of this number was loaded there. An engine may say anything.
+    fn is_at(&self, extension: u32, thread: &Thread) -> bool {
+        self.state().seats.get(&extension).is_some_and(|seat| seat.thread.is(thread))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

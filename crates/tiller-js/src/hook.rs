@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::config::Permissions;
 use crate::event::CompactReason;
 
 mod boundary;
@@ -37,4 +38,14 @@ pub trait Hook: Serialize + Send {
     const FAILS_CLOSED: bool = false;
     /// What the handlers decided together. The default is what holds when there is none.
     type Outcome: DeserializeOwned + Default + Send;
+
+    /// Whether an engine with these permissions may answer so, after what was answered before it.
+    fn check_answer(
+        &self,
+        _before: Option<&Value>,
+        _answer: &Value,
+        _permissions: Permissions,
+    ) -> Result<(), String> {
+        Ok(())
+    }
 }

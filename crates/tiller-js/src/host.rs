@@ -20,7 +20,7 @@ use crate::core::{Core, STRIKES_COUNT_FOR, Task, Waiting};
 use crate::engine::Engine;
 use crate::engine::sidecar::{Fall, Sidecar};
 use crate::mailbox::{Gone, Inbox, Mailbox};
-use crate::modules::Modules;
+use crate::modules::{Modules, OwnFiles};
 use crate::operations::{Failed, Given};
 use crate::thread::{Body, Call, Line, Message, RunSignal, Shared, Thrown, Trouble};
 use crate::world::World;
@@ -30,6 +30,8 @@ pub(crate) struct Seat {
     pub config: Arc<Config>,
     pub world: Arc<dyn World>,
     pub permissions: Permissions,
+    /// The only files it may load, where it may not read others.
+    pub own_files: Option<OwnFiles>,
     pub body: Body,
     pub bus: Arc<Bus>,
     pub shared: Arc<Shared>,
@@ -102,7 +104,7 @@ fn serve_all(seat: &Seat) {
             seat.config.clone(),
             seat.world.clone(),
             seat.permissions,
-            Modules::new(seat.body.runtime()),
+            Modules::new(seat.body.runtime(), seat.own_files.clone()),
             seat.shared.clone(),
             seat.to.clone(),
             seat.bus.clone(),

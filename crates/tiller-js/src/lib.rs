@@ -22,6 +22,7 @@ pub mod world;
 pub mod event;
 pub mod hook;
 mod config;
+mod access;
 mod registrations;
 mod tool;
 mod progress;

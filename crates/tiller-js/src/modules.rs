@@ -12,10 +12,13 @@ use std::rc::Rc;
 
 pub(crate) mod builtin;
 pub(crate) mod commonjs;
+mod own_files;
 mod resolve;
+mod source;
 pub(crate) mod stack;
 pub(crate) mod transform;
 
+pub(crate) use own_files::OwnFiles;
 use resolve::{Place, Resolve};
 use transform::{Import, Unit};
 
@@ -27,6 +30,8 @@ pub(crate) struct Modules {
     elsewhere: Option<Runtime>,
     /// Extensions that had better run elsewhere if they need what we lack.
     strict: HashSet<u32>,
+    /// The only files that may be loaded, where others may not be read.
+    own_files: Option<OwnFiles>,
     resolve: Resolve,
     units: HashMap<PathBuf, Rc<Read>>,
     /// The code of files that nobody has taken yet. The engine keeps its own form of it.
@@ -60,10 +65,11 @@ pub(crate) enum Required {
 }
 
 impl Modules {
-    pub(crate) fn new(elsewhere: Option<Runtime>) -> Modules {
+    pub(crate) fn new(elsewhere: Option<Runtime>, own_files: Option<OwnFiles>) -> Modules {
         Modules {
             elsewhere,
             strict: HashSet::new(),
+            own_files,
             resolve: Resolve::new(),
             units: HashMap::new(),
             codes: HashMap::new(),
@@ -150,7 +156,7 @@ impl Modules {
     pub(crate) fn require(&mut self, importer: &str, name: &str) -> Result<Required, String> {
         let (from, extension) = split(importer);
         let from = from.to_owned();
-        match self.resolve.locate(&from, name, resolve::By::Require)? {
+        match self.locate(&from, name, resolve::By::Require)? {
             Place::Builtin(id) => Ok(Required::Module(id.to_owned())),
             Place::File { path, is_module } => {
                 let id = join(&path, extension);
@@ -184,7 +190,7 @@ impl Modules {
     /// The path `name` leads to, for `import.meta.resolve` and `require.resolve`.
     pub(crate) fn find(&mut self, importer: &str, name: &str) -> Result<String, String> {
         let from = split(importer).0.to_owned();
-        match self.resolve.locate(&from, name, resolve::By::Require)? {
+        match self.locate(&from, name, resolve::By::Require)? {
             Place::Builtin(id) => Ok(id.to_owned()),
             Place::File { path, .. } => Ok(path.to_string_lossy().into_owned()),
         }
@@ -207,7 +213,7 @@ impl Modules {
             let Read::Code(unit, _) = &*read else { continue };
             for import in &unit.imports {
                 if let Ok(Place::File { path, is_module }) =
-                    self.resolve.locate(&path, &import.from, resolve::By::Import)
+                    self.locate(&path, &import.from, resolve::By::Import)
                     // Read now, while it is known what its surroundings say.
                     && self.read(&path, is_module).is_ok()
                 {
@@ -228,6 +234,11 @@ impl Modules {
         self.elsewhere == Some(Runtime::Bun)
     }
 
+    /// The text of a file that was loaded before.
+    pub(crate) fn text(&self, path: &Path) -> Option<String> {
+        self.units.get(path).and_then(|_| source::read(path).ok())
+    }
+
     /// What its surroundings say about a file, which decides how it was read.
     pub(crate) fn nature(&self, path: &Path) -> Option<bool> {
         match self.units.get(path).map(|read| &**read) {
@@ -236,10 +247,22 @@ impl Modules {
         }
     }
 
+    /// From a name to a place, of which an extension that may not read files sees its own alone.
+    fn locate(&self, from: &Path, name: &str, by: resolve::By) -> Result<Place, String> {
+        let Some(own_files) = &self.own_files else { return self.resolve.locate(from, name, by) };
+        if !own_files.may_name(from, name) {
+            return Err(own_files::refused(name));
+        }
+        match self.resolve.locate(from, name, by)? {
+            Place::File { path, .. } if !own_files.contains(&path) => Err(own_files::refused(name)),
+            place => Ok(place),
+        }
+    }
+
     fn link(&mut self, importer: &str, import: &Import) -> Result<String, String> {
         let (from, extension) = split(importer);
         let from = from.to_owned();
-        let place = self.resolve.locate(&from, &import.from, resolve::By::Import)?;
+        let place = self.locate(&from, &import.from, resolve::By::Import)?;
         self.link_to(place, import, importer, extension)
     }
 
@@ -324,8 +347,13 @@ impl Modules {
         if is_addon(path) {
             return Err(format!("native addons {}: {}", builtin::LACKING, path.display()));
         }
-        let text = std::fs::read_to_string(path)
-            .map_err(|err| format!("cannot read {}: {err}", path.display()))?;
+        if let Some(own_files) = &self.own_files
+            && !own_files.may_load(path)
+        {
+            return Err(own_files::refused(&path.display().to_string()));
+        }
+        let text =
+            source::read(path).map_err(|err| format!("cannot read {}: {err}", path.display()))?;
         let read = if path.extension().is_some_and(|extension| extension == "json") {
             Read::Json(text)
         } else {
@@ -362,7 +390,7 @@ impl Modules {
         // A star never passes on the default.
         name != "default"
             && unit.stars.iter().any(|star| {
-                match self.resolve.locate(path, star, resolve::By::Import) {
+                match self.locate(path, star, resolve::By::Import) {
                     Ok(Place::Builtin(id)) => builtin::exports(id).contains(&name),
                     Ok(Place::File { path, is_module }) => {
                         // Read with what its own surroundings say, which `exports` does not know.
@@ -384,7 +412,7 @@ impl Modules {
         let mut names = found.names;
         for passed_on in found.passed_on {
             if let Ok(Place::File { path, is_module }) =
-                self.resolve.locate(path, &passed_on, resolve::By::Require)
+                self.locate(path, &passed_on, resolve::By::Require)
                 && let Ok(read) = self.read(&path, is_module)
                 && let Read::Code(..) = &*read
             {

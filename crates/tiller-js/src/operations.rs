@@ -1,6 +1,6 @@
 //! What JavaScript can have done by name. `sync` operations give their result at once; those that
-//! are `start`ed tell about it later. Each kind stands in a file of its own, and each checks for
-//! itself what the extension is allowed to touch.
+//! are `start`ed tell about it later. Each kind stands in a file of its own. None is reached without
+//! the check in `access.rs`.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -8,6 +8,7 @@ use std::rc::Rc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::access::{self, Access, Denied};
 use crate::core::Core;
 use crate::host::News;
 use crate::mailbox::Mailbox;
@@ -87,6 +88,8 @@ impl Failed {
             Failed::coded("MODULE_NOT_FOUND", message)
         } else if message.contains(builtin::LACKING) {
             Failed::coded("ERR_TILLER_UNSUPPORTED", message)
+        } else if message.starts_with("EACCES: ") {
+            Failed::coded("EACCES", message)
         } else {
             Failed::new(message)
         }
@@ -98,8 +101,8 @@ impl Failed {
     }
 
     /// The settings do not let this extension do so.
-    fn denied(what: &str) -> Failed {
-        Failed::coded("EACCES", format!("EACCES: this extension has no permission for {what}"))
+    pub(crate) fn denied(denied: Denied) -> Failed {
+        Failed::coded("EACCES", denied.to_string())
     }
 }
 
@@ -130,6 +133,7 @@ impl Teller {
 }
 
 pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+    allow(core, name)?;
     match name.split_once('.') {
         Some(("fs", name)) => fs::sync(core, name, asked),
         Some(("os", name)) => os::sync(core, name, &asked),
@@ -162,6 +166,7 @@ pub(crate) fn launch(core: &Rc<Core>, name: &str, asked: Asked) -> u64 {
 }
 
 fn start(core: &Rc<Core>, name: &str, asked: Asked, teller: Teller) -> Result<Later, Failed> {
+    allow(core, name)?;
     match name.split_once('.') {
         Some(("fs", name)) => fs::start(core, name, asked),
         Some(("http", name)) => http::start(core, name, asked),
@@ -170,6 +175,14 @@ fn start(core: &Rc<Core>, name: &str, asked: Asked, teller: Teller) -> Result<La
         Some(("zlib", name)) => zlib::start(core, name, asked),
         _ => outside::start(core, name, &asked, teller),
     }
+}
+
+/// An operation without a row in the table of permissions does not exist.
+fn allow(core: &Core, name: &str) -> Result<(), Failed> {
+    if access::operation(name).is_none() {
+        return Err(unknown(name));
+    }
+    core.allow(Access::Operation(name))
 }
 
 fn unknown(name: &str) -> Failed {

@@ -10,6 +10,8 @@ use serde_json::Value;
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::Tool;
 
+use crate::access::{self, Access};
+use crate::config::Permissions;
 use crate::thread::Thread;
 use crate::tool;
 
@@ -170,6 +172,16 @@ struct OwnProvider {
 }
 
 impl Own {
+    /// Leaves out what an extension with these permissions may not bring.
+    pub(crate) fn restrict(&mut self, permissions: Permissions) {
+        self.providers.retain(|provider| {
+            let OwnProvider { config, streams, has_oauth, .. } = provider;
+            let (streams, has_oauth) = (*streams, *has_oauth);
+            let access = Access::Provider { config, streams, has_oauth };
+            access::check(permissions, access).is_ok()
+        });
+    }
+
     /// Whether something must not be done when this extension cannot be asked.
     pub(crate) fn is_guard(&self) -> bool {
         self.handlers.iter().any(|(name, _)| matches!(name.as_str(), "tool_call" | "user_bash"))

@@ -12,12 +12,14 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::{self, Access};
 use crate::bus::Bus;
-use crate::config::{Config, Permissions, Runtime};
+use crate::config::{Config, Extension, Permissions, Runtime};
 use crate::engine::sidecar;
 use crate::event;
 use crate::host;
 use crate::mailbox::{Mailbox, mailbox};
+use crate::modules::OwnFiles;
 use crate::progress::Teller;
 use crate::registrations::Own;
 use crate::world::World;
@@ -26,6 +28,8 @@ use crate::world::World;
 #[derive(Clone)]
 pub(crate) struct Thread {
     pub(crate) line: Line,
+    /// What its extensions may touch.
+    pub(crate) permissions: Permissions,
     runtime: tokio::runtime::Handle,
 }
 
@@ -187,10 +191,11 @@ impl Thread {
     pub(crate) fn start(
         config: Arc<Config>,
         world: Arc<dyn World>,
-        permissions: Permissions,
+        extension: &Extension,
         body: Body,
         bus: Arc<Bus>,
     ) -> std::io::Result<Thread> {
+        let permissions = extension.permissions;
         let (to, from) = mailbox(&config);
         let shared = Arc::new(Shared::default());
         let runtime = config.runtime.clone();
@@ -198,6 +203,9 @@ impl Thread {
             config,
             world,
             permissions,
+            own_files: access::check(permissions, Access::ForeignFile)
+                .is_err()
+                .then(|| OwnFiles::of(&extension.path)),
             body,
             bus,
             shared: shared.clone(),
@@ -209,7 +217,7 @@ impl Thread {
             // Room for deep recursion in scripts and in the parser; only what is used costs.
             .stack_size(16 << 20)
             .spawn(move || host::run(seat))?;
-        Ok(Thread { line: Line { to, shared }, runtime })
+        Ok(Thread { line: Line { to, shared }, permissions, runtime })
     }
 
     /// Whether both are handles to one thread.

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::{Guests, Kind, Seat};
+use crate::access::{self, Access};
 use crate::config::{Engine, Extension, Permissions, Runtime};
 use crate::engine::sidecar::Program;
 use crate::registrations::LoadError;
@@ -100,17 +101,15 @@ impl Guests {
         if !self.inner.config.sidecars {
             return Err("sidecars are turned off in the settings".to_owned());
         }
+        if access::check(extension.permissions, Access::Sidecar).is_ok() {
+            return Ok(());
+        }
         let Permissions { fs, exec, net, env } = extension.permissions;
         let denied = [(fs, "fs"), (exec, "exec"), (net, "net"), (env, "env")];
         let denied: Vec<&str> =
             denied.iter().filter(|(may, _)| !may).map(|(_, name)| *name).collect();
-        match denied.is_empty() {
-            true => Ok(()),
-            false => {
-                let denied = denied.join(", ");
-                Err(format!("a sidecar cannot be kept from what the settings deny it: {denied}"))
-            }
-        }
+        let denied = denied.join(", ");
+        Err(format!("a sidecar cannot be kept from what the settings deny it: {denied}"))
     }
 
     /// What there is to be a sidecar.
@@ -157,7 +156,7 @@ impl Guests {
         let mut state = self.state();
         let start = || {
             let (config, world) = (self.inner.config.clone(), self.inner.world.clone());
-            Thread::start(config, world, extension.permissions, body, self.inner.bus.clone())
+            Thread::start(config, world, extension, body, self.inner.bus.clone())
         };
         let shared = state.shared.iter().find(|(known, _)| *known == kind);
         let thread = match (extension.shares(), shared) {

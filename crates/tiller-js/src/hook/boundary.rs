@@ -1,6 +1,7 @@
 //! Where a message, a turn or a run ends.
 
 use super::*;
+use crate::access::{self, Access, Denied};
 
 /// A message that is complete, before it is stored.
 #[derive(Clone, Debug, Serialize)]
@@ -11,6 +12,31 @@ pub struct MessageEnd {
 impl Hook for MessageEnd {
     const NAME: &'static str = "message_end";
     type Outcome = Replacement;
+
+    /// Calls in an answer are run, so another answer may not have others.
+    fn check_answer(
+        &self,
+        before: Option<&Value>,
+        answer: &Value,
+        permissions: Permissions,
+    ) -> Result<(), String> {
+        let before = before.map(|before| &before["message"]).filter(|message| !message.is_null());
+        let known: Vec<&Value> = calls(before.unwrap_or(&self.message)).collect();
+        for call in calls(&answer["message"]).filter(|call| !known.contains(call)) {
+            let name = call["name"].as_str().unwrap_or_default();
+            if let Err(Denied { lacking }) = access::check(permissions, Access::ToolCall(name)) {
+                return Err(format!(
+                    "an extension added a call of {name} and has no permission for {lacking}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn calls(message: &Value) -> impl Iterator<Item = &Value> {
+    let blocks = message["content"].as_array().into_iter().flatten();
+    blocks.filter(|block| block["type"] == "toolCall")
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

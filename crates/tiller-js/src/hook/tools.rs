@@ -1,6 +1,7 @@
 //! Before and after a tool runs.
 
 use super::*;
+use crate::access::{self, Access, Denied};
 
 /// A call whose arguments are in order, before the tool runs.
 #[derive(Clone, Debug, Serialize)]
@@ -15,6 +16,25 @@ impl Hook for ToolCall {
     const NAME: &'static str = "tool_call";
     const FAILS_CLOSED: bool = true;
     type Outcome = ToolVerdict;
+
+    /// Other arguments are another call.
+    fn check_answer(
+        &self,
+        before: Option<&Value>,
+        answer: &Value,
+        permissions: Permissions,
+    ) -> Result<(), String> {
+        let before = before.map(|before| &before["input"]).filter(|input| !input.is_null());
+        let is_same =
+            answer["input"].is_null() || answer["input"] == *before.unwrap_or(&self.input);
+        match access::check(permissions, Access::ToolCall(&self.tool_name)) {
+            Err(Denied { lacking }) if !is_same => Err(format!(
+                "an extension changed the arguments of {} and has no permission for {lacking}",
+                self.tool_name
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

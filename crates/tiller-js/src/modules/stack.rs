@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Modules, builtin, split, transform};
 
+/// An extension may write its stack itself, of any length.
+const LINES_MAX: usize = 100;
+
 /// A stack with the author's lines, and the innermost of them.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Trace {
@@ -18,7 +21,7 @@ pub(crate) struct Trace {
 pub(crate) fn trace(modules: &Modules, stack: &str) -> Trace {
     let mut sources = HashMap::new();
     let mut trace = Trace::default();
-    for line in stack.lines() {
+    for line in stack.lines().take(LINES_MAX) {
         let Some(frame) = Frame::read(line) else { continue };
         // The last are what a sidecar runs first, and places that are none.
         let is_ours = builtin::is_id(frame.module) || frame.module.starts_with("facade:");
@@ -71,8 +74,7 @@ fn place(
     if modules.has_written_places() {
         return (line, column);
     }
-    let source =
-        sources.entry(path.to_owned()).or_insert_with(|| std::fs::read_to_string(path).ok());
+    let source = sources.entry(path.to_owned()).or_insert_with(|| modules.text(path));
     let original = source.as_ref().and_then(|source| {
         transform::original_place(path, source, modules.nature(path), line, column)
     });

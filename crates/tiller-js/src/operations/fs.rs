@@ -34,9 +34,6 @@ pub(super) struct Ask {
 }
 
 pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
-    if !core.permissions.fs {
-        return Err(Failed::denied("fs"));
-    }
     let ask: Ask = asked.read()?;
     match files::sync(core, name, &ask, asked.bytes.as_deref()) {
         Some(answer) => answer,
@@ -45,9 +42,6 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
 }
 
 pub(super) fn start(core: &Rc<Core>, name: &str, asked: Asked) -> Result<Later, Failed> {
-    if !core.permissions.fs {
-        return Err(Failed::denied("fs"));
-    }
     let ask: Ask = asked.read()?;
     // Open files belong to the engine's thread.
     if let Some(answer) = files::sync(core, name, &ask, asked.bytes.as_deref()) {

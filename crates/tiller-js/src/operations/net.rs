@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 
 use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
+use crate::access::{Access, Socket};
 use crate::core::Core;
 
 /// The ways into connections, by number. Dropping one closes that side.
@@ -59,10 +60,9 @@ pub(super) fn start(
     asked: &Asked,
     teller: Teller,
 ) -> Result<Later, Failed> {
-    if !core.permissions.net {
-        return Err(Failed::denied("net"));
-    }
     let place: Place = asked.read()?;
+    let socket = if place.path.is_some() { Socket::File } else { Socket::Network };
+    core.allow(Access::Socket(socket))?;
     match name {
         "connect" => {
             let sockets = core.resources.borrow().sockets.clone();

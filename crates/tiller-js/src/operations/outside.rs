@@ -14,12 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::resources::Hearing;
 use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
+use crate::access::{Access, Server};
 use crate::core::Core;
 use crate::event;
 use crate::progress::{Events, Melts};
 use crate::registrations::Own;
 use crate::world::{
-    Answers, Dialog, LogLevel, LogLine, Looks, ModelRead, ModelRequest, Query, Request, Wants,
+    Action, Answers, Dialog, LogLevel, LogLine, Looks, ModelRead, ModelRequest, Query, Request,
+    Wants,
 };
 
 /// Events of a model's answer that were told to an extension and not heard yet.
@@ -29,15 +31,14 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
     match name {
         "query" => {
             let query: Query = asked.read()?;
-            let is_key = matches!(query, Query::Models(ModelRead::Credential { .. }));
-            if is_key && !core.permissions.env {
-                return Ok(Given::json(&Value::Null));
-            }
+            core.allow(Access::Query(&query))?;
             let answer = core.budget.pause(|| core.world.query(query));
             Ok(Given::json(&answer.map_err(Failed::new)?))
         }
         "act" => {
-            core.world.act(asked.read()?);
+            let action: Action = asked.read()?;
+            core.allow(Access::Action(&action))?;
+            core.world.act(action);
             Ok(Given::Nothing)
         }
         "notice" => {
@@ -51,10 +52,11 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
             Ok(Given::Nothing)
         }
         "registered" => {
-            let registered: Registered = asked.read()?;
+            let mut registered: Registered = asked.read()?;
+            registered.extensions.iter_mut().for_each(|own| own.restrict(core.permissions));
             core.set_own(registered.extensions);
-            let bits = registered.listeners.iter().fold(0, |bits, name| bits | event::bit(name));
-            core.set_listeners(bits);
+            let heard = registered.listeners.iter().filter(|name| core.may_hear(name));
+            core.set_listeners(heard.fold(0, |bits, name| bits | event::bit(name)));
             if registered.changed {
                 core.world.changed();
             }
@@ -103,12 +105,7 @@ pub(super) fn start(
     match name {
         "request" => {
             let request: Request = asked.read()?;
-            let is_key =
-                matches!(request, Request::ApiKey { .. } | Request::ApiKeyAndHeaders { .. });
-            if is_key && !core.permissions.env {
-                // Most keys stand in the environment, and the others are worth as much.
-                return Err(Failed::denied("env"));
-            }
+            core.allow(Access::Request(&request))?;
             let answer = core.world.request(request);
             Ok(Box::pin(async move { Ok(Given::json(&answer.await.map_err(Failed::new)?)) }))
         }
@@ -125,10 +122,8 @@ pub(super) fn start(
             }))
         }
         "model" => {
-            if !core.permissions.net {
-                return Err(Failed::denied("net"));
-            }
             let mut request: ModelRequest = asked.read()?;
+            core.allow(Access::Model { server: server_of(core, &request.model) })?;
             let Looking { wants } = asked.read()?;
             let room = Arc::new(Semaphore::new(ON_THE_WAY_MAX));
             let answers = Arc::new(Answers::default());
@@ -173,6 +168,20 @@ async fn pass_on(
         }
     }
     Ok(Given::Nothing)
+}
+
+/// Where a request goes. Only one that goes where the model's requests go anyway is known.
+fn server_of(core: &Core, model: &Value) -> Server {
+    if core.permissions.env || model["baseUrl"].is_null() {
+        return Server::Known;
+    }
+    let text = |field: &str| model[field].as_str().unwrap_or_default().to_owned();
+    let find = ModelRead::Find { provider: text("provider"), id: text("id") };
+    let known = core.budget.pause(|| core.world.query(Query::Models(find))).unwrap_or_default();
+    match known["baseUrl"] == model["baseUrl"] {
+        true => Server::Known,
+        false => Server::Named,
+    }
 }
 
 /// What of a request its asker wants to look at.

@@ -1,0 +1,345 @@
+//! The one check of what an extension may touch.
+//!
+//! Every way out of an engine has a row here and none is open without one: an operation that is
+//! not in [`OPERATIONS`] does not exist, and the matches over what can be asked of the world have
+//! no wildcard. `docs/extensions.md` has the same table in words.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::config::Permissions;
+use crate::world::{Action, ModelRead, Query, Request};
+
+const NONE: Permissions = Permissions { fs: false, exec: false, net: false, env: false };
+const FS: Permissions = Permissions { fs: true, ..NONE };
+const EXEC: Permissions = Permissions { exec: true, ..NONE };
+const NET: Permissions = Permissions { net: true, ..NONE };
+const ENV: Permissions = Permissions { env: true, ..NONE };
+const NET_AND_FS: Permissions = Permissions { net: true, ..FS };
+const NET_AND_ENV: Permissions = Permissions { net: true, ..ENV };
+const ALL: Permissions = Permissions::ALL;
+
+/// Something an extension wants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Access<'a> {
+    /// One of [`OPERATIONS`], by its name.
+    Operation(&'a str),
+    Query(&'a Query),
+    Action(&'a Action),
+    Request(&'a Request),
+    /// A request to a model.
+    Model {
+        server: Server,
+    },
+    /// A connection or a listener.
+    Socket(Socket),
+    /// A handler for an event of this name.
+    Listener(&'a str),
+    /// A call of this tool that the model did not make in this way.
+    ToolCall(&'a str),
+    /// A provider with this configuration.
+    Provider {
+        config: &'a Value,
+        streams: bool,
+        has_oauth: bool,
+    },
+    /// The stored sign-in of a provider, to make a key of it.
+    SignIn,
+    /// A source file that is not the extension's own.
+    ForeignFile,
+    /// A process of node or bun.
+    Sidecar,
+}
+
+/// Where a request to a model goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// To the server that is known for the model.
+    Known,
+    /// To one that the extension names. Keys of the provider go there, too.
+    Named,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Socket {
+    Network,
+    /// A Unix socket, which is a file.
+    File,
+}
+
+/// The permissions an extension lacks, as words: `fs, exec`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denied {
+    pub lacking: String,
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EACCES: this extension has no permission for {}", self.lacking)
+    }
+}
+
+/// Whether an extension with these permissions may have it.
+pub(crate) fn check(permissions: Permissions, access: Access<'_>) -> Result<(), Denied> {
+    let needs = needs(access);
+    let Permissions { fs, exec, net, env } = permissions;
+    let all = [
+        (needs.fs && !fs, "fs"),
+        (needs.exec && !exec, "exec"),
+        (needs.net && !net, "net"),
+        (needs.env && !env, "env"),
+    ];
+    let lacking: Vec<&str> =
+        all.iter().filter(|(lacks, _)| *lacks).map(|(_, name)| *name).collect();
+    match lacking.is_empty() {
+        true => Ok(()),
+        false => Err(Denied { lacking: lacking.join(", ") }),
+    }
+}
+
+/// The permissions it takes.
+pub(crate) fn needs(access: Access<'_>) -> Permissions {
+    match access {
+        Access::Operation(name) => operation(name).unwrap_or(ALL),
+        Access::Query(query) => of_query(query),
+        Access::Action(action) => of_action(action),
+        Access::Request(request) => of_request(request),
+        Access::Model { server: Server::Known } => NET,
+        Access::Model { server: Server::Named } => NET_AND_ENV,
+        Access::Socket(Socket::Network) => NET,
+        Access::Socket(Socket::File) => NET_AND_FS,
+        Access::Listener(name) => of_listener(name),
+        Access::ToolCall(name) => of_tool(name),
+        Access::Provider { config, streams, has_oauth } => of_provider(config, streams, has_oauth),
+        Access::SignIn => ENV,
+        Access::ForeignFile => FS,
+        // Nothing is denied to another process.
+        Access::Sidecar => ALL,
+    }
+}
+
+/// The permissions an operation takes, or nothing if there is no such operation.
+pub(crate) fn operation(name: &str) -> Option<Permissions> {
+    let place = OPERATIONS.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
+    Some(OPERATIONS[place].1)
+}
+
+/// Every operation, in the order of their names. Those that say `BY_WHAT_IS_ASKED` are checked
+/// again when it is known what they are asked for.
+pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
+    ("act", BY_WHAT_IS_ASKED),
+    ("bus.isHeard", NONE),
+    ("bus.listen", NONE),
+    ("bus.tell", NONE),
+    ("checkArguments", NONE),
+    ("child.end", EXEC),
+    ("child.forget", EXEC),
+    ("child.kill", EXEC),
+    ("child.read", EXEC),
+    ("child.spawn", EXEC),
+    ("child.spawnSync", EXEC),
+    ("child.write", EXEC),
+    ("crypto.equal", NONE),
+    ("crypto.hash", NONE),
+    ("crypto.hmac", NONE),
+    ("crypto.pbkdf2", NONE),
+    ("crypto.random", NONE),
+    ("dialog", NONE),
+    // The environment in it is empty without `env`.
+    ("facts", NONE),
+    ("fs.access", FS),
+    ("fs.chmod", FS),
+    ("fs.close", FS),
+    ("fs.copyFile", FS),
+    ("fs.cp", FS),
+    ("fs.exists", FS),
+    ("fs.fsync", FS),
+    ("fs.link", FS),
+    ("fs.lstat", FS),
+    ("fs.mkdir", FS),
+    ("fs.mkdtemp", FS),
+    ("fs.open", FS),
+    ("fs.read", FS),
+    ("fs.readFile", FS),
+    ("fs.readdir", FS),
+    ("fs.readlink", FS),
+    ("fs.realpath", FS),
+    ("fs.rename", FS),
+    ("fs.rm", FS),
+    ("fs.rmdir", FS),
+    ("fs.stat", FS),
+    ("fs.statfs", FS),
+    ("fs.symlink", FS),
+    ("fs.truncate", FS),
+    ("fs.unlink", FS),
+    ("fs.utimes", FS),
+    ("fs.write", FS),
+    ("fs.writeFile", FS),
+    ("heard", NONE),
+    ("http.close", NET),
+    ("http.fetch", NET),
+    ("http.read", NET),
+    ("log", NONE),
+    ("looked", NONE),
+    ("lostGuards", NONE),
+    ("model", BY_WHAT_IS_ASKED),
+    ("net.connect", BY_WHAT_IS_ASKED),
+    ("net.end", NET),
+    ("net.listen", BY_WHAT_IS_ASKED),
+    ("net.write", NET),
+    ("notice", NONE),
+    ("os.info", NONE),
+    ("os.kill", EXEC),
+    ("os.memory", NONE),
+    ("os.user", NONE),
+    ("query", BY_WHAT_IS_ASKED),
+    ("registered", BY_WHAT_IS_ASKED),
+    ("request", BY_WHAT_IS_ASKED),
+    ("text.decode", NONE),
+    ("text.encode", NONE),
+    ("text.fromBase64", NONE),
+    ("text.partialJson", NONE),
+    ("text.toBase64", NONE),
+    ("text.toBase64Url", NONE),
+    ("text.toHex", NONE),
+    ("url.parse", NONE),
+    ("url.set", NONE),
+    ("zlib.deflate", NONE),
+    ("zlib.deflateRaw", NONE),
+    ("zlib.gunzip", NONE),
+    ("zlib.gzip", NONE),
+    ("zlib.inflate", NONE),
+    ("zlib.inflateRaw", NONE),
+    ("zlib.unzip", NONE),
+];
+
+const BY_WHAT_IS_ASKED: Permissions = NONE;
+
+fn of_query(query: &Query) -> Permissions {
+    match query {
+        Query::Cwd
+        | Query::IsIdle
+        | Query::HasPendingMessages
+        | Query::PendingMessages
+        | Query::IsProjectTrusted
+        | Query::ContextUsage
+        | Query::SystemPrompt
+        | Query::SystemPromptOptions
+        | Query::RenderedPrompt { .. }
+        | Query::Model
+        | Query::ScopedModels
+        | Query::ThinkingLevel
+        | Query::ActiveTools
+        | Query::AllTools
+        | Query::BuiltinTools
+        | Query::Commands
+        // The session it takes part in, and no other.
+        | Query::Session(_) => NONE,
+        Query::Models(read) => match read {
+            ModelRead::All
+            | ModelRead::Available
+            | ModelRead::Find { .. }
+            | ModelRead::HasAuth { .. }
+            | ModelRead::IsUsingOauth { .. }
+            | ModelRead::ProviderName { .. }
+            | ModelRead::AuthStatus { .. }
+            | ModelRead::Error
+            | ModelRead::CatalogueProviders
+            | ModelRead::Catalogue { .. } => NONE,
+            // Most keys stand in the environment, and the others are worth as much.
+            ModelRead::Credential { .. } => ENV,
+        },
+    }
+}
+
+fn of_action(action: &Action) -> Permissions {
+    match action {
+        Action::SendMessage { .. }
+        | Action::SendUserMessage { .. }
+        | Action::AppendEntry { .. }
+        | Action::AppendMessage { .. }
+        | Action::SetSessionName { .. }
+        | Action::SetLabel { .. }
+        | Action::SetActiveTools { .. }
+        | Action::SetThinkingLevel { .. }
+        | Action::Abort
+        | Action::Shutdown => NONE,
+        Action::RegisterProvider { config, .. } => {
+            of_provider(config, config["streams"] == true, config["hasOauth"] == true)
+        }
+        // Decides to which server the conversation goes.
+        Action::UnregisterProvider { .. } => NET,
+    }
+}
+
+fn of_request(request: &Request) -> Permissions {
+    match request {
+        Request::Compact { .. }
+        | Request::WaitForIdle
+        | Request::NewSession { .. }
+        | Request::Fork { .. }
+        | Request::NavigateTree { .. }
+        | Request::Reload
+        | Request::BeforeProviderRequest { .. }
+        | Request::AfterProviderResponse { .. } => NONE,
+        // Decides to which server the conversation goes.
+        Request::SetModel { .. } | Request::RefreshModels { .. } => NET,
+        // Any file that is a session can be read in this way, and models-store.json is a file.
+        Request::SwitchSession { .. }
+        | Request::StoredModels { .. }
+        | Request::StoreModels { .. } => FS,
+        Request::ApiKeyAndHeaders { .. } | Request::ApiKey { .. } => ENV,
+        Request::RunTool { name, .. } => of_tool(name),
+    }
+}
+
+/// What it takes to run a tool, or to have the model's call run with other arguments.
+fn of_tool(name: &str) -> Permissions {
+    match name {
+        "bash" => EXEC,
+        "read" | "write" | "edit" | "grep" | "find" | "ls" => FS,
+        // What others do is not known.
+        _ => ALL,
+    }
+}
+
+fn of_listener(name: &str) -> Permissions {
+    match name {
+        // A trusted project runs its own extensions, with every permission.
+        "project_trust" => ALL,
+        // Files that it names become skills and templates.
+        "resources_discover" => FS,
+        // Headers of models.json may hold keys.
+        "before_provider_headers" => ENV,
+        _ => NONE,
+    }
+}
+
+/// A server of its own gets the conversation and the keys of the provider, and what it answers are
+/// calls of tools. The same is true for a provider that streams.
+fn of_provider(config: &Value, streams: bool, has_oauth: bool) -> Permissions {
+    let mut needs = if streams { ALL } else { NONE };
+    needs.env |= has_oauth;
+    let mut unseen = vec![("", config)];
+    while let Some((key, value)) = unseen.pop() {
+        match value {
+            Value::String(text) => {
+                if key.to_ascii_lowercase().contains("url") || text.contains("://") {
+                    needs = ALL;
+                }
+                needs.exec |= text.starts_with('!');
+                needs.env |= text.contains('$');
+            }
+            Value::Array(items) => unseen.extend(items.iter().map(|item| (key, item))),
+            Value::Object(fields) => {
+                unseen.extend(fields.iter().map(|(key, value)| (key.as_str(), value)));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => (),
+        }
+    }
+    needs
+}
+
+#[cfg(test)]
+mod tests;
