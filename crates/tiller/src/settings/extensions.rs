@@ -39,7 +39,7 @@ pub struct ExtensionPermissions {
     pub exec: Option<bool>,
     /// The network.
     pub net: Option<bool>,
-    /// Environment variables.
+    /// Environment variables, and keys of providers.
     pub env: Option<bool>,
 }
 
