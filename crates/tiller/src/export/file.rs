@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -25,15 +25,13 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 /// Writes a file whole or not at all. Folders on the way are made; a file that is there stays as
-/// it is until the new one is complete.
+/// it is until the new one is complete. A symlink to a regular file stays, and its target is
+/// replaced; whatever else is no regular file is refused.
 pub(super) fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    if path.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    // A file that is linked from elsewhere is changed there.
+    check_replaceable(path)?;
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(dir)?;
@@ -53,9 +51,65 @@ pub(super) fn replace(
     Ok(())
 }
 
+/// Refuses what a rename would destroy: a device, a FIFO or a socket, and links to those.
+fn check_replaceable(path: &Path) -> io::Result<()> {
+    let kind = match fs::metadata(path) {
+        Ok(there) => there.file_type(),
+        // A link that leads nowhere.
+        Err(_) if fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink()) => {
+            return Err(io::Error::other("it is a symlink whose target cannot be opened"));
+        }
+        // Nothing is there; what else is wrong with the path shows when the file is made.
+        Err(_) => return Ok(()),
+    };
+    if kind.is_file() {
+        return Ok(());
+    }
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let name = if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(io::Error::other(format!("it is {name}, and only regular files are replaced")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_regular_files_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let fifo = at("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        for (link, target) in [("to-fifo", "fifo"), ("to-device", "/dev/null"), ("dangling", "no")]
+        {
+            std::os::unix::fs::symlink(target, at(link)).unwrap();
+        }
+        for (path, why) in [
+            (fifo.clone(), "it is a pipe, and only regular files are replaced"),
+            (at("to-fifo"), "it is a pipe, and only regular files are replaced"),
+            (at("socket"), "it is a socket, and only regular files are replaced"),
+            (at("to-device"), "it is a device, and only regular files are replaced"),
+            (at("dangling"), "it is a symlink whose target cannot be opened"),
+        ] {
+            let before = fs::symlink_metadata(&path).unwrap().file_type();
+            let refused = replace(&path, |_| Ok(())).unwrap_err();
+            assert_eq!(refused.to_string(), why, "{}", path.display());
+            assert_eq!(fs::symlink_metadata(&path).unwrap().file_type(), before);
+        }
+        let left = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(left, 5, "nothing was written beside them");
+        assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
 
     #[test]
     fn a_page_is_named_after_its_session() {

@@ -1,7 +1,9 @@
 //! `tiller --export FILE [OUT]`, and the same as a command of a host.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::json;
 
@@ -109,4 +111,20 @@ fn a_host_exports_a_small_session_into_a_small_file() {
     assert!(page.len() < 60 * 1024, "{} bytes", page.len());
     assert!(page.contains("System prompt") && page.contains("Hello, [redacted]!"));
     assert!(!page.contains("sk-secret"));
+}
+
+#[test]
+fn what_is_no_regular_file_is_not_replaced() {
+    let place = Place::new().with("tides.jsonl", SESSION);
+    let fifo = place.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for (to, kind) in [("fifo", "a pipe"), ("/dev/null", "a device")] {
+        let output = place.output(&["--export", "tides.jsonl", to], "");
+        let said = String::from_utf8(output.stderr).unwrap();
+        let why = format!("it is {kind}, and only regular files are replaced");
+        assert!(said.contains(&why), "{said}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+    assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+    assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device());
 }
