@@ -38,6 +38,8 @@ pub struct Place {
     flags: Arc<Flags>,
     layers: Layers,
     is_trusted: bool,
+    /// The folder that `--approve` was given for.
+    started_in: Arc<PathBuf>,
     /// What an extension has decided about this folder.
     verdict: Option<bool>,
     /// Where extensions say that there is more.
@@ -65,7 +67,8 @@ pub struct Whereabouts {
 /// What the command line says about files.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// Whether the project is trusted, if the command line says.
+    /// Whether the project is trusted, if the command line says. `true` counts only for the folder
+    /// that tiller was started in, `false` for every folder.
     pub approve: Option<bool>,
     pub no_context_files: bool,
     pub no_skills: bool,
@@ -89,14 +92,22 @@ pub struct Flags {
 impl Place {
     /// Reads the settings there are and decides whether the project's count.
     pub fn find(whereabouts: Whereabouts, flags: Flags) -> Place {
-        Place::read(whereabouts, Arc::new(flags), None)
+        let started_in = Arc::new(whereabouts.cwd.clone());
+        Place::read(whereabouts, Arc::new(flags), started_in, None)
     }
 
-    fn read(place: Whereabouts, flags: Arc<Flags>, verdict: Option<bool>) -> Place {
+    fn read(
+        place: Whereabouts,
+        flags: Arc<Flags>,
+        started_in: Arc<PathBuf>,
+        verdict: Option<bool>,
+    ) -> Place {
         let mut problems = Vec::new();
         let user = read_file(&place.agent_dir.join("settings.json"), &mut problems);
         let default = Layers { user: user.clone(), ..Layers::default() }.settings();
-        let said = Said { flag: flags.approve, verdict };
+        let flag = approval(&flags, &started_in, &place.cwd);
+        let is_elsewhere = flag != flags.approve;
+        let said = Said { flag, verdict, is_elsewhere };
         let is_trusted =
             trust::is_trusted(&place, said, default.default_project_trust, &mut problems);
         // What is wrong with a file that does not count is nobody's concern.
@@ -107,21 +118,32 @@ impl Place {
         let project = if is_trusted { project } else { Default::default() };
         let layers = Layers { user, project, project_session_dir };
         let discovered = Arc::default();
-        Place { whereabouts: place, flags, layers, is_trusted, verdict, discovered, problems }
+        Place {
+            whereabouts: place,
+            flags,
+            layers,
+            is_trusted,
+            started_in,
+            verdict,
+            discovered,
+            problems,
+        }
     }
 
     /// The same place looked at anew, or another folder with the same command line.
     pub(crate) fn again(&self, cwd: PathBuf) -> Place {
         let verdict = self.verdict.filter(|_| cwd == self.whereabouts.cwd);
         let whereabouts = Whereabouts { cwd, ..self.whereabouts.clone() };
+        let (flags, started_in) = (self.flags.clone(), self.started_in.clone());
         let discovered = self.discovered.clone();
-        Place { discovered, ..Place::read(whereabouts, self.flags.clone(), verdict) }
+        Place { discovered, ..Place::read(whereabouts, flags, started_in, verdict) }
     }
 
     /// Whether extensions may decide if the project is trusted: the command line has not, and
     /// something depends on it.
     pub(crate) fn asks_for_trust(&self) -> bool {
-        self.flags.approve.is_none() && trust::is_wanted(&self.whereabouts)
+        let flag = approval(&self.flags, &self.started_in, &self.whereabouts.cwd);
+        flag.is_none() && trust::is_wanted(&self.whereabouts)
     }
 
     /// The same place with an extension's word on whether it is trusted, which is kept for the
@@ -284,6 +306,16 @@ impl Place {
         roots.extend(named.map(|path| Source::named(Scope::Process, path)));
         roots
     }
+}
+
+/// What the command line says about this folder: an approval is for the folder that tiller was
+/// started in, a refusal for all of them.
+fn approval(flags: &Flags, started_in: &Path, cwd: &Path) -> Option<bool> {
+    let is_same = || {
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        cwd == started_in || real(cwd).is_some_and(|cwd| Some(cwd) == real(started_in))
+    };
+    flags.approve.filter(|approved| !approved || is_same())
 }
 
 /// What extensions name counts as named for this process.

@@ -263,6 +263,32 @@ fn a_decision_about_the_nearest_folder_counts() {
 }
 
 #[test]
+fn an_approval_is_for_the_folder_that_tiller_was_started_in() {
+    let home = Home::with(&[
+        ("mine/.pi/prompts/x.md", "x"),
+        ("theirs/.pi/prompts/y.md", "y"),
+        ("decided/.pi/prompts/z.md", "z"),
+    ]);
+    let decisions = format!("{{\"{}\": true}}", home.path("decided").display());
+    std::fs::create_dir_all(home.path(".pi/agent")).unwrap();
+    std::fs::write(home.path(".pi/agent/trust.json"), decisions).unwrap();
+    std::os::unix::fs::symlink("mine", home.path("link")).unwrap();
+    let approved = home.place("mine", Flags { approve: Some(true), ..Flags::default() });
+    let refused = home.place("mine", Flags { approve: Some(false), ..Flags::default() });
+    for (folder, when_approved) in
+        [("mine", true), ("theirs", false), ("decided", true), ("link", true)]
+    {
+        let there = approved.again(home.path(folder));
+        assert_eq!(there.is_trusted(), when_approved, "{folder}");
+        assert_eq!(there.asks_for_trust(), ["theirs", "decided"].contains(&folder), "{folder}");
+        assert!(there.again(home.path("mine")).is_trusted(), "back from {folder}");
+        assert!(!refused.again(home.path(folder)).is_trusted(), "{folder}");
+    }
+    let problems = approved.again(home.path("theirs")).problems().join("\n");
+    assert!(problems.contains("start it there"), "{problems}");
+}
+
+#[test]
 fn nothing_is_said_about_trust_where_there_is_nothing_to_trust() {
     let home = Home::with(&[
         ("work/AGENTS.md", "words"),

@@ -34,6 +34,8 @@ pub(super) struct Said {
     pub(super) flag: Option<bool>,
     /// By an extension. It knows better than what was decided before.
     pub(super) verdict: Option<bool>,
+    /// `--approve` was given, but for another folder.
+    pub(super) is_elsewhere: bool,
 }
 
 /// Whether there is anything that asks for trust.
@@ -68,12 +70,18 @@ pub(super) fn is_trusted(
         diagnostics.push(match (said.flag, said.verdict) {
             (Some(_), _) => format!("Not used because of --no-approve: {names}"),
             (None, Some(_)) => format!("Not used because an extension does not trust it: {names}"),
-            (None, None) => format!(
-                "Not used because this project is not trusted: {names}. Start with --approve, or \
-                 add \"{}\": true to {}",
-                place.cwd.display(),
-                place.agent_dir.join("trust.json").display()
-            ),
+            (None, None) => {
+                let start = match said.is_elsewhere {
+                    true => "--approve counts for the folder tiller is started in: start it there",
+                    false => "Start with --approve",
+                };
+                format!(
+                    "Not used because this project is not trusted: {names}. {start}, or add \
+                     \"{}\": true to {}",
+                    place.cwd.display(),
+                    place.agent_dir.join("trust.json").display()
+                )
+            }
         });
     }
     is_trusted

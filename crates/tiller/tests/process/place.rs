@@ -230,3 +230,39 @@ fn a_request_begins_with_the_bytes_of_the_one_before() {
     client.close_stdin();
     assert_eq!(client.end(), (vec![], Some(0)));
 }
+
+#[test]
+fn an_approval_does_not_follow_a_session_into_another_folder() {
+    let place = Place::new();
+    write(&place, "mine/.pi/prompts/mine.md", "Mine.");
+    write(&place, "theirs/.pi/prompts/theirs.md", "Theirs.");
+    let session = |name: &str| {
+        let cwd = place.path().join(name);
+        let head = json!({"type": "session", "version": 3, "id": name,
+            "timestamp": "2023-11-14T22:13:20.000Z", "cwd": cwd});
+        let entry = json!({"type": "message", "id": "00000001", "parentId": null,
+            "timestamp": "2023-11-14T22:13:20.000Z",
+            "message": {"role": "user", "content": "Hello", "timestamp": 1_700_000_000_000u64}});
+        write(&place, &format!("{name}.jsonl"), format!("{head}\n{entry}\n"))
+    };
+    let (mine, theirs) = (session("mine"), session("theirs"));
+    let mut command = place.command(&["--mode", "rpc", "--no-session", "--approve"]);
+    command.current_dir(place.path().join("mine"));
+    let mut client = Client::start(command, place.clone());
+    let mut listed = |id: &str| {
+        client.say(&json!({"id": id, "type": "get_commands"}));
+        let response = client.response(id);
+        let commands = response["data"]["commands"].as_array().unwrap().clone();
+        let names = commands.iter().map(|command| command["name"].as_str().unwrap().to_owned());
+        let names: Vec<String> = names.collect();
+        // On to the next session.
+        let next = if id == "1" { &theirs } else { &mine };
+        let switch = json!({"id": "switch", "type": "switch_session", "sessionPath": next});
+        client.say(&switch);
+        assert_eq!(client.response("switch")["success"], true);
+        names
+    };
+    assert_eq!(listed("1"), ["mine"]);
+    assert_eq!(listed("2"), [""; 0]);
+    assert_eq!(listed("3"), ["mine"]);
+}
