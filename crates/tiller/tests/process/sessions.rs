@@ -274,3 +274,16 @@ fn killed_during_a_compaction() {
     assert_eq!(messages["messages"][0]["summary"], ended["result"]["summary"]);
     last.hang_up();
 }
+
+#[test]
+fn numbers_of_a_stored_session_come_out_as_they_went_in() {
+    const COST: &str = r#""cost":{"input":0.00015000000000000001,"output":1.0000000000000002e-7,"cacheRead":0,"cacheWrite":123456.78901234567,"total":0.30000000000000004}"#;
+    let head = json!({"type": "session", "version": 3, "id": "numbers",
+        "timestamp": "2023-11-14T22:13:20.000Z", "cwd": "/"});
+    let answer = r#"{"type":"message","id":"00000002","parentId":null,"timestamp":"2023-11-14T22:13:20.000Z","message":{"role":"assistant","content":[],"api":"a","provider":"p","model":"m","usage":{"input":1,"output":1,"cacheRead":0,"cacheWrite":0,"totalTokens":2,COST},"stopReason":"stop","timestamp":1700000000000}}"#;
+    let place = place().with("n.jsonl", &format!("{head}\n{}\n", answer.replace("COST", COST)));
+    let mut client = start(&place, &["--session", "n.jsonl"]);
+    client.say(&json!({"id": "1", "type": "get_messages"}));
+    let line = client.line().unwrap();
+    assert!(line.contains(COST), "{line}");
+}
