@@ -1,7 +1,9 @@
 //! One line from the client: whose it is, what it asks, or why it cannot be answered.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::Label;
@@ -96,34 +98,36 @@ impl Request {
     }
 
     fn parse(text: &str) -> Result<Request, serde_json::Error> {
-        let Envelope { id, kind } = match serde_json::from_str(text) {
-            Ok(envelope) => envelope,
-            // Strict about the shape, lenient about the rest: a repeated key, the last one counts.
-            Err(err) => match serde_json::from_str::<Value>(text)? {
-                Value::Object(object) => return Ok(Request::from_object(object)),
-                _ if err.is_data() => {
-                    let refusal = Refusal::parse("expected a JSON object");
-                    return Ok(Request { id: None, command: Err(refusal) });
-                }
-                _ => return Err(err),
-            },
-        };
-        Ok(Request { id, command: command::read(&kind, text) })
+        if let Ok(Envelope { id, kind }) = serde_json::from_str(text) {
+            return Ok(Request { id, command: command::read(&kind, text) });
+        }
+        // Strict about the shape, lenient about the rest: of a repeated key the last one counts,
+        // and no value is looked into, so that a number like 1e400 does not hide the label.
+        if let Ok(fields) = serde_json::from_str::<Fields>(text) {
+            return Ok(Request::from_fields(fields));
+        }
+        serde_json::from_str::<IgnoredAny>(text)?;
+        let refusal = Refusal::parse("expected a JSON object");
+        Ok(Request { id: None, command: Err(refusal) })
     }
 
-    fn from_object(object: serde_json::Map<String, Value>) -> Request {
-        let id = object.get("id").map(raw);
-        let command = match object.get("type") {
-            Some(Value::String(kind)) => {
-                let kind = kind.clone();
-                command::read(&kind, &Value::Object(object).to_string())
+    fn from_fields(fields: Fields) -> Request {
+        let id = fields.get("id").cloned();
+        let kind = fields.get("type").map(|kind| serde_json::from_str::<String>(kind.get()));
+        let command = match kind {
+            Some(Ok(kind)) => {
+                let text = serde_json::to_string(&fields).expect("what was read can be written");
+                command::read(&kind, &text)
             }
-            Some(_) => Err(Refusal::parse("field `type`: expected a string")),
+            Some(Err(_)) => Err(Refusal::parse("field `type`: expected a string")),
             None => Err(Refusal::parse("missing field `type`")),
         };
         Request { id, command }
     }
 }
+
+/// The values of a line as they were spelled.
+type Fields = BTreeMap<String, Box<RawValue>>;
 
 #[derive(Deserialize)]
 struct Envelope {
@@ -136,10 +140,6 @@ struct Envelope {
 /// An `id` that is `null` is an `id` and comes back as `null`.
 fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(d).map(Some)
-}
-
-fn raw(value: &Value) -> Box<RawValue> {
-    serde_json::value::to_raw_value(value).expect("a JSON value can be written")
 }
 
 /// The parser's reason without its position, which on a one-line record helps nobody.
@@ -226,6 +226,28 @@ mod tests {
             expect!["- Parse parse: Failed to parse command: trailing characters"],
         );
         check("  \t ", expect!["nothing"]);
+    }
+
+    #[test]
+    fn a_number_out_of_range_is_refused_with_its_label() {
+        check(
+            r#"{"id":"1","type":1e400}"#,
+            expect![[
+                r#""1" Parse parse: Failed to parse command: field `type`: expected a string"#
+            ]],
+        );
+        check(
+            r#"{"id":"2","x":-1e400}"#,
+            expect![[r#""2" Parse parse: Failed to parse command: missing field `type`"#]],
+        );
+        check(
+            r#"{"id":"3","type":"set_todos","phases":[{"name":1e400}]}"#,
+            expect![[
+                r#""3" Refused set_todos: Invalid command "set_todos": field `phases[0].name`: number out of range"#
+            ]],
+        );
+        check(r#"{"id":1e400,"type":"abort"}"#, expect!["1e400 Abort"]);
+        check("[1e400]", expect!["- Parse parse: Failed to parse command: expected a JSON object"]);
     }
 
     #[test]
