@@ -11,12 +11,20 @@ use crate::model::Model;
 use crate::partial_json::PartialJson;
 use crate::provider::{ProviderError, StreamEvent};
 
+/// One answer may have this many blocks of text, thinking and tool calls,
+pub const ANSWER_MAX_BLOCKS: usize = 10_000;
+/// and so many bytes of text, thinking, arguments, names and signatures in them. A model that says
+/// more in one go does not end by itself.
+pub const ANSWER_MAX_BYTES: usize = 32 << 20;
+
 /// A message in the making.
 pub struct Assembly {
     model: Arc<Model>,
     message: AssistantMessage,
     /// Arguments still being spelled out, by block.
     arguments: BTreeMap<usize, PartialJson>,
+    /// How much the blocks hold so far.
+    bytes: usize,
 }
 
 /// What one provider event meant.
@@ -44,7 +52,7 @@ impl Assembly {
             raw_stop_reason: None,
             error_message: None,
         };
-        Assembly { model, message, arguments: BTreeMap::new() }
+        Assembly { model, message, arguments: BTreeMap::new(), bytes: 0 }
     }
 
     /// The message as it begins: empty.
@@ -52,7 +60,9 @@ impl Assembly {
         self.message.clone()
     }
 
+    /// Takes in one event. What would make the message too large is not taken in, and is an error.
     pub fn push(&mut self, event: StreamEvent) -> Result<Step, ProviderError> {
+        self.grow(bytes_of(&event))?;
         let update = match event {
             StreamEvent::Start => return Ok(Step::Started),
             StreamEvent::Done { reason: StopReason::Error | StopReason::Aborted, raw } => {
@@ -135,9 +145,11 @@ impl Assembly {
                 Update::CallDelta { index, delta }
             }
             StreamEvent::CallArguments { index, arguments } => {
+                let text = Value::Object(*arguments).to_string();
+                self.grow(text.len())?;
                 let slot = self.arguments.get_mut(&index).ok_or_else(|| out_of_place(index))?;
                 *slot = PartialJson::default();
-                slot.push(&Value::Object(*arguments).to_string());
+                slot.push(&text);
                 return Ok(Step::Noted);
             }
             StreamEvent::CallEnd { index, thought_signature } => {
@@ -168,9 +180,24 @@ impl Assembly {
         self.message
     }
 
+    fn grow(&mut self, bytes: usize) -> Result<(), ProviderError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > ANSWER_MAX_BYTES {
+            let mib = ANSWER_MAX_BYTES >> 20;
+            let why = format!("The answer was cut off: it is larger than {mib} MiB");
+            return Err(ProviderError::fatal(why));
+        }
+        Ok(())
+    }
+
     fn start(&mut self, index: usize, block: Block) -> Result<(), ProviderError> {
         if index != self.message.content.len() {
             return Err(out_of_place(index));
+        }
+        if index == ANSWER_MAX_BLOCKS {
+            return Err(ProviderError::fatal(format!(
+                "The answer was cut off: it has more than {ANSWER_MAX_BLOCKS} content blocks"
+            )));
         }
         self.message.content.push(block);
         Ok(())
@@ -203,6 +230,76 @@ impl Assembly {
     }
 }
 
+/// What an event adds to the blocks. Whole arguments are counted when they are spelled out.
+fn bytes_of(event: &StreamEvent) -> usize {
+    match event {
+        StreamEvent::TextDelta { delta, .. }
+        | StreamEvent::ThinkingDelta { delta, .. }
+        | StreamEvent::CallDelta { delta, .. } => delta.len(),
+        StreamEvent::CallStart { id, name, .. } => id.len() + name.len(),
+        StreamEvent::TextEnd { signature, .. }
+        | StreamEvent::ThinkingEnd { signature, .. }
+        | StreamEvent::CallEnd { thought_signature: signature, .. } => {
+            signature.as_ref().map_or(0, String::len)
+        }
+        StreamEvent::Start
+        | StreamEvent::TextStart { .. }
+        | StreamEvent::ThinkingStart { .. }
+        | StreamEvent::CallArguments { .. }
+        | StreamEvent::Usage(_)
+        | StreamEvent::RawStop(_)
+        | StreamEvent::ResponseId(_)
+        | StreamEvent::ResponseModel(_)
+        | StreamEvent::Done { .. } => 0,
+    }
+}
+
 fn out_of_place(index: usize) -> ProviderError {
     ProviderError::retry(format!("the provider spoke of content block {index} out of place"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assembly() -> Assembly {
+        let model = serde_json::json!({
+            "id": "m", "name": "M", "api": "a", "provider": "p", "baseUrl": "",
+            "reasoning": false, "input": ["text"], "contextWindow": 1, "maxTokens": 1,
+            "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+        });
+        let mut assembly = Assembly::new(Arc::new(serde_json::from_value(model).unwrap()), 1);
+        assembly.push(StreamEvent::Start).unwrap();
+        assembly
+    }
+
+    #[test]
+    fn an_answer_with_too_many_blocks_is_cut_off() {
+        let mut assembly = assembly();
+        for index in 0..ANSWER_MAX_BLOCKS {
+            assembly.push(StreamEvent::TextStart { index }).unwrap();
+        }
+        let index = ANSWER_MAX_BLOCKS;
+        let refused = assembly.push(StreamEvent::TextStart { index }).unwrap_err();
+        let why = "The answer was cut off: it has more than 10000 content blocks";
+        assert_eq!(refused, ProviderError::fatal(why));
+        let message = assembly.cut(StopReason::Error, refused.to_string());
+        assert_eq!(message.content.len(), ANSWER_MAX_BLOCKS);
+        assert_eq!(message.error_message.as_deref(), Some(why));
+    }
+
+    #[test]
+    fn an_answer_with_too_many_bytes_is_cut_off() {
+        let mut assembly = assembly();
+        assembly.push(StreamEvent::ThinkingStart { index: 0 }).unwrap();
+        let delta = "x".repeat(1 << 20);
+        for _ in 0..ANSWER_MAX_BYTES >> 20 {
+            assembly.push(StreamEvent::ThinkingDelta { index: 0, delta: delta.clone() }).unwrap();
+        }
+        let (signature, redacted) = (Some("s".to_owned()), false);
+        let end = StreamEvent::ThinkingEnd { index: 0, signature, redacted };
+        let refused = assembly.push(end).unwrap_err();
+        let why = "The answer was cut off: it is larger than 32 MiB";
+        assert_eq!(refused, ProviderError::fatal(why));
+    }
 }
