@@ -103,11 +103,7 @@ impl PartialJson {
 
     /// The object as far as it is known, in two parts: what was read, and what closes it.
     pub fn completed(&self) -> (&str, String) {
-        let (end, quote) = match &self.token {
-            Token::String(string) if !string.is_key => (self.clean.len(), "\""),
-            Token::Number(_, valid_end) => ((*valid_end).max(self.safe), ""),
-            _ => (self.safe, ""),
-        };
+        let (end, quote) = self.completed_end();
         if end == 0 {
             return ("", "{}".to_owned());
         }
@@ -116,6 +112,23 @@ impl PartialJson {
             Bracket::Array => ']',
         });
         (&self.clean[..end], quote.chars().chain(brackets).collect())
+    }
+
+    /// How long that is.
+    pub fn completed_len(&self) -> usize {
+        match self.completed_end() {
+            (0, _) => "{}".len(),
+            (end, quote) => end + quote.len() + self.open.len(),
+        }
+    }
+
+    /// Where what was read ends, and what closes a string that is being read.
+    fn completed_end(&self) -> (usize, &'static str) {
+        match &self.token {
+            Token::String(string) if !string.is_key => (self.clean.len(), "\""),
+            Token::Number(_, valid_end) => ((*valid_end).max(self.safe), ""),
+            _ => (self.safe, ""),
+        }
     }
 
     /// The arguments, as good as they can be had: an object in any case.
@@ -383,6 +396,7 @@ mod tests {
             json.push(c.encode_utf8(&mut [0; 4]));
             let (read, closing) = json.completed();
             let now = format!("{read}{closing}");
+            assert_eq!(json.completed_len(), now.len());
             serde_json::from_str::<Value>(&now).unwrap_or_else(|err| panic!("{now}: {err}"));
             if seen.last() != Some(&now) {
                 seen.push(now);

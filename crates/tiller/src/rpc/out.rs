@@ -4,7 +4,9 @@
 //! Two things are bounded here. A client that reads slowly makes adjacent steps of one block melt
 //! into one, so what piles up is the messages themselves and not their steps. And where a step
 //! carries the whole message, long messages are written in larger steps, because otherwise n
-//! bytes of answer would become n² bytes of output.
+//! bytes of answer would become n² bytes of output. The beginning and the end of a block cannot
+//! melt into anything; where a message has so many of them that they would cost too much, they
+//! are written without the message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +19,7 @@ use tiller_agent::tool::ToolOutput;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::wire::{Label, Level, RecordWriter, Refusal, Reply, Stream};
+use super::wire::{Detail, Label, Level, RecordWriter, Refusal, Reply, Stream};
 
 /// With more than this waiting to be read, steps are merged.
 const CONGESTED_BYTES: usize = 8 << 20;
@@ -30,6 +32,10 @@ const BATCH_BYTES: usize = 64 << 10;
 const SHORT_RECORD_BYTES: usize = 16 << 10;
 /// A longer record must be paid for by new text: this many bytes out for one byte of text.
 const OUTPUT_PER_TEXT_BYTE: usize = 64;
+/// Steps that begin or end a block, and text that has to be written before them, carry the message
+/// until these records have come to so many bytes more than [`OUTPUT_PER_TEXT_BYTE`] allows for the
+/// whole message. So a message of up to 10 blocks always has them, and one of 20 KB with 100 blocks, too.
+const BLOCK_STEPS_BYTES: usize = 16 << 20;
 /// But text that has come never waits longer than this for more.
 const HOLD: Duration = Duration::from_millis(50);
 
@@ -40,6 +46,8 @@ pub(crate) struct Out {
     /// Said, but not written yet: steps that may still grow.
     held: Vec<Held>,
     due: Option<Instant>,
+    /// What the steps of blocks of the growing message have cost so far.
+    block_steps_bytes: usize,
 }
 
 /// Something to be written that did not come from a run.
@@ -56,7 +64,8 @@ enum Held {
 impl Out {
     pub(crate) fn new(level: Level, pipe: Pipe) -> Out {
         let writer = RecordWriter::new(level);
-        Out { writer, batch: Vec::new(), pipe, held: Vec::new(), due: None }
+        let (batch, held) = (Vec::new(), Vec::new());
+        Out { writer, batch, pipe, held, due: None, block_steps_bytes: 0 }
     }
 
     pub(crate) fn writer(&self) -> &RecordWriter {
@@ -113,8 +122,21 @@ impl Out {
             ) => {
                 self.writer.event(&event, &mut self.batch);
             }
+            Event::MessageUpdate(update) => self.block_step(&update),
+            Event::MessageStart { .. } => {
+                self.release();
+                self.block_steps_bytes = 0;
+                self.writer.event(&event, &mut self.batch);
+            }
             Event::ToolUpdate { call, partial } if self.is_congested() => {
                 self.hold_tool(call, partial);
+            }
+            // Some clients take the last line of a read for the end of the run, so nothing may
+            // follow `agent_end` in the same write.
+            Event::AgentEnd { .. } => {
+                self.release();
+                self.writer.event(&event, &mut self.batch);
+                self.send();
             }
             _ => {
                 self.release();
@@ -169,12 +191,52 @@ impl Out {
         {
             append(held, update);
         } else {
-            self.release();
+            self.release_before_step();
             self.held.push(Held::Step { update, since: Instant::now() });
         }
         if self.may_write() {
             self.release();
         }
+    }
+
+    /// The beginning or the end of a block.
+    fn block_step(&mut self, update: &Update) {
+        self.release_before_step();
+        let detail = self.afford(0);
+        self.writer.update(update, detail, &mut self.batch);
+        if self.batch.len() > BATCH_BYTES {
+            self.send();
+        }
+    }
+
+    /// Writes text that would have waited for more if its block had gone on.
+    fn release_before_step(&mut self) {
+        let is_step = |held: &mut Held| matches!(held, Held::Step { .. });
+        if self.held.len() == 1
+            && let Some(Held::Step { update, .. }) = self.held.pop_if(is_step)
+        {
+            let detail = self.afford(delta(&update).map_or(0, str::len));
+            self.writer.update(&update, detail, &mut self.batch);
+        }
+        self.release();
+    }
+
+    /// Whether a step with this much text can carry the message. One that text does not pay for
+    /// is paid for by the message as a whole, and while the reader is behind not even by that.
+    fn afford(&mut self, text_bytes: usize) -> Detail {
+        let record_bytes = self.writer.update_len() + 2 * text_bytes;
+        if is_paid(record_bytes, text_bytes) {
+            return Detail::Snapshot;
+        }
+        // A record has the message twice.
+        let of_message = self.writer.update_len() / 2 * OUTPUT_PER_TEXT_BYTE;
+        let of_message = if self.is_congested() { 0 } else { of_message };
+        let cost = self.block_steps_bytes + record_bytes;
+        if cost > BLOCK_STEPS_BYTES + of_message {
+            return Detail::Step;
+        }
+        self.block_steps_bytes = cost;
+        Detail::Snapshot
     }
 
     /// Whether what is held should be written now. Sets the time when it must be.
@@ -186,7 +248,7 @@ impl Out {
         let Some(Held::Step { update, since }) = self.held.last() else { return true };
         let text_bytes = delta(update).map_or(0, str::len);
         let record_bytes = self.writer.update_len() + 2 * text_bytes;
-        if record_bytes <= SHORT_RECORD_BYTES || text_bytes * OUTPUT_PER_TEXT_BYTE >= record_bytes {
+        if is_paid(record_bytes, text_bytes) {
             return true;
         }
         let due = *since + HOLD;
@@ -215,6 +277,11 @@ impl Out {
             self.writer.event(&event, &mut self.batch);
         }
     }
+}
+
+/// Short records need no reason; longer ones are paid for by their text.
+fn is_paid(record_bytes: usize, text_bytes: usize) -> bool {
+    record_bytes <= SHORT_RECORD_BYTES || text_bytes * OUTPUT_PER_TEXT_BYTE >= record_bytes
 }
 
 fn is_delta(update: &Update) -> bool {
@@ -310,3 +377,6 @@ impl Drain {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

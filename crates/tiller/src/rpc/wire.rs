@@ -23,7 +23,7 @@ pub(crate) use command::{
 };
 pub(crate) use compaction::ShapedCompaction;
 pub(crate) use host_tools::HostTool;
-pub(crate) use record::{EVENTS, RecordWriter};
+pub(crate) use record::{Detail, EVENTS, RecordWriter};
 pub(crate) use reply::Disposition;
 pub use reply::{Label, Reply};
 pub(crate) use request::{Refusal, RefusalKind, Request};

@@ -168,6 +168,38 @@ fn a_reader_that_stops_costs_little_and_misses_nothing() {
     }
 }
 
+#[test]
+fn eight_thousand_empty_tool_calls_cost_less_than_100_mb() {
+    const CALLS: usize = 8000;
+    let script = format!("{}\nsay Done.", "call nothing {}\n".repeat(CALLS));
+    let mut client = Place::new().rpc(&script, &["--wire", "pi"]);
+    client.say(&json!({"id": "1", "type": "prompt", "message": "Call"}));
+    let (mut bytes, mut starts, mut ends, mut results) = (0, 0, 0, 0);
+    loop {
+        let line = client.line().expect("tiller ended too early");
+        bytes += line.len() + 1;
+        let head = &line[..line.len().min(400)];
+        starts += usize::from(head.contains(r#""assistantMessageEvent":{"type":"toolcall_start""#));
+        ends += usize::from(head.contains(r#""assistantMessageEvent":{"type":"toolcall_end""#));
+        results += usize::from(head.starts_with(r#"{"type":"tool_execution_end""#));
+        if head.starts_with(r#"{"type":"agent_settled""#) {
+            break;
+        }
+    }
+    assert_eq!((starts, ends, results), (CALLS, CALLS, CALLS));
+    assert!(bytes < 100_000_000, "{} MB", bytes / 1_000_000);
+}
+
+#[test]
+fn a_reader_that_stops_during_very_many_calls_costs_little() {
+    let script = format!("{}\nsay Done.", "call nothing {}\n".repeat(8000));
+    let mut client = Place::new().rpc(&script, &["--wire", "pi"]);
+    client.say(&json!({"id": "1", "type": "prompt", "message": "Call"}));
+    wait_until_it_rests(client.id());
+    let peak = peak_memory_bytes(client.id());
+    assert!(peak < 128 << 20, "{} MiB", peak >> 20);
+}
+
 /// Waits until the process has used no time for a while. Should it only have been slow, the test
 /// is weaker, but not wrong.
 fn wait_until_it_rests(pid: u32) {

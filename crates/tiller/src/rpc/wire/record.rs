@@ -55,6 +55,15 @@ pub(crate) const EVENTS: &[&str] = &[
     "thinking_level_changed",
 ];
 
+/// What a record about a step of the growing message carries where whole messages are written.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Detail {
+    /// The step and the message after it.
+    Snapshot,
+    /// The step alone, as where only deltas are written, with the name of the call.
+    Step,
+}
+
 /// Writes records at one level.
 pub(crate) struct RecordWriter {
     level: Level,
@@ -131,7 +140,7 @@ impl RecordWriter {
                 self.growing = message.as_assistant().map(|m| Snapshot::new(m, self.level));
                 line(out, &About { kind: "message_start", message: self.shaped(message) });
             }
-            Event::MessageUpdate(update) => self.update(update, out),
+            Event::MessageUpdate(update) => self.update(update, Detail::Snapshot, out),
             Event::MessageEnd { message } => {
                 self.growing = None;
                 line(out, &About { kind: "message_end", message: self.shaped(message) });
@@ -231,11 +240,13 @@ impl RecordWriter {
     }
 
     /// Takes one step into the growing message and, unless it is a silent one, writes it.
-    fn update(&mut self, update: &Update, out: &mut Vec<u8>) {
+    pub(crate) fn update(&mut self, update: &Update, detail: Detail, out: &mut Vec<u8>) {
         let Some(growing) = &mut self.growing else { return };
         growing.fold(update);
-        let Some(step) = Step::of(update, self.level) else { return };
-        match self.stream {
+        let names_calls = self.level == Level::PiDelta || detail == Detail::Step;
+        let Some(step) = Step::of(update, names_calls) else { return };
+        let stream = if detail == Detail::Step { Stream::Deltas } else { self.stream };
+        match stream {
             Stream::Deltas => {
                 out.extend_from_slice(br#"{"type":"message_update","usage":"#);
                 out.extend_from_slice(growing.usage());
@@ -509,8 +520,9 @@ struct TypedCall<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// The step as the level names it; `None` for what only later snapshots show.
-    fn of(update: &'a Update, level: Level) -> Option<Step<'a>> {
+    /// The step on the wire; `None` for what only later snapshots show. `names_calls` is whether
+    /// the start of a call says which one.
+    fn of(update: &'a Update, names_calls: bool) -> Option<Step<'a>> {
         Some(match update {
             Update::TextStart { index } => Step::TextStart { content_index: *index },
             Update::TextDelta { index, delta } => Step::TextDelta { content_index: *index, delta },
@@ -524,14 +536,11 @@ impl<'a> Step<'a> {
             Update::ThinkingEnd { index, content, .. } => {
                 Step::ThinkingEnd { content_index: *index, content }
             }
-            Update::CallStart { index, id, name } => {
-                let newer = level == Level::PiDelta;
-                Step::CallStart {
-                    content_index: *index,
-                    id: newer.then_some(id),
-                    tool_name: newer.then_some(name),
-                }
-            }
+            Update::CallStart { index, id, name } => Step::CallStart {
+                content_index: *index,
+                id: names_calls.then_some(id),
+                tool_name: names_calls.then_some(name),
+            },
             Update::CallDelta { index, delta } => Step::CallDelta { content_index: *index, delta },
             Update::CallEnd { index, call } => {
                 let tool_call = TypedCall { kind: "toolCall", call };
