@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tiller_agent::message::Message;
 use tiller_session::list::{self, Scope};
 use tiller_session::place;
-use tiller_session::{Body, NewSession, Owner, Session, SessionId, Storage};
+use tiller_session::{Body, Files, NewSession, Owner, Session, SessionId, Storage};
 
 const NOW: u64 = 1_794_775_156_762;
 
@@ -72,7 +72,7 @@ fn large_file(
     timed("fork_messages", 3, || session.fork_messages())?;
     say(&format!("  {:<28} {:>9.1} MB", "peak since start", memory_kb("VmHWM:") as f64 / 1e3))?;
     timed("clone_at_leaf (half)", 3, || {
-        let storage = Storage::Folder { dir: dir.join("clones"), owner: owner() };
+        let storage = Storage::Folder { dir: dir.join("clones"), owner: owner(), files: Files::default() };
         session.clone_at_leaf(SessionId::fresh(), storage, NOW)
     })?;
     timed("context (half)", 3, || session.context())?;

@@ -1,13 +1,14 @@
 //! Pictures that xcsh keeps beside its sessions. An entry has their address alone; the bytes are
 //! in a folder that all its sessions share, under the hash of what they are.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tiller_agent::message::{Block, Content, CustomMessage, Message, UserMessage};
+
+use crate::open;
 
 /// What an address begins with; the hash follows.
 const ADDRESS: &str = "blob:sha256:";
@@ -77,13 +78,13 @@ impl Blobs {
     fn read(&self, hash: &str) -> Option<Vec<u8>> {
         let is_hash = hash.len() == HASH_CHARS && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
         let path = self.0.as_ref().filter(|_| is_hash)?.join(hash);
-        // A pipe of that name would keep us waiting.
-        let meta = path.metadata().ok()?;
-        if !meta.is_file() || meta.len() > BYTES_MAX {
+        // A link may point at any file of the user's, and a pipe of that name would keep us waiting.
+        let file = open::plain_file(&path).ok()?;
+        if file.metadata().ok()?.len() > BYTES_MAX {
             return None;
         }
         let mut bytes = Vec::new();
-        File::open(path).ok()?.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
 }

@@ -13,6 +13,8 @@ pub enum Error {
     NotFound(PathBuf),
     /// The file has no session header. It was not touched.
     NotASession(PathBuf),
+    /// A symbolic link stands in the place of the file. Neither was touched.
+    Link(PathBuf),
     /// Somebody else writes to it. It can still be opened to be read, or copied.
     InUse {
         path: PathBuf,
@@ -36,6 +38,12 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
+    /// The disk took it but did not make it safe, and did not give it back either: it is recorded,
+    /// in memory and in the file, but a power failure may still take it.
+    NotSynced {
+        path: PathBuf,
+        source: io::Error,
+    },
     Read {
         path: PathBuf,
         source: io::Error,
@@ -45,6 +53,8 @@ pub enum Error {
     /// Another program put a different file in its place. What we have is in memory and in the
     /// old file, which nobody can reach; fork to save it.
     Replaced(PathBuf),
+    /// Another program gave the file another name. It takes no more lines until it is back.
+    Moved(PathBuf),
 }
 
 impl Error {
@@ -70,6 +80,11 @@ impl fmt::Display for Error {
             Error::NotASession(path) => {
                 write!(f, "Session file is not a valid pi session: {}", path.display())
             }
+            Error::Link(path) => write!(
+                f,
+                "Session file is a symbolic link: {}. Open the file it points to",
+                path.display()
+            ),
             Error::InUse { path, owner: Some(owner) } => {
                 write!(f, "Session is in use by {owner}: {}", path.display())
             }
@@ -90,12 +105,18 @@ impl fmt::Display for Error {
             Error::Write { path, source } => {
                 write!(f, "cannot write session file {}: {source}", path.display())
             }
+            Error::NotSynced { path, source } => {
+                write!(f, "cannot sync session file {}: {source}", path.display())
+            }
             Error::Read { path, source } => {
                 write!(f, "cannot read session file {}: {source}", path.display())
             }
             Error::Output(source) => write!(f, "cannot write the answer: {source}"),
             Error::Replaced(path) => {
                 write!(f, "session file was replaced by another program: {}", path.display())
+            }
+            Error::Moved(path) => {
+                write!(f, "session file was moved by another program: {}", path.display())
             }
         }
     }
@@ -104,9 +125,10 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Write { source, .. } | Error::Read { source, .. } | Error::Output(source) => {
-                Some(source)
-            }
+            Error::Write { source, .. }
+            | Error::NotSynced { source, .. }
+            | Error::Read { source, .. }
+            | Error::Output(source) => Some(source),
             _ => None,
         }
     }

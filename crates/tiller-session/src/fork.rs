@@ -14,6 +14,7 @@ use crate::entry::{self, Body, Entry};
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::file::{self, Draft};
+use crate::files::Files;
 use crate::head::Kind;
 use crate::lock::Note;
 use crate::log::{Log, Reader};
@@ -92,7 +93,7 @@ impl Session {
     /// Writes all entries into a file that is not there yet, each on a line of its own and
     /// without the lines that are no entries.
     pub(crate) fn write_clean(&self, path: &Path, now: UnixMs) -> Result<(), Error> {
-        let mut draft = Draft::begin(file::dir_of(path)).map_err(Error::write(path))?;
+        let mut draft = Draft::begin(file::dir_of(path), &Files::default()).map_err(Error::write(path))?;
         let mut reader = self.log().reader();
         draft.write((self.header().line() + "\n").as_bytes()).map_err(Error::write(path))?;
         for index in self.tree().all() {
@@ -196,8 +197,9 @@ impl Copy {
         let is_worth_a_file = entries.iter().any(|&index| source.tree().kind(index).begins_file());
         let (home, header) = Session::new(new, storage).into_beginning();
         let to = match &home {
-            Home::Planned { path, .. } if is_worth_a_file => {
-                Target::File(Draft::begin(file::dir_of(path)).map_err(Error::write(path))?)
+            Home::Planned { path, files, .. } if is_worth_a_file => {
+                let draft = Draft::begin(file::dir_of(path), files);
+                Target::File(draft.map_err(Error::write(path))?)
             }
             _ => Target::Memory(Vec::new()),
         };
@@ -268,10 +270,11 @@ impl Copy {
         let Copy { home, to, scan, at, .. } = self;
         let (home, log) = match (to, home) {
             (Target::Memory(bytes), home) => (home, Log::in_memory(bytes)),
-            (Target::File(draft), Home::Planned { path, owner }) => {
-                let disk = draft.place(&path).map_err(Error::write(&path))?;
-                let note = Note::write(&path, &owner);
-                (Home::File { path, owner, note }, Log::on_disk(Box::new(disk), at))
+            (Target::File(draft), Home::Planned { path, owner, files }) => {
+                let placed = draft.place(&path).and_then(|disk| Ok((disk.id()?, disk)));
+                let (id, disk) = placed.map_err(Error::write(&path))?;
+                let note = Note::write(&path, id, &owner);
+                (Home::File { path, owner, files, note }, Log::on_disk(disk, at))
             }
             (Target::File(_), _) => unreachable!("a draft is for a planned file"),
         };

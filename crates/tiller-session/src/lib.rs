@@ -12,7 +12,9 @@ pub mod entry;
 mod head;
 mod walk;
 mod session;
+mod files;
 mod file;
+mod beside;
 mod log;
 mod lock;
 mod durability;
@@ -40,14 +42,12 @@ pub mod time;
 mod problem;
 mod error;
 
-#[cfg(test)]
-mod faults;
-
 pub use context::{Context, ContextMessage, ForkMessage, ModelName};
 pub use durability::Durability;
 pub use entry::{Body, BranchSummary, Compaction, Entry, Header};
 pub use error::Error;
 pub use file::Syncer;
+pub use files::{FileSystem, Files};
 pub use fork::{DAMAGE_MARK, Forked};
 pub use lock::Owner;
 pub use name::SessionId;

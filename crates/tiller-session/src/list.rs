@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::entry::{Body, Entry, Header};
 use crate::lines;
+use crate::open;
 use crate::place;
 use crate::reading;
 use crate::time;
@@ -198,12 +199,8 @@ fn collect(dir: &Path, files: &mut Vec<Candidate>) -> io::Result<()> {
             continue;
         }
         let path = entry.path();
-        let metadata = match entry.metadata() {
-            // A link to a session counts as one.
-            Ok(metadata) if metadata.is_symlink() => fs::metadata(&path),
-            metadata => metadata,
-        };
-        if let Ok(metadata) = metadata
+        // Not a link: a session is not opened through one.
+        if let Ok(metadata) = entry.metadata()
             && metadata.is_file()
         {
             let modified = metadata.modified().ok();
@@ -229,7 +226,7 @@ fn entries_of(dir: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirE
 
 /// Reads no more of the file than its header.
 fn header(path: &Path) -> io::Result<Option<Header>> {
-    let file = fs::File::open(path)?;
+    let file = open::plain_file(path)?;
     let first = lines::lines(4096, file, 0, |line, _| match kind_of(line) {
         Some(_) => ControlFlow::Break(Header::read(&String::from_utf8_lossy(line))),
         None => ControlFlow::Continue(()),
@@ -243,7 +240,7 @@ fn header(path: &Path) -> io::Result<Option<Header>> {
 fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>> {
     /// How much of the first message is shown.
     const FIRST_MESSAGE_CHARS: usize = 200;
-    let source = fs::File::open(&file.path)?;
+    let source = open::plain_file(&file.path)?;
     let mut header: Option<Header> = None;
     let mut name: Option<String> = None;
     let mut first_message: Option<String> = None;

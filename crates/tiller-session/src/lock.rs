@@ -6,14 +6,14 @@
 //! way. One that a crash left behind means nothing and is overwritten.
 
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::file::beside;
+use crate::beside::{Beside, FileId};
 use crate::problem::Problem;
 
 /// Who writes to a session. The caller knows; this crate does not ask the environment.
@@ -34,32 +34,39 @@ impl fmt::Display for Owner {
     }
 }
 
-/// The note, for as long as the lock is held. The lock itself lives in the open file, and whoever
-/// has both lets go of the note first.
+/// The note, for as long as the lock is held. The lock itself lives in the open file, and the
+/// session lets go of the note first.
 pub(crate) struct Note {
-    path: PathBuf,
+    session: PathBuf,
+    /// Kept open, so that no other file can have its number. None when it could not be written:
+    /// without a note the lock still holds, only the refusal that a second opener gets is less
+    /// telling.
+    file: Option<File>,
 }
 
 impl Note {
-    pub(crate) fn write(session: &Path, owner: &Owner) -> Note {
-        let note = Note { path: beside(session, "owner") };
-        note.renew(owner);
+    /// Writes the note beside this very session file.
+    pub(crate) fn write(session: &Path, id: FileId, owner: &Owner) -> Note {
+        let mut note = Note { session: session.to_owned(), file: None };
+        note.renew(id, owner);
         note
     }
 
-    /// Writes it again, in case it went away with the session file.
-    pub(crate) fn renew(&self, owner: &Owner) {
-        let text = serde_json::to_string(owner).expect("an owner is plain data");
-        // Without a note the lock still holds; only the refusal others get is less telling.
-        drop(fs::write(&self.path, text + "\n"));
+    /// Writes it again beside the file that is in the session's place now.
+    pub(crate) fn renew(&mut self, session: FileId, owner: &Owner) {
+        let text = serde_json::to_string(owner).expect("an owner is plain data") + "\n";
+        let beside = Beside::of(&self.session, session, "owner");
+        self.file = beside.and_then(|note| note.replace(text.as_bytes())).ok();
     }
 }
 
 impl Drop for Note {
     fn drop(&mut self) {
-        // The file is still locked here: nobody else can have put their note in this place. If
-        // removing fails, the note is a stale one, which harms nobody.
-        drop(fs::remove_file(&self.path));
+        // Only ours: where another session file has taken the place of this one, the note there
+        // is another process's. If removing fails, the note is a stale one, which is ignored.
+        if let (Some(file), Ok(note)) = (&self.file, Beside::new(&self.session, "owner")) {
+            note.remove_ours(file).ok();
+        }
     }
 }
 
@@ -67,8 +74,8 @@ impl Drop for Note {
 pub(crate) fn take(file: &File, path: &Path) -> Result<Option<Problem>, Error> {
     match file.try_lock() {
         Ok(()) => {
-            // If there is a note, whoever wrote it died, and nobody should be told it is theirs.
-            drop(fs::remove_file(beside(path, "owner")));
+            // A note that is there was left by a process that died. If it stays, it is overwritten.
+            Beside::new(path, "owner").and_then(|note| note.remove()).ok();
             Ok(None)
         }
         Err(TryLockError::WouldBlock) => {
@@ -88,5 +95,5 @@ pub(crate) fn hold(file: &File) -> io::Result<()> {
 }
 
 fn read_note(path: &Path) -> Option<Owner> {
-    serde_json::from_slice(&fs::read(beside(path, "owner")).ok()?).ok()
+    serde_json::from_slice(&Beside::new(path, "owner").ok()?.read().ok()?).ok()
 }

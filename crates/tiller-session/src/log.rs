@@ -5,47 +5,66 @@ use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 
-use crate::file::{Disk, Syncer};
+use crate::file::{FileDisk, Syncer, Whereabouts};
 
 pub(crate) struct Log {
     bytes: Bytes,
     /// Where the next line goes. What lies behind it on disk is not ours.
     end: u64,
-    /// A failed write left something behind `end`, and taking it back failed, too.
-    is_torn: bool,
+    torn: Option<Torn>,
     /// The last line has no end yet.
     is_open: bool,
 }
 
 enum Bytes {
     Memory(Vec<u8>),
-    Disk(Box<dyn Disk>),
+    Disk(FileDisk),
+}
+
+/// A failed write left a part of a line behind `Log::end`, and cutting it off failed, too.
+struct Torn {
+    /// How long the file was then, if that could be found out.
+    len: Option<u64>,
 }
 
 /// What became of the file since we last looked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     None,
-    /// Somebody added lines, and it now ends here.
+    /// Another program added lines, and it now ends here.
     Grown(u64),
-    /// Somebody cut it.
+    /// Another program cut it.
     Shrunk,
-    /// It has no name any more: deleted, or another file is in its place.
-    Unlinked,
+    Deleted,
+    /// It has another name now.
+    Moved,
+    /// Another file is in its place.
+    Replaced,
+}
+
+/// Where a log ended, to go back to.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    end: u64,
+    is_open: bool,
 }
 
 impl Log {
     pub(crate) fn in_memory(bytes: Vec<u8>) -> Log {
         let end = bytes.len() as u64;
-        Log { bytes: Bytes::Memory(bytes), end, is_torn: false, is_open: false }
+        Log { bytes: Bytes::Memory(bytes), end, torn: None, is_open: false }
     }
 
-    pub(crate) fn on_disk(disk: Box<dyn Disk>, end: u64) -> Log {
-        Log { bytes: Bytes::Disk(disk), end, is_torn: false, is_open: false }
+    pub(crate) fn on_disk(disk: FileDisk, end: u64) -> Log {
+        Log { bytes: Bytes::Disk(disk), end, torn: None, is_open: false }
     }
 
     pub(crate) fn end(&self) -> u64 {
         self.end
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { end: self.end, is_open: self.is_open }
     }
 
     /// The whole log, while it is in memory.
@@ -56,29 +75,43 @@ impl Log {
         }
     }
 
+    pub(crate) fn disk(&self) -> Option<&FileDisk> {
+        match &self.bytes {
+            Bytes::Memory(_) => None,
+            Bytes::Disk(disk) => Some(disk),
+        }
+    }
+
     pub(crate) fn change(&self) -> io::Result<Change> {
-        let Bytes::Disk(disk) = &self.bytes else {
+        let Some(disk) = self.disk() else {
             return Ok(Change::None);
         };
-        let state = disk.state()?;
-        Ok(match state.len {
-            _ if !state.linked => Change::Unlinked,
+        match disk.whereabouts()? {
+            Whereabouts::InPlace => (),
+            Whereabouts::Deleted => return Ok(Change::Deleted),
+            Whereabouts::Moved => return Ok(Change::Moved),
+            Whereabouts::Replaced => return Ok(Change::Replaced),
+        }
+        // What a failed write of ours left behind is not a line of another program.
+        let is_ours =
+            |len| self.torn.as_ref().is_some_and(|torn| torn.len.is_none_or(|torn| torn == len));
+        Ok(match disk.len()? {
             len if len < self.end => Change::Shrunk,
-            // What a failed write of ours left behind is nobody's line.
-            len if len > self.end && !self.is_torn => Change::Grown(len),
+            len if len > self.end && !is_ours(len) => Change::Grown(len),
             _ => Change::None,
         })
     }
 
     /// Goes on in another file with the same content.
-    pub(crate) fn move_to(&mut self, disk: Box<dyn Disk>) {
+    pub(crate) fn move_to(&mut self, disk: FileDisk) {
         self.bytes = Bytes::Disk(disk);
-        self.is_torn = false;
+        self.torn = None;
     }
 
-    /// Takes what somebody else added as part of the log.
+    /// Takes what another program added as part of the log.
     pub(crate) fn extend(&mut self, end: u64) {
         self.end = end;
+        self.torn = None;
     }
 
     /// Ends the last line, now or, when that fails, together with the next one.
@@ -103,36 +136,57 @@ impl Log {
     pub(crate) fn append(&mut self, line: &str) -> io::Result<Range<u64>> {
         let lead = if self.is_open { "\n" } else { "" };
         let text = [lead, line, "\n"].concat();
+        let mut is_ended = true;
         let at = match &mut self.bytes {
             Bytes::Memory(bytes) => {
                 bytes.extend_from_slice(text.as_bytes());
                 self.end
             }
             Bytes::Disk(disk) => {
-                if self.is_torn {
+                if self.torn.is_some() {
                     disk.truncate(self.end)?;
-                    self.is_torn = false;
+                    self.torn = None;
                 }
                 match disk.append(text.as_bytes()) {
                     Ok(at) => at,
-                    Err(err) => {
-                        self.is_torn = disk.truncate(self.end).is_err();
-                        return Err(err);
-                    }
+                    Err(err) => match after_failed_write(disk, self.end, text.len() as u64) {
+                        Left::Nothing => return Err(err),
+                        Left::Part(torn) => {
+                            self.torn = Some(torn);
+                            return Err(err);
+                        }
+                        Left::Line { ended } => {
+                            is_ended = ended;
+                            self.end
+                        }
+                    },
                 }
             }
         };
-        self.is_open = false;
-        self.end = at + text.len() as u64;
+        self.is_open = !is_ended;
+        self.end = at + text.len() as u64 - u64::from(self.is_open);
         let start = at + lead.len() as u64;
         Ok(start..start + line.len() as u64)
     }
 
-    pub(crate) fn syncer(&self) -> Option<Syncer> {
-        match &self.bytes {
-            Bytes::Memory(_) => None,
-            Bytes::Disk(disk) => disk.syncer(),
+    /// Goes back to where the log ended before its last line. False when the line stays: the disk
+    /// does not let go of it, or another program has written behind it.
+    pub(crate) fn take_back(&mut self, mark: Mark) -> bool {
+        match &mut self.bytes {
+            Bytes::Memory(bytes) => bytes.truncate(mark.end as usize),
+            Bytes::Disk(disk) => {
+                let is_last = disk.len().is_ok_and(|len| len == self.end);
+                if !is_last || disk.truncate(mark.end).is_err() {
+                    return false;
+                }
+            }
         }
+        (self.end, self.is_open) = (mark.end, mark.is_open);
+        true
+    }
+
+    pub(crate) fn syncer(&self) -> Option<Syncer> {
+        self.disk().map(FileDisk::syncer)
     }
 
     /// One stretch, as text. Where it is not UTF-8 it gets replacement characters, as in pi.
@@ -160,6 +214,30 @@ impl Log {
             }
             Bytes::Disk(disk) => disk.read_at(buffer, at),
         }
+    }
+}
+
+/// What a failed write left in the file.
+enum Left {
+    Nothing,
+    Part(Torn),
+    /// All of the line, but perhaps its end: a reader would take it for an entry.
+    Line {
+        ended: bool,
+    },
+}
+
+/// Cuts off what a failed write left behind. Where the disk does not let us, what is there decides:
+/// a line that a reader would find is an entry, for us too.
+fn after_failed_write(disk: &mut FileDisk, end: u64, wrote: u64) -> Left {
+    if disk.truncate(end).is_ok() {
+        return Left::Nothing;
+    }
+    match disk.len() {
+        Ok(len) if len <= end => Left::Nothing,
+        Ok(len) if len == end + wrote => Left::Line { ended: true },
+        Ok(len) if len == end + wrote - 1 => Left::Line { ended: false },
+        len => Left::Part(Torn { len: len.ok() }),
     }
 }
 

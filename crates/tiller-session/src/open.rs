@@ -2,11 +2,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
+use crate::beside::FileId;
 use crate::error::Error;
-use crate::file::{self, Disk, Draft, FileDisk};
+use crate::file::{self, Draft, FileDisk};
+use crate::files::Files;
 use crate::lock::{self, Note, Owner};
 use crate::log::Log;
 use crate::migrate;
@@ -21,12 +25,17 @@ impl Session {
     /// The file is changed only where it must be: a torn last line is moved to `FILE.torn`, a
     /// missing line end added, an old version brought up to date. [`Session::problems`] tells.
     pub fn open(path: &Path, owner: Owner) -> Result<Session, Error> {
+        Session::open_on(Files::default(), path, owner)
+    }
+
+    /// The same, on a file system of the caller's.
+    pub fn open_on(files: Files, path: &Path, owner: Owner) -> Result<Session, Error> {
         let (file, not_locked) = open_locked(path)?;
-        let mut log = log_of(FileDisk::new(file, path, false), path)?;
+        let mut log = log_of(FileDisk::new(file, path, files.clone(), false), path)?;
         let mut loaded = load(&log, path)?;
         let mut migrated = None;
         if let Loaded::Old(from) = loaded {
-            log = rewrite(&log, path)?;
+            log = rewrite(&log, path, &files)?;
             loaded = load(&log, path)?;
             migrated = Some(Problem::Migrated { from });
         }
@@ -36,17 +45,21 @@ impl Session {
         for problem in [not_locked, migrated].into_iter().flatten() {
             scan.problems.push(problem);
         }
-        mend(&mut log, ending, path, &mut scan.problems);
-        let note = Note::write(path, &owner);
-        Ok(Session::of(Home::File { path: path.to_owned(), owner, note }, log, *scan))
+        let id = log.disk().map(FileDisk::id).transpose().map_err(Error::read(path))?;
+        let id = id.ok_or_else(|| Error::NotASession(path.to_owned()))?;
+        mend(&mut log, ending, path, id, &mut scan.problems);
+        let note = Note::write(path, id, &owner);
+        let home = Home::File { path: path.to_owned(), owner, files, note };
+        Ok(Session::of(home, log, *scan))
     }
 
     /// Opens a session to look at it, also while somebody else writes to it. Nothing is changed
     /// on disk; what is appended there later is not seen.
     pub fn open_read_only(path: &Path) -> Result<Session, Error> {
-        check_is_file(path)?;
-        let file = File::open(path).map_err(Error::read(path))?;
-        let mut log = log_of(FileDisk::new(file, path, false), path)?;
+        let opened = OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK)).open(path);
+        let file = opened.map_err(Error::read(path))?;
+        check_is_file(&file, path)?;
+        let mut log = log_of(FileDisk::new(file, path, Files::default(), false), path)?;
         let mut loaded = load(&log, path)?;
         if let Loaded::Old(_) = loaded {
             log = Log::in_memory(migrate::to_current(&whole(&log, path)?));
@@ -62,38 +75,53 @@ impl Session {
     }
 }
 
-/// Opens the file that is at this path once we hold its lock: between the two, somebody may have
-/// put another there.
+/// Opens the file that is at this path once we hold its lock: between the two, another program may
+/// have put another there. A link is refused: what it points at was not named, and what we put
+/// beside the session would lie beside the link.
 fn open_locked(path: &Path) -> Result<(File, Option<Problem>), Error> {
     const TRIES: usize = 10;
     for _ in 0..TRIES {
-        check_is_file(path)?;
-        let opened = OpenOptions::new().read(true).append(true).open(path);
+        // A pipe would keep us waiting for its other end.
+        let flags = flags(OFlags::NOFOLLOW | OFlags::NONBLOCK);
+        let opened = OpenOptions::new().read(true).append(true).custom_flags(flags).open(path);
         let file = opened.map_err(|err| match err.kind() {
+            _ if path.is_symlink() => Error::Link(path.to_owned()),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Error::write(path)(err)
             }
             _ => Error::read(path)(err),
         })?;
+        check_is_file(&file, path)?;
         let not_locked = lock::take(&file, path)?;
         let ours = file.metadata().map_err(Error::read(path))?;
-        let there = fs::metadata(path).map_err(Error::read(path))?;
-        if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
+        let there = fs::symlink_metadata(path).map_err(Error::read(path))?;
+        if FileId::of(&ours) == FileId::of(&there) {
             return Ok((file, not_locked));
         }
     }
     Err(Error::InUse { path: path.to_owned(), owner: None })
 }
 
+/// Opens a file to read it, if it is one and no link to one.
+pub(crate) fn plain_file(path: &Path) -> io::Result<File> {
+    let flags = flags(OFlags::NOFOLLOW | OFlags::NONBLOCK);
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
 /// A pipe or a device would keep us waiting for its first line.
-fn check_is_file(path: &Path) -> Result<(), Error> {
-    let metadata = fs::metadata(path).map_err(Error::read(path))?;
+fn check_is_file(file: &File, path: &Path) -> Result<(), Error> {
+    let metadata = file.metadata().map_err(Error::read(path))?;
     if metadata.is_file() { Ok(()) } else { Err(Error::NotASession(path.to_owned())) }
 }
 
+fn flags(flags: OFlags) -> i32 {
+    flags.bits().cast_signed()
+}
+
 fn log_of(disk: FileDisk, path: &Path) -> Result<Log, Error> {
-    let len = disk.state().map_err(Error::read(path))?.len;
-    Ok(Log::on_disk(Box::new(disk), len))
+    let len = disk.len().map_err(Error::read(path))?;
+    Ok(Log::on_disk(disk, len))
 }
 
 enum Loaded {
@@ -113,9 +141,9 @@ fn load(log: &Log, path: &Path) -> Result<Loaded, Error> {
 }
 
 /// Puts a file of the current version in the place of an old one.
-fn rewrite(log: &Log, path: &Path) -> Result<Log, Error> {
+fn rewrite(log: &Log, path: &Path, files: &Files) -> Result<Log, Error> {
     let migrated = migrate::to_current(&whole(log, path)?);
-    let replaced = Draft::begin(file::dir_of(path)).and_then(|mut draft| {
+    let replaced = Draft::begin(file::dir_of(path), files).and_then(|mut draft| {
         draft.write(&migrated)?;
         draft.replace(path)
     });
@@ -130,7 +158,7 @@ fn whole(log: &Log, path: &Path) -> Result<Vec<u8>, Error> {
 
 /// Gives the file an end to write on from. When the disk does not let us, the next line that is
 /// written begins with the line end that is missing here.
-fn mend(log: &mut Log, ending: Ending, path: &Path, problems: &mut Problems) {
+fn mend(log: &mut Log, ending: Ending, path: &Path, id: FileId, problems: &mut Problems) {
     match ending {
         Ending::Clean => (),
         Ending::Open { is_blank } => {
@@ -141,7 +169,7 @@ fn mend(log: &mut Log, ending: Ending, path: &Path, problems: &mut Problems) {
         }
         Ending::Torn { at, bytes: torn } => {
             let bytes = torn.len() as u64;
-            let cut = file::save_torn(path, &torn).and_then(|saved_to| {
+            let cut = file::save_torn(path, id, &torn).and_then(|saved_to| {
                 log.truncate(at)?;
                 Ok(saved_to)
             });

@@ -4,17 +4,19 @@
 //! server's only thread. What takes longer says so.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::mem;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tiller_agent::message::{Message, UnixMs};
 
+use crate::beside::FileId;
 use crate::context;
+use crate::durability::Durability;
 use crate::entry::{self, Body, Entry, Header};
 use crate::error::Error;
 use crate::file::{self, Draft, Syncer};
+use crate::files::Files;
 use crate::head::{Kind, Line};
 use crate::lock::{Note, Owner};
 use crate::log::{Change, Log};
@@ -39,6 +41,7 @@ pub struct Session {
     lines_read: u64,
     /// How many messages the context has, kept up to date because `get_state` asks all the time.
     context_len: usize,
+    durability: Durability,
 }
 
 /// Where a session lives.
@@ -49,10 +52,12 @@ pub(crate) enum Home {
     Planned {
         path: PathBuf,
         owner: Owner,
+        files: Files,
     },
     File {
         path: PathBuf,
         owner: Owner,
+        files: Files,
         note: Note,
     },
     ReadOnly {
@@ -76,9 +81,9 @@ pub enum Storage {
     /// Only in memory (`--no-session`).
     Memory,
     /// In a new file in this folder, named after time and id.
-    Folder { dir: PathBuf, owner: Owner },
+    Folder { dir: PathBuf, owner: Owner, files: Files },
     /// In this file, which must not exist or be empty.
-    File { path: PathBuf, owner: Owner },
+    File { path: PathBuf, owner: Owner, files: Files },
 }
 
 impl Session {
@@ -97,7 +102,17 @@ impl Session {
         let Scan { header, tree, problems, .. } = scan;
         let header = header.expect("a scan without a header is no session");
         let context_len = context::project(&tree, tree.leaf()).items.len();
-        Session { home, log, header, tree, problems, lines_read, context_len }
+        let durability = Durability::Os;
+        Session { home, log, header, tree, problems, lines_read, context_len, durability }
+    }
+
+    /// What a power failure may cost from here on. A session begins with [`Durability::Os`].
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+    }
+
+    pub fn durability(&self) -> Durability {
+        self.durability
     }
 
     pub fn id(&self) -> &str {
@@ -130,7 +145,7 @@ impl Session {
     /// Whether this path leads to the file of this session, so that opening it would find the
     /// lock taken by ourselves.
     pub fn is_at(&self, path: &Path) -> bool {
-        let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let id = |path: &Path| fs::metadata(path).ok().map(|found| FileId::of(&found));
         match self.path().filter(|_| self.is_on_disk()) {
             Some(ours) => ours == path || id(ours).is_some_and(|ours| id(path) == Some(ours)),
             None => self.path() == Some(path),
@@ -148,8 +163,9 @@ impl Session {
 
     /// Adds an entry under the leaf and makes it the leaf.
     ///
-    /// When this returns, the line is with the operating system. On an error nothing has
-    /// happened, neither here nor in the file, and the call may be made again.
+    /// When this returns, the line is with the operating system, and as safe as the session's
+    /// [`Durability`] wants it. On an error nothing has happened, neither here nor in the file, and
+    /// the call may be made again; the one exception is [`Error::NotSynced`].
     pub fn append(&mut self, body: Body, now: UnixMs) -> Result<String, Error> {
         let leaf = self.tree.leaf();
         self.append_below(leaf, body, now)
@@ -311,6 +327,7 @@ impl Session {
         now: UnixMs,
     ) -> Result<String, Error> {
         let (body, now) = as_stored(body, now)?;
+        let syncs = self.durability.syncs_after(&body);
         if !matches!(self.home, Home::ReadOnly { .. }) {
             // First, because it may bring ids that are then taken.
             self.take_in_changes()?;
@@ -318,12 +335,12 @@ impl Session {
         let id = name::fresh_entry_id(|id| self.contains(id));
         let parent_id = parent.map(|parent| self.tree.id(parent));
         let line = entry::line(&body, &id, parent_id, now);
-        self.commit(&line)?;
+        self.commit(&line, syncs)?;
         Ok(id)
     }
 
     /// Writes a line and, once that has succeeded, knows it.
-    fn commit(&mut self, line: &str) -> Result<(), Error> {
+    fn commit(&mut self, line: &str, syncs: bool) -> Result<(), Error> {
         let Line::Entry(head) = Line::read(line.as_bytes()) else {
             unreachable!("we wrote something that is no entry: {line}");
         };
@@ -331,6 +348,7 @@ impl Session {
             let path = self.path().map(Path::to_owned).unwrap_or_default();
             return Err(Error::Write { path, source: io::ErrorKind::FileTooLarge.into() });
         }
+        let before = self.log.mark();
         let at = match &self.home {
             Home::ReadOnly { .. } => return Err(Error::ReadOnly),
             Home::Planned { .. } if head.kind.begins_file() => {
@@ -342,6 +360,13 @@ impl Session {
                 self.log.append(line).map_err(Error::write(&path))?
             }
         };
+        // A line that could not be made safe is taken back. Where it stays, it stays here too.
+        let synced = if syncs { self.sync() } else { Ok(()) };
+        let synced = match synced {
+            Err(err) if self.log.take_back(before) => return Err(err),
+            Err(Error::Write { path, source }) => Err(Error::NotSynced { path, source }),
+            other => other,
+        };
         let goes_on = self.tree.leaf();
         let pushed = self.tree.push(&head, at);
         let is_plain = !matches!(head.kind, Kind::Compaction | Kind::ContextEdit)
@@ -351,56 +376,72 @@ impl Session {
         } else {
             self.context_len = context::project(&self.tree, self.tree.leaf()).items.len();
         }
-        Ok(())
+        synced
     }
 
     /// Makes the file, with everything so far and, perhaps, one more line. Says where that lies.
     fn create(&mut self, line: Option<&str>) -> Result<u64, Error> {
-        let Home::Planned { path, owner } = &self.home else {
+        let Home::Planned { path, owner, files } = &self.home else {
             unreachable!("only a planned file is created");
         };
         let start = self.log.end();
-        let written = Draft::begin(file::dir_of(path)).and_then(|mut draft| {
+        let written = Draft::begin(file::dir_of(path), files).and_then(|mut draft| {
             draft.write(self.log.memory().unwrap_or_default())?;
             if let Some(line) = line {
                 draft.write(line.as_bytes())?;
                 draft.write(b"\n")?;
             }
-            draft.place(path)
+            let disk = draft.place(path)?;
+            Ok((disk.id()?, disk))
         });
-        let disk = written.map_err(Error::write(path))?;
+        let (id, disk) = written.map_err(Error::write(path))?;
         let end = start + line.map_or(0, |line| line.len() as u64 + 1);
-        let note = Note::write(path, owner);
-        self.log = Log::on_disk(Box::new(disk), end);
-        self.home = Home::File { path: path.clone(), owner: owner.clone(), note };
+        let note = Note::write(path, id, owner);
+        self.log = Log::on_disk(disk, end);
+        let (path, owner, files) = (path.clone(), owner.clone(), files.clone());
+        self.home = Home::File { path, owner, files, note };
         Ok(start)
     }
 
     /// Our lock means nothing to pi. If it, or a user, did something to the file, we find out
     /// before we write.
     fn take_in_changes(&mut self) -> Result<(), Error> {
-        let Home::File { path, owner, note } = &self.home else {
+        let Home::File { path, .. } = &self.home else {
             return Ok(());
         };
         match self.log.change().map_err(Error::write(path))? {
             Change::None => Ok(()),
             Change::Grown(end) => self.take_in_lines(end),
-            Change::Unlinked if !path.exists() => {
-                let written = Draft::begin(file::dir_of(path)).and_then(|mut draft| {
-                    draft.copy(&mut io::Read::take(self.log.read_from(0), self.log.end()))?;
-                    draft.place(path)
-                });
-                let disk = written.map_err(Error::write(path))?;
-                note.renew(owner);
-                self.log.move_to(Box::new(disk));
-                self.problems.push(Problem::Restored);
-                Ok(())
-            }
-            Change::Unlinked | Change::Shrunk => Err(Error::Replaced(path.clone())),
+            Change::Deleted => self.restore(),
+            Change::Moved => Err(Error::Moved(path.clone())),
+            Change::Replaced | Change::Shrunk => Err(Error::Replaced(path.clone())),
         }
     }
 
+    /// Writes a file again that was deleted.
+    fn restore(&mut self) -> Result<(), Error> {
+        let Home::File { path, owner, files, note } = &mut self.home else {
+            return Ok(());
+        };
+        let written = Draft::begin(file::dir_of(path), files).and_then(|mut draft| {
+            draft.copy(&mut self.log.read_from(0).take(self.log.end()))?;
+            let disk = draft.place(path)?;
+            Ok((disk.id()?, disk))
+        });
+        let (id, disk) = written.map_err(Error::write(path))?;
+        note.renew(id, owner);
+        self.log.move_to(disk);
+        self.problems.push(Problem::Restored);
+        Ok(())
+    }
+
     fn take_in_lines(&mut self, end: u64) -> Result<(), Error> {
+        let at = self.log.end();
+        // Read before anything is taken in: half of it would be taken in twice.
+        let mut bytes = Vec::new();
+        let read = self.log.read_from(at).take(end - at).read_to_end(&mut bytes);
+        read.map_err(self.read_error())?;
+        let end = at + bytes.len() as u64;
         let (leaf, len) = (self.tree.leaf(), self.tree.len());
         let mut scan = Scan::resume(
             self.header.clone(),
@@ -408,8 +449,7 @@ impl Session {
             mem::take(&mut self.problems),
             self.lines_read,
         );
-        let at = self.log.end();
-        let read = scan.read_all(self.log.read_from(at), at, end - at);
+        let read = scan.read_all(bytes.as_slice(), at, end - at);
         self.lines_read = scan.lines_read();
         (self.tree, self.problems) = (scan.tree, scan.problems);
         self.tree.set_leaf(leaf);
@@ -417,10 +457,9 @@ impl Session {
         if count > 0 {
             self.problems.push(Problem::ForeignEntries { count });
         }
-        let ending = read.map_err(self.read_error())?;
         self.log.extend(end);
         // A line that is not whole becomes a malformed one, which is kept like any other.
-        if !matches!(ending, Ok(Ending::Clean)) {
+        if !matches!(read, Ok(Ok(Ending::Clean))) {
             self.log.close_line();
         }
         Ok(())
@@ -431,10 +470,10 @@ impl Home {
     pub(crate) fn of(storage: Storage, id: &SessionId, now: UnixMs) -> Home {
         match storage {
             Storage::Memory => Home::Memory,
-            Storage::Folder { dir, owner } => {
-                Home::Planned { path: dir.join(place::file_name(id, now)), owner }
+            Storage::Folder { dir, owner, files } => {
+                Home::Planned { path: dir.join(place::file_name(id, now)), owner, files }
             }
-            Storage::File { path, owner } => Home::Planned { path, owner },
+            Storage::File { path, owner, files } => Home::Planned { path, owner, files },
         }
     }
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use common::{NOW, begin, in_dir, new_session, owner, reopen, say, show_context, show_problems};
 use expect_test::expect;
-use tiller_session::{Error, Owner, Problem, Session, SessionId, Storage};
+use tiller_session::{Files, Error, Owner, Problem, Session, SessionId, Storage};
 
 const CHILD: &str = "TILLER_SESSION_LOCK_CHILD";
 
@@ -199,7 +199,7 @@ fn what_is_no_session_is_refused_and_left_alone() {
 fn a_new_session_takes_an_empty_file_but_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mine.jsonl");
-    let storage = || Storage::File { path: path.clone(), owner: owner() };
+    let storage = || Storage::File { path: path.clone(), owner: owner(), files: Files::default() };
     fs::write(&path, "").unwrap();
     let mut session = Session::new(new_session(), storage());
     say(&mut session, "hello");

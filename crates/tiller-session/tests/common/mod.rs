@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tiller_agent::message::{Block, Content, Message};
-use tiller_session::{Body, NewSession, Owner, Problem, Session, SessionId, Stats, Storage};
+use tiller_session::{Body, Files, NewSession, Owner, Problem, Session, SessionId, Stats, Storage};
 
 pub const NOW: u64 = 1_794_775_156_762;
 
@@ -26,7 +26,7 @@ pub fn begin(dir: &Path) -> Session {
 }
 
 pub fn in_dir(dir: &Path) -> Storage {
-    Storage::Folder { dir: dir.to_owned(), owner: owner() }
+    Storage::Folder { dir: dir.to_owned(), owner: owner(), files: Files::default() }
 }
 
 pub fn say(session: &mut Session, text: &str) -> String {

@@ -1,0 +1,130 @@
+//! Files of ours beside a session file: `FILE.owner` and `FILE.torn`.
+//!
+//! A session may lie in a folder that came with a cloned repository, and so may a link with one of
+//! these names that points at any file of the user's. So they are opened by their name in the
+//! folder that holds the session file, and never through a link; what is there has to be a plain
+//! file with no other name, and a new file is made where nothing is.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
+
+use crate::file::dir_of;
+
+/// A file, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    dev: u64,
+    ino: u64,
+}
+
+impl FileId {
+    pub(crate) fn of(metadata: &Metadata) -> FileId {
+        FileId { dev: metadata.dev(), ino: metadata.ino() }
+    }
+}
+
+/// What a note holds at most; more is not ours.
+const NOTE_BYTES_MAX: u64 = 64 * 1024;
+
+/// The folder of a session file, with the name of a file beside it.
+pub(crate) struct Beside {
+    folder: File,
+    name: OsString,
+}
+
+impl Beside {
+    /// `FILE.suffix`; the ending keeps it out of every list of sessions.
+    pub(crate) fn new(session: &Path, suffix: &str) -> io::Result<Beside> {
+        let mut name = session.file_name().unwrap_or_default().to_owned();
+        name.push(".");
+        name.push(suffix);
+        Ok(Beside { folder: open_folder(dir_of(session))?, name })
+    }
+
+    /// The same, if the session file in that folder is the one that is meant.
+    pub(crate) fn of(session: &Path, id: FileId, suffix: &str) -> io::Result<Beside> {
+        let beside = Beside::new(session, suffix)?;
+        match beside.id_of(session.file_name().unwrap_or_default()) {
+            Ok(found) if found == id => Ok(beside),
+            Ok(_) => Err(io::ErrorKind::NotFound.into()),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Adds a piece to the file, which is made when it is not there.
+    pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        // A pipe without a reader would keep us waiting.
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
+        let mut file = self.open(flags)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.nlink() != 1 {
+            return Err(io::Error::other("not a plain file of ours"));
+        }
+        file.write_all(bytes)?;
+        file.sync_data()
+    }
+
+    /// Puts a new file in the place of what is there, which is only its name: a link goes, what it
+    /// points at stays.
+    pub(crate) fn replace(&self, bytes: &[u8]) -> io::Result<File> {
+        self.remove()?;
+        let mut file = self.open(OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        file.write_all(bytes)?;
+        Ok(file)
+    }
+
+    /// What is in it.
+    pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
+        let file = self.open(OFlags::RDONLY | OFlags::NONBLOCK)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut bytes = Vec::new();
+        file.take(NOTE_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match unlinkat(&self.folder, &self.name, AtFlags::empty()) {
+            Err(rustix::io::Errno::NOENT) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
+    /// Removes it if it still is the file we made.
+    pub(crate) fn remove_ours(&self, file: &File) -> io::Result<()> {
+        let is_ours = self.id_of(&self.name)? == FileId::of(&file.metadata()?);
+        if is_ours { self.remove() } else { Ok(()) }
+    }
+
+    fn open(&self, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = openat(&self.folder, &self.name, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(File::from(opened))
+    }
+
+    fn id_of(&self, name: &OsStr) -> io::Result<FileId> {
+        let found = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        // Other systems have other types for these.
+        #[allow(clippy::unnecessary_cast)]
+        Ok(FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 })
+    }
+}
+
+/// The path of a file beside a session, to be told.
+pub(crate) fn path_of(session: &Path, suffix: &str) -> PathBuf {
+    let mut name = session.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}

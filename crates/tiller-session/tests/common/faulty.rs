@@ -1,0 +1,135 @@
+//! A file system that fails at the calls a test chooses. Everything else it does for real, but for
+//! waiting on the disk.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex};
+
+use tiller_session::{FileSystem, Files};
+
+pub const CODES: [i32; 4] = [ENOSPC, EIO, EROFS, EDQUOT];
+pub const ENOSPC: i32 = 28;
+pub const EIO: i32 = 5;
+pub const EROFS: i32 = 30;
+pub const EDQUOT: i32 = 122;
+
+/// From which call on, how many of them and how. A write that fails leaves this many of its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    pub at: usize,
+    pub times: usize,
+    pub code: i32,
+    pub taken: usize,
+}
+
+#[derive(Default)]
+pub struct Faulty(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    calls: usize,
+    failed: usize,
+    fault: Option<Fault>,
+    fails_to_read: bool,
+}
+
+impl Faulty {
+    pub fn new(fault: Option<Fault>) -> Arc<Faulty> {
+        Arc::new(Faulty(Mutex::new(State { fault, ..State::default() })))
+    }
+
+    pub fn files(self: &Arc<Faulty>) -> Files {
+        Files::new(self.clone())
+    }
+
+    /// How many calls there were, and how many of them failed.
+    pub fn calls(&self) -> (usize, usize) {
+        let state = self.0.lock().unwrap();
+        (state.calls, state.failed)
+    }
+
+    /// From the next call on.
+    pub fn fail(&self, times: usize, code: i32, taken: usize) {
+        self.fail_after(0, times, code, taken);
+    }
+
+    /// When some calls have gone well.
+    pub fn fail_after(&self, calls: usize, times: usize, code: i32, taken: usize) {
+        let mut state = self.0.lock().unwrap();
+        state.fault = Some(Fault { at: state.calls + calls, times, code, taken });
+    }
+
+    pub fn heal(&self) {
+        self.0.lock().unwrap().fault = None;
+    }
+
+    pub fn fail_to_read(&self, fails: bool) {
+        self.0.lock().unwrap().fails_to_read = fails;
+    }
+
+    fn call(&self) -> Result<(), (usize, io::Error)> {
+        let mut state = self.0.lock().unwrap();
+        let call = state.calls;
+        state.calls += 1;
+        match state.fault {
+            Some(fault) if (fault.at..fault.at.saturating_add(fault.times)).contains(&call) => {
+                state.failed += 1;
+                Err((fault.taken, io::Error::from_raw_os_error(fault.code)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn plain_call(&self) -> io::Result<()> {
+        self.call().map_err(|(_, err)| err)
+    }
+}
+
+impl FileSystem for Faulty {
+    fn create(&self) -> io::Result<()> {
+        self.plain_call()
+    }
+
+    fn place(&self) -> io::Result<()> {
+        self.plain_call()
+    }
+
+    fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
+        match self.call() {
+            Ok(()) => file.write_all(bytes),
+            Err((taken, err)) => {
+                // Counted from the end where it is large, so that all but the last byte can be had.
+                let taken = if taken > usize::MAX / 2 {
+                    bytes.len().saturating_sub(usize::MAX - taken)
+                } else {
+                    taken.min(bytes.len())
+                };
+                file.write_all(&bytes[..taken])?;
+                Err(err)
+            }
+        }
+    }
+
+    fn truncate(&self, file: &File, len: u64) -> io::Result<()> {
+        self.plain_call()?;
+        file.set_len(len)
+    }
+
+    fn sync(&self, _: &File) -> io::Result<()> {
+        self.plain_call()
+    }
+
+    fn sync_folder(&self, _: &File) -> io::Result<()> {
+        self.plain_call()
+    }
+
+    fn read_at(&self, file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        if self.0.lock().unwrap().fails_to_read {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        // Never all at once, as the kernel may.
+        let len = buffer.len().min(7);
+        file.read_at(&mut buffer[..len], at)
+    }
+}
