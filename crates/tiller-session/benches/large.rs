@@ -72,7 +72,8 @@ fn large_file(
     timed("fork_messages", 3, || session.fork_messages())?;
     say(&format!("  {:<28} {:>9.1} MB", "peak since start", memory_kb("VmHWM:") as f64 / 1e3))?;
     timed("clone_at_leaf (half)", 3, || {
-        let storage = Storage::Folder { dir: dir.join("clones"), owner: owner(), files: Files::default() };
+        let storage =
+            Storage::Folder { dir: dir.join("clones"), owner: owner(), files: Files::default() };
         session.clone_at_leaf(SessionId::fresh(), storage, NOW)
     })?;
     timed("context (half)", 3, || session.context())?;

@@ -93,7 +93,8 @@ impl Session {
     /// Writes all entries into a file that is not there yet, each on a line of its own and
     /// without the lines that are no entries.
     pub(crate) fn write_clean(&self, path: &Path, now: UnixMs) -> Result<(), Error> {
-        let mut draft = Draft::begin(file::dir_of(path), &Files::default()).map_err(Error::write(path))?;
+        let mut draft =
+            Draft::begin(file::dir_of(path), &Files::default()).map_err(Error::write(path))?;
         let mut reader = self.log().reader();
         draft.write((self.header().line() + "\n").as_bytes()).map_err(Error::write(path))?;
         for index in self.tree().all() {

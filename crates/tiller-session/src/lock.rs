@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
 use crate::beside::{Beside, FileId};
+use crate::error::Error;
 use crate::problem::Problem;
 
 /// Who writes to a session. The caller knows; this crate does not ask the environment.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use common::{NOW, begin, in_dir, new_session, owner, reopen, say, show_context, show_problems};
 use expect_test::expect;
-use tiller_session::{Files, Error, Owner, Problem, Session, SessionId, Storage};
+use tiller_session::{Error, Files, Owner, Problem, Session, SessionId, Storage};
 
 const CHILD: &str = "TILLER_SESSION_LOCK_CHILD";
 

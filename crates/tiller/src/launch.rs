@@ -10,7 +10,7 @@ use tiller_js::EngineClock;
 use tiller_llm::CacheRetention;
 use tiller_llm::demo::Demo;
 use tiller_llm::script::{Script, ScriptProvider};
-use tiller_session::{Owner, time};
+use tiller_session::{Files, Owner, time};
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
 
@@ -142,7 +142,8 @@ impl Surroundings {
             started: time::iso(clock.now()),
         };
         let chosen = chosen.or_else(from_env).map(|dir| self.cwd.join(dir));
-        Shelf { keeps: true, root: self.agent_dir().join("sessions"), chosen, owner }
+        let (root, files) = (self.agent_dir().join("sessions"), Files::default());
+        Shelf { keeps: true, root, chosen, owner, files }
     }
 }
 

@@ -126,7 +126,8 @@ impl Opening<'_> {
         if !is_empty {
             return self.open(&path);
         }
-        let storage = Storage::File { path, owner: self.shelf.owner.clone() };
+        let (owner, files) = (self.shelf.owner.clone(), self.shelf.files.clone());
+        let storage = Storage::File { path, owner, files };
         Ok(Session::new(self.new_session(SessionId::fresh()), storage))
     }
 

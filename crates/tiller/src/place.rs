@@ -110,13 +110,12 @@ impl Place {
         let said = Said { flag, verdict, is_elsewhere };
         let is_trusted =
             trust::is_trusted(&place, said, default.default_project_trust, &mut problems);
-        // What is wrong with a file that does not count is nobody's concern.
-        let mut passed_over = Vec::new();
-        let said = if is_trusted { &mut problems } else { &mut passed_over };
-        let project = read_file(&place.project_dir().join("settings.json"), said);
-        let project_session_dir = Layers::session_dir_of(&project);
-        let project = if is_trusted { project } else { Default::default() };
-        let layers = Layers { user, project, project_session_dir };
+        // A project that is not trusted decides nothing, not even where its sessions are kept.
+        let project = match is_trusted {
+            true => read_file(&place.project_dir().join("settings.json"), &mut problems),
+            false => Default::default(),
+        };
+        let layers = Layers { user, project };
         let discovered = Arc::default();
         Place {
             whereabouts: place,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tiller_agent::message::UnixMs;
 use tiller_session::list::{self, Cursor, Listing, Scope};
-use tiller_session::{Error, NewSession, Owner, Session, SessionId, Storage, place};
+use tiller_session::{Error, Files, NewSession, Owner, Session, SessionId, Storage, place};
 
 /// How long the lock of a dead process is waited for.
 const LAST_BREATH: Duration = Duration::from_secs(2);
@@ -20,6 +20,8 @@ pub struct Shelf {
     /// The one folder the user chose instead.
     pub chosen: Option<PathBuf>,
     pub owner: Owner,
+    /// The disk, or what a test has instead.
+    pub files: Files,
 }
 
 impl Shelf {
@@ -31,7 +33,8 @@ impl Shelf {
 
     pub fn storage(&self, cwd: &Path) -> Storage {
         if self.keeps {
-            Storage::Folder { dir: self.dir(cwd), owner: self.owner.clone() }
+            let (owner, files) = (self.owner.clone(), self.files.clone());
+            Storage::Folder { dir: self.dir(cwd), owner, files }
         } else {
             Storage::Memory
         }
@@ -40,8 +43,8 @@ impl Shelf {
     /// Where a session is kept that follows this one: beside it, wherever that is.
     pub fn beside(&self, session: &Session) -> Storage {
         match (self.storage(session.cwd()), session.path().and_then(Path::parent)) {
-            (Storage::Folder { owner, .. }, Some(dir)) => {
-                Storage::Folder { dir: dir.to_owned(), owner }
+            (Storage::Folder { owner, files, .. }, Some(dir)) => {
+                Storage::Folder { dir: dir.to_owned(), owner, files }
             }
             (storage, _) => storage,
         }
@@ -55,7 +58,7 @@ impl Shelf {
     pub fn open(&self, path: &Path) -> Result<Session, Error> {
         let deadline = Instant::now() + LAST_BREATH;
         loop {
-            match Session::open(path, self.owner.clone()) {
+            match Session::open_on(self.files.clone(), path, self.owner.clone()) {
                 // A process that was killed holds its lock until the last of its children, which
                 // are being killed too, have let go of it.
                 Err(Error::InUse { owner: Some(owner), .. })

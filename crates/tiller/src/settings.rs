@@ -75,8 +75,8 @@ pub struct Settings {
     pub branch_summary: BranchSummarySettings,
     /// How sessions are kept.
     pub session: SessionSettings,
-    /// Where sessions are kept, if not with all others. In a project's file this counts even
-    /// when the project is not trusted.
+    /// Where sessions are kept, if not with all others. In a project's file this counts like
+    /// everything else there: when the project is trusted.
     pub session_dir: Option<PathBuf>,
     /// Milliseconds a provider may stay silent; 0 waits for ever.
     pub http_idle_timeout_ms: u64,

@@ -30,7 +30,7 @@ use tiller_agent::provider::{
 use tiller_agent::tool::{Tool, ToolOutput};
 use tiller_llm::CacheRetention;
 use tiller_llm::script::Script;
-use tiller_session::{Durability, Owner, SessionId};
+use tiller_session::{Durability, Files, Owner, SessionId};
 use tokio::sync::mpsc;
 
 const WINDOW: u64 = 32_768;
@@ -153,7 +153,8 @@ fn launch(folder: &std::path::Path, model: Arc<Strict>) -> Launch {
     models.add_builtin(small, model);
     let model = Some(models.resolve(None, "tiller/script").unwrap().model);
     let owner = Owner { program: "tiller".into(), pid: 1, host: "here".into(), started: "".into() };
-    let shelf = Shelf { keeps: true, root: folder.join(".sessions"), chosen: None, owner };
+    let (root, files) = (folder.join(".sessions"), Files::default());
+    let shelf = Shelf { keeps: true, root, chosen: None, owner, files };
     let session = shelf.begin(SessionId::read("long").unwrap(), folder, None, 0);
     Launch {
         level: Level::PiDelta,

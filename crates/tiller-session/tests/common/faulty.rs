@@ -129,7 +129,7 @@ impl FileSystem for Faulty {
             return Err(io::Error::from_raw_os_error(EIO));
         }
         // Never all at once, as the kernel may.
-        let len = buffer.len().min(7);
+        let len = buffer.len().min(97);
         file.read_at(&mut buffer[..len], at)
     }
 }

@@ -305,13 +305,16 @@ fn nothing_is_said_about_trust_where_there_is_nothing_to_trust() {
 }
 
 #[test]
-fn a_project_chooses_where_its_sessions_are_without_trust() {
+fn a_project_that_is_not_trusted_does_not_choose_where_sessions_are() {
     let home =
         Home::with(&[("work/.pi/settings.json", r#"{"sessionDir": "kept", "defaultModel": "m"}"#)]);
-    let settings = home.place("work", Flags::default()).settings();
-    assert_eq!(settings.session_dir, Some(home.path("work/kept")));
-    assert_eq!(settings.default_model, None);
+    let refused = Flags { approve: Some(false), ..Flags::default() };
+    for flags in [Flags::default(), refused] {
+        let settings = home.place("work", flags).settings();
+        assert_eq!((settings.session_dir, settings.default_model), (None, None));
+    }
     let settings = home.trusted("work").settings();
+    assert_eq!(settings.session_dir, Some(home.path("work/kept")));
     assert_eq!(settings.default_model.as_deref(), Some("m"));
 }
 

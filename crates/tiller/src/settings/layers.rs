@@ -15,8 +15,6 @@ pub(crate) struct Layers {
     pub(crate) user: Map<String, Value>,
     /// In the project; empty when the project is not trusted.
     pub(crate) project: Map<String, Value>,
-    /// Where the project wants its sessions. This is not a matter of trust.
-    pub(crate) project_session_dir: Option<PathBuf>,
 }
 
 /// Whose something is.
@@ -51,7 +49,6 @@ impl Layers {
         if let Value::Object(raw) = value {
             settings.raw = raw;
         }
-        settings.session_dir = self.project_session_dir.clone().or(settings.session_dir);
         settings
     }
 
@@ -79,10 +76,6 @@ impl Layers {
             Scope::Process => return T::default(),
         };
         one(values, key).unwrap_or_default()
-    }
-
-    pub(crate) fn session_dir_of(values: &Map<String, Value>) -> Option<PathBuf> {
-        one(values, "sessionDir")
     }
 }
 

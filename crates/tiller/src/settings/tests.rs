@@ -16,7 +16,7 @@ fn read(user: &str, project: &str) -> (Layers, String) {
     };
     let (user, project) = (layer("user.json", user), layer("project.json", project));
     let said = diagnostics.join("\n").replace(&*folder.path().to_string_lossy(), "FOLDER");
-    (Layers { user, project, ..Layers::default() }, said)
+    (Layers { user, project }, said)
 }
 
 fn check_complaints(text: &str, expected: Expect) {

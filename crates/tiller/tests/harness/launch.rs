@@ -20,7 +20,7 @@ use tiller_agent::provider::Provider;
 use tiller_js::EngineClock;
 use tiller_llm::CacheRetention;
 use tiller_llm::script::Script;
-use tiller_session::{Durability, Owner, SessionId};
+use tiller_session::{Durability, Files, Owner, SessionId};
 use tokio::time::Instant;
 
 use super::tools;
@@ -69,6 +69,7 @@ pub fn launch(
             host: "here".into(),
             started: "2023-11-14T22:13:20.000Z".into(),
         },
+        files: Files::default(),
     };
     let house = match option("extensions") {
         Some(paths) => house(&place, paths, folder),

@@ -33,6 +33,7 @@ mod plain;
 mod proxies;
 mod rules;
 mod secure;
+mod session_links;
 mod sessions;
 mod starting;
 mod xcsh;
