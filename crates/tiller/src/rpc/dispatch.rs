@@ -17,6 +17,24 @@ pub(crate) enum Answer {
 /// Handlers refuse in words; the command's name is added here.
 pub(crate) type Handled = Result<Answer, String>;
 
+/// Takes a line of the client's. Requests that wait keep their place in front of it where it is
+/// about them: an `abort` means the prompts in front of it, `get_state` tells what is true after
+/// them.
+pub(crate) fn receive(state: &mut State, out: &mut Out, request: Request) {
+    let command = request.command.as_ref();
+    if state.parked.is_empty() || !command.is_ok_and(Command::follows_waiting) {
+        return dispatch(state, out, request);
+    }
+    match command {
+        // What is under way is stopped at once.
+        Ok(Command::Abort) if state.is_occupied() => state.abort(),
+        Ok(Command::AbortBash) => state.commands.abort_all(),
+        _ => {}
+    }
+    state.parked.push_back(request);
+    out.say(&mut state.said);
+}
+
 pub(crate) fn dispatch(state: &mut State, out: &mut Out, request: Request) {
     if state.here.holds_back(&request) {
         return state.parked.push_back(request);

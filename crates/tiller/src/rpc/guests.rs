@@ -22,6 +22,7 @@ pub(super) mod shell;
 mod telling;
 mod tools;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,8 +90,8 @@ pub enum Wish {
     Ready,
     /// All have heard that tiller ends.
     Parted,
-    /// A command of an extension is over.
-    CommandRan(Option<Label>, Option<ExtensionError>),
+    /// The command of an extension that was started under this number is over.
+    CommandRan(u64, Option<ExtensionError>),
     /// A prompt was looked at.
     Considered(Box<Considered>),
     /// A prompt may begin.
@@ -153,6 +154,12 @@ pub(crate) struct Visitors {
     considering: usize,
     /// How all that is given up.
     pub(super) hurry: CancellationToken,
+    /// Requests that named a command of an extension and have no response yet, by the number under
+    /// which the command was started.
+    unanswered: BTreeMap<u64, Label>,
+    commands_started: u64,
+    /// Session changes that the client asked for and extensions are asked about.
+    changes_asked: usize,
     idle_waiters: Vec<oneshot::Sender<Result<Value, String>>>,
     turn_index: u64,
     growing: Growth,
@@ -179,6 +186,11 @@ impl Visitors {
 
     pub(crate) fn is_moving(&self) -> bool {
         self.is_moving
+    }
+
+    /// Whether extensions are asked about a session change that the client wants.
+    pub(crate) fn is_asked_to_change(&self) -> bool {
+        self.changes_asked > 0
     }
 
     /// Whoever looks at a prompt has looked long enough.
@@ -257,7 +269,7 @@ impl State {
             Wish::Retired => self.settle_here(),
             Wish::Ready => self.guests_are_ready(),
             Wish::Parted => self.visitors.farewell = Farewell::Said,
-            Wish::CommandRan(label, error) => self.command_ran(label, error),
+            Wish::CommandRan(number, error) => self.command_ran(number, error),
             Wish::Considered(considered) => self.considered(*considered),
             Wish::Begun(begun) => self.begun(*begun),
             Wish::Settling(proposal) => self.settling(proposal),

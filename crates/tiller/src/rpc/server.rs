@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::change::Changed;
 use super::commands::BashEnded;
 use super::compaction::Summarised;
-use super::dispatch::dispatch;
+use super::dispatch::{dispatch, receive};
 use super::guests::Wish;
 use super::here::Looked;
 use super::host_tools::HostCall;
@@ -215,7 +215,7 @@ impl Server {
         match input {
             Input::Lines(lines) => {
                 for request in lines.into_iter().filter_map(Request::read) {
-                    dispatch(&mut self.state, &mut self.out, request);
+                    receive(&mut self.state, &mut self.out, request);
                 }
             }
             Input::Event(event) => self.event(event),

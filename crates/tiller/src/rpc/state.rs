@@ -164,6 +164,7 @@ impl State {
     pub(crate) fn is_changing(&self) -> bool {
         self.opening
             || self.visitors.is_moving()
+            || self.visitors.is_asked_to_change()
             || self.after_run.iter().any(|after| !matches!(after, AfterRun::Answer(_)))
     }
 

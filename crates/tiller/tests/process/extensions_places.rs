@@ -148,7 +148,9 @@ fn a_command_goes_on_in_a_session_of_another_folder() {
     let place = folders(&["here", "there"]);
     let mut client = start(&place, "here", &[]);
     let go = format!("/go {}", place.path().join("there.jsonl").display());
-    let records = ask(&mut client, json!({"id": "1", "type": "prompt", "message": go}));
+    let mut records = ask(&mut client, json!({"id": "1", "type": "prompt", "message": go}));
+    // The response comes before the run that the command starts.
+    records.extend(client.until_type("agent_settled"));
     let errors: Vec<&Value> =
         records.iter().filter(|record| record["type"] == "extension_error").collect();
     assert!(errors.is_empty(), "{errors:?}");
@@ -158,7 +160,8 @@ fn a_command_goes_on_in_a_session_of_another_folder() {
     assert_eq!(commands(&mut client), ["there", "go"]);
     // And back again, by whoever is there now.
     let go = format!("/go {}", place.path().join("here.jsonl").display());
-    let records = ask(&mut client, json!({"id": "2", "type": "prompt", "message": go}));
+    let mut records = ask(&mut client, json!({"id": "2", "type": "prompt", "message": go}));
+    records.extend(client.until_type("agent_settled"));
     assert!(notes(&records).contains(&"arrived in here"), "{records:?}");
     assert_eq!(commands(&mut client), ["here", "go"]);
 }

@@ -83,6 +83,7 @@ impl State {
             (_, true, _) => self.enqueue(Queue::Steering, message),
             (_, false, Some(true)) => {
                 self.can_begin()?;
+                self.answer_commands();
                 self.start_run(vec![message]);
             }
             (_, false, _) => self.say_aside(message),

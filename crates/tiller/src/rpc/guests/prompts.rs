@@ -202,6 +202,9 @@ impl State {
         if let Some(system) = change.system_prompt {
             self.visitors.system = Some(system.into());
         }
+        if label.is_none() {
+            self.answer_commands();
+        }
         let answer = self.prompt(level, label, messages);
         if !self.after_run_is_empty() {
             // Somebody wanted it stopped while it was being looked at.
@@ -219,25 +222,40 @@ impl State {
         Some((command.name.clone(), arguments.to_owned()))
     }
 
-    /// Runs beside everything else; the prompt that named it is answered at its end.
+    /// Runs beside everything else. The prompt that named it is answered at its end, or before a
+    /// run that an extension starts.
     fn run_command(&mut self, label: Option<Label>, name: String, arguments: String) {
         let Some(guests) = self.visitors.guests.clone() else { return };
         self.slow_answers += 1;
+        self.visitors.commands_started += 1;
+        let number = self.visitors.commands_started;
+        if let Some(label) = label {
+            self.visitors.unanswered.insert(number, label);
+        }
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             let ran = guests.command(&name, &arguments).await;
             let error = ran.and_then(Result::err);
             // A server that no longer listens has ended.
-            inputs.send(Input::Guest(Box::new(Wish::CommandRan(label, error)))).await.ok();
+            inputs.send(Input::Guest(Box::new(Wish::CommandRan(number, error)))).await.ok();
         });
     }
 
-    pub(super) fn command_ran(&mut self, label: Option<Label>, error: Option<ExtensionError>) {
+    pub(super) fn command_ran(&mut self, number: u64, error: Option<ExtensionError>) {
         self.slow_answers -= 1;
         if let Some(error) = error {
             self.report(error);
         }
-        if let Some(label) = label {
+        if let Some(label) = self.visitors.unanswered.remove(&number) {
+            self.settle_answer(label, Ok(Disposition::Handled.into()));
+        }
+    }
+
+    /// An extension starts a run. If one of its commands does, the prompt that named the command
+    /// is answered before `agent_start`: a client takes that for the run of its own prompt
+    /// otherwise. Which command it is cannot be known, so all are answered.
+    pub(super) fn answer_commands(&mut self) {
+        for label in std::mem::take(&mut self.visitors.unanswered).into_values() {
             self.settle_answer(label, Ok(Disposition::Handled.into()));
         }
     }

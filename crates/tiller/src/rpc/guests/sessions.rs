@@ -117,6 +117,7 @@ impl State {
             _ => return self.after_run(AfterRun::Change { asker, change }),
         };
         self.slow_answers += 1;
+        self.visitors.changes_asked += usize::from(asker.command().is_some());
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             let decided = match (switch, fork) {
@@ -133,6 +134,7 @@ impl State {
 
     pub(super) fn change_decided(&mut self, asker: Asker, change: Change, is_cancelled: bool) {
         self.slow_answers -= 1;
+        self.visitors.changes_asked -= usize::from(asker.command().is_some());
         match is_cancelled {
             true => self.stay(asker, Some(&change)),
             false => self.after_run(AfterRun::Change { asker, change }),

@@ -238,6 +238,11 @@ impl Command {
         )
     }
 
+    /// Urgent, but about what waits in front of it.
+    pub(crate) fn follows_waiting(&self) -> bool {
+        matches!(self, Command::Abort | Command::AbortBash | Command::GetState)
+    }
+
     /// Cannot be answered before the user's and the project's files were looked at.
     pub(crate) fn needs_place(&self, level: Level) -> bool {
         match self {
