@@ -1,4 +1,4 @@
-//! Every model API we speak, and the models that need none.
+//! Every model API we speak.
 //!
 //! [`provider`] is the door. Behind it, an answer passes through these rooms:
 //!
@@ -39,10 +39,6 @@ pub mod onlooker;
 mod stream;
 mod trouble;
 mod unreachable;
-
-// Models that need neither key nor network.
-pub mod demo;
-pub mod script;
 
 #[cfg(any(test, feature = "fuzzing"))]
 mod listing;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::tool::{Tool, ToolSet};
+use tiller_demo::demo::Demo;
+use tiller_demo::script::{Script, ScriptProvider};
 use tiller_js::EngineClock;
 use tiller_llm::CacheRetention;
-use tiller_llm::demo::Demo;
-use tiller_llm::script::{Script, ScriptProvider};
 use tiller_session::{Files, Owner, time};
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;

@@ -28,8 +28,8 @@ use tiller_agent::provider::{
     EventStream, Provider, ProviderError, Request, StreamEvent, ToolSpec,
 };
 use tiller_agent::tool::{Tool, ToolOutput};
+use tiller_demo::script::Script;
 use tiller_llm::CacheRetention;
-use tiller_llm::script::Script;
 use tiller_session::{Durability, Files, Owner, SessionId};
 use tokio::sync::mpsc;
 

@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value as Json, json};
-use tiller_llm::demo::Demo;
+use tiller_demo::demo::Demo;
 
 use super::*;
 

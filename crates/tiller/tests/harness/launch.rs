@@ -17,9 +17,9 @@ use tiller::rpc::wire::Level;
 use tiller::sessions::Shelf;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::Provider;
+use tiller_demo::script::Script;
 use tiller_js::EngineClock;
 use tiller_llm::CacheRetention;
-use tiller_llm::script::Script;
 use tiller_session::{Durability, Files, Owner, SessionId};
 use tokio::time::Instant;
 

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tiller::rpc::lines::{LINE_MAX_BYTES, Line as WireLine, Lines};
 use tiller::rpc::out::pipe;
 use tiller::rpc::server::{Channels, INPUTS_MAX, Input, Signal, serve};
-use tiller_llm::script::{ScriptFeeder, ScriptProvider};
+use tiller_demo::script::{ScriptFeeder, ScriptProvider};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

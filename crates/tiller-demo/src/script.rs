@@ -8,11 +8,11 @@
 
 mod draft;
 mod expect;
-mod near;
 mod parse;
 mod player;
 mod provider;
 mod step;
+mod suggest;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -24,10 +24,10 @@ use std::fmt;
 use tiller_agent::model::{Modality, Model, Price};
 
 pub(crate) use draft::Draft;
-pub(crate) use near::nearest;
 pub(crate) use player::{Answer, play};
 pub use provider::{ScriptFeeder, ScriptProvider};
 pub(crate) use step::Chunk;
+pub(crate) use suggest::nearest;
 
 use parse::{Line, Parser};
 use step::Step;

@@ -8,8 +8,8 @@ use tiller_agent::provider::{ProviderError, StreamEvent};
 use super::ScriptError;
 use super::draft::{Draft, NotOpen};
 use super::expect::{Expectation, Subject, Test};
-use super::near::nearest;
 use super::step::{Chunk, Pieces, Step};
+use super::suggest::nearest;
 
 /// Reads line after line. `chunk` and `pace` hold from the line they stand on to the end.
 #[derive(Debug, Default)]
