@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::function::Opt;
-use rquickjs::{Ctx, Exception, Function, IntoJs, Module, Object, Result, TypedArray, Value};
+use rquickjs::{
+    ArrayBuffer, Ctx, Exception, Function, IntoJs, Module, Object, Result, TypedArray, Value,
+};
 use tokio::time::Instant;
 
 use crate::core::{Core, Task};
@@ -59,7 +61,11 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> 
     host.set(
         "reply",
         Function::new(ctx.clone(), move |call: f64, json: String| {
-            core_.answer(call as u64, Ok(json));
+            let answer = match core_.memory.check_json(&json) {
+                Ok(()) => Ok(json),
+                Err(failed) => Err(Trouble::Thrown(core_.thrown(failed.message, None))),
+            };
+            core_.answer(call as u64, answer);
         })?,
     )?;
 
@@ -83,7 +89,10 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> 
     host.set(
         "progress",
         Function::new(ctx.clone(), move |call: f64, json: String| {
-            core_.progress(call as u64, json);
+            // The result says what progress that is too large would have.
+            if core_.memory.check_json(&json).is_ok() {
+                core_.progress(call as u64, json);
+            }
         })?,
     )?;
 
@@ -251,7 +260,11 @@ pub(crate) fn give<'js>(ctx: &Ctx<'js>, given: Given) -> Result<Value<'js>> {
     match given {
         Given::Nothing => Ok(Value::new_undefined(ctx.clone())),
         Given::Text(text) => text.into_js(ctx),
-        Given::Bytes(bytes) => Ok(TypedArray::<u8>::new(ctx.clone(), bytes)?.into_value()),
+        // A copy in the engine's own heap, so that it counts and is given back like all else.
+        Given::Bytes(bytes) => {
+            let buffer = ArrayBuffer::new_copy(ctx.clone(), &bytes)?;
+            Ok(TypedArray::<u8>::from_arraybuffer(buffer)?.into_value())
+        }
         Given::Json(json) => ctx.json_parse(json),
     }
 }

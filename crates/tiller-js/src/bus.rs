@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
 
+use crate::memory::Memory;
 use crate::thread::{Behind, Line, Shared};
 
 /// Who listens to what, by engine.
@@ -53,13 +54,19 @@ impl Bus {
         channel: &str,
         data: Option<&str>,
         backlog_max: usize,
+        memory: &Arc<Memory>,
     ) -> Result<(), Behind> {
         let channel_json = json!(channel);
         let data = data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
         let event = format!(r#"{{"type":"tiller:bus","channel":{channel_json}{data}}}"#);
         let mut told = Ok(());
         for seat in self.seats().iter().filter(|seat| seat.hears(engine, channel)) {
-            if let Err(behind) = seat.line.emit("events", event.clone(), backlog_max) {
+            // What is not heard soon counts as what the speaker holds, and is dropped in the end.
+            let Ok(hold) = memory.hold(event.len()) else {
+                told = Err(Behind { is_news: true });
+                continue;
+            };
+            if let Err(behind) = seat.line.emit("events", event.clone(), backlog_max, Some(hold)) {
                 told = Err(behind);
             }
         }

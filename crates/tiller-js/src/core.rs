@@ -17,9 +17,10 @@ use crate::access::{self, Access};
 use crate::bus::Bus;
 use crate::config::{Config, Permissions};
 use crate::mailbox::Mailbox;
+use crate::memory::Memory;
 use crate::modules::{Modules, stack};
-use crate::operations::Failed;
 use crate::operations::resources::Resources;
+use crate::operations::{Failed, Patience};
 use crate::progress::Teller;
 use crate::registrations::Own;
 use crate::thread::{Shared, Thrown, Trouble};
@@ -39,6 +40,7 @@ pub(crate) struct Core {
     /// Modules that may be in the middle of being evaluated.
     pub loading: RefCell<HashSet<String>>,
     pub budget: Rc<Budget>,
+    pub memory: Arc<Memory>,
     pub task: Cell<Task>,
     pub calls: RefCell<HashMap<u64, Waiting>>,
     pub operations: RefCell<HashMap<u64, Operation>>,
@@ -93,6 +95,8 @@ impl Core {
         to: Mailbox,
         bus: Arc<Bus>,
     ) -> Core {
+        let memory = Memory::new(config.limits.memory_bytes);
+        let budget = Rc::new(Budget::new(shared.clone()));
         Core {
             config,
             world,
@@ -102,7 +106,8 @@ impl Core {
             bus,
             modules: RefCell::new(modules),
             loading: RefCell::default(),
-            budget: Rc::default(),
+            budget,
+            memory,
             task: Cell::default(),
             calls: RefCell::default(),
             operations: RefCell::default(),
@@ -161,6 +166,19 @@ impl Core {
     /// Whether this call waits for something outside that will end by itself.
     pub(crate) fn is_outside(&self, call: u64) -> bool {
         self.operations.borrow().values().any(|operation| operation.task.call == call)
+    }
+
+    /// Whether the call that JavaScript works for has lasted as long as any may, waiting included.
+    pub(crate) fn is_call_overdue(&self) -> bool {
+        let calls = self.calls.borrow();
+        let call = calls.get(&self.task.get().call).filter(|call| call.deadline.is_some());
+        call.is_some_and(|call| Instant::now() >= call.since + self.config.limits.hook_max)
+    }
+
+    /// What an operation on this thread has to look up while it waits.
+    pub(crate) fn patiently<R>(&self, work: impl FnOnce(&Patience<'_>) -> R) -> R {
+        let is_over = || self.budget.is_given_up();
+        work(&Patience { memory: &self.memory, is_over: &is_over })
     }
 
     pub(crate) fn answer(&self, call: u64, result: Result<String, Trouble>) {
@@ -225,22 +243,38 @@ impl Core {
 }
 
 /// How long JavaScript may keep the thread, in real time also where the clock stands still.
-#[derive(Default)]
 pub(crate) struct Budget {
     deadline: Cell<Option<std::time::Instant>>,
     hit: Cell<bool>,
+    shared: Arc<Shared>,
 }
 
 impl Budget {
+    fn new(shared: Arc<Shared>) -> Budget {
+        Budget { deadline: Cell::new(None), hit: Cell::new(false), shared }
+    }
+
     pub(crate) fn begin(&self, limit: Duration) {
-        self.deadline.set(Some(std::time::Instant::now() + limit));
+        self.set_deadline(Some(std::time::Instant::now() + limit));
         self.hit.set(false);
     }
 
     /// Whether it was too long.
     pub(crate) fn end(&self) -> bool {
-        self.deadline.set(None);
+        self.set_deadline(None);
         self.hit.replace(false)
+    }
+
+    /// Whoever waits for this thread sees from outside when its time is over.
+    fn set_deadline(&self, deadline: Option<std::time::Instant>) {
+        self.deadline.set(deadline);
+        self.shared.turn_ends_by(deadline);
+    }
+
+    /// Whether an operation that waits should wait no longer. JavaScript itself may finish its turn
+    /// when its engine is stopped.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.shared.is_stopped() || self.is_over()
     }
 
     /// Asked by the engine every so often, and by us between jobs.
@@ -260,8 +294,10 @@ impl Budget {
     /// Does something that takes time without being the extension's fault.
     pub(crate) fn pause<R>(&self, work: impl FnOnce() -> R) -> R {
         let begun = std::time::Instant::now();
+        let deadline = self.deadline.get();
+        self.set_deadline(None);
         let result = work();
-        self.deadline.set(self.deadline.get().map(|deadline| deadline + begun.elapsed()));
+        self.set_deadline(deadline.map(|deadline| deadline + begun.elapsed()));
         result
     }
 }

@@ -147,7 +147,7 @@ impl Guests {
         let mut are_all_told = true;
         for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
             let json = json.get_or_insert_with(|| to_json(event)).clone();
-            let told = thread.line.emit(event.name(), json, self.inner.config.limits.backlog);
+            let told = thread.line.emit(event.name(), json, self.inner.config.limits.backlog, None);
             if let Err(Behind { is_news }) = told {
                 are_all_told = false;
                 if is_news {

@@ -198,7 +198,7 @@ impl Host<'_> {
     fn take(&mut self, message: Message) {
         match message {
             Message::Call(call) => self.call(call),
-            Message::Emit { what, json } => {
+            Message::Emit { what, json, .. } => {
                 let limit = self.core.config.limits.slice;
                 self.turn(Task::default(), limit, what, |engine| engine.emit(&json));
             }
@@ -207,7 +207,7 @@ impl Host<'_> {
                 let task = Task { call, extension: 0 };
                 self.turn(task, limit, "abort", |engine| engine.abort(call));
             }
-            Message::Operation { id, news } => self.operation(id, news),
+            Message::Operation { id, news, .. } => self.operation(id, news),
             Message::Run(signal) => {
                 let limit = self.core.config.limits.slice;
                 let word = match signal {

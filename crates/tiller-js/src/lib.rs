@@ -31,6 +31,7 @@ mod thread;
 mod mailbox;
 mod host;
 mod core;
+mod memory;
 mod engine;
 mod bindings;
 mod modules;

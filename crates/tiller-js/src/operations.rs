@@ -4,6 +4,7 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,6 +13,7 @@ use crate::access::{self, Access, Denied};
 use crate::core::Core;
 use crate::host::News;
 use crate::mailbox::Mailbox;
+use crate::memory::Memory;
 use crate::modules::builtin;
 use crate::thread::Message;
 
@@ -27,9 +29,11 @@ mod outside;
 pub(crate) mod resources;
 mod text;
 mod url;
+mod waiting;
 mod zlib;
 
 pub(crate) use url::file_url;
+pub(crate) use waiting::Patience;
 
 /// What an operation is asked with.
 pub(crate) struct Asked {
@@ -58,6 +62,14 @@ pub(crate) enum Given {
 }
 
 impl Given {
+    fn bytes(&self) -> usize {
+        match self {
+            Given::Nothing => 0,
+            Given::Text(text) | Given::Json(text) => text.len(),
+            Given::Bytes(bytes) => bytes.len(),
+        }
+    }
+
     pub(crate) fn json(value: &impl serde::Serialize) -> Given {
         Given::Json(serde_json::to_string(value).unwrap_or_else(|_| "null".into()))
     }
@@ -112,6 +124,7 @@ pub(crate) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
 /// By which an operation tells how it goes.
 #[derive(Clone)]
 pub(crate) struct Teller {
+    memory: Arc<Memory>,
     pub id: u64,
     pub to: Mailbox,
 }
@@ -126,21 +139,32 @@ impl Teller {
         self.send(News::Event(given));
     }
 
+    /// Whether so much waits to be heard that nothing more should be read.
+    fn is_full(&self) -> bool {
+        self.memory.is_full()
+    }
+
     fn send(&self, news: News) {
+        let bytes = match &news {
+            News::Event(given) | News::Done(Ok(given)) => given.bytes(),
+            News::Done(Err(failed)) => failed.message.len(),
+        };
+        let hold = self.memory.note(bytes);
         // A thread that is gone has nobody who waits.
-        self.to.send(Message::Operation { id: self.id, news }).ok();
+        self.to.send(Message::Operation { id: self.id, news, _hold: hold }).ok();
     }
 }
 
 pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
     allow(core, name)?;
+    core.memory.check_json(&asked.json)?;
     match name.split_once('.') {
         Some(("fs", name)) => fs::sync(core, name, asked),
         Some(("os", name)) => os::sync(core, name, &asked),
         Some(("text", name)) => text::sync(name, asked),
         Some(("url", name)) => url::sync(name, &asked),
-        Some(("crypto", name)) => crypto::sync(name, asked),
-        Some(("zlib", name)) => zlib::sync(name, asked),
+        Some(("crypto", name)) => crypto::sync(core, name, asked),
+        Some(("zlib", name)) => zlib::sync(core, name, asked),
         Some(("child", name)) => child::sync(core, name, asked),
         Some(("net", name)) => net::sync(core, name, asked),
         Some(("bus", name)) => bus::sync(core, name, &asked),
@@ -148,13 +172,25 @@ pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
     }
 }
 
+/// About what an operation takes that is under way, beside what it was asked with.
+const OPERATION_BYTES: usize = 1 << 10;
+
 /// Begins something and gives the number under which it will be told of.
 pub(crate) fn launch(core: &Rc<Core>, name: &str, asked: Asked) -> u64 {
     let id = core.begin();
-    let teller = Teller { id, to: core.to.clone() };
-    match start(core, name, asked, teller.clone()) {
-        Ok(future) => {
-            let work = async move { teller.done(future.await) };
+    let teller = Teller { memory: core.memory.clone(), id, to: core.to.clone() };
+    let room = asked.json.len() + asked.bytes.as_ref().map_or(0, Vec::len) + OPERATION_BYTES;
+    let started = core.memory.hold(room).and_then(|hold| {
+        core.memory.check_json(&asked.json)?;
+        Ok((start(core, name, asked, teller.clone())?, hold))
+    });
+    match started {
+        Ok((future, hold)) => {
+            let work = async move {
+                let result = future.await;
+                drop(hold);
+                teller.done(result);
+            };
             let abort = core.config.runtime.spawn(work).abort_handle();
             if let Some(operation) = core.operations.borrow_mut().get_mut(&id) {
                 operation.abort = Some(abort);

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::sync::oneshot;
@@ -19,6 +19,7 @@ use crate::engine::sidecar;
 use crate::event;
 use crate::host;
 use crate::mailbox::{Mailbox, mailbox};
+use crate::memory::Hold;
 use crate::modules::OwnFiles;
 use crate::progress::Teller;
 use crate::registrations::Own;
@@ -30,6 +31,8 @@ pub(crate) struct Thread {
     pub(crate) line: Line,
     /// What its extensions may touch.
     pub(crate) permissions: Permissions,
+    /// How long it may take to notice that its time is over.
+    grace: Duration,
     runtime: tokio::runtime::Handle,
 }
 
@@ -47,6 +50,7 @@ impl Line {
         what: &'static str,
         json: String,
         backlog_max: usize,
+        hold: Option<Hold>,
     ) -> Result<(), Behind> {
         let backlog = self.shared.backlog.load(Ordering::Relaxed);
         if backlog >= backlog_max {
@@ -58,7 +62,7 @@ impl Line {
         }
         self.shared.backlog.fetch_add(1, Ordering::Relaxed);
         // A thread that is gone hears nothing, and nobody waits for it to.
-        self.to.send(Message::Emit { what, json }).ok();
+        self.to.send(Message::Emit { what, json, _hold: hold }).ok();
         Ok(())
     }
 }
@@ -81,6 +85,34 @@ pub(crate) struct Shared {
     pub next_operation: AtomicU64,
     /// Sidecars there have been.
     pub generations: AtomicU64,
+    is_stopped: AtomicBool,
+    /// When the turn under way is to end, in milliseconds since the first of all turns; zero where
+    /// there is none, or where it waits for something that is not its own fault.
+    turn_ends_ms: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn turn_ends_by(&self, deadline: Option<Instant>) {
+        let ms = deadline.map_or(0, |deadline| deadline.duration_since(epoch()).as_millis() as u64);
+        self.turn_ends_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Whether a turn was to end so long ago and has not. Some of what JavaScript can do cannot be
+    /// interrupted.
+    fn is_stuck(&self, grace: Duration) -> bool {
+        let ends = self.turn_ends_ms.load(Ordering::Relaxed);
+        let now = Instant::now().duration_since(epoch());
+        ends != 0 && now > Duration::from_millis(ends) + grace
+    }
+}
+
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
 }
 
 /// What an engine is.
@@ -96,6 +128,8 @@ pub(crate) enum Message {
     Emit {
         what: &'static str,
         json: String,
+        /// Of the engine that said it, until it is heard.
+        _hold: Option<Hold>,
     },
     /// The result of this call is no longer wanted.
     Abort {
@@ -105,6 +139,7 @@ pub(crate) enum Message {
     Operation {
         id: u64,
         news: host::News,
+        _hold: Hold,
     },
     /// A run began, was aborted, or ended.
     Run(RunSignal),
@@ -157,6 +192,8 @@ pub(crate) enum Trouble {
     Thrown(Thrown),
     /// It kept the thread too long, or never came to an end.
     TimedOut(Duration),
+    /// It keeps the thread too long and cannot be interrupted.
+    Stuck,
     /// The engine was stopped or started anew meanwhile.
     Stopped,
     /// The process it ran in is gone, in these words.
@@ -180,6 +217,7 @@ impl fmt::Display for Trouble {
         match self {
             Trouble::Thrown(thrown) => f.write_str(&thrown.message),
             Trouble::TimedOut(limit) => write!(f, "stopped after {} ms", limit.as_millis()),
+            Trouble::Stuck => f.write_str("the extension does not come to an end"),
             Trouble::Stopped => f.write_str("the extension was stopped"),
             Trouble::Fallen(why) | Trouble::NoEngine(why) => f.write_str(why),
         }
@@ -199,6 +237,7 @@ impl Thread {
         let (to, from) = mailbox(&config);
         let shared = Arc::new(Shared::default());
         let runtime = config.runtime.clone();
+        let grace = config.limits.slice;
         let seat = host::Seat {
             config,
             world,
@@ -217,7 +256,7 @@ impl Thread {
             // Room for deep recursion in scripts and in the parser; only what is used costs.
             .stack_size(16 << 20)
             .spawn(move || host::run(seat))?;
-        Ok(Thread { line: Line { to, shared }, permissions, runtime })
+        Ok(Thread { line: Line { to, shared }, permissions, grace, runtime })
     }
 
     /// Whether both are handles to one thread.
@@ -249,6 +288,7 @@ impl Thread {
     }
 
     pub(crate) fn stop(&self) {
+        self.line.shared.is_stopped.store(true, Ordering::Relaxed);
         self.send(Message::Stop);
     }
 
@@ -277,7 +317,15 @@ impl Thread {
             };
             self.runtime.spawn(watch).abort_handle()
         });
-        Running { result, id, to: self.line.to.clone(), watcher, ended: false }
+        Running {
+            result,
+            id,
+            line: self.line.clone(),
+            grace: self.grace,
+            alarm: None,
+            watcher,
+            ended: false,
+        }
     }
 
     fn send(&self, message: Message) {
@@ -290,7 +338,10 @@ impl Thread {
 pub(crate) struct Running {
     result: oneshot::Receiver<Result<String, Trouble>>,
     id: u64,
-    to: Mailbox,
+    line: Line,
+    grace: Duration,
+    /// When the engine is looked at again.
+    alarm: Option<Pin<Box<tokio::time::Sleep>>>,
     watcher: Option<AbortHandle>,
     ended: bool,
 }
@@ -299,13 +350,28 @@ impl Future for Running {
     type Output = Result<String, Trouble>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let result = Pin::new(&mut self.result).poll(cx);
-        result.map(|result| {
+        if let Poll::Ready(result) = Pin::new(&mut self.result).poll(cx) {
             self.ended = true;
-            result.unwrap_or(Err(Trouble::Stopped))
-        })
+            return Poll::Ready(result.unwrap_or(Err(Trouble::Stopped)));
+        }
+        loop {
+            let grace = self.grace;
+            if self.line.shared.is_stuck(grace) {
+                return Poll::Ready(Err(Trouble::Stuck));
+            }
+            let alarm = self
+                .alarm
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep(grace.max(PERIOD_MIN))));
+            if alarm.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.alarm = None;
+        }
     }
 }
+
+/// An engine is not looked at more often than this.
+const PERIOD_MIN: Duration = Duration::from_millis(100);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -314,7 +380,7 @@ impl Drop for Running {
         }
         if !self.ended {
             // A thread that is gone needs no telling.
-            self.to.send(Message::Abort { call: self.id }).ok();
+            self.line.to.send(Message::Abort { call: self.id }).ok();
         }
     }
 }

@@ -167,8 +167,9 @@ pub type ChildSink = Box<dyn FnMut(ChildEvent) + Send>;
 /// A process under way.
 pub trait Child: Send + Sync {
     fn pid(&self) -> u32;
-    /// May buffer; errors are ignored, as a process that is gone shows by its exit.
-    fn write(&self, bytes: Vec<u8>);
+    /// May buffer; errors are ignored, as a process that is gone shows by its exit. `hold` is
+    /// dropped when the bytes need no more room.
+    fn write(&self, bytes: Vec<u8>, hold: Box<dyn Send>);
     fn close_stdin(&self);
     fn kill(&self, signal: i32);
 }

@@ -118,7 +118,7 @@ pub struct Handle {
 enum Stdin {
     /// Nothing was written yet.
     Idle(PipeWriter),
-    Writing(Sender<Vec<u8>>),
+    Writing(Sender<(Vec<u8>, Box<dyn Send>)>),
     Closed,
 }
 
@@ -131,6 +131,11 @@ impl Handle {
     /// Hands something to the thread that writes. A program that does not read makes nobody wait
     /// here; one that is gone shows by its end.
     pub fn write(&self, bytes: Vec<u8>) {
+        self.write_holding(bytes, Box::new(()));
+    }
+
+    /// The same, with something that is dropped when the bytes were written or never will be.
+    pub fn write_holding(&self, bytes: Vec<u8>, hold: Box<dyn Send>) {
         let mut stdin = self.stdin();
         if let Stdin::Idle(_) = *stdin
             && let Stdin::Idle(pipe) = std::mem::replace(&mut *stdin, Stdin::Closed)
@@ -145,7 +150,7 @@ impl Handle {
         }
         if let Stdin::Writing(sender) = &*stdin {
             // The thread ends when nobody reads, which is the program's own affair.
-            sender.send(bytes).ok();
+            sender.send((bytes, hold)).ok();
         }
     }
 
@@ -165,8 +170,8 @@ impl Handle {
     }
 }
 
-fn feed(mut pipe: PipeWriter, receiver: &Receiver<Vec<u8>>) {
-    while let Ok(bytes) = receiver.recv() {
+fn feed(mut pipe: PipeWriter, receiver: &Receiver<(Vec<u8>, Box<dyn Send>)>) {
+    while let Ok((bytes, _hold)) = receiver.recv() {
         if pipe.write_all(&bytes).is_err() {
             return;
         }

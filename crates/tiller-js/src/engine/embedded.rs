@@ -74,6 +74,7 @@ impl Embedded {
     ) -> Outcome {
         let core = &self.core;
         core.task.set(task);
+        self.runtime.set_memory_limit(core.memory.left().max(1));
         core.budget.begin(limit);
         let result = work();
         self.finish_jobs();

@@ -22,7 +22,8 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
         "tell" => {
             let Said { channel, data } = asked.read()?;
             let backlog_max = core.config.limits.backlog;
-            let told = core.bus.tell(&core.shared, &channel, data.as_deref(), backlog_max);
+            let data = data.as_deref();
+            let told = core.bus.tell(&core.shared, &channel, data, backlog_max, &core.memory);
             if let Err(Behind { is_news: true }) = told {
                 let message = format!("dropped on {channel:?}: somebody is too far behind");
                 let thrown = Thrown { message, ..Thrown::default() };

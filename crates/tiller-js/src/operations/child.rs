@@ -18,6 +18,9 @@ use crate::world::{ChildEvent, SpawnRequest};
 const WAITING_MAX_BYTES: usize = 4 << 20;
 /// As long as a killed child may take to close its output before we stop waiting for it.
 const LINGER: Duration = Duration::from_millis(500);
+/// How often somebody who waits for a child looks whether that is still wanted.
+const GLANCE: Duration = Duration::from_millis(50);
+const SIGKILL: i32 = 9;
 
 pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
     match name {
@@ -28,7 +31,9 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
         "write" => {
             let id: u64 = asked.read()?;
             if let Some(child) = core.resources.borrow().children.get(&id) {
-                child.write(asked.bytes());
+                let bytes = asked.bytes();
+                let hold = core.memory.hold(bytes.len())?;
+                child.write(bytes, Box::new(hold));
             }
             Ok(Given::Nothing)
         }
@@ -192,6 +197,7 @@ struct Wait {
 /// Blocks the engine as node's `spawnSync` blocks node. Gives a line of JSON, then the output and
 /// the errors one after the other, whose lengths the line tells.
 fn spawn_and_wait(core: &Rc<Core>, ask: Wait, input: Option<Vec<u8>>) -> Answer {
+    let max_buffer = ask.max_buffer.min(core.config.limits.memory_bytes / 4);
     let (to, events) = mpsc::channel();
     let command = ask.request.command.clone();
     let sink = Box::new(move |event| {
@@ -200,19 +206,24 @@ fn spawn_and_wait(core: &Rc<Core>, ask: Wait, input: Option<Vec<u8>>) -> Answer 
     });
     let child = core.world.spawn(ask.request, sink).map_err(|err| spawn_failed(&err, &command))?;
     if let Some(input) = input {
-        child.write(input);
+        let hold = core.memory.hold(input.len())?;
+        child.write(input, Box::new(hold));
     }
     child.close_stdin();
     let mut deadline = ask.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let (mut code, mut signal, mut error) = (None, None, None);
     loop {
-        let event = match deadline {
-            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(deadline) => {
-                events.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let event = events.recv_timeout(left.unwrap_or(GLANCE).min(GLANCE));
+        if event == Err(RecvTimeoutError::Timeout) && left.is_none_or(|left| left > GLANCE) {
+            if core.shared.is_stopped() || core.is_call_overdue() {
+                child.kill(SIGKILL);
+                error.get_or_insert("ETIMEDOUT");
+                deadline = Some(Instant::now() + LINGER);
             }
-        };
+            continue;
+        }
         match event {
             Ok(ChildEvent::Stdout(bytes)) => stdout.extend(bytes),
             Ok(ChildEvent::Stderr(bytes)) => stderr.extend(bytes),
@@ -225,14 +236,14 @@ fn spawn_and_wait(core: &Rc<Core>, ask: Wait, input: Option<Vec<u8>>) -> Answer 
                 deadline = Some(Instant::now() + LINGER);
             }
         }
-        if stdout.len().max(stderr.len()) > ask.max_buffer && error.is_none() {
+        if stdout.len().max(stderr.len()) > max_buffer && error.is_none() {
             child.kill(ask.kill_signal.unwrap_or(15));
             error = Some("ENOBUFS");
             deadline = Some(Instant::now() + LINGER);
         }
     }
-    stdout.truncate(ask.max_buffer);
-    stderr.truncate(ask.max_buffer);
+    stdout.truncate(max_buffer);
+    stderr.truncate(max_buffer);
     let mut all = json!({
         "pid": child.pid(), "code": code, "signal": signal, "error": error,
         "stdout": stdout.len(), "stderr": stderr.len(),

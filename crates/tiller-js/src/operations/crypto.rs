@@ -7,11 +7,12 @@ use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use super::{Answer, Asked, Failed, Given, unknown};
+use crate::core::Core;
 
 /// What one call may ask for.
 const RANDOM_MAX_BYTES: usize = 64 << 20;
 
-pub(super) fn sync(name: &str, asked: Asked) -> Answer {
+pub(super) fn sync(core: &Core, name: &str, asked: Asked) -> Answer {
     match name {
         "random" => {
             let size: usize = asked.read()?;
@@ -27,7 +28,7 @@ pub(super) fn sync(name: &str, asked: Asked) -> Answer {
             let Keyed { algorithm, key } = asked.read()?;
             hmac(&algorithm, &unhex(&key), &asked.bytes()).map(Given::Bytes)
         }
-        "pbkdf2" => pbkdf2(asked),
+        "pbkdf2" => pbkdf2(asked, &|| core.budget.is_given_up()),
         "equal" => {
             let other: String = asked.read()?;
             let (ours, theirs) = (asked.bytes(), unhex(&other));
@@ -86,16 +87,25 @@ struct Stretch {
     length: usize,
 }
 
-/// RFC 8018, section 5.2.
-fn pbkdf2(asked: Asked) -> Answer {
+/// Rounds between two looks at the clock.
+const ROUNDS_AT_ONCE: u32 = 1 << 10;
+
+/// RFC 8018, section 5.2. Ends early when it is given up.
+fn pbkdf2(asked: Asked, is_over: &dyn Fn() -> bool) -> Answer {
     let Stretch { algorithm, salt, iterations, length } = asked.read()?;
     let (password, salt) = (asked.bytes(), unhex(&salt));
     let mut key = Vec::new();
     let mut block = 1_u32;
     while key.len() < length.min(RANDOM_MAX_BYTES) {
+        if is_over() {
+            return Err(Failed::new("interrupted"));
+        }
         let mut last = hmac(&algorithm, &password, &[&salt[..], &block.to_be_bytes()].concat())?;
         let mut sum = last.clone();
-        for _ in 1..iterations {
+        for round in 1..iterations {
+            if round % ROUNDS_AT_ONCE == 0 && is_over() {
+                return Err(Failed::new("interrupted"));
+            }
             last = hmac(&algorithm, &password, &last)?;
             for (sum, byte) in sum.iter_mut().zip(&last) {
                 *sum ^= byte;
@@ -145,7 +155,7 @@ mod tests {
             json: r#"{"algorithm":"sha1","salt":"73616c74","iterations":2,"length":20}"#.into(),
             bytes: Some(b"password".to_vec()),
         };
-        let Ok(Given::Bytes(key)) = pbkdf2(asked) else { panic!("no key") };
+        let Ok(Given::Bytes(key)) = pbkdf2(asked, &|| false) else { panic!("no key") };
         expect!["ea6c014dc72d6f8ccd1ed92ace1d41f0d8de8957"].assert_eq(&hex(&key));
     }
 }

@@ -1,11 +1,12 @@
 //! Files an extension holds open, by the numbers node calls descriptors.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use super::fs::{Ask, failed, open_options, stat};
+use super::waiting::{self, Patience, Trouble};
 use super::{Answer, Given};
 use crate::core::Core;
 
@@ -25,9 +26,11 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, ask: &Ask, bytes: Option<&[u8]>)
     }
     let Some(file) = resources.files.get_mut(&fd) else { return Some(Err(bad(ask, "read"))) };
     let done = match name {
-        "read" => read(file, ask).map(Given::Bytes),
-        "readFile" => rest(file).map(Given::Bytes),
-        "write" | "writeFile" => write(file, ask, bytes.unwrap_or_default()),
+        "read" => core.patiently(|patience| read(file, ask, patience)).map(Given::Bytes),
+        "readFile" => return Some(core.patiently(|patience| rest(file, ask, patience))),
+        "write" | "writeFile" => {
+            core.patiently(|patience| write(file, ask, bytes.unwrap_or_default(), patience))
+        }
         "stat" => file.metadata().map(|meta| stat(&meta)),
         "fsync" => file.sync_all().map(|()| Given::Nothing),
         "truncate" => file.set_len(ask.length.unwrap_or(0)).map(|()| Given::Nothing),
@@ -38,8 +41,9 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, ask: &Ask, bytes: Option<&[u8]>)
 }
 
 fn open(core: &Rc<Core>, ask: &Ask) -> Answer {
-    let options = open_options(ask.flag.as_deref().unwrap_or("r"), ask.mode.unwrap_or(0o666))?;
-    let file = options.open(&ask.path).map_err(|err| failed(&err, "open", ask))?;
+    let mut options = open_options(ask.flag.as_deref().unwrap_or("r"), ask.mode.unwrap_or(0o666))?;
+    let file = core.patiently(|patience| waiting::open(&mut options, &ask.path, patience));
+    let file = file.map_err(|err| failed(&err, "open", ask))?;
     let mut resources = core.resources.borrow_mut();
     let fd = resources.number() as i32;
     resources.files.insert(fd, file);
@@ -50,32 +54,48 @@ fn bad(ask: &Ask, call: &'static str) -> super::Failed {
     failed(&io::Error::from_raw_os_error(nix::libc::EBADF), call, ask)
 }
 
-fn read(file: &mut File, ask: &Ask) -> io::Result<Vec<u8>> {
+/// A read from a file that is not regular may take any time, so another thread does it.
+pub(super) fn slow_read(core: &Rc<Core>, name: &str, ask: &Ask) -> Option<(File, Ask)> {
+    let resources = core.resources.borrow();
+    let file = resources.files.get(&ask.fd?).filter(|_| name == "read")?;
+    let is_slow = file.metadata().is_ok_and(|meta| !meta.is_file());
+    let file = is_slow.then(|| file.try_clone().ok()).flatten()?;
+    Some((file, ask.clone()))
+}
+
+pub(super) fn read_patiently(mut file: File, ask: &Ask, patience: &Patience<'_>) -> Answer {
+    let read = read(&mut file, ask, patience).map(Given::Bytes);
+    read.map_err(|err| failed(&err, "read", ask))
+}
+
+fn read(file: &mut File, ask: &Ask, patience: &Patience<'_>) -> io::Result<Vec<u8>> {
     let length = ask.length.unwrap_or(16 << 10).min(READ_MAX_BYTES) as usize;
     let mut bytes = vec![0; length];
     let count = match ask.position {
         Some(position) => file.read_at(&mut bytes, position)?,
-        None => file.read(&mut bytes)?,
+        None => patience.read(file, &mut bytes)?,
     };
     bytes.truncate(count);
     Ok(bytes)
 }
 
-fn rest(file: &mut File) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn rest(file: &mut File, ask: &Ask, patience: &Patience<'_>) -> Answer {
+    match patience.read_all(file) {
+        Ok((bytes, _hold)) => Ok(Given::Bytes(bytes)),
+        Err(Trouble::System(err)) => Err(failed(&err, "read", ask)),
+        Err(Trouble::Ours(failed)) => Err(failed),
+    }
 }
 
-fn write(file: &mut File, ask: &Ask, bytes: &[u8]) -> io::Result<Given> {
+fn write(file: &mut File, ask: &Ask, bytes: &[u8], patience: &Patience<'_>) -> io::Result<Given> {
     match ask.position {
         Some(position) => {
             let before = file.stream_position()?;
             file.seek(SeekFrom::Start(position))?;
-            file.write_all(bytes)?;
+            patience.write_all(file, bytes)?;
             file.seek(SeekFrom::Start(before))?;
         }
-        None => file.write_all(bytes)?,
+        None => patience.write_all(file, bytes)?,
     }
     Ok(Given::json(&bytes.len()))
 }

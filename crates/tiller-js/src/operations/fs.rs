@@ -2,7 +2,7 @@
 //! engine as they do in node, and its promises, which do their work on another thread.
 
 use std::fs::{self, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::waiting::{self, Patience, Trouble, beside};
 use super::{Answer, Asked, Failed, Given, Later, files, unknown};
 use crate::core::Core;
 
@@ -37,30 +38,35 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
     let ask: Ask = asked.read()?;
     match files::sync(core, name, &ask, asked.bytes.as_deref()) {
         Some(answer) => answer,
-        None => by_path(name, &ask, asked.bytes()),
+        None => core.patiently(|patience| by_path(name, &ask, asked.bytes(), patience)),
     }
 }
 
 pub(super) fn start(core: &Rc<Core>, name: &str, asked: Asked) -> Result<Later, Failed> {
     let ask: Ask = asked.read()?;
+    if let Some((file, ask)) = files::slow_read(core, name, &ask) {
+        return Ok(beside(core, move |patience| files::read_patiently(file, &ask, patience)));
+    }
     // Open files belong to the engine's thread.
     if let Some(answer) = files::sync(core, name, &ask, asked.bytes.as_deref()) {
         return Ok(Box::pin(std::future::ready(answer)));
     }
     let name = name.to_owned();
-    let work = core.config.runtime.spawn_blocking(move || by_path(&name, &ask, asked.bytes()));
-    Ok(Box::pin(async move { work.await.unwrap_or_else(|err| Err(Failed::new(err.to_string()))) }))
+    Ok(beside(core, move |patience| by_path(&name, &ask, asked.bytes(), patience)))
 }
 
-fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>) -> Answer {
+fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>, patience: &Patience<'_>) -> Answer {
     let path = ask.path.as_path();
     let told = |call: &'static str| move |err: io::Error| failed(&err, call, ask);
     match name {
         "exists" => Ok(Given::json(&path.exists())),
         "stat" => fs::metadata(path).map(|meta| stat(&meta)).map_err(told("stat")),
         "lstat" => fs::symlink_metadata(path).map(|meta| stat(&meta)).map_err(told("lstat")),
-        "readFile" => fs::read(path).map(Given::Bytes).map_err(told("open")),
-        "writeFile" => write(ask, &bytes).map(nothing).map_err(told("open")),
+        "readFile" => read(path, patience).map_err(|trouble| match trouble {
+            Trouble::System(err) => failed(&err, "open", ask),
+            Trouble::Ours(failed) => failed,
+        }),
+        "writeFile" => write(ask, &bytes, patience).map(nothing).map_err(told("open")),
         "readdir" => list(path, ask.recursive).map_err(told("scandir")),
         "mkdir" => make_folder(ask).map_err(told("mkdir")),
         "mkdtemp" => make_scratch_folder(path).map_err(told("mkdtemp")),
@@ -72,7 +78,7 @@ fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>) -> Answer {
         "copyFile" if ask.exclusive && ask.to.exists() => {
             Err(failed(&io::Error::from_raw_os_error(nix::libc::EEXIST), "copyfile", ask))
         }
-        "copyFile" => fs::copy(path, &ask.to).map(|_| Given::Nothing).map_err(told("copyfile")),
+        "copyFile" => copy_file(path, &ask.to).map(nothing).map_err(told("copyfile")),
         "cp" => copy(path, &ask.to, ask).map(nothing).map_err(told("cp")),
         "symlink" => {
             std::os::unix::fs::symlink(path, &ask.to).map(nothing).map_err(told("symlink"))
@@ -86,7 +92,7 @@ fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>) -> Answer {
         }
         "access" => access(ask).map(nothing).map_err(told("access")),
         "truncate" => {
-            let file = OpenOptions::new().write(true).open(path);
+            let file = waiting::open(OpenOptions::new().write(true), path, patience);
             let cut = file.and_then(|file| file.set_len(ask.length.unwrap_or(0)));
             cut.map(nothing).map_err(told("open"))
         }
@@ -94,7 +100,7 @@ fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>) -> Answer {
             let times = fs::FileTimes::new()
                 .set_accessed(moment(ask.atime))
                 .set_modified(moment(ask.mtime));
-            let file = fs::File::open(path);
+            let file = waiting::open(OpenOptions::new().read(true), path, patience);
             file.and_then(|file| file.set_times(times)).map(nothing).map_err(told("utime"))
         }
         "statfs" => Ok(Given::json(&json!({ "type": 0, "bsize": 4096, "blocks": 0, "bfree": 0,
@@ -139,11 +145,27 @@ pub(super) fn open_options(flag: &str, mode: u32) -> Result<OpenOptions, Failed>
     Ok(options)
 }
 
-fn write(ask: &Ask, bytes: &[u8]) -> io::Result<()> {
+fn read(path: &Path, patience: &Patience<'_>) -> Result<Given, Trouble> {
+    let file = waiting::open(OpenOptions::new().read(true), path, patience)?;
+    let (bytes, _hold) = patience.read_all(file)?;
+    Ok(Given::Bytes(bytes))
+}
+
+/// Only regular files are copied: others have no end, or make us wait for it.
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    let is_other = |path: &Path| fs::metadata(path).is_ok_and(|meta| !meta.is_file());
+    if is_other(from) || is_other(to) {
+        return Err(io::Error::from_raw_os_error(nix::libc::EINVAL));
+    }
+    fs::copy(from, to).map(drop)
+}
+
+fn write(ask: &Ask, bytes: &[u8], patience: &Patience<'_>) -> io::Result<()> {
     let flag = ask.flag.as_deref().unwrap_or("w");
-    let options = open_options(flag, ask.mode.unwrap_or(0o666))
+    let mut options = open_options(flag, ask.mode.unwrap_or(0o666))
         .map_err(|failed| io::Error::new(io::ErrorKind::InvalidInput, failed.message))?;
-    options.open(&ask.path)?.write_all(bytes)
+    let mut file = waiting::open(&mut options, &ask.path, patience)?;
+    patience.write_all(&mut file, bytes)
 }
 
 pub(super) fn stat(meta: &Metadata) -> Given {
@@ -262,7 +284,7 @@ fn copy(from: &Path, to: &Path, ask: &Ask) -> io::Result<()> {
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder)?;
         }
-        return fs::copy(from, to).map(|_| ());
+        return copy_file(from, to);
     }
     if !ask.recursive {
         return Err(io::Error::from_raw_os_error(nix::libc::EISDIR));

@@ -14,9 +14,13 @@ use tokio::sync::{mpsc, watch};
 use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
 use crate::access::{Access, Socket};
 use crate::core::Core;
+use crate::memory::Hold;
 
 /// The ways into connections, by number. Dropping one closes that side.
-pub(crate) type Sockets = Arc<Mutex<HashMap<u64, mpsc::UnboundedSender<Vec<u8>>>>>;
+pub(crate) type Sockets = Arc<Mutex<HashMap<u64, Out>>>;
+/// Bytes that wait for the other side to read count as held.
+type Out = mpsc::UnboundedSender<(Vec<u8>, Hold)>;
+type OutReceiver = mpsc::UnboundedReceiver<(Vec<u8>, Hold)>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,8 +39,10 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
         "write" => {
             let id: u64 = asked.read()?;
             if let Some(socket) = lock(&core.resources.borrow().sockets).get(&id) {
+                let bytes = asked.bytes();
+                let hold = core.memory.hold(bytes.len())?;
                 // A connection that is gone says so by its end.
-                socket.send(asked.bytes()).ok();
+                socket.send((bytes, hold)).ok();
             }
             Ok(Given::Nothing)
         }
@@ -48,7 +54,7 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
     }
 }
 
-fn lock(sockets: &Sockets) -> MutexGuard<'_, HashMap<u64, mpsc::UnboundedSender<Vec<u8>>>> {
+fn lock(sockets: &Sockets) -> MutexGuard<'_, HashMap<u64, Out>> {
     sockets.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -81,7 +87,14 @@ async fn connect(place: Place, sockets: Sockets, teller: Teller) -> Answer {
     if let Some(path) = &place.path {
         let stream = UnixStream::connect(path).await.map_err(|err| refused(&err, &place))?;
         teller.tell(Given::json(&json!({ "id": id })));
-        return carry(stream, from, |bytes| teller.tell(Given::Bytes(bytes)), &place).await;
+        return carry(
+            stream,
+            from,
+            |bytes| teller.tell(Given::Bytes(bytes)),
+            || teller.is_full(),
+            &place,
+        )
+        .await;
     }
     let host = place.host.as_deref().unwrap_or("localhost");
     let stream =
@@ -94,19 +107,23 @@ async fn connect(place: Place, sockets: Sockets, teller: Teller) -> Answer {
         "remoteAddress": remote.map(|at| at.ip().to_string()),
         "remotePort": remote.map(|at| at.port()),
     })));
-    carry(stream, from, |bytes| teller.tell(Given::Bytes(bytes)), &place).await
+    carry(stream, from, |bytes| teller.tell(Given::Bytes(bytes)), || teller.is_full(), &place).await
 }
+
+/// How long nothing is read from a connection when the extension is too far behind.
+const FULL_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// Moves bytes both ways until the other side ends and ours has said everything.
 async fn carry(
     stream: impl AsyncRead + AsyncWrite,
-    mut from: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut from: OutReceiver,
     tell: impl Fn(Vec<u8>),
+    is_full: impl Fn() -> bool,
     place: &Place,
 ) -> Answer {
     let (mut read, mut write) = tokio::io::split(stream);
     let writing = async {
-        while let Some(bytes) = from.recv().await {
+        while let Some((bytes, _hold)) = from.recv().await {
             if write.write_all(&bytes).await.is_err() {
                 break;
             }
@@ -116,6 +133,10 @@ async fn carry(
     };
     let reading = async {
         loop {
+            // The other side waits as long as the extension is behind.
+            while is_full() {
+                tokio::time::sleep(FULL_PAUSE).await;
+            }
             let mut bytes = Vec::with_capacity(16 << 10);
             match read.read_buf(&mut bytes).await {
                 Ok(0) => return Ok(Given::Nothing),
@@ -172,7 +193,7 @@ fn serve(
         let place = Place { host: None, port: 0, path: None };
         tokio::select! {
             _ = listener.changed() => (),
-            _ = carry(stream, from, tell, &place) => (),
+            _ = carry(stream, from, tell, || teller.is_full(), &place) => (),
         }
         teller.tell(Given::json(&json!({ "ended": id })));
     });
@@ -181,7 +202,7 @@ fn serve(
 /// Connections so far.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-fn number(sockets: &Sockets) -> (u64, mpsc::UnboundedReceiver<Vec<u8>>) {
+fn number(sockets: &Sockets) -> (u64, OutReceiver) {
     let id = NUMBERS.fetch_add(1, Ordering::Relaxed);
     let (to, from) = mpsc::unbounded_channel();
     lock(sockets).insert(id, to);

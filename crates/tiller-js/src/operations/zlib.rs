@@ -1,6 +1,6 @@
 //! Compression, whole buffers at a time.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::rc::Rc;
 
 use flate2::Compression;
@@ -9,36 +9,39 @@ use flate2::read::{
 };
 use serde::Deserialize;
 
+use super::waiting::{Patience, beside};
 use super::{Answer, Asked, Failed, Given, Later, unknown};
 use crate::core::Core;
 
-/// The most that may come out of it.
-const OUTPUT_MAX_BYTES: u64 = 512 << 20;
+/// What is read before the next look at the clock.
+const PIECE_BYTES: usize = 256 << 10;
 
-pub(super) fn sync(name: &str, asked: Asked) -> Answer {
-    let Options { level } = asked.read()?;
-    let level = level.map_or(Compression::default(), Compression::new);
-    let bytes = asked.bytes();
-    let input = bytes.as_slice();
-    let output = match name {
-        "gzip" => read(GzEncoder::new(input, level)),
-        "gunzip" => read(MultiGzDecoder::new(input)),
-        "deflate" => read(ZlibEncoder::new(input, level)),
-        "inflate" => read(ZlibDecoder::new(input)),
-        "deflateRaw" => read(DeflateEncoder::new(input, level)),
-        "inflateRaw" => read(DeflateDecoder::new(input)),
-        // Either kind, by its first bytes.
-        "unzip" if input.starts_with(&[0x1f, 0x8b]) => read(MultiGzDecoder::new(input)),
-        "unzip" => read(ZlibDecoder::new(input)),
-        _ => return Err(unknown(name)),
-    };
-    output.map(Given::Bytes).map_err(|err| Failed::coded("Z_DATA_ERROR", err.to_string()))
+pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+    core.patiently(|patience| work(name, asked, patience))
 }
 
 pub(super) fn start(core: &Rc<Core>, name: &str, asked: Asked) -> Result<Later, Failed> {
     let name = name.to_owned();
-    let work = core.config.runtime.spawn_blocking(move || sync(&name, asked));
-    Ok(Box::pin(async move { work.await.unwrap_or_else(|err| Err(Failed::new(err.to_string()))) }))
+    Ok(beside(core, move |patience| work(&name, asked, patience)))
+}
+
+fn work(name: &str, asked: Asked, patience: &Patience<'_>) -> Answer {
+    let Options { level } = asked.read()?;
+    let level = level.map_or(Compression::default(), |level| Compression::new(level.min(9)));
+    let bytes = asked.bytes();
+    let input = bytes.as_slice();
+    match name {
+        "gzip" => read(GzEncoder::new(input, level), patience),
+        "gunzip" => read(MultiGzDecoder::new(input), patience),
+        "deflate" => read(ZlibEncoder::new(input, level), patience),
+        "inflate" => read(ZlibDecoder::new(input), patience),
+        "deflateRaw" => read(DeflateEncoder::new(input, level), patience),
+        "inflateRaw" => read(DeflateDecoder::new(input), patience),
+        // Either kind, by its first bytes.
+        "unzip" if input.starts_with(&[0x1f, 0x8b]) => read(MultiGzDecoder::new(input), patience),
+        "unzip" => read(ZlibDecoder::new(input), patience),
+        _ => Err(unknown(name)),
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -47,8 +50,20 @@ struct Options {
     level: Option<u32>,
 }
 
-fn read(from: impl Read) -> io::Result<Vec<u8>> {
+fn read(mut from: impl Read, patience: &Patience<'_>) -> Answer {
+    let mut hold = patience.memory.hold(0)?;
     let mut output = Vec::new();
-    from.take(OUTPUT_MAX_BYTES).read_to_end(&mut output)?;
-    Ok(output)
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        if (patience.is_over)() {
+            return Err(Failed::new("interrupted"));
+        }
+        let count = from.read(&mut piece);
+        let count = count.map_err(|err| Failed::coded("Z_DATA_ERROR", err.to_string()))?;
+        if count == 0 {
+            return Ok(Given::Bytes(output));
+        }
+        hold.grow(count)?;
+        output.extend(&piece[..count]);
+    }
 }

@@ -407,7 +407,7 @@ impl Child for Process {
         self.pid
     }
 
-    fn write(&self, bytes: Vec<u8>) {
+    fn write(&self, bytes: Vec<u8>, _hold: Box<dyn Send>) {
         if let Some(stdin) = self.stdin.lock().unwrap().as_mut() {
             stdin.write_all(&bytes).ok();
         }

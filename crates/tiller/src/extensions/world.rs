@@ -131,8 +131,8 @@ impl Child for Process {
         self.0.pid()
     }
 
-    fn write(&self, bytes: Vec<u8>) {
-        self.0.write(bytes);
+    fn write(&self, bytes: Vec<u8>, hold: Box<dyn Send>) {
+        self.0.write_holding(bytes, hold);
     }
 
     fn close_stdin(&self) {

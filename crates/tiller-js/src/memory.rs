@@ -1,0 +1,125 @@
+//! What an engine holds outside its own heap: input of operations under way, results that wait for
+//! it, bytes that wait for a socket or a child. It counts against the engine's memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::operations::Failed;
+
+pub(crate) struct Memory {
+    /// All there is, the engine's own heap included.
+    limit: usize,
+    held: AtomicUsize,
+}
+
+/// So many bytes, given back when this is dropped.
+pub(crate) struct Hold {
+    memory: Arc<Memory>,
+    bytes: usize,
+}
+
+/// JSON of this length or less is not looked at: it cannot become much.
+const SMALL_JSON_BYTES: usize = 1 << 20;
+/// About what one value takes when JSON is read.
+const VALUE_BYTES: usize = 64;
+
+impl Memory {
+    pub(crate) fn new(limit: usize) -> Arc<Memory> {
+        Arc::new(Memory { limit, held: AtomicUsize::new(0) })
+    }
+
+    /// Fails where that would be more than half of everything.
+    pub(crate) fn hold(self: &Arc<Memory>, bytes: usize) -> Result<Hold, Failed> {
+        let mut hold = Hold { memory: self.clone(), bytes: 0 };
+        hold.grow(bytes)?;
+        Ok(hold)
+    }
+
+    /// The same for what is there already and cannot be refused.
+    pub(crate) fn note(self: &Arc<Memory>, bytes: usize) -> Hold {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        Hold { memory: self.clone(), bytes }
+    }
+
+    /// What is left for the engine's own heap.
+    pub(crate) fn left(&self) -> usize {
+        self.limit.saturating_sub(self.held.load(Ordering::Relaxed))
+    }
+
+    /// Whether nothing more should be read for the engine.
+    pub(crate) fn is_full(&self) -> bool {
+        self.left() < self.limit / 2
+    }
+
+    /// Whether a text can be read as JSON. Many small values take far more room than their text.
+    pub(crate) fn check_json(&self, json: &str) -> Result<(), Failed> {
+        if json.len() <= SMALL_JSON_BYTES {
+            return Ok(());
+        }
+        let is_value = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
+        let values = json.as_bytes().iter().filter(is_value).count();
+        match values.saturating_mul(VALUE_BYTES) > self.limit {
+            true => Err(out_of_memory()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Hold {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failed> {
+        let most = self.memory.limit / 2;
+        let grown = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
+        match self.memory.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown) {
+            Ok(_) => {
+                self.bytes += bytes;
+                Ok(())
+            }
+            Err(_) => Err(out_of_memory()),
+        }
+    }
+}
+
+impl Hold {
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.memory.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.memory.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// In the engine's own words.
+pub(crate) fn out_of_memory() -> Failed {
+    Failed::coded("ERR_OUT_OF_MEMORY", "out of memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_given_back() {
+        let memory = Memory::new(100);
+        let first = memory.hold(30).unwrap();
+        assert!(memory.hold(30).is_err());
+        assert_eq!((memory.left(), memory.is_full()), (70, false));
+        let late = memory.note(50);
+        assert!(memory.is_full());
+        drop((first, late));
+        assert_eq!(memory.left(), 100);
+    }
+
+    #[test]
+    fn json_of_many_small_values_is_refused() {
+        let memory = Memory::new(64 << 20);
+        let text = format!("\"{}\"", "x".repeat(8 << 20));
+        assert!(memory.check_json(&text).is_ok());
+        let many = format!("[{}0]", "[],".repeat(2 << 20));
+        assert!(memory.check_json(&many).is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! Files that may make us wait: FIFOs, terminals, devices. Nothing here waits in a system call; all
+//! of it looks up every few milliseconds whether it was given up.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::{Answer, Failed, Later};
+use crate::core::Core;
+use crate::memory::{Hold, Memory};
+
+const PAUSE: Duration = Duration::from_millis(10);
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// For whom something is done that may take long.
+pub(crate) struct Patience<'p> {
+    pub memory: &'p Arc<Memory>,
+    /// Whether its time is over, or nobody wants it any more.
+    pub is_over: &'p dyn Fn() -> bool,
+}
+
+/// Says when a future was dropped, to work that goes on beside it.
+struct GivenUp(Arc<AtomicBool>);
+
+/// Does something on another thread, for as long as it is wanted.
+pub(super) fn beside(
+    core: &Core,
+    work: impl FnOnce(&Patience<'_>) -> Answer + Send + 'static,
+) -> Later {
+    let flag = Arc::new(AtomicBool::new(false));
+    let given_up = GivenUp(flag.clone());
+    let memory = core.memory.clone();
+    let working = core.config.runtime.spawn_blocking(move || {
+        let is_over = || flag.load(Ordering::Relaxed);
+        work(&Patience { memory: &memory, is_over: &is_over })
+    });
+    Box::pin(async move {
+        let done = working.await.unwrap_or_else(|err| Err(Failed::new(err.to_string())));
+        drop(given_up);
+        done
+    })
+}
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Why something was not done: the system's reason, or ours.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    System(io::Error),
+    Ours(Failed),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(err: io::Error) -> Trouble {
+        Trouble::System(err)
+    }
+}
+
+impl From<Failed> for Trouble {
+    fn from(failed: Failed) -> Trouble {
+        Trouble::Ours(failed)
+    }
+}
+
+/// Opens a file without waiting for the other end of a FIFO in the call itself.
+pub(super) fn open(
+    options: &mut OpenOptions,
+    path: &Path,
+    patience: &Patience<'_>,
+) -> io::Result<File> {
+    options.custom_flags(nix::libc::O_NONBLOCK);
+    loop {
+        match options.open(path) {
+            // Nobody reads it yet.
+            Err(err) if err.raw_os_error() == Some(nix::libc::ENXIO) && is_fifo(path) => {
+                patience.check()?;
+                std::thread::sleep(PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn is_fifo(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
+}
+
+impl Patience<'_> {
+    fn check(&self) -> io::Result<()> {
+        match (self.is_over)() {
+            true => Err(io::Error::from_raw_os_error(nix::libc::EINTR)),
+            false => Ok(()),
+        }
+    }
+
+    /// Everything from here to the end.
+    pub(super) fn read_all(&self, mut from: impl Read + AsFd) -> Result<(Vec<u8>, Hold), Trouble> {
+        let mut hold = self.memory.hold(0)?;
+        let mut bytes = Vec::new();
+        loop {
+            hold.grow(CHUNK_BYTES)?;
+            let before = bytes.len();
+            bytes.resize(before + CHUNK_BYTES, 0);
+            let count = self.read(&mut from, &mut bytes[before..])?;
+            bytes.truncate(before + count);
+            if count == 0 {
+                return Ok((bytes, hold));
+            }
+            // Nothing is kept for a piece that was not full.
+            hold.shrink(CHUNK_BYTES - count);
+        }
+    }
+
+    /// One read, which waits until there is something.
+    pub(super) fn read(&self, from: &mut (impl Read + AsFd), into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            self.check()?;
+            self.wait_for(from, PollFlags::POLLIN)?;
+            match from.read(into) {
+                Err(err) if is_for_later(&err) => (),
+                read => return read,
+            }
+        }
+    }
+
+    pub(super) fn write_all(&self, to: &mut (impl Write + AsFd), bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            self.check()?;
+            self.wait_for(to, PollFlags::POLLOUT)?;
+            let some = &rest[..rest.len().min(CHUNK_BYTES)];
+            match to.write(some) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => rest = &rest[count..],
+                Err(err) if is_for_later(&err) => (),
+                Err(err) => return Err(err),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when it is ready, or when it is time to look up. Regular files are always ready.
+    fn wait_for(&self, file: &impl AsFd, ready: PollFlags) -> io::Result<()> {
+        let pause = PollTimeout::try_from(PAUSE).unwrap_or(PollTimeout::ZERO);
+        loop {
+            match poll(&mut [PollFd::new(file.as_fd(), ready)], pause) {
+                Ok(0) | Err(nix::errno::Errno::EINTR) => self.check()?,
+                Ok(_) => return Ok(()),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+}
+
+fn is_for_later(err: &io::Error) -> bool {
+    matches!(err.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,224 @@
+//! Extensions that are stuck in a call of the host, and extensions that have the host hold more
+//! than they may. A hook is given up in time, and memory outside the engine counts as the engine's.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::Read;
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use nix::sys::stat::Mode;
+use serde_json::json;
+use support::Stage;
+use tiller_js::Limits;
+use tiller_js::hook::ToolCall;
+
+fn limits() -> Limits {
+    Limits {
+        memory_bytes: 48 << 20,
+        slice: Duration::from_millis(150),
+        long_slice: Duration::from_secs(10),
+        load: Duration::from_secs(20),
+        hook: Duration::from_secs(5),
+        hook_max: Duration::from_secs(20),
+        ..Limits::default()
+    }
+}
+
+fn call() -> ToolCall {
+    let input = json!({"command": "ls"});
+    ToolCall { tool_call_id: "c1".into(), tool_name: "bash".into(), input }
+}
+
+async fn stage(body: &str, limits: Limits) -> Stage {
+    let source = format!(
+        "import fs from 'node:fs'; import crypto from 'node:crypto'; import zlib from 'node:zlib';
+        import net from 'node:net'; import {{ spawn, spawnSync }} from 'node:child_process';
+        export default (pi) => pi.on('tool_call', {body});"
+    );
+    let stage = Stage::set(&[("ext.js", &source)], limits);
+    nix::unistd::mkfifo(&stage.dir.path().join("fifo"), Mode::S_IRWXU).unwrap();
+    nix::unistd::mkfifo(&stage.dir.path().join("fifo.js"), Mode::S_IRWXU).unwrap();
+    let report = stage.load().await;
+    assert_eq!(report.errors, []);
+    stage.guests.bind().await;
+    stage
+}
+
+/// What becomes of a tool call that this handler is asked about.
+async fn check(body: &str, expect: Expect) {
+    check_within(limits(), body, expect).await;
+}
+
+async fn check_within(limits: Limits, body: &str, expect: Expect) {
+    let stage = stage(body, limits).await;
+    let verdict = match stage.guests.ask(call()).await {
+        Ok(verdict) => format!("{:?}", verdict.block),
+        Err(refused) => format!("refused: {}", refused.reason),
+    };
+    expect.assert_eq(&verdict);
+}
+
+#[tokio::test]
+async fn a_fifo_that_is_never_written_to() {
+    let stopped = || expect!["refused: stopped after 150 ms"];
+    check("() => { fs.readFileSync('fifo'); }", stopped()).await;
+    check(
+        "() => { const fd = fs.openSync('fifo'); fs.readSync(fd, new Uint8Array(9)); }",
+        stopped(),
+    )
+    .await;
+    check("() => { fs.readFileSync(fs.openSync('fifo')); }", stopped()).await;
+}
+
+#[tokio::test]
+async fn a_fifo_that_is_never_read() {
+    let stopped = || expect!["refused: stopped after 150 ms"];
+    check("() => { fs.writeFileSync('fifo', 'x'); }", stopped()).await;
+    check("() => { fs.openSync('fifo', 'w'); }", stopped()).await;
+    check("() => { fs.truncateSync('fifo'); }", stopped()).await;
+}
+
+#[tokio::test]
+async fn a_fifo_is_no_module_and_is_not_copied() {
+    let refusal = |attempt: &str| {
+        format!(
+            "async () => {{ try {{ {attempt} }} catch (error) {{
+                return {{ block: true, reason: error.message.replaceAll(process.cwd(), 'DIR').split('\\n')[0] }};
+            }} }}"
+        )
+    };
+    check(
+        &refusal("await import('./fifo.js');"),
+        expect![[r#"Some("Cannot find module './fifo.js'")"#]],
+    )
+    .await;
+    let script = "(await import('tiller:host')).native.script(process.cwd() + '/fifo.js?1');";
+    check(&refusal(script), expect![[r#"Some("cannot read DIR/fifo.js: not a regular file")"#]])
+        .await;
+    check(
+        &refusal("fs.copyFileSync('fifo', 'copy');"),
+        expect![[r#"Some("EINVAL: invalid argument, copyfile 'DIR/fifo' -> 'DIR/copy'")"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_fifo_with_somebody_at_the_other_end_works() {
+    let stage = stage(
+        "async () => { fs.writeFileSync('fifo', 'to the test'); const back = await fs.promises.readFile('fifo', 'utf8'); return { block: true, reason: back }; }",
+        Limits { slice: Duration::from_secs(20), ..limits() },
+    )
+    .await;
+    let fifo = stage.dir.path().join("fifo");
+    let other = std::thread::spawn(move || {
+        let mut heard = String::new();
+        std::fs::File::open(&fifo).unwrap().read_to_string(&mut heard).unwrap();
+        std::fs::write(&fifo, "from the test").unwrap();
+        heard
+    });
+    assert_eq!(stage.guests.ask(call()).await.unwrap().block.as_deref(), Some("from the test"));
+    assert_eq!(other.join().unwrap(), "to the test");
+}
+
+#[tokio::test]
+async fn a_read_beside_the_engine_ends_with_the_engine() {
+    let stage = stage("() => { fs.promises.readFile('fifo'); fs.promises.open('fifo').then((file) => file.read(new Uint8Array(9))); }", limits()).await;
+    assert_eq!(stage.guests.ask(call()).await.unwrap().block, None);
+    // Otherwise the runtime would wait for the thread that reads, and the test would not end.
+    stage.guests.stop();
+}
+
+#[tokio::test]
+async fn a_key_of_a_billion_rounds() {
+    check(
+        "() => { crypto.pbkdf2Sync('a', 'b', 1e9, 64, 'sha512'); }",
+        expect!["refused: stopped after 150 ms"],
+    )
+    .await;
+    check(
+        "() => { crypto.pbkdf2Sync('a', 'b', 1, 64 << 20, 'md5'); }",
+        expect!["refused: stopped after 150 ms"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn work_of_the_engine_that_cannot_be_interrupted() {
+    check(
+        "() => { 'a'.repeat(300_000).indexOf('a'.repeat(150_000) + 'b'); }",
+        expect!["refused: the extension does not come to an end"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_child_that_is_waited_for_too_long() {
+    let limits = Limits {
+        hook: Duration::from_millis(100),
+        hook_max: Duration::from_millis(300),
+        ..limits()
+    };
+    check_within(
+        limits,
+        "() => ({ block: true, reason: String(spawnSync('sleep', ['60']).error?.code) })",
+        expect![[r#"Some("ETIMEDOUT")"#]],
+    )
+    .await;
+}
+
+fn roomy() -> Limits {
+    Limits { slice: Duration::from_secs(20), hook: Duration::from_secs(60), ..limits() }
+}
+
+async fn too_much(body: &str) {
+    check_within(roomy(), body, expect!["refused: out of memory"]).await;
+}
+
+#[tokio::test]
+async fn buffers_of_the_host_count() {
+    too_much("() => { const all = []; for (let i = 0; i < 64; i++) all.push(crypto.randomBytes(1 << 20)); }").await;
+    too_much("() => { const all = []; for (let i = 0; i < 64; i++) all.push(new TextEncoder().encode('x'.repeat(1 << 20))); }").await;
+}
+
+#[tokio::test]
+async fn files_without_an_end() {
+    too_much("() => { fs.readFileSync('/dev/zero'); }").await;
+    too_much("async () => { await fs.promises.readFile('/dev/zero'); }").await;
+}
+
+#[tokio::test]
+async fn a_little_that_unpacks_to_much() {
+    let bomb = "zlib.gzipSync(zlib.gzipSync(new Uint8Array(20 << 20)))";
+    let twice = format!(
+        "() => {{ const zip = zlib.gzipSync(new Uint8Array(15 << 20)); const all = new Uint8Array(zip.length * 8); for (let i = 0; i < 8; i++) all.set(zip, i * zip.length); zlib.gunzipSync(all); {bomb}; }}"
+    );
+    too_much(&twice).await;
+}
+
+#[tokio::test]
+async fn operations_that_pile_up() {
+    too_much("async () => { const all = []; const zip = new Uint8Array(1 << 20); for (let i = 0; i < 64; i++) all.push(new Promise((yes, no) => fs.write(0, zip, 0, zip.length, null, (error) => error?.code === 'ERR_OUT_OF_MEMORY' ? no(error) : yes())), fs.promises.writeFile('fifo', zip)); await Promise.all(all); }").await;
+}
+
+#[tokio::test]
+async fn bytes_that_nobody_reads() {
+    too_much("async () => { const child = spawn('sleep', ['60']); try { for (let i = 0; i < 64; i++) child.stdin.write(new Uint8Array(1 << 20)); } finally { child.kill('SIGKILL'); } }").await;
+    too_much("async () => { const server = net.createServer(() => {}).listen(0); await new Promise((done) => server.on('listening', done)); const socket = net.connect(server.address().port); await new Promise((done) => socket.on('connect', done)); socket.pause(); const { native } = await import('tiller:host'); for (let i = 0; ; i++) native.sync('net.write', String(i % 64), new Uint8Array(1 << 20)); }").await;
+}
+
+#[tokio::test]
+async fn json_of_very_many_values() {
+    too_much("async (_event, ctx) => { ctx.sessionManager.appendCustomEntry('x', JSON.parse(`[${'0,'.repeat(1 << 20)}0]`)); }").await;
+}
+
+#[tokio::test]
+async fn a_stack_of_very_many_lines_is_read_in_part() {
+    check_within(
+        roomy(),
+        "() => { const error = new Error('long'); error.stack = '    at f (/dev/zero:1:1)\\n    at f (fifo:1:1)\\n'.repeat(10000); throw error; }",
+        expect!["refused: long"],
+    )
+    .await;
+}
