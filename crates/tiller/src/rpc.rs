@@ -8,6 +8,7 @@ pub mod wire;
 pub mod server;
 mod leaving;
 mod dispatch;
+mod parked;
 mod handlers;
 mod state;
 mod here;

@@ -2,8 +2,9 @@
 
 use super::handlers;
 use super::out::Out;
+use super::parked::TOO_MANY;
 use super::state::State;
-use super::wire::{Command, Label, Reply, Request};
+use super::wire::{Command, Label, Refusal, Reply, Request};
 
 /// What a handler says.
 pub(crate) enum Answer {
@@ -21,6 +22,9 @@ pub(crate) type Handled = Result<Answer, String>;
 /// about them: an `abort` means the prompts in front of it, `get_state` tells what is true after
 /// them.
 pub(crate) fn receive(state: &mut State, out: &mut Out, request: Request) {
+    if state.parked.has_no_room_for(&request) && would_wait(state, &request) {
+        return refuse(out, request);
+    }
     let command = request.command.as_ref();
     if state.parked.is_empty() || !command.is_ok_and(Command::follows_waiting) {
         return dispatch(state, out, request);
@@ -35,24 +39,42 @@ pub(crate) fn receive(state: &mut State, out: &mut Out, request: Request) {
     out.say(&mut state.said);
 }
 
+/// Whether a request that finds others waiting waits with them.
+fn would_wait(state: &State, request: &Request) -> bool {
+    let overtakes = |command: &Command| command.is_urgent() && !command.follows_waiting();
+    state.here.holds_back(request) || !request.command.as_ref().is_ok_and(overtakes)
+}
+
+/// Refuses a request that would have to wait where nothing more can.
+fn refuse(out: &mut Out, request: Request) {
+    let refusal = match request.command {
+        Ok(command) => {
+            let label = Label { id: None, command: command.name() };
+            Refusal::of(&label, TOO_MANY.to_owned())
+        }
+        Err(refusal) => refusal,
+    };
+    out.refuse(request.id.as_deref(), &refusal);
+}
+
 pub(crate) fn dispatch(state: &mut State, out: &mut Out, request: Request) {
     if state.here.holds_back(&request) {
         return state.parked.push_back(request);
     }
-    let Request { id, command } = request;
+    let Request { id, command, line_bytes } = request;
     let command = match command {
         Ok(command) => command,
         // What waits is answered in the order of its lines, refusals among it.
         Err(refusal) if state.here.is_awaited() || state.is_changing() => {
-            return state.parked.push_back(Request { id, command: Err(refusal) });
+            return state.parked.push_back(Request { id, command: Err(refusal), line_bytes });
         }
         Err(refusal) => return out.refuse(id.as_deref(), &refusal),
     };
     if state.is_changing() && !command.is_urgent() {
-        return state.parked.push_back(Request { id, command: Ok(command) });
+        return state.parked.push_back(Request { id, command: Ok(command), line_bytes });
     }
     if command.needs_place(out.writer().level()) && !state.here.is_known() {
-        state.parked.push_front(Request { id, command: Ok(command) });
+        state.parked.push_front(Request { id, command: Ok(command), line_bytes });
         return state.await_place();
     }
     let label = Label { id, command: command.name() };

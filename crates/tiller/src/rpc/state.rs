@@ -23,13 +23,14 @@ use super::here::Here;
 use super::host_tools::HostTools;
 use super::link::{Link, Question};
 use super::out::Said;
+use super::parked::Parked;
 use super::queues::Queues;
 use super::retry::Retries;
 use super::server::Input;
 use super::todos::Todos;
 use super::toolbox::Toolbox;
 use super::ttsr::Interruptions;
-use super::wire::{InterruptMode, Label, Reply, Request};
+use super::wire::{InterruptMode, Label, Reply};
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::launch::{Launch, Workplace};
@@ -60,7 +61,7 @@ pub(crate) struct State {
     /// What handlers and run ends have to say; written before anything else is.
     pub(crate) said: Vec<Said>,
     /// Requests that wait for a session change to finish.
-    pub(crate) parked: VecDeque<Request>,
+    pub(crate) parked: Parked,
     pub(crate) commands: Commands,
     pub(crate) retries: Retries,
     pub(crate) compactions: Compactions,
@@ -120,7 +121,7 @@ impl State {
             clock,
             diagnostics,
             said: Vec::new(),
-            parked: VecDeque::new(),
+            parked: Parked::default(),
             commands: Commands::default(),
             retries,
             compactions,

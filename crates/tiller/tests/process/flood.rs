@@ -254,3 +254,22 @@ fn the_end_of_input_is_heard_though_nobody_reads() {
     client.close_stdin();
     assert_eq!(client.exit_code(), Some(0));
 }
+
+#[test]
+fn commands_that_wait_for_an_extension_are_limited() {
+    let never = "export default async function () { await new Promise(() => {}); }";
+    let place = Place::new().with("never.js", never);
+    let arguments = ["--mode", "rpc", "--no-session", "-e", "./never.js"];
+    let mut client = Client::start(place.command(&arguments), place);
+    let name = "x".repeat(1 << 20);
+    let line = |id: usize| json!({"id": id, "type": "set_session_name", "name": name});
+    let lines: String = (1..=20).map(|id| format!("{}\n", line(id))).collect();
+    let writing = client.write_beside(lines.into_bytes());
+    // The first 16 MB wait for the extension; what follows is answered at once.
+    let refused = client.record().unwrap();
+    assert_eq!((&refused["id"], &refused["success"]), (&json!(17), &json!(false)), "{refused}");
+    let why = "Too many commands are waiting for files, extensions or another session. Send this \
+               one again when they are answered";
+    assert_eq!(refused["error"], why);
+    client.take_back(writing);
+}

@@ -16,6 +16,8 @@ pub(crate) struct Request {
     /// The client's own label, as it was spelled. We echo it and never look inside.
     pub(crate) id: Option<Box<RawValue>>,
     pub(crate) command: Result<Command, Refusal>,
+    /// How long the line was.
+    pub(crate) line_bytes: usize,
 }
 
 /// A command we will not do, in words for the client.
@@ -76,12 +78,13 @@ impl Request {
             Line::Text(bytes) => bytes,
             Line::TooLong => {
                 let why = format!("the line is longer than {} MiB", LINE_MAX_BYTES >> 20);
-                return Some(Request { id: None, command: Err(Refusal::parse(why)) });
+                return Some(Request::refused(Refusal::parse(why)));
             }
         };
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return None;
         }
+        let line_bytes = bytes.len();
         // Invalid UTF-8 inside a string costs the client that character, not the command.
         let text = match String::from_utf8(bytes) {
             Ok(text) => text,
@@ -89,17 +92,19 @@ impl Request {
         };
         // JavaScript writes half of a surrogate pair as an escape where a text was cut.
         let text = mend_surrogates(&text).unwrap_or(text);
-        Some(
-            Request::parse(&text).unwrap_or_else(|err| Request {
-                id: None,
-                command: Err(Refusal::parse(plain(&err))),
-            }),
-        )
+        let request = Request::parse(&text);
+        let request = request.unwrap_or_else(|err| Request::refused(Refusal::parse(plain(&err))));
+        Some(Request { line_bytes, ..request })
+    }
+
+    /// A line without a label.
+    fn refused(refusal: Refusal) -> Request {
+        Request { id: None, command: Err(refusal), line_bytes: 0 }
     }
 
     fn parse(text: &str) -> Result<Request, serde_json::Error> {
         if let Ok(Envelope { id, kind }) = serde_json::from_str(text) {
-            return Ok(Request { id, command: command::read(&kind, text) });
+            return Ok(Request { id, command: command::read(&kind, text), line_bytes: 0 });
         }
         // Strict about the shape, lenient about the rest: of a repeated key the last one counts,
         // and no value is looked into, so that a number like 1e400 does not hide the label.
@@ -107,8 +112,7 @@ impl Request {
             return Ok(Request::from_fields(fields));
         }
         serde_json::from_str::<IgnoredAny>(text)?;
-        let refusal = Refusal::parse("expected a JSON object");
-        Ok(Request { id: None, command: Err(refusal) })
+        Ok(Request::refused(Refusal::parse("expected a JSON object")))
     }
 
     fn from_fields(fields: Fields) -> Request {
@@ -122,7 +126,7 @@ impl Request {
             Some(Err(_)) => Err(Refusal::parse("field `type`: expected a string")),
             None => Err(Refusal::parse("missing field `type`")),
         };
-        Request { id, command }
+        Request { id, command, line_bytes: 0 }
     }
 }
 
@@ -186,7 +190,7 @@ mod tests {
     fn check(line: &str, expect: Expect) {
         let printed = match Request::read(Line::Text(line.as_bytes().to_vec())) {
             None => "nothing".to_owned(),
-            Some(Request { id, command }) => {
+            Some(Request { id, command, .. }) => {
                 let id = id.map_or("-".to_owned(), |id| id.to_string());
                 match command {
                     Ok(command) => format!("{id} {command:?}"),

@@ -1,0 +1,91 @@
+//! Commands that wait until files were looked at, extensions are loaded or a session has changed.
+//!
+//! Lines go on being read meanwhile, because an answer to an extension's question may stand behind
+//! them; so there is a limit to what waits, and a command beyond it is refused.
+
+use std::collections::VecDeque;
+
+use super::wire::Request;
+
+/// Commands wait as long as those in front of them come to less than this.
+const WAITING_MAX_BYTES: usize = 16 << 20;
+/// What a command takes beside the bytes of its line.
+const REQUEST_BYTES: usize = 512;
+
+/// The answer to a command that finds no room.
+pub(crate) const TOO_MANY: &str = "Too many commands are waiting for files, extensions or another \
+                                   session. Send this one again when they are answered";
+
+#[derive(Default)]
+pub(crate) struct Parked {
+    requests: VecDeque<Request>,
+    bytes: usize,
+}
+
+impl Parked {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Whether this request has to be refused. Commands that end the waiting have more room.
+    pub(crate) fn has_no_room_for(&self, request: &Request) -> bool {
+        let is_urgent = request.command.as_ref().is_ok_and(|command| command.is_urgent());
+        self.bytes >= if is_urgent { 2 * WAITING_MAX_BYTES } else { WAITING_MAX_BYTES }
+    }
+
+    pub(crate) fn push_back(&mut self, request: Request) {
+        self.bytes += cost(&request);
+        self.requests.push_back(request);
+    }
+
+    pub(crate) fn push_front(&mut self, request: Request) {
+        self.bytes += cost(&request);
+        self.requests.push_front(request);
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Request> {
+        let request = self.requests.pop_front()?;
+        self.bytes -= cost(&request);
+        Some(request)
+    }
+}
+
+fn cost(request: &Request) -> usize {
+    request.line_bytes + REQUEST_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::lines::Line;
+
+    fn request(line: &str) -> Request {
+        Request::read(Line::Text(line.as_bytes().to_vec())).unwrap()
+    }
+
+    #[test]
+    fn there_is_room_for_16_mib_and_for_one_long_line_in_any_case() {
+        let mut parked = Parked::default();
+        let long = format!(r#"{{"type":"set_session_name","name":"{}"}}"#, "x".repeat(20 << 20));
+        assert!(!parked.has_no_room_for(&request(&long)));
+        parked.push_back(request(&long));
+        assert!(parked.has_no_room_for(&request(r#"{"type":"get_messages"}"#)));
+        assert!(!parked.has_no_room_for(&request(r#"{"type":"abort"}"#)));
+        parked.push_front(request(&long));
+        assert!(parked.has_no_room_for(&request(r#"{"type":"abort"}"#)));
+        while parked.pop_front().is_some() {}
+        assert!(!parked.has_no_room_for(&request(r#"{"type":"get_messages"}"#)));
+        assert_eq!(parked.bytes, 0);
+    }
+
+    #[test]
+    fn short_lines_take_room_too() {
+        let mut parked = Parked::default();
+        let mut count = 0;
+        while !parked.has_no_room_for(&request(r#"{"type":"get_messages"}"#)) {
+            parked.push_back(request(r#"{"type":"get_messages"}"#));
+            count += 1;
+        }
+        assert!((25_000..50_000).contains(&count), "{count}");
+    }
+}
