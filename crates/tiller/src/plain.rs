@@ -3,7 +3,7 @@
 //! Both are a client of the same server, in the same process: they send prompts as lines and
 //! read what comes back, like everybody else.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -22,8 +22,11 @@ use crate::rpc::stdio::listen_for_signals;
 /// Says the messages one after the other and prints what comes of it. Returns the exit code.
 pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<Said>) -> u8 {
     launch.on_eof = OnEof::Finish;
-    if mode == Mode::Json {
-        print(&session_header(&launch));
+    if mode == Mode::Json
+        && let Err(why) = print(&session_header(&launch))
+    {
+        complain(&why);
+        return 1;
     }
     let (lines_sender, lines) = mpsc::channel(INPUTS_MAX);
     let (control_sender, control) = mpsc::channel(INPUTS_MAX);
@@ -31,14 +34,26 @@ pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<Said>) -> u8 {
     listen_for_signals(control_sender);
     let channels = Channels { lines, control, pipe, caught_up };
     let server = serve(launch, channels);
-    let client = Client { mode, lines: lines_sender, drain, answer: None, failure: None, said: 0 };
+    let client = Client {
+        mode,
+        lines: lines_sender,
+        drain,
+        answer: None,
+        failure: None,
+        unwritable: None,
+        said: 0,
+    };
     let (code, outcome) = tokio::join!(server, client.talk(messages));
     match outcome {
         Ok(answer) if code == 0 => {
-            if let Some(answer) = answer.filter(|answer| !answer.is_empty()) {
-                print(answer.as_bytes());
+            let answer = answer.filter(|answer| !answer.is_empty()).unwrap_or_default();
+            match print(answer.as_bytes()) {
+                Ok(()) => 0,
+                Err(why) => {
+                    complain(&why);
+                    1
+                }
             }
-            0
         }
         Ok(_) => code,
         // What kept the server from starting was said, and is why nothing came of the message.
@@ -64,6 +79,8 @@ struct Client {
     /// The last thing the model said.
     answer: Option<String>,
     failure: Option<String>,
+    /// Why stdout takes no more.
+    unwritable: Option<String>,
     /// How many messages were said so far, which numbers the requests.
     said: usize,
 }
@@ -100,13 +117,18 @@ impl Client {
             // A server that has gone will be noticed by its silence.
             self.lines.send(Input::Lines(vec![line])).await.ok();
             while !self.read(&mut records).await {}
-            if self.failure.is_some() {
+            if self.unwritable.is_some() {
+                // The rest would be for nothing.
+                let abort = Line::Text(br#"{"type":"abort"}"#.to_vec());
+                self.lines.send(Input::Lines(vec![abort])).await.ok();
+            }
+            if self.failure.is_some() || self.unwritable.is_some() {
                 break;
             }
         }
         self.lines.send(Input::EndOfInput).await.ok();
         while self.drain.next().await.is_some() {}
-        match self.failure {
+        match self.unwritable.or(self.failure) {
             Some(why) => Err(why),
             None => Ok(self.answer),
         }
@@ -140,10 +162,12 @@ impl Client {
             "message_end" => self.note_answer(record.message),
             _ => {}
         }
-        if self.mode == Mode::Json {
-            print(line);
+        if self.mode == Mode::Json
+            && let Err(why) = print(line)
+        {
+            self.unwritable = Some(why);
         }
-        record.kind == "agent_settled"
+        record.kind == "agent_settled" || self.unwritable.is_some()
     }
 
     /// A prompt that was a command of an extension's, or that one has seen to, begins no run. So
@@ -198,11 +222,18 @@ fn session_header(launch: &Launch) -> Vec<u8> {
     header.to_string().into_bytes()
 }
 
-/// One line on stdout. A reader that has gone wants no more of it.
-fn print(line: &[u8]) {
+/// One line on stdout, if there is any. A reader that has gone wants no more of it, and that is no
+/// error; a disk that is full is one.
+fn print(line: &[u8]) -> Result<(), String> {
     let mut stdout = std::io::stdout().lock();
-    let newline: &[u8] = if line.ends_with(b"\n") { b"" } else { b"\n" };
-    stdout.write_all(line).and_then(|()| stdout.write_all(newline)).ok();
+    let newline: &[u8] = if line.is_empty() || line.ends_with(b"\n") { b"" } else { b"\n" };
+    let written = stdout.write_all(line).and_then(|()| stdout.write_all(newline));
+    match written.and_then(|()| stdout.flush()) {
+        Err(err) if err.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("Error: cannot write to stdout: {err}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// One sentence on stderr.

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use serde_json::Value;
 
-use super::client::{Place, types};
+use super::client::{Place, finish, types};
 
 /// Runs a script in a plain mode and compares what came of it.
 fn check(script: &str, arguments: &[&str], stdin: &str, expected: Expect) {
@@ -237,5 +237,23 @@ fn a_command_of_an_extension_is_all_there_is_to_do() {
         let output = place.output(&arguments, "");
         assert_eq!(String::from_utf8_lossy(&output.stdout), answer, "{messages:?}");
         assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let place = Place::new().with("talk.script", "say One.\ncall ls {}\n\nsay Two.");
+    for arguments in [
+        &["-p", "--script", "talk.script", "--no-session", "Hello"][..],
+        &["--mode", "json", "--script", "talk.script", "--no-session", "Hello"],
+        &["--list-models"],
+        &["--help"],
+    ] {
+        let mut command = place.command(arguments);
+        command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        let output = finish(command, "");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("No space left on device"), "{arguments:?}: {said}");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
     }
 }
