@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::address;
 use crate::message::{Usage, UsageCost, plain_number};
 
 /// Everything we know about a model. Written on the wire as it is, but for the headers, which
@@ -17,6 +18,8 @@ pub struct Model {
     /// The API it speaks, for example `anthropic-messages`.
     pub api: String,
     pub provider: String,
+    /// Written without the password that may be in it.
+    #[serde(serialize_with = "without_password")]
     pub base_url: String,
     pub reasoning: bool,
     /// How a level is called at this model; `null` means it has no such level.
@@ -31,6 +34,10 @@ pub struct Model {
     /// Switches for servers that only nearly speak their API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compat: Option<Value>,
+}
+
+fn without_password<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&address::shown(url))
 }
 
 impl Model {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use tiller_agent::address;
 use tiller_agent::model::ThinkingLevel;
 
 use crate::onlooker::Onlooker;
@@ -35,8 +36,14 @@ impl Access {
     }
 
     /// Takes our secrets out of a text that came from outside: some servers repeat the key they
-    /// refuse, and error texts end up in session files.
-    pub(crate) fn scrub(&self, mut text: String) -> String {
+    /// refuse, and error texts end up in session files. `address` is the server's, which may have
+    /// a password in it.
+    pub(crate) fn scrub(&self, mut text: String, address: &str) -> String {
+        for secret in address::secrets(address).iter().rev() {
+            text = text.replace(secret, REDACTED);
+            // How it is sent.
+            text = scrub_basic(text);
+        }
         let aws = self.aws.iter().flat_map(AwsKeys::secrets);
         for secret in self.key.iter().chain(self.headers.values()).chain(aws) {
             // A header such as `1` or `beta` is no secret, and taking it out would garble the text.
@@ -46,6 +53,17 @@ impl Access {
         }
         text
     }
+}
+
+/// Takes out what follows `Basic`, a name and a password in base64.
+fn scrub_basic(text: String) -> String {
+    let mut pieces = text.split("Basic ");
+    let mut scrubbed = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let is_base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+        scrubbed = scrubbed + "Basic " + REDACTED + piece.trim_start_matches(is_base64);
+    }
+    scrubbed
 }
 
 impl Default for Access {
@@ -167,7 +185,11 @@ mod tests {
         let mut access = Access::with_key(KEY);
         access.headers.insert("x-version".into(), Secret::new("1"));
         let text = format!("401 invalid key {KEY}, see RFC 1");
-        assert_eq!(access.scrub(text), "401 invalid key [redacted], see RFC 1");
+        assert_eq!(access.scrub(text, "https://host"), "401 invalid key [redacted], see RFC 1");
+        let address = "https://me:hunter2@host/v1";
+        let text = "https://me:hunter2@host/v1: hunter2? Authorization: Basic bWU6aHVudGVyMg==\r\n";
+        let scrubbed = "https://[redacted]/v1: [redacted]? Authorization: Basic [redacted]\r\n";
+        assert_eq!(access.scrub(text.to_owned(), address), scrubbed);
 
         access.aws = Some(AwsKeys {
             access_key_id: "AKIDEXAMPLE".into(),
@@ -176,6 +198,6 @@ mod tests {
             region: None,
         });
         let text = "AKIDEXAMPLE wJalrXUtnFEMI lent-for-an-hour".to_owned();
-        assert_eq!(access.scrub(text), "AKIDEXAMPLE [redacted] [redacted]");
+        assert_eq!(access.scrub(text, ""), "AKIDEXAMPLE [redacted] [redacted]");
     }
 }

@@ -219,7 +219,7 @@ impl<A: Api> Open<A> {
             None => self.decoder.end(out),
         };
         decoded.map_err(|err| {
-            let err = reworded(err, |message| self.access.scrub(message));
+            let err = reworded(err, |message| self.access.scrub(message, &self.model.base_url));
             let said = Failure { body: err.message(), ..Failure::default() };
             let kind = match err {
                 ProviderError::Auth { .. } => behind(&said, &err, &self.model),
@@ -237,7 +237,8 @@ impl<A: Api> Open<A> {
     /// The server took the request and answered with something whole: a page, or an error that
     /// calls itself a success. No stream of events begins like this, and no frame of Amazon's.
     async fn not_a_stream(mut self, begun: Vec<u8>) -> ProviderError {
-        let body = self.access.scrub(rest_of(self.response, begun).await);
+        let rest = rest_of(self.response, begun).await;
+        let body = self.access.scrub(rest, &self.model.base_url);
         if errors::is_error(&body) {
             // They know their errors when they see one.
             let event = sse::Event { name: "error", data: &body };
@@ -320,7 +321,7 @@ fn all_headers(
 async fn refused<A: Api>(response: Response, model: &Model, access: &Access) -> ProviderError {
     let status = response.status();
     let after = patience::in_header(response.headers(), SystemTime::now());
-    let body = access.scrub(rest_of(response, Vec::new()).await);
+    let body = access.scrub(rest_of(response, Vec::new()).await, &model.base_url);
     let text = match body.trim() {
         "" => format!("{} status code (no body)", status.as_u16()),
         body => A::error_text(status.as_u16(), body),

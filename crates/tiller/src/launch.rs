@@ -203,7 +203,7 @@ pub fn export(
     let export = Export {
         to: Export::place(&session, paths.get(1).map(PathBuf::as_path), prefix, cwd),
         session,
-        secrets: models.credentials().secrets(),
+        secrets: models.secrets(),
         windows: models.windows(),
         setting: None,
     };

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tiller_agent::address;
 use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
 use tiller_agent::provider::Provider;
 use tiller_llm::{Access, CacheRetention, Onlooker, ThinkingBudgets};
@@ -303,6 +304,15 @@ impl Models {
     pub(crate) fn windows(&self) -> HashMap<String, u64> {
         let window = |known: Known<'_>| (known.full_name(), self.model(&known).context_window);
         self.known().map(window).collect()
+    }
+
+    /// Every value that others must not see: keys, and passwords in addresses.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let mut secrets = self.credentials.secrets();
+        for known in self.known() {
+            secrets.extend(address::secrets(&self.model(&known).base_url));
+        }
+        secrets
     }
 
     pub(crate) fn provider_names(&self) -> impl Iterator<Item = &str> {

@@ -43,6 +43,8 @@ impl Answers for GuestProvider {
         let cancel = CancellationToken::new();
         let mut model = json!(*request.model);
         model["headers"] = json!(request.model.headers);
+        // The extension that answers needs the whole address.
+        model["baseUrl"] = json!(request.model.base_url);
         let mut options = json!({
             "apiKey": key, "headers": headers, "sessionId": *request.session_id,
             "maxTokens": request.model.max_tokens,

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use tiller_agent::address;
 use tiller_agent::message::{Message, UnixMs};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::{Request, ToolSpec};
@@ -75,6 +76,10 @@ pub(crate) fn model(said: &Value, known: Option<&Model>) -> Result<Model, String
         .map_err(|err| format!("the model makes no sense: {err}"))?;
     if model.api.is_empty() {
         return Err(format!("the model {id} has no `api`"));
+    }
+    if let Some(known) = known.filter(|known| address::shown(&known.base_url) == model.base_url) {
+        // Extensions see the address without its password.
+        model.base_url.clone_from(&known.base_url);
     }
     model.headers = said.get("headers").map(|headers| texts(headers).collect()).unwrap_or_default();
     Ok(model)

@@ -31,7 +31,7 @@ pub(crate) fn export_html(
     let export = Export {
         to: Export::place(&file, wanted, level.file_prefix(), &state.workplace.cwd),
         session: file,
-        secrets: state.models.credentials().secrets(),
+        secrets: state.models.secrets(),
         windows: state.models.windows(),
         setting: Some(setting),
     };
