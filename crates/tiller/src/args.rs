@@ -68,9 +68,12 @@ pub struct Args {
     /// List the models that can be asked, or those a search finds
     #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "", help_heading = "Model")]
     pub list_models: Option<String>,
-    /// Key for the model's provider, for this run only
+    /// Key for the model's provider, for this run only; - reads it from stdin
     #[arg(long, value_name = "KEY", help_heading = "Model")]
     pub api_key: Option<String>,
+    /// The same, from the first line of a file
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    pub api_key_file: Option<PathBuf>,
     /// How hard to think: off, minimal, low, medium, high, xhigh
     #[arg(long, value_name = "LEVEL", help_heading = "Model")]
     thinking: Option<String>,

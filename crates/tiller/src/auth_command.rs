@@ -87,7 +87,8 @@ fn list(surroundings: &Surroundings) -> String {
     text
 }
 
-fn ask(provider: &str) -> io::Result<String> {
+/// Reads a key: what is typed at a terminal, where it is not shown, or the first line of stdin.
+pub(crate) fn ask(provider: &str) -> io::Result<String> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         let mut line = String::new();

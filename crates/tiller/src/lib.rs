@@ -4,6 +4,7 @@
 //! Begin reading at [`rpc::server`].
 
 pub mod args;
+pub mod api_key;
 pub mod launch;
 mod tool_rules;
 mod opening;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tiller::api_key;
 use tiller::args::{Args, Instead, Mode, version};
 use tiller::attachments::{Said, first_message};
 use tiller::auth_command::AuthCommand;
@@ -38,7 +39,7 @@ fn start() -> Result<u8, String> {
         Some("man") => return command(|c: ManCommand| show(&c.run()?)),
         _ => {}
     }
-    let args = match Args::read(std::env::args_os()) {
+    let mut args = match Args::read(std::env::args_os()) {
         Ok(args) => args,
         Err(Instead::Help(text, rest)) => return help(&text, rest.as_deref()),
         Err(Instead::Complain(why)) => return Err(why),
@@ -47,6 +48,7 @@ fn start() -> Result<u8, String> {
     if args.version {
         return show(&format!("{}\n", version(&surroundings.variables)));
     }
+    api_key::take(&mut args)?;
     let ends_soon = args.list_models.is_some() || args.export.is_some();
     if let Some(why) = args.foreign_complaint.as_ref().filter(|_| ends_soon) {
         // No extension is loaded that could know the option.
@@ -140,6 +142,7 @@ fn messages(args: Args, cwd: PathBuf) -> Result<Vec<Said>, String> {
 
 fn show(text: &str) -> Result<u8, String> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes()).map_err(|err| format!("cannot write: {err}"))?;
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|err| format!("cannot write: {err}"))?;
     Ok(0)
 }

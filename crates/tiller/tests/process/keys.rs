@@ -344,3 +344,118 @@ fn models_are_listed() {
     "#]]
     .assert_eq(&text(custom));
 }
+
+#[test]
+fn a_password_in_an_address_reaches_its_server_and_nobody_else() {
+    let gossip = Gossip::start();
+    let place = Place::new();
+    let url = gossip.url.replace("http://", "http://me:never-aloud@");
+    agent(
+        &place,
+        "models.json",
+        &json!({"providers": {"local": {
+            "api": "anthropic-messages", "baseUrl": url, "apiKey": "some-key", "models": [{"id": "m"}],
+        }}}),
+    );
+    let arguments = ["--mode", "rpc", "--on-eof", "finish", "--model", "local/m"];
+    // A server that is there, and one that is not.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut said = String::new();
+    for address in [url, format!("http://me:never-aloud@{silent}")] {
+        let models = place.path().join(".pi/agent/models.json");
+        let mut described: Value = serde_json::from_slice(&fs::read(&models).unwrap()).unwrap();
+        described["providers"]["local"]["baseUrl"] = json!(address);
+        fs::write(&models, described.to_string()).unwrap();
+        let commands = [
+            json!({"type": "set_auto_retry", "enabled": false}),
+            json!({"type": "prompt", "message": format!("What is {address}?")}),
+            json!({"type": "set_model", "provider": "local", "modelId": "m"}),
+            json!({"type": "get_available_models"}),
+            json!({"type": "get_state"}),
+        ];
+        let commands: String = commands.iter().map(|command| format!("{command}\n")).collect();
+        let output = text(finish(place.command(&arguments), &commands));
+        assert!(output.contains("http://me:***@127.0.0.1"), "{output}");
+        // The user's own words stay as they are, but not in the page.
+        said += &output.replace(&format!("What is {address}?"), "");
+        let session = fs::read_dir(place.path().join(".pi/agent/sessions")).unwrap();
+        let session = session.map(|folder| fs::read_dir(folder.unwrap().path()).unwrap());
+        for file in session.flatten().map(|file| file.unwrap().path()) {
+            said += &fs::read_to_string(&file).unwrap().replace(&format!("What is {address}?"), "");
+            let exported = place.output(&["--export", file.to_str().unwrap(), "page.html"], "");
+            assert!(exported.status.success());
+            let page = fs::read_to_string(place.path().join("page.html")).unwrap();
+            assert!(page.contains("[redacted]"));
+            said += &page;
+            fs::remove_file(file).unwrap();
+        }
+    }
+    // "me:never-aloud" in base64.
+    let encoded = "bWU6bmV2ZXItYWxvdWQ=";
+    assert!(gossip.heard().contains(encoded), "{}", gossip.heard());
+    for secret in ["never-aloud", encoded] {
+        let leak = said.find(secret).map(|at| &said[at.saturating_sub(200)..at + 40]);
+        assert_eq!(leak, None);
+    }
+}
+
+#[test]
+fn a_typed_key_leaves_the_process_title() {
+    for typed in [&["--api-key", "sk-visible-1"][..], &["--api-key=sk-visible-1"]] {
+        let place = Place::new();
+        let mut arguments = vec!["--mode", "rpc", "--no-session", "--provider", "anthropic"];
+        arguments.extend(typed);
+        arguments.extend(["--model", "claude-opus-4-8"]);
+        let mut client = Client::start(place.command(&arguments), place);
+        client.say(&json!({"id": "1", "type": "get_state"}));
+        assert_eq!(client.response("1")["data"]["model"]["provider"], "anthropic");
+        let title = fs::read_to_string(format!("/proc/{}/cmdline", client.id())).unwrap();
+        assert!(title.contains("--api-key"), "{title}");
+        assert!(title.ends_with("--model\0claude-opus-4-8\0"), "{title}");
+        assert!(!title.contains("visible"), "{title}");
+    }
+}
+
+#[test]
+fn a_key_can_be_read_from_a_file_or_from_stdin() {
+    let gossip = Gossip::start();
+    let place = Place::new().with("key", "sk-of-file\nmore\n");
+    agent(
+        &place,
+        "models.json",
+        &json!({"providers": {"local": {
+            "api": "anthropic-messages", "baseUrl": gossip.url, "models": [{"id": "m"}],
+        }}}),
+    );
+    let model = ["--no-session", "--provider", "local", "--model", "local/m"];
+    let run = |more: &[&str], stdin: &str| text(place.output(&[&model[..], more].concat(), stdin));
+    run(&["-p", "--api-key-file", "key", "Hello"], "");
+    assert!(gossip.heard().contains("sk-of-file"), "{}", gossip.heard());
+    run(&["-p", "--api-key", "-"], "sk-of-stdin\nThis is the message\n");
+    assert!(gossip.heard().contains("sk-of-stdin"), "{}", gossip.heard());
+    for (arguments, stdin, why) in [
+        (
+            &["--mode", "rpc", "--api-key", "-"][..],
+            "sk-1\n",
+            "Error: --api-key - reads the key from stdin, which carries the commands in RPC mode: \
+             use --api-key-file FILE\n",
+        ),
+        (
+            &["-p", "--api-key", "-", "Hello"],
+            "",
+            "Error: --api-key -: there is no key in the first line of stdin\n",
+        ),
+        (
+            &["-p", "--api-key", "a", "--api-key-file", "key", "Hello"],
+            "",
+            "Error: --api-key and --api-key-file cannot be used together\n",
+        ),
+        (
+            &["-p", "--api-key-file", "none", "Hello"],
+            "",
+            "Error: --api-key-file none: No such file or directory (os error 2)\n",
+        ),
+    ] {
+        assert_eq!(run(arguments, stdin), why);
+    }
+}
