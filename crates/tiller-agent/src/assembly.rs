@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::event::Update;
 use crate::message::{AssistantMessage, Block, StopReason, ToolCall, UnixMs, Usage};
-use crate::model::Model;
+use crate::model::{Model, ThinkingLevel};
 use crate::partial_json::PartialJson;
 use crate::provider::{ProviderError, StreamEvent};
 
@@ -22,9 +22,38 @@ pub struct Assembly {
     model: Arc<Model>,
     message: AssistantMessage,
     /// Arguments still being spelled out, by block.
-    arguments: BTreeMap<usize, PartialJson>,
+    arguments: BTreeMap<usize, GrowingArguments>,
     /// How much the blocks hold so far.
     bytes: usize,
+}
+
+#[derive(Default)]
+struct GrowingArguments {
+    json: PartialJson,
+    /// As the model wrote them, for the model to see if nothing of them can be read.
+    text: String,
+}
+
+impl GrowingArguments {
+    fn push(&mut self, piece: &str) {
+        self.json.push(piece);
+        self.text.push_str(piece);
+    }
+
+    /// Arguments that break off are completed. Arguments that are no object at all are empty, with
+    /// an error.
+    fn finish_into(self, call: &mut ToolCall) {
+        call.arguments = self.json.finish();
+        let is_read = !self.json.completed().0.is_empty() || self.text.trim().is_empty();
+        call.arguments_error = (!is_read).then(|| {
+            let parsed = serde_json::from_str::<Value>(&self.text);
+            let why = match parsed {
+                Ok(_) => "Tool arguments must be a JSON object".to_owned(),
+                Err(err) => format!("Tool arguments are not JSON: {err}"),
+            };
+            format!("{why}\n\nReceived arguments:\n{}", self.text)
+        });
+    }
 }
 
 /// What one provider event meant.
@@ -51,8 +80,17 @@ impl Assembly {
             response_model: None,
             raw_stop_reason: None,
             error_message: None,
+            error_hint: None,
+            thinking_level: None,
+            duration_ms: None,
         };
         Assembly { model, message, arguments: BTreeMap::new(), bytes: 0 }
+    }
+
+    /// Says how hard the model was asked to think.
+    pub fn with_thinking(mut self, level: ThinkingLevel) -> Assembly {
+        self.message.thinking_level = Some(level.name().to_owned());
+        self
     }
 
     /// The message as it begins: empty.
@@ -134,10 +172,11 @@ impl Assembly {
                     id: id.clone(),
                     name: name.clone(),
                     arguments: Default::default(),
+                    arguments_error: None,
                     thought_signature: None,
                 };
                 self.start(index, Block::ToolCall(call))?;
-                self.arguments.insert(index, PartialJson::default());
+                self.arguments.insert(index, GrowingArguments::default());
                 Update::CallStart { index, id, name }
             }
             StreamEvent::CallDelta { index, delta } => {
@@ -148,14 +187,14 @@ impl Assembly {
                 let text = Value::Object(*arguments).to_string();
                 self.grow(text.len())?;
                 let slot = self.arguments.get_mut(&index).ok_or_else(|| out_of_place(index))?;
-                *slot = PartialJson::default();
+                *slot = GrowingArguments::default();
                 slot.push(&text);
                 return Ok(Step::Noted);
             }
             StreamEvent::CallEnd { index, thought_signature } => {
                 let json = self.arguments.remove(&index).ok_or_else(|| out_of_place(index))?;
                 let call = self.call(index)?;
-                call.arguments = json.finish();
+                json.finish_into(call);
                 call.thought_signature = thought_signature;
                 Update::CallEnd { index, call: Box::new(call.clone()) }
             }
@@ -172,7 +211,7 @@ impl Assembly {
     pub fn cut(mut self, reason: StopReason, why: String) -> AssistantMessage {
         for (index, json) in std::mem::take(&mut self.arguments) {
             if let Ok(call) = self.call(index) {
-                call.arguments = json.finish();
+                json.finish_into(call);
             }
         }
         self.message.stop_reason = reason;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments;
@@ -55,14 +56,14 @@ impl<H: Host> Calls<'_, H> {
         if calls.iter().any(runs_alone) {
             return self.run_one_by_one(calls).await;
         }
-        let mut outcomes: Vec<Option<CallOutcome>> = vec![None; calls.len()];
+        let mut outcomes: Vec<Option<Ended>> = calls.iter().map(|_| None).collect();
         let stop = self.cancel.child_token();
         let mut prepared = Vec::new();
         for (index, call) in calls.iter().enumerate() {
             self.host.emit(Event::ToolStart { call: call.clone() }).await;
             match self.prepare(index, call, &stop).await {
                 Ok(ready) => prepared.push(ready),
-                Err(outcome) => outcomes[index] = Some(self.end(call, outcome).await),
+                Err(outcome) => outcomes[index] = Some(self.end(call, outcome, None).await),
             }
         }
         self.run_together(prepared, &stop, &mut outcomes).await;
@@ -78,11 +79,11 @@ impl<H: Host> Calls<'_, H> {
             self.host.emit(Event::ToolStart { call: call.clone() }).await;
             let mut outcomes = vec![None];
             if skipping {
-                outcomes[0] = Some(self.end(&call, refused(skipped())).await);
+                outcomes[0] = Some(self.end(&call, refused(skipped()), None).await);
             } else {
                 match self.prepare(0, &call, &stop).await {
                     Ok(ready) => self.run_together(vec![ready], &stop, &mut outcomes).await,
-                    Err(outcome) => outcomes[0] = Some(self.end(&call, outcome).await),
+                    Err(outcome) => outcomes[0] = Some(self.end(&call, outcome, None).await),
                 }
                 skipping = self.host.interrupted().await;
             }
@@ -102,8 +103,15 @@ impl<H: Host> Calls<'_, H> {
         let mut outcomes = Vec::with_capacity(calls.len());
         for call in &calls {
             self.host.emit(Event::ToolStart { call: call.clone() }).await;
-            outcomes.push(Some(self.end(call, refused(Failure::new(why(call)))).await));
+            outcomes.push(Some(self.end(call, refused(Failure::new(why(call))), None).await));
         }
+        self.answer(calls, outcomes).await
+    }
+
+    /// Answers the calls of an answer that was aborted. They never began, so there are results
+    /// and no executions.
+    pub(crate) async fn answer_aborted(&self, calls: Vec<Arc<ToolCall>>) -> Answers {
+        let outcomes = calls.iter().map(|_| Some(Ended::aborted())).collect();
         self.answer(calls, outcomes).await
     }
 
@@ -147,12 +155,13 @@ impl<H: Host> Calls<'_, H> {
         &self,
         prepared: Vec<Prepared>,
         stop: &CancellationToken,
-        outcomes: &mut [Option<CallOutcome>],
+        outcomes: &mut [Option<Ended>],
     ) {
         let mut running: FuturesUnordered<_> =
             prepared.into_iter().map(|ready| self.drive(ready, stop)).collect();
         let mut skipping = false;
-        while let Some(Done { index, call, arguments, result }) = running.next().await {
+        while let Some(Done { index, call, arguments, result, duration_ms }) = running.next().await
+        {
             let outcome = match result {
                 // Steering waits: whatever is not done by now is dropped for it.
                 _ if skipping => refused(skipped()),
@@ -160,7 +169,7 @@ impl<H: Host> Calls<'_, H> {
                 Err(failure) => refused(failure),
             };
             let outcome = self.host.after_call(&call, &arguments, outcome).await;
-            outcomes[index] = Some(self.end(&call, outcome).await);
+            outcomes[index] = Some(self.end(&call, outcome, Some(duration_ms)).await);
             if !skipping && !running.is_empty() && self.host.interrupted().await {
                 skipping = true;
                 stop.cancel();
@@ -172,6 +181,7 @@ impl<H: Host> Calls<'_, H> {
     async fn drive(&self, ready: Prepared, stop: &CancellationToken) -> Done {
         let Prepared { index, call, arguments, work, mut shown } = ready;
         // A task of its own: a tool that panics takes only itself down.
+        let began = Instant::now();
         let mut task = tokio::spawn(work);
         let overdue = async {
             stop.cancelled().await;
@@ -195,7 +205,8 @@ impl<H: Host> Calls<'_, H> {
                 }
             }
         };
-        Done { index, call, arguments, result }
+        let duration_ms = began.elapsed().as_millis() as u64;
+        Done { index, call, arguments, result, duration_ms }
     }
 
     async fn show(&self, call: &Arc<ToolCall>, shown: &mut watch::Receiver<Option<ToolOutput>>) {
@@ -207,22 +218,23 @@ impl<H: Host> Calls<'_, H> {
         }
     }
 
-    async fn end(&self, call: &Arc<ToolCall>, outcome: CallOutcome) -> CallOutcome {
+    async fn end(
+        &self,
+        call: &Arc<ToolCall>,
+        outcome: CallOutcome,
+        duration_ms: Option<u64>,
+    ) -> Ended {
         let CallOutcome { output, is_error } = outcome.clone();
         let (call, result) = (call.clone(), Box::new(output));
-        self.host.emit(Event::ToolEnd { call, result, is_error }).await;
-        outcome
+        self.host.emit(Event::ToolEnd { call, result, is_error, duration_ms }).await;
+        Ended { outcome, duration_ms }
     }
 
-    async fn answer(
-        &self,
-        calls: Vec<Arc<ToolCall>>,
-        outcomes: Vec<Option<CallOutcome>>,
-    ) -> Answers {
+    async fn answer(&self, calls: Vec<Arc<ToolCall>>, outcomes: Vec<Option<Ended>>) -> Answers {
         let mut results = Vec::with_capacity(calls.len());
         let mut ends_run = true;
         for (call, outcome) in calls.into_iter().zip(outcomes) {
-            let outcome = outcome.unwrap_or_else(|| refused(Failure::aborted()));
+            let Ended { outcome, duration_ms } = outcome.unwrap_or_else(Ended::aborted);
             ends_run &= outcome.output.ends_run;
             let message = Arc::new(Message::ToolResult(ToolResultMessage {
                 tool_call_id: call.id.clone(),
@@ -232,6 +244,7 @@ impl<H: Host> Calls<'_, H> {
                 is_error: outcome.is_error,
                 usage: outcome.output.usage.map(|usage| *usage),
                 timestamp: self.host.now(),
+                duration_ms,
             }));
             let start = Event::MessageStart { message: message.clone(), ticket: None };
             self.host.emit(start).await;
@@ -249,9 +262,25 @@ struct Done {
     call: Arc<ToolCall>,
     arguments: Arguments,
     result: ToolResult,
+    duration_ms: u64,
+}
+
+/// A call whose end was told.
+struct Ended {
+    outcome: CallOutcome,
+    duration_ms: Option<u64>,
+}
+
+impl Ended {
+    fn aborted() -> Ended {
+        Ended { outcome: refused(Failure::aborted()), duration_ms: None }
+    }
 }
 
 async fn checked(tool: &Tool, call: &ToolCall) -> Result<Arguments, Failure> {
+    if let Some(error) = &call.arguments_error {
+        return Err(Failure::new(format!("Invalid arguments for tool \"{}\": {error}", call.name)));
+    }
     let arguments = tool.prepared(call.arguments.clone()).await?;
     arguments::check(&call.name, &tool.spec.parameters, &arguments).map_err(Failure::new)
 }

@@ -57,6 +57,8 @@ pub enum Event {
         call: Arc<ToolCall>,
         result: Box<ToolOutput>,
         is_error: bool,
+        /// How long the tool ran; nothing if it never did.
+        duration_ms: Option<u64>,
     },
     /// The client is asked to run one of its own tools; its answer names this `id`.
     HostToolCall {

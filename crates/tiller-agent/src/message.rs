@@ -134,6 +134,9 @@ pub struct ToolCall {
     pub id: String,
     pub name: String,
     pub arguments: Arguments,
+    /// Why the arguments could not be read; `arguments` is empty then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments_error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought_signature: Option<String>,
 }
@@ -159,6 +162,15 @@ pub struct AssistantMessage {
     pub raw_stop_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
+    /// What the user can do about the error, in our words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_hint: Option<String>,
+    /// The level asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<String>,
+    /// From the request to the end of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 impl AssistantMessage {
@@ -223,6 +235,7 @@ impl Usage {
         self.cost.cache_read += other.cost.cache_read;
         self.cost.cache_write += other.cost.cache_write;
         self.cost.total += other.cost.total;
+        self.cost.total_from_provider &= other.cost.total_from_provider;
     }
 }
 
@@ -240,6 +253,9 @@ pub struct UsageCost {
     pub cache_write: f64,
     #[serde(serialize_with = "plain_number")]
     pub total: f64,
+    /// The provider has named the total; otherwise it comes from the list of prices.
+    #[serde(skip_serializing_if = "is_false")]
+    pub total_from_provider: bool,
 }
 
 /// Whatever somebody's tool says it has spent must not make its result unreadable.
@@ -263,6 +279,9 @@ pub struct ToolResultMessage {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "if_readable")]
     pub usage: Option<Usage>,
     pub timestamp: UnixMs,
+    /// How long the tool ran; absent if it never did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -342,6 +361,9 @@ mod tests {
             response_model: None,
             raw_stop_reason: None,
             error_message: None,
+            error_hint: None,
+            thinking_level: None,
+            duration_ms: None,
         });
         let text = serde_json::to_string(&message).unwrap();
         assert_eq!(

@@ -84,7 +84,7 @@ impl Model {
         let cache_write = per_token(rates.cache_write) * short as f64
             + per_token(rates.input * 2.0) * long as f64;
         let total = input + output + cache_read + cache_write;
-        UsageCost { input, output, cache_read, cache_write, total }
+        UsageCost { input, output, cache_read, cache_write, total, total_from_provider: false }
     }
 }
 

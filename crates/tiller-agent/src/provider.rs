@@ -117,30 +117,89 @@ pub enum StreamEvent {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProviderError {
     /// Likely to work later: overload, rate limits, a lost connection.
-    Retry { message: String, after: Option<Duration> },
+    Retry { message: ErrorText, after: Option<Duration> },
     /// The conversation no longer fits into the model's window.
-    Overflow { message: String },
+    Overflow { message: ErrorText },
     /// The credentials are missing, wrong or exhausted.
-    Auth { message: String },
+    Auth { message: ErrorText },
     /// Asking again would give the same answer.
-    Fatal { message: String },
+    Fatal { message: ErrorText },
 }
 
 impl ProviderError {
-    pub fn retry(message: impl Into<String>) -> ProviderError {
+    pub fn retry(message: impl Into<ErrorText>) -> ProviderError {
         ProviderError::Retry { message: message.into(), after: None }
     }
 
-    pub fn fatal(message: impl Into<String>) -> ProviderError {
+    pub fn fatal(message: impl Into<ErrorText>) -> ProviderError {
         ProviderError::Fatal { message: message.into() }
     }
 
     pub fn message(&self) -> &str {
+        &self.text().words
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.text().hint.as_deref()
+    }
+
+    #[must_use]
+    pub fn with_hint(mut self, hint: String) -> ProviderError {
+        self.text_mut().hint = Some(hint);
+        self
+    }
+
+    #[must_use]
+    pub fn reworded(mut self, reword: impl FnOnce(String) -> String) -> ProviderError {
+        let text = self.text_mut();
+        text.words = reword(std::mem::take(&mut text.words));
+        self
+    }
+
+    /// The error and the hint, for places that have one text for both.
+    pub fn with_advice(&self) -> String {
+        let hint = self.hint().map(|hint| format!("\n\n{hint}")).unwrap_or_default();
+        format!("{self}{hint}")
+    }
+
+    fn text_mut(&mut self) -> &mut ErrorText {
         match self {
             ProviderError::Retry { message, .. }
             | ProviderError::Overflow { message }
             | ProviderError::Auth { message }
             | ProviderError::Fatal { message } => message,
+        }
+    }
+
+    fn text(&self) -> &ErrorText {
+        match self {
+            ProviderError::Retry { message, .. }
+            | ProviderError::Overflow { message }
+            | ProviderError::Auth { message }
+            | ProviderError::Fatal { message } => message,
+        }
+    }
+}
+
+/// The words of an error, as the provider wrote them, and ours about what to do.
+#[derive(Clone, PartialEq)]
+pub struct ErrorText {
+    words: String,
+    hint: Option<String>,
+}
+
+impl<T: Into<String>> From<T> for ErrorText {
+    fn from(words: T) -> ErrorText {
+        ErrorText { words: words.into(), hint: None }
+    }
+}
+
+impl fmt::Debug for ErrorText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.hint {
+            None => write!(f, "{:?}", self.words),
+            Some(hint) => write!(f, "{:?} (hint {hint:?})", self.words),
         }
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::{Assembly, Step};
@@ -15,7 +16,6 @@ use crate::event::Event;
 use crate::host::{End, Host, Queue, Queued, Setup};
 use crate::message::{AssistantMessage, Message, StopReason, ToolCall};
 use crate::provider::{ProviderError, Request};
-use crate::tool::Failure;
 use crate::ttsr::Watch;
 
 /// Runs until there is nothing left to do. `prompts` may be empty: then the model goes on from
@@ -132,15 +132,20 @@ impl<H: Host> Run<'_, H> {
 
     /// Streams one answer. Whatever goes wrong, there is a message to show for it.
     async fn answer(&self, setup: &Setup) -> (AssistantMessage, Option<End>) {
-        let mut assembly = Assembly::new(setup.model.clone(), self.host.now());
-        let mut started = false;
+        let assembly = Assembly::new(setup.model.clone(), self.host.now());
+        let mut assembly = assembly.with_thinking(setup.thinking);
+        let (mut started, began) = (false, Instant::now());
         let failure = self.stream(setup, &mut assembly, &mut started).await.err();
-        let message = match &failure {
+        let mut message = match &failure {
             None => assembly.complete(),
             Some(End::Failed(error)) => assembly.cut(StopReason::Error, error.to_string()),
             Some(End::Interrupted) => assembly.cut(StopReason::Aborted, STOPPED.to_owned()),
             Some(_) => assembly.cut(StopReason::Aborted, abort_text(started).to_owned()),
         };
+        if let Some(End::Failed(error)) = &failure {
+            message.error_hint = error.hint().map(str::to_owned);
+        }
+        message.duration_ms = Some(began.elapsed().as_millis() as u64);
         if !started {
             // Nothing was heard from the model: the message begins and ends as it is.
             self.emit_start(message.clone()).await;
@@ -213,7 +218,7 @@ impl<H: Host> Run<'_, H> {
             StopReason::Length => batch.decline(calls, cut_off).await,
             // Calls of a message that did not end well are answered too: one without a result
             // would make the conversation unusable for good.
-            StopReason::Aborted => batch.decline(calls, |_| Failure::aborted().message).await,
+            StopReason::Aborted => batch.answer_aborted(calls).await,
             StopReason::Error => batch.decline(calls, not_whole).await,
             _ => batch.run(calls).await,
         }

@@ -60,7 +60,7 @@ fn answer_to(request: Request, pace: Duration) -> Result<Answer, ProviderError> 
     let window = request.model.context_window;
     if usage.total_tokens > window {
         let message = format!("the prompt has {} tokens, the window {window}", usage.total_tokens);
-        return Err(ProviderError::Overflow { message });
+        return Err(ProviderError::Overflow { message: message.into() });
     }
     let act = act_on(&request);
     let mut draft = Draft::new(Chunk::Words, pace);

@@ -82,6 +82,8 @@ pub enum Event {
         tool_name: String,
         result: Value,
         is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
     },
     AfterProviderResponse {
         status: u16,

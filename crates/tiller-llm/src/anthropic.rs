@@ -239,7 +239,7 @@ fn stop_reason(raw: Option<&str>, calls: bool) -> Result<StopReason, ProviderErr
         }
         Some(reason @ "model_context_window_exceeded") => {
             let message = format!("the answer filled the model's window ({reason})");
-            return Err(ProviderError::Overflow { message });
+            return Err(ProviderError::Overflow { message: message.into() });
         }
         Some(other) => {
             return Err(ProviderError::fatal(format!("Unhandled stop reason: {other}")));

@@ -214,7 +214,7 @@ fn stop_reason(raw: &str, calls: bool) -> Result<StopReason, ProviderError> {
         }
         "model_context_window_exceeded" => {
             let message = format!("the answer filled the model's window ({raw})");
-            return Err(ProviderError::Overflow { message });
+            return Err(ProviderError::Overflow { message: message.into() });
         }
         // The model stumbled over its own words. It seldom does so twice.
         "malformed_model_output" | "malformed_tool_use" => {

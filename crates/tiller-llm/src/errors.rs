@@ -27,6 +27,7 @@ pub(crate) struct Failure<'a> {
 impl Failure<'_> {
     /// Says what can be done. `message` is what the client will read.
     pub(crate) fn classify(&self, message: String) -> ProviderError {
+        let message = message.into();
         match self.remedy() {
             Remedy::Wait => {
                 let after = self.after.or_else(|| patience::told(self.body));

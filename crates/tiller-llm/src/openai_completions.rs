@@ -283,7 +283,7 @@ impl Decoder {
                 Err(ProviderError::retry(failed(reason)))
             }
             Some(reason @ "model_context_window_exceeded") => {
-                Err(ProviderError::Overflow { message: failed(reason) })
+                Err(ProviderError::Overflow { message: failed(reason).into() })
             }
             Some(other) => Err(ProviderError::fatal(failed(other))),
             None if self.says_why => {

@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use crate::access::Access;
 use crate::errors::{self, Failure};
 use crate::onlooker::Onlooker;
-use crate::trouble::{TroubleKind, advised, behind, reworded};
+use crate::trouble::{TroubleKind, advised, behind};
 use crate::{client, onlooker, patience, sse, unreachable};
 
 /// How one vendor is spoken to.
@@ -219,7 +219,7 @@ impl<A: Api> Open<A> {
             None => self.decoder.end(out),
         };
         decoded.map_err(|err| {
-            let err = reworded(err, |message| self.access.scrub(message, &self.model.base_url));
+            let err = err.reworded(|message| self.access.scrub(message, &self.model.base_url));
             let said = Failure { body: err.message(), ..Failure::default() };
             let kind = match err {
                 ProviderError::Auth { .. } => behind(&said, &err, &self.model),

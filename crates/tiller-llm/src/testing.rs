@@ -67,6 +67,9 @@ pub(crate) fn answer(content: Vec<Block>) -> Message {
         response_model: None,
         raw_stop_reason: None,
         error_message: None,
+        error_hint: None,
+        thinking_level: None,
+        duration_ms: None,
     })
 }
 
@@ -104,6 +107,7 @@ pub(crate) fn call(id: &str, name: &str, arguments: Value) -> Block {
         id: id.into(),
         name: name.into(),
         arguments,
+        arguments_error: None,
         thought_signature: None,
     })
 }
@@ -117,6 +121,7 @@ pub(crate) fn result(id: &str, content: Vec<Block>) -> Message {
         is_error: false,
         usage: None,
         timestamp: 1,
+        duration_ms: None,
     })
 }
 

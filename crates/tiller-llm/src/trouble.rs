@@ -2,7 +2,7 @@
 //! model, its address, or something on the way.
 //!
 //! We can tell what is to blame. Where it is written down, only our caller knows, so a trouble is
-//! handed to them for a sentence of advice, which goes behind the server's own words.
+//! handed to them for a sentence of advice, which goes beside the server's own words.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,8 +25,10 @@ pub struct Trouble {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TroubleKind {
-    /// The server does not accept the key, or not for this.
+    /// The server does not accept the key.
     Key,
+    /// The server refuses the request: the key lacks a permission, or the region is not served.
+    Permission,
     /// The account behind the key is empty, or its quota spent.
     Credit,
     /// The server does not know the model, or not for this key.
@@ -64,7 +66,7 @@ impl fmt::Debug for Adviser {
     }
 }
 
-/// The error with advice behind it, if there is any to give.
+/// The error with a hint, if there is any to give.
 pub(crate) fn advised(
     err: ProviderError,
     kind: Option<TroubleKind>,
@@ -74,19 +76,7 @@ pub(crate) fn advised(
     let (Some(kind), Some(Adviser(advise))) = (kind, &access.adviser) else { return err };
     let proxy = client::proxy_for(&model.base_url);
     let trouble = Trouble { kind, address: shown(&model.base_url), proxy };
-    let advice = advise(model, &trouble);
-    reworded(err, |message| format!("{message}\n\n{advice}"))
-}
-
-pub(crate) fn reworded(err: ProviderError, reword: impl FnOnce(String) -> String) -> ProviderError {
-    match err {
-        ProviderError::Retry { message, after } => {
-            ProviderError::Retry { message: reword(message), after }
-        }
-        ProviderError::Overflow { message } => ProviderError::Overflow { message: reword(message) },
-        ProviderError::Auth { message } => ProviderError::Auth { message: reword(message) },
-        ProviderError::Fatal { message } => ProviderError::Fatal { message: reword(message) },
-    }
+    err.with_hint(advise(model, &trouble))
 }
 
 /// What is to blame for an error that the server, or whatever stands in its place, has sent.
@@ -114,6 +104,7 @@ pub(crate) fn behind(
         ProviderError::Auth { .. } | ProviderError::Fatal { .. } if names_model(failure, model) => {
             Some(TroubleKind::Model)
         }
+        ProviderError::Auth { .. } if failure.status == Some(403) => Some(TroubleKind::Permission),
         ProviderError::Auth { .. } => Some(TroubleKind::Key),
         ProviderError::Fatal { .. } => {
             let elsewhere = matches!(failure.status, Some(300..=399 | 404 | 405));
@@ -223,7 +214,7 @@ mod tests {
             "#,
             expect![[r#"
                 Key        401 {"error":{"type":"authentication_error","message":"invalid x-api-key"}}
-                Key        403 {"error":{"code":403,"message":"no","status":"PERMISSION_DENIED"}}
+                Permission 403 {"error":{"code":403,"message":"no","status":"PERMISSION_DENIED"}}
                 Key        400 {"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}
                 Key        - {"type":"error","error":{"type":"authentication_error","message":"revoked"}}
                 Credit     402

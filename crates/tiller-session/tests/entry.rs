@@ -64,6 +64,7 @@ fn messages() {
                     id: "call_1".into(),
                     name: "ls".into(),
                     arguments: json!({"path": "."}).as_object().unwrap().clone(),
+                    arguments_error: None,
                     thought_signature: None,
                 })],
                 api: "anthropic-messages".into(),
@@ -76,6 +77,9 @@ fn messages() {
                 response_model: None,
                 raw_stop_reason: None,
                 error_message: None,
+                error_hint: None,
+                thinking_level: None,
+                duration_ms: None,
             }))
         },
         expect![[
@@ -92,6 +96,7 @@ fn messages() {
                 is_error: false,
                 usage: None,
                 timestamp: 7,
+                duration_ms: None,
             }))
         },
         expect![[

@@ -27,6 +27,7 @@ fn result(session: &mut Session, tool: &str, is_error: bool, details: Value) -> 
         is_error,
         usage: None,
         timestamp: NOW,
+        duration_ms: None,
     });
     session.append(Body::message(message), NOW).unwrap()
 }

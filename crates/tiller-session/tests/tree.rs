@@ -204,6 +204,7 @@ fn a_crash_in_the_middle_of_a_turn_shows_which_calls_want_an_answer() {
             is_error: false,
             usage: None,
             timestamp: 1,
+            duration_ms: None,
         }))
     };
     session.append(result("2"), NOW).unwrap();

@@ -64,6 +64,7 @@ impl Conversation {
                     is_error: true,
                     usage: None,
                     timestamp: now,
+                    duration_ms: None,
                 });
                 conversation.push(Arc::new(message), now)?;
             }

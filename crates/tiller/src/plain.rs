@@ -191,7 +191,9 @@ impl Client {
         let Ok(message) = AssistantMessage::deserialize(&message) else { return };
         self.failure = match message.stop_reason {
             StopReason::Error | StopReason::Aborted => {
-                Some(message.error_message.unwrap_or_else(|| "the request failed".to_owned()))
+                let why = message.error_message.unwrap_or_else(|| "the request failed".to_owned());
+                let hint = message.error_hint.map(|hint| format!("\n\n{hint}"));
+                Some(why + &hint.unwrap_or_default())
             }
             _ => None,
         };

@@ -193,7 +193,7 @@ impl Task<'_> {
             Failure::CalledTool => {
                 return Unwritten::Failed("Summarization attempted to call a tool".to_owned());
             }
-            Failure::Provider(error) => error.message(),
+            Failure::Provider(error) => &error.with_advice(),
             Failure::CutOff => "generation hit the token cap and the summary is incomplete",
             Failure::Empty => "the model wrote nothing",
         };

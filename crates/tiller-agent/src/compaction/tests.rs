@@ -33,6 +33,7 @@ fn conversation(short: &str) -> Vec<Arc<Message>> {
                 id: format!("call_{at}"),
                 name: "read".into(),
                 arguments: json!({"path": text}).as_object().unwrap().clone(),
+                arguments_error: None,
                 thought_signature: None,
             })]),
             "r" => Message::ToolResult(ToolResultMessage {
@@ -43,6 +44,7 @@ fn conversation(short: &str) -> Vec<Arc<Message>> {
                 is_error: false,
                 usage: None,
                 timestamp: 0,
+                duration_ms: None,
             }),
             "s" => {
                 let summary =
@@ -69,6 +71,9 @@ fn answer(content: Vec<Block>) -> Message {
         response_model: None,
         raw_stop_reason: None,
         error_message: None,
+        error_hint: None,
+        thinking_level: None,
+        duration_ms: None,
     })
 }
 

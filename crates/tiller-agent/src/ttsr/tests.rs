@@ -64,6 +64,7 @@ fn steps(script: &str) -> Vec<Update> {
                     id: "c".into(),
                     name: name.into(),
                     arguments: Arguments::default(),
+                    arguments_error: None,
                     thought_signature: None,
                 };
                 Update::CallEnd { index, call: Box::new(call) }

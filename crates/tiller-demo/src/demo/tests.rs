@@ -85,7 +85,13 @@ async fn ask(request: Request) -> (Vec<Block>, Vec<ToolCall>) {
             StreamEvent::CallStart { id, name, .. } => {
                 json.clear();
                 let arguments = Default::default();
-                calls.push(ToolCall { id, name, arguments, thought_signature: None });
+                calls.push(ToolCall {
+                    id,
+                    name,
+                    arguments,
+                    arguments_error: None,
+                    thought_signature: None,
+                });
             }
             StreamEvent::CallDelta { delta, .. } => json.push_str(&delta),
             StreamEvent::CallEnd { .. } => {

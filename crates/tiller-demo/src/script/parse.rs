@@ -293,6 +293,7 @@ fn error(rest: &str) -> Result<ProviderError, String> {
         return Err(format!("only error retry takes after=, not error {kind}"));
     }
     let message = text(rest)?.unwrap_or_else(|| format!("scripted {kind} error"));
+    let message = message.into();
     match kind {
         "retry" => Ok(ProviderError::Retry { message, after }),
         "overflow" => Ok(ProviderError::Overflow { message }),

@@ -47,6 +47,9 @@ pub(crate) fn assistant(content: Vec<Block>) -> Message {
         response_model: None,
         raw_stop_reason: None,
         error_message: None,
+        error_hint: None,
+        thinking_level: None,
+        duration_ms: None,
     })
 }
 
@@ -59,6 +62,7 @@ pub(crate) fn result(id: &str, tool: &str, text: &str, is_error: bool) -> Messag
         is_error,
         usage: None,
         timestamp: 0,
+        duration_ms: None,
     })
 }
 

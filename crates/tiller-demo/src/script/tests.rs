@@ -329,6 +329,7 @@ async fn what_the_model_is_shown_can_be_checked() {
         id: "c1".into(),
         name: "read".into(),
         arguments: Default::default(),
+        arguments_error: None,
         thought_signature: None,
     });
     let messages = vec![

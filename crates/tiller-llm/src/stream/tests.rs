@@ -178,7 +178,8 @@ async fn an_overloaded_server() {
         body.len()
     )));
     let after = Some(Duration::from_secs(7));
-    assert_eq!(failure(&url).await, ProviderError::Retry { message: format!("529 {body}"), after });
+    let message = format!("529 {body}").into();
+    assert_eq!(failure(&url).await, ProviderError::Retry { message, after });
 }
 
 #[tokio::test]
@@ -463,7 +464,7 @@ async fn an_error_in_the_words_of_openai() {
     let provider = crate::provider(&request.model, Access::with_key(KEY)).unwrap();
     let (_, failure) = all(provider.stream(request)).await;
     let after = Some(Duration::from_secs(7));
-    let message = "429 slow down".to_owned();
+    let message = "429 slow down".into();
     assert_eq!(failure, Some(ProviderError::Retry { message, after }));
 }
 

@@ -212,7 +212,12 @@ impl Article<'_> {
             }
         }
         match (answer.stop_reason, &answer.error_message) {
-            (_, Some(why)) => self.aside("error", why),
+            (_, Some(why)) => {
+                self.aside("error", why);
+                if let Some(hint) = &answer.error_hint {
+                    self.aside("error", hint);
+                }
+            }
             (StopReason::Aborted, None) => self.aside("error", "Aborted"),
             (StopReason::Length, None) => self.aside("error", "Cut off at the output limit"),
             _ => {}

@@ -69,7 +69,7 @@ impl Models {
         if let Some(by) = self.answers(model) {
             return match self.keyed(model, given) {
                 Ok(keyed) => Arc::new(Answering { keyed, by }),
-                Err(message) => Arc::new(Unable(ProviderError::Auth { message })),
+                Err(message) => Arc::new(Unable(ProviderError::Auth { message: message.into() })),
             };
         }
         if !tiller_llm::supports(&model.api) {
@@ -78,7 +78,7 @@ impl Models {
         }
         match self.keyed(model, given) {
             Ok(keyed) => Arc::new(keyed),
-            Err(message) => Arc::new(Unable(ProviderError::Auth { message })),
+            Err(message) => Arc::new(Unable(ProviderError::Auth { message: message.into() })),
         }
     }
 
@@ -236,7 +236,7 @@ impl Keyed {
             },
             Err(why) => {
                 let message = format!("No API key for {}: {why}", model.provider);
-                Unable(ProviderError::Auth { message }).stream(request)
+                Unable(ProviderError::Auth { message: message.into() }).stream(request)
             }
         }
     }
@@ -286,7 +286,7 @@ impl Provider for Answering {
                 }
                 Err(why) => {
                     let message = format!("No API key for {}: {why}", request.model.provider);
-                    Unable(ProviderError::Auth { message }).stream(request)
+                    Unable(ProviderError::Auth { message: message.into() }).stream(request)
                 }
             }
         };

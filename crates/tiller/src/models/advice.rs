@@ -1,4 +1,4 @@
-//! What to do when a model cannot be asked: a sentence behind the provider's own words, for the
+//! What to do when a model cannot be asked: a sentence beside the provider's own words, for the
 //! person who reads the error. It names the model, what is to blame, and where that is written
 //! down.
 
@@ -28,7 +28,16 @@ impl Origins {
     pub(super) fn advise(&self, model: &Model, trouble: &Trouble) -> String {
         let Trouble { kind, address, proxy } = trouble;
         let advice = match kind {
-            TroubleKind::Key => self.about_key(&model.provider),
+            TroubleKind::Key => {
+                let remedy = self.another_key(&model.provider);
+                format!("{} is not accepted. {remedy}.", self.key_name())
+            }
+            TroubleKind::Permission => format!(
+                "{} refused the request. {} may lack the permission for this model, or the \
+                 provider does not serve this region. Check both in the provider's console.",
+                model.provider,
+                capitalised(&self.key_name())
+            ),
             TroubleKind::Credit => format!(
                 "the account behind {} has no credit or quota left. See to it at {}, or choose \
                  another model.",
@@ -105,9 +114,9 @@ impl Origins {
         }
     }
 
-    fn about_key(&self, provider: &str) -> String {
+    fn another_key(&self, provider: &str) -> String {
         let store = format!("`tiller auth set {provider}`");
-        let remedy = match &self.key {
+        match &self.key {
             Some(Source::CommandLine) => format!("Give another, or store one with {store}"),
             Some(Source::SignIn(_)) => format!("Sign in again, or store a key with {store}"),
             Some(Source::ModelsFile) => {
@@ -123,8 +132,7 @@ impl Origins {
                 let set = variable.map(|name| format!("Set {name}, or store"));
                 format!("{} another with {store}", set.unwrap_or("Store".to_owned()))
             }
-        };
-        format!("{} is not accepted. {remedy}.", self.key_name())
+        }
     }
 
     /// Where the address is written, if anybody could change it.
@@ -137,6 +145,11 @@ impl Origins {
             }
         }
     }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 const WAY_OUT: &str = "Check the network; where only a proxy leads out, set HTTPS_PROXY";

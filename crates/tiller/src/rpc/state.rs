@@ -511,6 +511,9 @@ impl State {
             response_model: None,
             raw_stop_reason: None,
             error_message: Some(format!("internal error, please report it: {crash}")),
+            error_hint: None,
+            thinking_level: None,
+            duration_ms: None,
         }));
         self.keep(message.clone());
         messages.push(message.clone());

@@ -284,9 +284,19 @@ impl Turn {
             return Err(format!("a message ended differently from how it started: {message}"));
         }
         if message["role"] == "toolResult" {
-            let tool = self.tools.get(&plain(&message["toolCallId"])).cloned().flatten();
-            let tool = tool.ok_or("a result before its tool has ended")?;
-            let agree = tool["result"]["content"] == message["content"]
+            let answer = self.answer.as_ref();
+            let was_aborted = answer.is_some_and(|answer| answer["stopReason"] == "aborted");
+            let tool = self.tools.get(&plain(&message["toolCallId"])).cloned();
+            let tool = match tool {
+                // Calls of an answer that was aborted never begin.
+                None if was_aborted && message["isError"] == true => {
+                    self.results.push(message.clone());
+                    return Ok(());
+                }
+                tool => tool.flatten().ok_or("a result before its tool has ended")?,
+            };
+            let agree = tool["durationMs"] == message["durationMs"]
+                && tool["result"]["content"] == message["content"]
                 && tool["result"].get("details") == message.get("details")
                 && tool["isError"] == message["isError"];
             if !agree {

@@ -112,7 +112,7 @@ fn block_is_clean(block: &Value) -> Result<(), String> {
     let fields: &[&str] = match plain(&block["type"]).as_str() {
         "text" => &["type", "text", "textSignature"],
         "thinking" => &["type", "thinking", "thinkingSignature", "redacted"],
-        "toolCall" => &["type", "id", "name", "arguments", "thoughtSignature"],
+        "toolCall" => &["type", "id", "name", "arguments", "argumentsError", "thoughtSignature"],
         "image" => &["type", "data", "mimeType"],
         _ => return Err(format!("a block of no kind: {block}")),
     };

@@ -318,7 +318,17 @@ fn timeless(record: &str) -> String {
         let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
         write!(text, "\"timestamp\":0{rest}").unwrap();
     }
-    text
+    let mut parts = text.split("\"durationMs\":");
+    let mut timeless = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // How long an answer took depends on how often the harness looked for it. A tool's
+        // duration is exact.
+        let is_answer = timeless.rsplit_once(",\"thinkingLevel\":\"");
+        let is_answer = is_answer.is_some_and(|(_, level)| !level.contains(':'));
+        let rest = part.trim_start_matches(|c: char| is_answer && c.is_ascii_digit());
+        write!(timeless, "\"durationMs\":{}{rest}", if is_answer { "0" } else { "" }).unwrap();
+    }
+    timeless
 }
 
 /// Characters that an editor would hide or break a line at, spelled out.

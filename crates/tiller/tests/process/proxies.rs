@@ -73,7 +73,10 @@ fn ask(base_url: &str, variables: &[(&str, &str)]) -> String {
     client.say(&json!({"type": "prompt", "message": "Hello"}));
     let records = client.until_type("agent_settled");
     let end = records.iter().rfind(|record| record["type"] == "message_end").unwrap();
-    let told = end["message"]["errorMessage"].as_str().unwrap().to_owned();
+    let words = end["message"]["errorMessage"].as_str().unwrap();
+    let hint = end["message"]["errorHint"].as_str();
+    let told = hint.map_or(words.to_owned(), |hint| format!("{words}\n\n{hint}"));
+    assert!(!words.contains("far/m: "), "the hint is a field of its own: {words}");
     assert!(!told.contains("secret"), "{told}");
     told
 }

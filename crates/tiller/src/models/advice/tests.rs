@@ -35,7 +35,7 @@ async fn error(api: &str, url: &str) -> String {
     let answer = models.provider(&model).stream(request).collect::<Vec<_>>();
     let answer = tokio::time::timeout(Duration::from_secs(60), answer).await.unwrap();
     let err = answer.into_iter().find_map(Result::err).expect("it cannot be asked");
-    let message = err.message();
+    let message = err.with_advice();
     assert!(!message.contains("secret"), "{message}");
     let next = match err {
         ProviderError::Retry { .. } => "retry",
@@ -102,6 +102,21 @@ async fn a_key_that_is_refused() {
             [auth] {"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}
 
             p/m: the key in models.json is not accepted. Change `apiKey` of `p` there, or store one with `tiller auth set p`.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn forbidden_request_names_permission_and_region() {
+    check(
+        "openai-completions",
+        "403 Forbidden",
+        r#"{"error":{"message":"Country not supported","code":"unsupported_country"}}"#,
+        expect![[r#"
+            [auth] 403 Country not supported
+
+            p/m: p refused the request. The key in models.json may lack the permission for this model, or the provider does not serve this region. Check both in the provider's console.
         "#]],
     )
     .await;
@@ -267,16 +282,16 @@ fn every_key_has_its_own_place() {
         None,
     ] {
         let origins = Origins { key, address: AddressFrom::Catalogue };
-        report += &format!("{}\n", origins.about_key("anthropic"));
+        report += &format!("{}: {}\n", origins.key_name(), origins.another_key("anthropic"));
     }
     expect![[r#"
-        the key given with --api-key is not accepted. Give another, or store one with `tiller auth set anthropic`.
-        the key in auth.json is not accepted. Store another with `tiller auth set anthropic`.
-        the sign-in in auth.json is not accepted. Sign in again, or store a key with `tiller auth set anthropic`.
-        the key in models.json is not accepted. Change `apiKey` of `anthropic` there, or store one with `tiller auth set anthropic`.
-        the key in ANTHROPIC_API_KEY is not accepted. Set another, or store one with `tiller auth set anthropic`.
-        the identity that AWS_PROFILE names is not accepted. See whether it has ended, and may use this model in this region.
-        the key is not accepted. Set ANTHROPIC_API_KEY, or store another with `tiller auth set anthropic`.
+        the key given with --api-key: Give another, or store one with `tiller auth set anthropic`
+        the key in auth.json: Store another with `tiller auth set anthropic`
+        the sign-in in auth.json: Sign in again, or store a key with `tiller auth set anthropic`
+        the key in models.json: Change `apiKey` of `anthropic` there, or store one with `tiller auth set anthropic`
+        the key in ANTHROPIC_API_KEY: Set another, or store one with `tiller auth set anthropic`
+        the identity that AWS_PROFILE names: See whether it has ended, and may use this model in this region
+        the key: Set ANTHROPIC_API_KEY, or store another with `tiller auth set anthropic`
     "#]].assert_eq(&report);
 }
 

@@ -53,11 +53,12 @@ impl State {
                 args: value(&call.arguments),
                 partial_result: value(partial),
             },
-            Event::ToolEnd { call, result, is_error } => Told::ToolExecutionEnd {
+            Event::ToolEnd { call, result, is_error, duration_ms } => Told::ToolExecutionEnd {
                 tool_call_id: call.id.clone(),
                 tool_name: call.name.clone(),
                 result: value(result),
                 is_error: *is_error,
+                duration_ms: *duration_ms,
             },
             Event::AgentEnd { messages, .. } => Told::AgentEnd {
                 messages: messages.iter().map(|message| value(&**message)).collect(),

@@ -18,6 +18,9 @@ fn start() -> Event {
         response_model: None,
         raw_stop_reason: None,
         error_message: None,
+        error_hint: None,
+        thinking_level: None,
+        duration_ms: None,
     };
     Event::MessageStart { message: Arc::new(Message::Assistant(message)), ticket: None }
 }
@@ -26,8 +29,13 @@ fn start() -> Event {
 fn call(index: usize, arguments: &str) -> Vec<Update> {
     let (id, name) = (format!("call_{index}"), "ls".to_owned());
     let parsed = serde_json::from_str(arguments).unwrap_or_default();
-    let whole =
-        ToolCall { id: id.clone(), name: name.clone(), arguments: parsed, thought_signature: None };
+    let whole = ToolCall {
+        id: id.clone(),
+        name: name.clone(),
+        arguments: parsed,
+        arguments_error: None,
+        thought_signature: None,
+    };
     let mut steps = vec![Update::CallStart { index, id, name }];
     if !arguments.is_empty() {
         steps.push(Update::CallDelta { index, delta: arguments.to_owned() });

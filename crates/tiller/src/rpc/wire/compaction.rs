@@ -88,9 +88,12 @@ pub(super) struct End<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum What<'a> {
-    Pi {
+    /// Without a result it is `null`, as pi's page has it.
+    Pi { reason: Reason, result: Option<ShapedCompaction<'a>> },
+    /// Without a result there is no field.
+    PiDelta {
         reason: Reason,
-        /// `null` where there is none, as the protocol's document has it.
+        #[serde(skip_serializing_if = "Option::is_none")]
         result: Option<ShapedCompaction<'a>>,
     },
     Xcsh {
@@ -112,6 +115,8 @@ impl<'a> End<'a> {
         let result = result.map(|result| ShapedCompaction { result, level });
         let (kind, what) = if is_named_auto(reason, level) {
             ("auto_compaction_end", What::Xcsh { action: ACTION, result })
+        } else if level == Level::PiDelta {
+            ("compaction_end", What::PiDelta { reason, result })
         } else {
             ("compaction_end", What::Pi { reason, result })
         };

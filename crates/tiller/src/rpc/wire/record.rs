@@ -13,7 +13,7 @@ use super::compaction;
 use super::host_tools;
 use super::reply::{Label, Reply};
 use super::request::Refusal;
-use super::shape::Shaped;
+use super::shape::{Shaped, ShapedCall, tool_call};
 use super::snapshot::{Snapshot, write_json};
 use super::todos;
 use super::{Level, Stream};
@@ -153,9 +153,10 @@ impl RecordWriter {
                 let tool = Tool::about("tool_execution_update", call);
                 line(out, &ToolUpdate { tool, args: &call.arguments, partial_result: partial });
             }
-            Event::ToolEnd { call, result, is_error } => {
+            Event::ToolEnd { call, result, is_error, duration_ms } => {
                 let tool = Tool::about("tool_execution_end", call);
-                line(out, &ToolEnd { tool, result, is_error: *is_error });
+                let duration_ms = duration_ms.filter(|_| self.level == Level::PiDelta);
+                line(out, &ToolEnd { tool, result, is_error: *is_error, duration_ms });
             }
             Event::HostToolCall { id, tool_call_id, tool_name, arguments } => {
                 let kind = "host_tool_call";
@@ -244,7 +245,7 @@ impl RecordWriter {
         let Some(growing) = &mut self.growing else { return };
         growing.fold(update);
         let names_calls = self.level == Level::PiDelta || detail == Detail::Step;
-        let Some(step) = Step::of(update, names_calls) else { return };
+        let Some(step) = Step::of(update, names_calls, self.level) else { return };
         let stream = if detail == Detail::Step { Stream::Deltas } else { self.stream };
         match stream {
             Stream::Deltas => {
@@ -463,6 +464,8 @@ struct ToolEnd<'a> {
     tool: Tool<'a>,
     result: &'a ToolOutput,
     is_error: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
 }
 
 /// A step of a growing message as clients know it.
@@ -507,22 +510,14 @@ enum Step<'a> {
     #[serde(rename = "toolcall_end")]
     CallEnd {
         content_index: usize,
-        tool_call: TypedCall<'a>,
+        tool_call: ShapedCall<'a>,
     },
-}
-
-#[derive(Serialize)]
-struct TypedCall<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(flatten)]
-    call: &'a ToolCall,
 }
 
 impl<'a> Step<'a> {
     /// The step on the wire; `None` for what only later snapshots show. `names_calls` is whether
     /// the start of a call says which one.
-    fn of(update: &'a Update, names_calls: bool) -> Option<Step<'a>> {
+    fn of(update: &'a Update, names_calls: bool, level: Level) -> Option<Step<'a>> {
         Some(match update {
             Update::TextStart { index } => Step::TextStart { content_index: *index },
             Update::TextDelta { index, delta } => Step::TextDelta { content_index: *index, delta },
@@ -543,8 +538,7 @@ impl<'a> Step<'a> {
             },
             Update::CallDelta { index, delta } => Step::CallDelta { content_index: *index, delta },
             Update::CallEnd { index, call } => {
-                let tool_call = TypedCall { kind: "toolCall", call };
-                Step::CallEnd { content_index: *index, tool_call }
+                Step::CallEnd { content_index: *index, tool_call: tool_call(call, level) }
             }
             Update::Usage(_) | Update::ResponseId(_) | Update::ResponseModel(_) => return None,
         })

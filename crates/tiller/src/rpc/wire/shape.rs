@@ -1,8 +1,10 @@
 //! Messages as a level writes them: newer levels name things that older ones never knew.
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use tiller_agent::message::{
-    AssistantMessage, Block, Message, StopReason, UnixMs, Usage, UsageCost,
+    AssistantMessage, Block, Message, StopReason, ToolCall, ToolResultMessage, UnixMs, Usage,
+    UsageCost, plain_number,
 };
 
 use super::Level;
@@ -17,8 +19,10 @@ impl Serialize for Shaped<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.message {
             Message::Assistant(message) => {
-                assistant(message, self.level, &message.content).serialize(serializer)
+                let content = ShapedBlocks { blocks: &message.content, level: self.level };
+                assistant(message, self.level, content).serialize(serializer)
             }
+            Message::ToolResult(message) => tool_result(message, self.level).serialize(serializer),
             other => other.serialize(serializer),
         }
     }
@@ -48,6 +52,9 @@ pub(super) fn assistant<'a, C>(
         response_model: message.response_model.as_deref(),
         raw_stop_reason: message.raw_stop_reason.as_deref().filter(|_| newer),
         error_message: message.error_message.as_deref(),
+        error_hint: message.error_hint.as_deref(),
+        thinking_level: message.thinking_level.as_deref().filter(|_| newer),
+        duration_ms: message.duration_ms.filter(|_| newer),
     }
 }
 
@@ -70,18 +77,59 @@ pub(super) struct Assistant<'a, C> {
     raw_stop_reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
+}
+
+fn tool_result(message: &ToolResultMessage, level: Level) -> ToolResult<'_> {
+    ToolResult {
+        role: "toolResult",
+        tool_call_id: &message.tool_call_id,
+        tool_name: &message.tool_name,
+        content: &message.content,
+        details: message.details.as_ref(),
+        is_error: message.is_error,
+        usage: message.usage.as_ref().map(|spent| usage(spent, level)),
+        timestamp: message.timestamp,
+        duration_ms: message.duration_ms.filter(|_| level == Level::PiDelta),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolResult<'a> {
+    role: &'static str,
+    tool_call_id: &'a str,
+    tool_name: &'a str,
+    content: &'a [Block],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<&'a Value>,
+    is_error: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<ShapedUsage<'a>>,
+    timestamp: UnixMs,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
 }
 
 pub(super) fn usage(usage: &Usage, level: Level) -> ShapedUsage<'_> {
+    let newer = level == Level::PiDelta;
     ShapedUsage {
         input: usage.input,
         output: usage.output,
         cache_read: usage.cache_read,
         cache_write: usage.cache_write,
         total_tokens: usage.total_tokens,
-        cost: &usage.cost,
+        cost: ShapedCost {
+            cost: &usage.cost,
+            total_from_provider: newer.then_some(usage.cost.total_from_provider),
+        },
         cache_write_1h: usage.cache_write_1h,
-        reasoning: usage.reasoning.filter(|_| level == Level::PiDelta),
+        reasoning: newer.then(|| usage.reasoning.unwrap_or(0)),
     }
 }
 
@@ -93,14 +141,94 @@ pub(super) struct ShapedUsage<'a> {
     cache_read: u64,
     cache_write: u64,
     total_tokens: u64,
-    cost: &'a UsageCost,
+    cost: ShapedCost<'a>,
     #[serde(rename = "cacheWrite1h", skip_serializing_if = "Option::is_none")]
     cache_write_1h: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<u64>,
 }
 
+struct ShapedCost<'a> {
+    cost: &'a UsageCost,
+    total_from_provider: Option<bool>,
+}
+
+impl Serialize for ShapedCost<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Shape {
+            #[serde(serialize_with = "plain_number")]
+            input: f64,
+            #[serde(serialize_with = "plain_number")]
+            output: f64,
+            #[serde(serialize_with = "plain_number")]
+            cache_read: f64,
+            #[serde(serialize_with = "plain_number")]
+            cache_write: f64,
+            #[serde(serialize_with = "plain_number")]
+            total: f64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            total_from_provider: Option<bool>,
+        }
+        let UsageCost { input, output, cache_read, cache_write, total, .. } = *self.cost;
+        let total_from_provider = self.total_from_provider;
+        Shape { input, output, cache_read, cache_write, total, total_from_provider }
+            .serialize(serializer)
+    }
+}
+
+/// The blocks of the model's message.
+struct ShapedBlocks<'a> {
+    blocks: &'a [Block],
+    level: Level,
+}
+
+impl Serialize for ShapedBlocks<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.blocks.iter().map(|block| ShapedBlock(block, self.level)))
+    }
+}
+
+struct ShapedBlock<'a>(&'a Block, Level);
+
+impl Serialize for ShapedBlock<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ShapedBlock(Block::ToolCall(call), level) => {
+                tool_call(call, *level).serialize(serializer)
+            }
+            ShapedBlock(block, _) => block.serialize(serializer),
+        }
+    }
+}
+
+pub(super) fn tool_call(call: &ToolCall, level: Level) -> ShapedCall<'_> {
+    ShapedCall {
+        kind: "toolCall",
+        id: &call.id,
+        name: &call.name,
+        arguments: &call.arguments,
+        arguments_error: call.arguments_error.as_deref().filter(|_| level == Level::PiDelta),
+        thought_signature: call.thought_signature.as_deref(),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ShapedCall<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a serde_json::Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments_error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought_signature: Option<&'a str>,
+}
+
 /// A block that is complete from the start.
-pub(super) fn whole(block: &Block) -> Vec<u8> {
-    serde_json::to_vec(block).expect("a block can be written")
+pub(super) fn whole(block: &Block, level: Level) -> Vec<u8> {
+    serde_json::to_vec(&ShapedBlock(block, level)).expect("a block can be written")
 }

@@ -47,7 +47,7 @@ impl Snapshot {
             usage: Vec::new(),
         };
         for block in &message.content {
-            snapshot.push(GrowingBlock::closed(whole(block)));
+            snapshot.push(GrowingBlock::closed(whole(block, level)));
         }
         snapshot.rewrite();
         snapshot
@@ -98,9 +98,10 @@ impl Snapshot {
                     block.close_string(&[("thinkingSignature", signature.as_deref())], *redacted);
                 });
             }
-            Update::CallEnd { index, call } => self.with_block(*index, |block| {
-                *block = GrowingBlock::closed(whole(&Block::ToolCall((**call).clone())));
-            }),
+            Update::CallEnd { index, call } => {
+                let text = whole(&Block::ToolCall((**call).clone()), self.level);
+                self.with_block(*index, |block| *block = GrowingBlock::closed(text));
+            }
             Update::Usage(usage) => self.change(|message| message.usage.clone_from(usage)),
             Update::ResponseId(id) => self.change(|message| message.response_id = Some(id.clone())),
             Update::ResponseModel(model) => {
@@ -228,6 +229,9 @@ mod tests {
             response_model: None,
             raw_stop_reason: None,
             error_message: None,
+            error_hint: None,
+            thinking_level: None,
+            duration_ms: None,
         }
     }
 
@@ -251,6 +255,7 @@ mod tests {
             id: "c".into(),
             name: "ls".into(),
             arguments: json!({"path": "a"}).as_object().unwrap().clone(),
+            arguments_error: None,
             thought_signature: None,
         };
         let thought = json!({"type": "thinking", "thinking": "h\"\u{1}", "thinkingSignature": "s"});
