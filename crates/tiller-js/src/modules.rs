@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 pub(crate) mod builtin;
 pub(crate) mod commonjs;
+mod depth;
 mod own_files;
 mod resolve;
 mod source;

@@ -45,9 +45,15 @@ pub(crate) fn wrap(code: &str) -> String {
     format!("(function(exports,require,module,__filename,__dirname){{{hash_bang}{code}\n}})")
 }
 
+/// Object literals that are looked at for names.
+const LITERALS_MAX: usize = 20;
+/// As far as the closing parenthesis of a call is looked for.
+const ARGUMENT_MAX_BYTES: usize = 1 << 10;
+
 /// Looks for what minifiers and compilers leave of exports.
 pub(crate) fn exports(code: &str) -> Exports {
     let mut found = Exports::default();
+    let mut literals = 0;
     for (place, _) in code.match_indices("exports") {
         let before = code[..place].trim_end();
         let after = &code[place + "exports".len()..];
@@ -61,14 +67,21 @@ pub(crate) fn exports(code: &str) -> Exports {
         } else if let Some(rest) = after.trim_start().strip_prefix('=') {
             let rest = rest.trim_start();
             match rest.strip_prefix('{') {
-                Some(body) => found.keys(body),
+                // Each of them may be as long as the rest of the file.
+                Some(_) if literals >= LITERALS_MAX => (),
+                Some(body) => {
+                    literals += 1;
+                    found.keys(body);
+                }
                 None => found.passed_on.extend(required(rest)),
             }
         }
     }
     for marker in ["__exportStar(", "__reExport(", "__export("] {
         for (place, _) in code.match_indices(marker) {
-            let rest = &code[place + marker.len()..];
+            let rest = &code.as_bytes()[place + marker.len()..];
+            let rest = &rest[..rest.len().min(ARGUMENT_MAX_BYTES)];
+            let rest = String::from_utf8_lossy(rest);
             let rest = rest.split(')').next().unwrap_or_default();
             if let Some(place) = rest.find("require(") {
                 found.passed_on.extend(required(&format!("{})", &rest[place..])));
@@ -159,5 +172,12 @@ mod tests {
             expect!["q | ./r"],
         );
         check("module.exports = require('./lib/index.js');", expect![" | ./lib/index.js"]);
+    }
+
+    #[test]
+    fn a_script_of_nothing_but_exports_is_read_once() {
+        let literals = exports(&"exports={a,".repeat(200_000));
+        assert_eq!(literals.names, ["a", "exports"]);
+        assert_eq!(exports(&"__exportStar(x".repeat(200_000)), Exports::default());
     }
 }

@@ -14,6 +14,8 @@ use oxc::semantic::{Scoping, SemanticBuilder};
 use oxc::span::SourceType;
 use oxc::transformer::{TransformOptions, Transformer};
 
+use super::depth;
+
 /// A file, read and understood.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Unit {
@@ -46,6 +48,33 @@ pub(crate) fn transform(
     source: &str,
     is_module: Option<bool>,
 ) -> Result<Unit, String> {
+    with_room(path, source, || transform_here(path, source, is_module))?
+}
+
+/// Up to this depth every thread that parses has room enough.
+const SHALLOW: usize = 100;
+/// Room for the deepest source that is let through, also in a build for debugging. Only what is
+/// used costs.
+const ROOM_BYTES: usize = 512 << 20;
+
+/// Parses where there is room for it: parsers recurse.
+fn with_room<R: Send>(
+    path: &Path,
+    source: &str,
+    work: impl FnOnce() -> R + Send,
+) -> Result<R, String> {
+    if depth::check(path, source)? <= SHALLOW {
+        return Ok(work());
+    }
+    let failed = |why: String| format!("{}: cannot be read: {why}", path.display());
+    std::thread::scope(|scope| {
+        let room = std::thread::Builder::new().name("parser".into()).stack_size(ROOM_BYTES);
+        let parser = room.spawn_scoped(scope, work).map_err(|err| failed(err.to_string()))?;
+        parser.join().map_err(|_| failed("the parser failed".to_owned()))
+    })
+}
+
+fn transform_here(path: &Path, source: &str, is_module: Option<bool>) -> Result<Unit, String> {
     let allocator = Allocator::default();
     let mut parsed = parse(&allocator, path, source, is_module)?;
     let typed = needs_printing(&parsed.program);
@@ -77,6 +106,17 @@ pub(crate) fn transform(
 /// Where in the author's file the given place of the generated code comes from. Lines and columns
 /// count from one.
 pub(crate) fn original_place(
+    path: &Path,
+    source: &str,
+    is_module: Option<bool>,
+    line: u32,
+    column: u32,
+) -> Option<(u32, u32)> {
+    let find = || original_place_here(path, source, is_module, line, column);
+    with_room(path, source, find).ok().flatten()
+}
+
+fn original_place_here(
     path: &Path,
     source: &str,
     is_module: Option<bool>,
