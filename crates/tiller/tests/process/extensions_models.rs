@@ -268,7 +268,8 @@ fn without_the_network_no_model_is_asked() {
         say(await ctx.modelRegistry.getApiKeyForProvider("own").catch((error) => error.message));"#;
     let mut client = going(place, &body, &[]);
     let denied = |what: &str| json!(format!("EACCES: this extension has no permission for {what}"));
-    assert_eq!(go(&mut client), [denied("net"), denied("env")]);
+    // The model has a server of its own, to which keys would go.
+    assert_eq!(go(&mut client), [denied("net, env"), denied("env")]);
 }
 
 #[test]
