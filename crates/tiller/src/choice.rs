@@ -39,12 +39,43 @@ impl Choice {
         self.scope.as_ref().unwrap_or(&settings.enabled_models)
     }
 
+    /// The model of this name.
+    pub fn named(pattern: &str) -> Choice {
+        Choice { model: Some(pattern.to_owned()), ..Choice::default() }
+    }
+
+    /// The model of a session that begins without messages. An error was told at the start.
+    pub(crate) fn for_new_session(
+        &self,
+        models: &mut Models,
+        settings: &Settings,
+    ) -> Option<(Arc<Model>, Option<ThinkingLevel>)> {
+        let (model, level) = self.choose(models, settings, None, &mut Vec::new()).ok()?;
+        model.map(|model| (model, level))
+    }
+
     /// The error is a sentence for the person who typed the command.
     pub(crate) fn settle(
         &self,
         models: &mut Models,
         settings: &Settings,
         session: &Session,
+        diagnostics: &mut Vec<String>,
+    ) -> Result<Chosen, String> {
+        let is_said = self.model.is_some() || self.has_script;
+        let stored = match is_said {
+            true => None,
+            false => session.model().map_err(|err| err.to_string())?,
+        };
+        let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
+        self.choose(models, settings, stored, diagnostics)
+    }
+
+    fn choose(
+        &self,
+        models: &mut Models,
+        settings: &Settings,
+        stored: Option<Arc<Model>>,
         diagnostics: &mut Vec<String>,
     ) -> Result<Chosen, String> {
         let chosen = match (&self.model, self.has_script) {
@@ -55,16 +86,12 @@ impl Choice {
             }
             // Whoever brings a script wants it played.
             (None, true) => (models.usable("tiller", "script"), None),
-            (None, false) => {
-                let stored = session.model().map_err(|err| err.to_string())?;
-                let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
-                match (stored, &self.provider, models.first_scoped(settings)) {
-                    (Some(stored), ..) => (Some(stored), None),
-                    (None, Some(provider), _) => (Some(models.resolve_provider(provider)?), None),
-                    (None, None, Some(first)) => (Some(first.model.clone()), first.thinking),
-                    (None, None, None) => (models.default_model(settings), None),
-                }
-            }
+            (None, false) => match (stored, &self.provider, models.first_scoped(settings)) {
+                (Some(stored), ..) => (Some(stored), None),
+                (None, Some(provider), _) => (Some(models.resolve_provider(provider)?), None),
+                (None, None, Some(first)) => (Some(first.model.clone()), first.thinking),
+                (None, None, None) => (models.default_model(settings), None),
+            },
         };
         let is_named = self.model.is_some() || self.scope.is_some() || self.provider.is_some();
         match (&self.api_key, &chosen.0) {

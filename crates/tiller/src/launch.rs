@@ -40,6 +40,8 @@ pub struct Launch {
     pub settings: Settings,
     pub models: Models,
     pub model: Option<Arc<Model>>,
+    /// What the command line says about it.
+    pub choice: Choice,
     pub thinking: ThinkingLevel,
     pub workplace: Workplace,
     pub place: Place,
@@ -270,7 +272,7 @@ impl Launch {
             diagnostics.extend(unknown.map(|name| format!("there is no tool called `{name}`")));
         } else {
             // Extensions may bring what is missing, so it is not missed before they are there.
-            house.choice = Some(choice);
+            house.choice = Some(choice.clone());
         }
         let wants_titles = variables.get("PI_RPC_EMIT_TITLE").is_some_and(|value| value == "1");
         let shows_titles = level != Level::Xcsh || wants_titles;
@@ -280,6 +282,7 @@ impl Launch {
             settings,
             models,
             model,
+            choice,
             thinking,
             workplace,
             place,

@@ -27,6 +27,7 @@ mod ttsr;
 mod compaction;
 pub mod guests;
 mod link;
+mod modes;
 pub mod out;
 pub mod stdio;
 

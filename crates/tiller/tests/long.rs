@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::stream;
 use serde_json::{Value, json};
+use tiller::choice::Choice;
 use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
@@ -163,6 +164,7 @@ fn launch(folder: &std::path::Path, model: Arc<Strict>) -> Launch {
         settings,
         models,
         model,
+        choice: Choice::named("tiller/script"),
         workplace: Workplace::new(folder.to_owned(), vec![look()]),
         place,
         house: House::default(),

@@ -13,7 +13,6 @@ use tiller_session::{Body, Error, Forked, NewSession, Session, SessionId};
 use super::asker::Asker;
 use super::guests::Wish;
 use super::navigation::Navigation;
-use super::queues::Queues;
 use super::server::Input;
 use super::state::State;
 use super::wire::Reply;
@@ -244,15 +243,6 @@ impl State {
         self.answer_asker(asker, result, reply, || json!({ "cancelled": false }));
     }
 
-    /// What a client chose for one session does not outlive it.
-    pub(super) fn forget_modes(&mut self) {
-        let settings = &self.settings;
-        self.queues = Queues::new(settings.steering_mode, settings.follow_up_mode);
-        self.interrupt_mode = settings.interrupt_mode;
-        self.retries.settings = settings.retry;
-        self.compactions.settings = settings.compaction.clone();
-    }
-
     fn install(&mut self, conversation: Conversation, reason: StartReason, setup: Vec<Body>) {
         let is_new = conversation.session().is_empty();
         let previous = self.conversation.file().map(|file| file.display().to_string());
@@ -262,8 +252,11 @@ impl State {
         self.commands.abort_all();
         self.diagnostics.extend(problems.iter().map(ToString::to_string));
         self.conversation = conversation;
-        self.forget_modes();
+        self.queues.forget();
         self.todos.forget();
+        if reason == StartReason::New {
+            self.choose_for_new_session();
+        }
         if is_new {
             self.record_choices()
         } else {

@@ -26,7 +26,9 @@ pub(crate) fn receive(state: &mut State, out: &mut Out, request: Request) {
         return refuse(out, request);
     }
     let command = request.command.as_ref();
-    if state.parked.is_empty() || !command.is_ok_and(Command::follows_waiting) {
+    let looks = matches!(command, Ok(Command::GetState));
+    let has_front = !state.parked.is_empty() || looks && state.owes_change();
+    if !has_front || !command.is_ok_and(Command::follows_waiting) {
         return dispatch(state, out, request);
     }
     match command {

@@ -193,6 +193,12 @@ impl Visitors {
         self.changes_asked > 0
     }
 
+    /// Whether the client waits for them to be in another session, or to be loaded anew.
+    pub(crate) fn owes_answer(&self) -> bool {
+        let is_client = |asker: &Asker| asker.command().is_some();
+        self.reloader.is_some() || self.movers.iter().any(|(asker, _)| is_client(asker))
+    }
+
     /// Whoever looks at a prompt has looked long enough.
     pub(crate) fn hurry(&mut self) {
         std::mem::take(&mut self.hurry).cancel();

@@ -19,7 +19,7 @@ use super::wire::{Reply, Request};
 use crate::extensions::find::{Discovery, find};
 use crate::place::{Discovered, Place, Resources};
 use crate::prompt::SystemPrompt;
-use crate::settings::{CompactionSettings, RetrySettings, Settings};
+use crate::settings::Settings;
 
 pub(crate) struct Here {
     place: Place,
@@ -235,7 +235,7 @@ impl State {
             self.here.newest = number;
             let current = self.here.place.discovered().clone();
             if let Some(place) = place {
-                self.prefer(place.settings());
+                self.prefer(place.settings(), matches!(reason, Reason::Reload(_)));
                 self.here.place = place;
                 self.here.place.discover((*current).clone());
             }
@@ -246,7 +246,6 @@ impl State {
         self.here.waiting = Waiting::Nobody;
         match reason {
             Reason::Move => {
-                self.forget_modes();
                 self.follow_guests(extensions);
             }
             Reason::Need => {}
@@ -274,28 +273,21 @@ impl State {
         self.answer_asker(asker, Ok(()), || reply, || Value::Null);
     }
 
-    /// Applies settings that were read again. What a client has set stays, unless the setting
-    /// itself is another one now.
-    fn prefer(&mut self, settings: Settings) {
+    /// Applies settings that were read again. What a client has set stays, unless a reload finds
+    /// that the setting itself is another one now.
+    fn prefer(&mut self, settings: Settings, is_reload: bool) {
         let before = std::mem::replace(&mut self.settings, settings);
         let after = &self.settings;
-        let queues = &mut self.queues;
-        follow(&mut queues.steering_mode, before.steering_mode, after.steering_mode);
-        follow(&mut queues.follow_up_mode, before.follow_up_mode, after.follow_up_mode);
-        follow(&mut self.interrupt_mode, before.interrupt_mode, after.interrupt_mode);
-        let mut retries = self.retries.settings.enabled;
-        follow(&mut retries, before.retry.enabled, after.retry.enabled);
-        self.retries.settings = RetrySettings { enabled: retries, ..after.retry };
-        let mut compacts = self.compactions.settings.enabled;
-        follow(&mut compacts, before.compaction.enabled, after.compaction.enabled);
-        self.compactions.settings =
-            CompactionSettings { enabled: compacts, ..after.compaction.clone() };
+        if is_reload {
+            self.modes.forget_changed(&before, after);
+        }
         self.durability = after.session.durability;
         self.models.prefer(after);
         if before.enabled_models != after.enabled_models && !self.here.place.has_own_models() {
             self.models.set_scope(&after.enabled_models, &mut self.diagnostics);
         }
         self.workplace.prefer(after);
+        self.apply_modes();
         self.take_stock();
     }
 
@@ -307,12 +299,5 @@ impl State {
         let prompt = prompt.filter(|prompt| prompt.is_of(tools, cwd, &resources));
         let prompt = prompt.unwrap_or_else(|| SystemPrompt::new(tools, cwd, &resources));
         self.here.prompt.insert(prompt).text()
-    }
-}
-
-/// Follows a setting that has changed.
-fn follow<T: PartialEq>(current: &mut T, before: T, after: T) {
-    if before != after {
-        *current = after;
     }
 }

@@ -28,6 +28,11 @@ impl Queues {
         Queues { steering_mode, follow_up_mode, steering, follow_up, taken, next_ticket }
     }
 
+    /// Forgets all messages. The modes stay.
+    pub(crate) fn forget(&mut self) {
+        *self = Queues::new(self.steering_mode, self.follow_up_mode);
+    }
+
     pub(crate) fn push(&mut self, queue: Queue, message: Message) {
         let ticket = QueueTicket(self.next_ticket);
         self.next_ticket += 1;

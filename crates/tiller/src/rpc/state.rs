@@ -22,6 +22,7 @@ use super::guests::boundary::outcome;
 use super::here::Here;
 use super::host_tools::HostTools;
 use super::link::{Link, Question};
+use super::modes::ClientModes;
 use super::out::Said;
 use super::parked::Parked;
 use super::queues::Queues;
@@ -31,6 +32,7 @@ use super::todos::Todos;
 use super::toolbox::Toolbox;
 use super::ttsr::Interruptions;
 use super::wire::{InterruptMode, Label, Reply};
+use crate::choice::Choice;
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::launch::{Launch, Workplace};
@@ -44,12 +46,17 @@ pub(crate) struct State {
     pub(crate) durability: Durability,
     pub(crate) models: Models,
     pub(crate) model: Option<Arc<Model>>,
+    /// What the command line says about the model.
+    choice: Choice,
+    /// The model that was chosen last in this process, by provider and id.
+    pub(crate) chosen_model: Option<(String, String)>,
     /// What the client asked for; [`State::thinking`] is what the model can do of it.
     pub(crate) wanted_thinking: ThinkingLevel,
     /// What the user wants of this model in particular; it goes when the model does.
     pub(crate) model_thinking: Option<ThinkingLevel>,
     pub(crate) queues: Queues,
     pub(crate) interrupt_mode: InterruptMode,
+    pub(crate) modes: ClientModes,
     pub(crate) settings: Settings,
     pub(crate) workplace: Workplace,
     pub(crate) here: Here,
@@ -108,10 +115,13 @@ impl State {
             durability: settings.session.durability,
             models,
             model,
+            choice: launch.choice,
+            chosen_model: None,
             wanted_thinking: thinking,
             model_thinking: None,
             queues: Queues::new(settings.steering_mode, settings.follow_up_mode),
             interrupt_mode: settings.interrupt_mode,
+            modes: ClientModes::default(),
             settings,
             workplace,
             here: Here::new(launch.place),
@@ -169,6 +179,17 @@ impl State {
             || self.after_run.iter().any(|after| !matches!(after, AfterRun::Answer(_)))
     }
 
+    /// Something that the client asked for will have changed the state when it is answered: another
+    /// session, a reload, a prompt in the place of another. A summary on the way to another place
+    /// in the tree takes too long to keep the client from looking.
+    pub(crate) fn owes_change(&self) -> bool {
+        (self.opening && self.leaving.is_none())
+            || self.here.is_awaited()
+            || self.visitors.is_asked_to_change()
+            || self.visitors.owes_answer()
+            || self.after_run.iter().any(|after| !matches!(after, AfterRun::Answer(_)))
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         !self.is_occupied()
             && self.after_run.is_empty()
@@ -208,6 +229,26 @@ impl State {
     pub(crate) fn record(&mut self, body: Body) -> Result<(), String> {
         let now = self.clock.now();
         self.conversation.record(body, now).map(|_| ()).map_err(|err| err.to_string())
+    }
+
+    /// A session that begins without messages has the model that was chosen last in this process,
+    /// else the one that a start without a stored session has. The model of the session before it
+    /// counts only where there is neither.
+    pub(super) fn choose_for_new_session(&mut self) {
+        let chosen = self.chosen_model.as_ref();
+        let chosen = chosen.and_then(|(provider, id)| self.models.usable(provider, id));
+        let chosen = match chosen {
+            Some(model) => Some((model, None)),
+            None => self.choice.for_new_session(&mut self.models, &self.settings),
+        };
+        let Some((model, thinking)) = chosen else { return };
+        let name = |model: &Model| (model.provider.clone(), model.id.clone());
+        if self.model.as_deref().map(name) == Some(name(&model)) {
+            return;
+        }
+        self.model_thinking = thinking.or_else(|| self.models.thinking(&model));
+        let previous = self.model.replace(model);
+        self.tell_model(previous.as_deref(), ModelSource::Restore);
     }
 
     /// A new session begins by saying who answers in it.

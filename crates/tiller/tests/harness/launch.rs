@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tiller::args::ExtensionFlags;
+use tiller::choice::Choice;
 use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
@@ -49,10 +50,13 @@ pub fn launch(
     for described in scripted_models() {
         models.add_builtin(described, model.clone());
     }
-    let chosen = match option("model") {
-        Some("none") => None,
-        Some(pattern) => Some(models.resolve(None, pattern)?.model),
-        None => Some(models.resolve(None, "tiller/script")?.model),
+    let (chosen, choice) = match option("model") {
+        Some("none") => (None, Choice::default()),
+        Some("default") => (models.default_model(&settings), Choice::default()),
+        pattern => {
+            let pattern = pattern.unwrap_or("tiller/script");
+            (Some(models.resolve(None, pattern)?.model), Choice::named(pattern))
+        }
     };
     let known = tiller_tools::builtin().into_iter().chain(tools::all());
     let names: Vec<&str> = option("tools").unwrap_or("read ls").split(' ').collect();
@@ -84,6 +88,7 @@ pub fn launch(
         settings,
         models,
         model: chosen,
+        choice,
         workplace: Workplace { todo_tool, ..Workplace::new(folder.path().to_owned(), tools) },
         place,
         house,

@@ -14,7 +14,7 @@
 //!                            two writes apart until then
 //! ```
 //!
-//! Options: `wire LEVEL`, `model NAME` or `none`, `tools NAMES`, `settings JSON`, `diagnostic TEXT`,
+//! Options: `wire LEVEL`, `model NAME`, `none` or `default`, `tools NAMES`, `settings JSON`, `diagnostic TEXT`,
 //! `sessions kept`, `extensions FILES`, `on-eof finish`, `trust no` or `unknown`, `updates all` or `count`, `show requests`,
 //! `system` (the system prompt too) or `records`.
 

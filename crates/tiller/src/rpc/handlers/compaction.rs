@@ -36,6 +36,6 @@ pub(crate) fn compact_for(state: &mut State, level: Level, asker: Asker, focus: 
 }
 
 pub(crate) fn set_auto_compaction(state: &mut State, enabled: bool) -> Handled {
-    state.compactions.settings.enabled = enabled;
+    state.set_mode(|modes| modes.auto_compaction = Some(enabled));
     done()
 }

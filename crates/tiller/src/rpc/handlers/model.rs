@@ -95,6 +95,7 @@ fn switch(
     state.record(model_change(&model))?;
     let thinking = thinking.or_else(|| state.models.thinking(&model));
     let previous = state.model.clone();
+    state.chosen_model = Some((model.provider.clone(), model.id.clone()));
     state.change_thinking(|state| {
         state.model = Some(model);
         state.model_thinking = thinking;

@@ -22,16 +22,16 @@ pub(crate) fn clear_queue(state: &mut State) -> Handled {
 }
 
 pub(crate) fn set_steering_mode(state: &mut State, mode: QueueMode) -> Handled {
-    state.queues.steering_mode = mode;
+    state.set_mode(|modes| modes.steering = Some(mode));
     done()
 }
 
 pub(crate) fn set_follow_up_mode(state: &mut State, mode: QueueMode) -> Handled {
-    state.queues.follow_up_mode = mode;
+    state.set_mode(|modes| modes.follow_up = Some(mode));
     done()
 }
 
 pub(crate) fn set_interrupt_mode(state: &mut State, mode: InterruptMode) -> Handled {
-    state.interrupt_mode = mode;
+    state.set_mode(|modes| modes.interrupt = Some(mode));
     done()
 }

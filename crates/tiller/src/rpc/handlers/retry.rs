@@ -5,7 +5,7 @@ use crate::rpc::dispatch::Handled;
 use crate::rpc::state::State;
 
 pub(crate) fn set_auto_retry(state: &mut State, enabled: bool) -> Handled {
-    state.retries.settings.enabled = enabled;
+    state.set_mode(|modes| modes.auto_retry = Some(enabled));
     done()
 }
 

@@ -1,0 +1,54 @@
+//! Modes that the client sets. They last for the process, over changes of session and folder, and
+//! are never written to disk; what the client has not set follows the settings.
+
+use super::state::State;
+use super::wire::{InterruptMode, QueueMode};
+use crate::settings::{CompactionSettings, RetrySettings, Settings};
+
+/// What the client has set.
+#[derive(Default)]
+pub(crate) struct ClientModes {
+    pub(crate) steering: Option<QueueMode>,
+    pub(crate) follow_up: Option<QueueMode>,
+    pub(crate) interrupt: Option<InterruptMode>,
+    pub(crate) auto_retry: Option<bool>,
+    pub(crate) auto_compaction: Option<bool>,
+}
+
+impl ClientModes {
+    /// Forgets the modes whose settings are others than before.
+    pub(super) fn forget_changed(&mut self, before: &Settings, after: &Settings) {
+        keep_if(&mut self.steering, before.steering_mode == after.steering_mode);
+        keep_if(&mut self.follow_up, before.follow_up_mode == after.follow_up_mode);
+        keep_if(&mut self.interrupt, before.interrupt_mode == after.interrupt_mode);
+        keep_if(&mut self.auto_retry, before.retry.enabled == after.retry.enabled);
+        let is_same = before.compaction.enabled == after.compaction.enabled;
+        keep_if(&mut self.auto_compaction, is_same);
+    }
+}
+
+fn keep_if<T>(mode: &mut Option<T>, keeps: bool) {
+    if !keeps {
+        *mode = None;
+    }
+}
+
+impl State {
+    /// Sets a mode for the client.
+    pub(crate) fn set_mode(&mut self, set: impl FnOnce(&mut ClientModes)) {
+        set(&mut self.modes);
+        self.apply_modes();
+    }
+
+    /// Puts modes into force: the client's, else those of the settings.
+    pub(super) fn apply_modes(&mut self) {
+        let (modes, settings) = (&self.modes, &self.settings);
+        self.queues.steering_mode = modes.steering.unwrap_or(settings.steering_mode);
+        self.queues.follow_up_mode = modes.follow_up.unwrap_or(settings.follow_up_mode);
+        self.interrupt_mode = modes.interrupt.unwrap_or(settings.interrupt_mode);
+        let enabled = modes.auto_retry.unwrap_or(settings.retry.enabled);
+        self.retries.settings = RetrySettings { enabled, ..settings.retry };
+        let enabled = modes.auto_compaction.unwrap_or(settings.compaction.enabled);
+        self.compactions.settings = CompactionSettings { enabled, ..settings.compaction.clone() };
+    }
+}
