@@ -1,10 +1,11 @@
 //! `cargo xtask check`: everything that must hold, quickest complaint first. CI runs exactly this.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::tidy;
+use crate::{package, skipped, tidy};
 
 /// Runs the steps in order and stops at the first that fails. What they print is passed through.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
@@ -14,9 +15,16 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
     })?;
     step("tidy", || tidy::tidy(root))?;
+    step("package", || package::list(root))?;
     // No documentation tests: our examples are transcripts, and an empty run at the end would
     // hide the figures.
-    step("test", || cargo(root, &["test", "--workspace", "--lib", "--bins", "--tests"]))?;
+    let log = skipped::begin()?;
+    let tested = step("test", || {
+        let tests = &["test", "--workspace", "--lib", "--bins", "--tests"];
+        cargo_with(root, tests, &[(skipped::LOG, log.as_os_str())])
+    });
+    println!("== {}", skipped::end(&log));
+    tested?;
     println!("== check: all good after {} s", begun.elapsed().as_secs());
     Ok(())
 }
@@ -26,12 +34,17 @@ fn step(name: &str, run: impl FnOnce() -> Result<(), String>) -> Result<(), Stri
     run().map_err(|why| format!("check stopped at {name}: {why}"))
 }
 
-fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
+    cargo_with(root, arguments, &[])
+}
+
+fn cargo_with(root: &Path, arguments: &[&str], env: &[(&str, &OsStr)]) -> Result<(), String> {
     // The cargo that runs us: whoever asked for another toolchain gets it for every step.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let said = format!("cargo {}", arguments.join(" "));
     let status = Command::new(cargo)
         .args(arguments)
+        .envs(env.iter().copied())
         .current_dir(root)
         .status()
         .map_err(|err| format!("cannot run `{said}`: {err}"))?;

@@ -10,6 +10,8 @@
 
 mod catalogue;
 mod check;
+mod package;
+mod skipped;
 mod tidy;
 
 use std::path::Path;
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
     let done = match chore.as_str() {
         "catalogue" => catalogue::catalogue(root),
         "check" => check::check(root),
+        "package" => package::package(root),
         "tidy" => tidy::tidy(root),
         "" | "help" | "--help" | "-h" => {
             print!("{}", include_str!("help.txt"));

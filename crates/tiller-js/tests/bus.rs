@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::process::Command;
-
 use expect_test::expect;
 use support::{Stage, quick_limits};
 use tiller_js::{Engine, Runtime};
@@ -73,11 +71,7 @@ async fn one_that_is_isolated_is_heard_and_hears() {
 
 #[tokio::test]
 async fn one_in_node_is_heard_and_hears() {
-    let version = Command::new("node").arg("--version").output();
-    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let major = version.as_ref().ok().and_then(|it| it.trim_start_matches('v').split('.').next());
-    if major.and_then(|major| major.parse().ok()).is_none_or(|major: u32| major < 23) {
-        eprintln!("skipped: a newer node is needed than {version:?}");
+    if !support::skip::has_node() {
         return;
     }
     let path = std::env::var("PATH").unwrap();

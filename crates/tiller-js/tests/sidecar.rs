@@ -1,7 +1,6 @@
-//! Extensions in node, beside us. Where there is no node that is new enough, these tests say so
-//! and pass; what we say to a sidecar and it to us is tested without one in `peer.rs`.
+//! Extensions in node, beside us. Where there is no node that is new enough, these tests are
+//! skipped; what we say to a sidecar and it to us is tested without one in `peer.rs`.
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::print_stderr, reason = "whoever runs the tests shall know what was left out")]
 
 mod support;
 
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use serde_json::json;
-use support::{Stage, quick_limits, shown};
+use support::{Stage, quick_limits, shown, skip};
 use tiller_agent::tool::ToolContext;
 use tiller_js::event::{Event, StartReason};
 use tiller_js::hook::ToolCall;
@@ -20,24 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 /// The `PATH`, if there is a node in it that can be a sidecar.
 fn path_with_node() -> Option<String> {
-    let output = Command::new("node").arg("--version").output().ok()?;
-    let version = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut numbers = version.trim().trim_start_matches('v').split('.');
-    let mut number = || numbers.next()?.parse::<u32>().ok();
-    match (number(), number()) {
-        (Some(major), Some(minor)) if (major, minor) >= (22, 15) => std::env::var("PATH").ok(),
-        _ => {
-            eprintln!("skipped: node 22.15 or later is needed and {version:?} is here");
-            None
-        }
-    }
+    skip::has_node().then(|| std::env::var("PATH").ok())?
 }
 
 /// Bun has its own way with modules, so a little of everything is tried there too.
 #[tokio::test]
 async fn a_bun_can_do_it_as_well() {
     if Command::new("bun").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no bun");
+        skip::skip("SIDECAR", "there is no bun");
         return;
     }
     let path = std::env::var("PATH").unwrap();

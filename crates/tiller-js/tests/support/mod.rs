@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its own part of the stage")]
 #![allow(clippy::unwrap_used)]
 
+pub mod skip;
+
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::skip::skip;
+
 /// How long anything in the browser may take. A machine with much to do is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -30,8 +32,7 @@ pub struct Tab {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Where the browser is, or a reason to do without. Whoever must not do without says so by
-/// `TILLER_BROWSER_TESTS=required`, as CI does.
+/// Where the browser is.
 fn find() -> Option<PathBuf> {
     let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -49,13 +50,10 @@ fn find() -> Option<PathBuf> {
 /// in `target/tmp`.
 pub fn with_tab(name: &str, test: impl FnOnce(&mut Tab) + std::panic::UnwindSafe) {
     let Some(program) = find() else {
-        let is_required =
-            std::env::var("TILLER_BROWSER_TESTS").is_ok_and(|value| value == "required");
-        assert!(
-            !is_required,
-            "there is no Chromium: install Debian's `chromium`, or name one by CHROMIUM"
+        skip(
+            "BROWSER",
+            "there is no Chromium: install Debian's `chromium`, or name one by CHROMIUM",
         );
-        skipped(name);
         return;
     };
     let mut tab = Tab::open(&program);
@@ -71,11 +69,6 @@ pub fn with_tab(name: &str, test: impl FnOnce(&mut Tab) + std::panic::UnwindSafe
         tab.screenshot(&path);
         std::panic::resume_unwind(why);
     }
-}
-
-#[allow(clippy::print_stderr)]
-fn skipped(name: &str) {
-    eprintln!("SKIPPED {name}: there is no Chromium on this machine");
 }
 
 impl Tab {

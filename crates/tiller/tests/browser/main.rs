@@ -2,6 +2,9 @@
 //! and does nothing that a session tells it to do.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/skip.rs"]
+mod skip;
+
 mod chromium;
 mod pages;
 
@@ -10,4 +13,5 @@ mod finding;
 mod hostile;
 mod long;
 mod looks;
+mod missing;
 mod reading;

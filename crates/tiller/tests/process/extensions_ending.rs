@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
 use crate::extensions::with;
-use crate::extensions_sidecar::{has_node, is_alive};
+use crate::extensions_sidecar::is_alive;
 use crate::loopback::{Loopback, Reply};
+use crate::skip::has_node;
 
 /// Writes down that it has heard of the end, and does what it is told before.
 const NOTES: &str = r#"

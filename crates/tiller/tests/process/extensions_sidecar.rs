@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
+use crate::skip::has_node;
 
 const DATABASE: &str = r#"
     import { DatabaseSync } from "node:sqlite";
@@ -37,21 +37,6 @@ const DATABASE: &str = r#"
             if (event.input.word === "loop") for (;;);
         });
     }"#;
-
-/// Whether there is a node that can be a sidecar.
-pub fn has_node() -> bool {
-    let version = Command::new("node").arg("--version").output();
-    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let version = version.unwrap_or_default();
-    let mut numbers = version.trim().trim_start_matches('v').split('.');
-    let mut number = || numbers.next()?.parse::<u32>().ok();
-    let is_fit = matches!((number(), number()), (Some(a), Some(b)) if (a, b) >= (22, 15));
-    #[allow(clippy::print_stderr, reason = "whoever runs the tests shall know what was left out")]
-    if !is_fit {
-        eprintln!("skipped: node 22.15 or later is needed and {version:?} is here");
-    }
-    is_fit
-}
 
 fn start(script: &str) -> Client {
     Place::new().with("ext.ts", DATABASE).rpc(script, &["-e", "ext.ts"])
@@ -200,4 +185,23 @@ fn without_a_sidecar_the_error_names_what_is_missing_and_why() {
     let told = format!("{lacks}; a sidecar cannot be kept from what the settings deny it: net");
     assert_eq!(refused(Some(old), &denied), told);
     assert_eq!(refused(None, &here), lacks);
+}
+
+/// Runs one test of this file again, where no node can be found.
+#[test]
+fn a_missing_node_is_a_skip_that_is_counted_or_a_failure() {
+    let place = Place::new();
+    let log = place.path().join("skipped");
+    let test = "extensions_sidecar::node_ends_with_tiller_however_that_ends";
+    let run = |required: &str| {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test]).env("PATH", place.path());
+        command.env("TILLER_SKIPPED_LOG", &log).env("TILLER_SIDECAR_TESTS", required);
+        command.output().unwrap()
+    };
+    let skipped = run("");
+    assert!(skipped.status.success(), "{skipped:?}");
+    let line = format!("SKIPPED {test}: node 22.15 or later is needed (there is none)\n");
+    assert_eq!(fs::read_to_string(&log).unwrap(), line);
+    assert!(!run("required").status.success());
 }

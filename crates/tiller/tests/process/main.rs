@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../support/skip.rs"]
+mod skip;
+
 mod client;
 mod ending;
 mod extensions;

@@ -1,0 +1,42 @@
+//! Tests that need a program which not every machine has: node, bun, Chromium, Python. Without it
+//! a test is skipped, which is said on stderr and counted by `cargo xtask check`; with
+//! `TILLER_…_TESTS=required` in the environment it fails.
+//!
+//! `tiller` has the same file, because a package cannot share its tests.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::process::Command;
+use std::thread;
+
+/// Where `cargo xtask check` collects the tests that were skipped, a line each.
+const LOG: &str = "TILLER_SKIPPED_LOG";
+
+/// Notes that the running test is skipped, or fails it. `group` is `SIDECAR` or `BROWSER`.
+pub fn skip(group: &str, why: &str) {
+    let required = format!("TILLER_{group}_TESTS");
+    let is_required = std::env::var(&required).is_ok_and(|value| value == "required");
+    assert!(!is_required, "{required}=required, and {why}");
+    let line = format!("SKIPPED {}: {why}\n", thread::current().name().unwrap_or("a test"));
+    // Written past libtest, which keeps what a passing test prints to itself.
+    std::io::stderr().write_all(line.as_bytes()).ok();
+    if let Some(log) = std::env::var_os(LOG) {
+        let mut log = OpenOptions::new().append(true).create(true).open(log).unwrap();
+        log.write_all(line.as_bytes()).unwrap();
+    }
+}
+
+/// Whether there is a node that can be a sidecar. If not, the test is skipped.
+pub fn has_node() -> bool {
+    let version = Command::new("node").arg("--version").output();
+    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let version = version.unwrap_or_default();
+    let mut numbers = version.trim_start_matches('v').split('.');
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    if matches!((number(), number()), (Some(a), Some(b)) if (a, b) >= (22, 15)) {
+        return true;
+    }
+    let found = if version.is_empty() { "there is none" } else { &version };
+    skip("SIDECAR", &format!("node 22.15 or later is needed ({found})"));
+    false
+}
