@@ -9,6 +9,7 @@ mod sources;
 mod words;
 mod wire;
 mod links;
+mod variables;
 
 use std::fmt;
 use std::path::Path;
@@ -43,6 +44,7 @@ const RULES: &[fn(&Tree) -> Vec<Problem>] = &[
     wire::documented,
     wire::spoken,
     links::local,
+    variables::documented,
 ];
 
 /// What is wrong, and where; printed so that editors can jump there.

@@ -7,6 +7,7 @@
 mod skip;
 
 mod client;
+mod documents;
 mod ending;
 mod extensions;
 mod extensions_catalogue;
