@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tiller_agent::arguments::check_schema;
 use tiller_agent::message::{Arguments, Block};
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::{Failure, ToolOutput, ToolResult};
@@ -84,6 +85,10 @@ impl Definition {
         };
         if !self.parameters.is_object() {
             return Err(format!("Host tool \"{name}\" must provide a JSON Schema object"));
+        }
+        // Hosts forward the schemas of others.
+        if let Err(reason) = check_schema(&self.parameters) {
+            return Err(format!("Host tool \"{name}\" cannot be used: {reason}"));
         }
         Ok(HostTool {
             spec: ToolSpec { name, description, parameters: self.parameters },
