@@ -234,6 +234,30 @@ mod tests {
         .assert_eq(&report);
     }
 
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_command_that_stops_its_guardian_is_followed_all_the_same() {
+        let scratch = Scratch::new();
+        let calls = [
+            json!({"command": "kill -STOP $PPID; echo stopped; sleep 60", "timeout": 0.5}),
+            json!({"command": "kill -STOP $PPID; exit 3"}),
+        ];
+        let patience = Duration::from_secs(60);
+        let report = tokio::time::timeout(patience, scratch.report(tool(), &calls)).await.unwrap();
+        expect![[r#"
+            > {"command":"kill -STOP $PPID; echo stopped; sleep 60","timeout":0.5}
+            error: stopped
+
+
+            Command timed out after 0.5 seconds
+            > {"command":"kill -STOP $PPID; exit 3"}
+            error: (no output)
+
+            Command exited with code 3
+        "#]]
+        .assert_eq(&report);
+    }
+
     #[tokio::test]
     async fn the_shell_can_be_chosen() {
         let scratch = Scratch::new();

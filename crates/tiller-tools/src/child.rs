@@ -95,7 +95,7 @@ pub fn spawn(program: Program, sink: Sink) -> io::Result<Handle> {
     let reader = Reader { pipes, link: link.clone(), sink };
     let listen = thread::Builder::new().name("child".to_owned()).spawn(move || reader.listen());
     if let Err(err) = listen {
-        link.end();
+        process::end(&link);
         return Err(err);
     }
     Ok(Handle { link, stdin: Mutex::new(stdin) })
@@ -231,7 +231,7 @@ impl Reader {
         }
         match exit {
             Some(exit) => self.link.release(exit),
-            None => self.link.end(),
+            None => process::end(&self.link),
         }
         (self.sink)(Happening::Closed);
     }

@@ -13,7 +13,8 @@
 //! joins it to us closes: however tiller ends, even by SIGKILL, the kernel closes that socket.
 //!
 //! A guardian whose shell has ended stays as long as there are background children, and no longer.
-//! Should somebody kill a guardian, its tree becomes ours: tiller is a subreaper too.
+//! A guardian that is killed leaves its tree to us, since tiller is a subreaper too; one that is
+//! stopped is told to go on. See `process/watch.rs`.
 //!
 //! The guardian needs Linux. Elsewhere a shell still has a session of its own and is ended with its
 //! process group, which misses children that left the group.
@@ -22,6 +23,8 @@
 mod guardian;
 #[cfg(target_os = "linux")]
 mod kin;
+#[cfg(target_os = "linux")]
+mod watch;
 
 use std::io::{self, PipeReader, Read, Write};
 #[cfg(target_os = "linux")]
@@ -30,6 +33,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -181,7 +186,7 @@ impl Drop for Tree {
     /// A shell that has not ended is ended. Background children stay, with nobody to listen.
     fn drop(&mut self) {
         match self.exit {
-            None => self.link.end(),
+            None => self.ender().end(),
             Some(exit) => {
                 if exit.leaves_children {
                     self.link.say(DRAIN);
@@ -197,10 +202,18 @@ impl Drop for Tree {
 pub(crate) struct Ender(Arc<Link>);
 
 impl Ender {
-    /// Everything the shell started is killed. Says nothing when it is gone already.
+    /// Everything the shell started is killed, whether its guardian obeys or not. Says nothing
+    /// when it is gone already.
     pub(crate) fn end(&self) {
-        self.0.end();
+        end(&self.0);
     }
+}
+
+/// Ends a program and everything it started, whether its guardian obeys or not.
+pub(crate) fn end(link: &Arc<Link>) {
+    link.end();
+    #[cfg(target_os = "linux")]
+    watch::insist(link.clone());
 }
 
 /// Starts a program under a guardian, which reads `output` when it is told that nobody else will.
@@ -215,6 +228,9 @@ pub(crate) fn launch(command: Command, output: Option<&PipeReader>) -> io::Resul
     registry.reap();
     let link = Arc::new(start(command, output)?);
     registry.links.push(link.clone());
+    drop(registry);
+    #[cfg(target_os = "linux")]
+    watch::follow(link.clone());
     Ok(link)
 }
 
@@ -225,6 +241,9 @@ pub(crate) struct Link {
     /// The shell.
     program: Pid,
     socket: UnixStream,
+    /// Whether a signal ended the guardian, once it was waited for.
+    #[cfg(target_os = "linux")]
+    killed: AtomicBool,
 }
 
 impl Link {
@@ -260,7 +279,7 @@ impl Link {
         }
     }
 
-    pub(crate) fn end(&self) {
+    fn end(&self) {
         self.say(END);
         #[cfg(not(target_os = "linux"))]
         {
@@ -286,9 +305,9 @@ impl Link {
                 }
             }
             Err(_) => {
-                // Somebody killed the guardian, which took the shell with it.
+                // The guardian was killed, and the kernel killed the shell with it.
                 #[cfg(target_os = "linux")]
-                registry().end_strays();
+                watch::sweep_after(self);
                 Exit { status: KILLED, leaves_children: false }
             }
         }
@@ -297,7 +316,15 @@ impl Link {
     /// Whether the process has ended. If it has, the kernel forgets it.
     #[cfg(target_os = "linux")]
     fn ended(&self, flags: Option<WaitPidFlag>) -> bool {
-        !matches!(waitpid(self.pid, flags), Ok(WaitStatus::StillAlive) | Err(Errno::EINTR))
+        match waitpid(self.pid, flags) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => false,
+            Ok(WaitStatus::Exited(..)) | Err(Errno::ECHILD) => true,
+            // Killed, perhaps by a signal without a name.
+            Ok(_) | Err(_) => {
+                self.killed.store(true, Ordering::Relaxed);
+                true
+            }
+        }
     }
 
     /// Whether the process has ended. The thread that waits for it makes the kernel forget it.
@@ -351,26 +378,6 @@ impl Registry {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-
-    /// Ends what a guardian that was killed left behind.
-    #[cfg(target_os = "linux")]
-    fn end_strays(&mut self) {
-        let deadline = Instant::now() + END_MAX;
-        loop {
-            self.reap();
-            let mut left = false;
-            kin::each_child(|child| {
-                if is_stray(&self.links, &child) {
-                    left = true;
-                    kin::end(child.pid);
-                }
-            });
-            if !left || Instant::now() >= deadline {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
 }
 
 /// A child we did not start came to us because its parent died. What other parts of the program
@@ -395,10 +402,13 @@ fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Link> 
     let child = command.spawn()?;
     // Ours alone is left, so that a guardian that is killed right now is not waited for.
     drop(theirs);
+    // A shell that is quick to kill its guardian leaves us without its number. The link says then
+    // that it is over, and what it started is ended.
     let mut program = [0; 4];
-    ours.read_exact(&mut program)?;
+    ours.read_exact(&mut program).ok();
     let program = Pid::from_raw(i32::from_ne_bytes(program));
-    Ok(Link { pid: Pid::from_raw(child.id() as i32), program, socket: ours })
+    let pid = Pid::from_raw(child.id() as i32);
+    Ok(Link { pid, program, socket: ours, killed: AtomicBool::new(false) })
 }
 
 /// Starts the shell by itself. A thread takes the guardian's part in the conversation.

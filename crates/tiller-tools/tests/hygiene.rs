@@ -51,6 +51,9 @@ fn sleepers(script: &str) -> usize {
 fn actor() {
     let Ok(mark) = std::env::var("HYGIENE_MARK") else { return };
     process::install();
+    if let Ok(attack) = std::env::var("HYGIENE_ATTACK") {
+        return attacked(&mark, &attack);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cancel = CancellationToken::new();
     let as_children = std::env::var_os("HYGIENE_CHILDREN").is_some();
@@ -107,6 +110,73 @@ fn actor() {
     }
 }
 
+/// How often each actor lets a command attack its guardian, and how many actors there are.
+const ATTACKS: usize = 10;
+const ATTACKERS: usize = 4;
+
+/// Runs commands that turn against their guardian, one after the other, and says how many of their
+/// descendants were left. Some are ended by a cancelled token; `ready` tells when.
+fn attacked(mark: &str, attack: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut left = 0;
+    for round in 0..ATTACKS {
+        let mark = format!("{mark}{round:02}");
+        let command = BashCommand {
+            command: attack.replace("SLEEP", &sleep(&mark)),
+            cwd: Arc::new(PathBuf::from("/")),
+            env: Arc::from([]),
+            shell: Shell::default(),
+        };
+        let cancel = CancellationToken::new();
+        let stop = cancel.clone();
+        let aborts = attack.contains("echo ready");
+        let on_chunk = move |chunk: String| {
+            if aborts && chunk.contains("ready") {
+                stop.cancel();
+            }
+        };
+        let over = execute(command, on_chunk, cancel);
+        let over = async { tokio::time::timeout(PATIENCE, over).await };
+        if runtime.block_on(over).is_err() {
+            println!("left: the command, which does not end");
+            std::process::exit(1);
+        }
+        // The last of a large tree may take a moment longer than the command.
+        let begun = Instant::now();
+        while !carrying(&mark).is_empty() && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(2));
+        }
+        left += carrying(&mark).len();
+    }
+    println!("left: {left}");
+    std::process::exit(0);
+}
+
+/// Everything whose arguments carry the mark: sleepers, and shells that are about to become one.
+fn carrying(mark: &str) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        String::from_utf8_lossy(&arguments).contains(mark).then_some(pid)
+    });
+    processes.collect()
+}
+
+/// Lets several actors run the command again and again, side by side.
+fn check_attack(attack: &str) {
+    thread::scope(|scope| {
+        for _ in 0..ATTACKERS {
+            scope.spawn(|| {
+                let mut actor = Actor::spawn(|command| {
+                    command.env("HYGIENE_ATTACK", attack);
+                });
+                assert_eq!(actor.hear(), "left: 0", "{attack}");
+                actor.child.wait().unwrap();
+            });
+        }
+    });
+}
+
 /// Not a shell of the tool's, but a program with pipes, which nobody listens to.
 fn start_child(script: String) -> child::Handle {
     let program = Program {
@@ -142,6 +212,13 @@ impl Actor {
     }
 
     fn start_with(more: fn(&mut Command)) -> Actor {
+        let actor = Actor::spawn(more);
+        let expected = HIDING.iter().map(|script| sleepers(script)).sum::<usize>() + 2;
+        actor.wait_until("everybody has hidden", |left| left.len() >= expected);
+        actor
+    }
+
+    fn spawn(more: impl FnOnce(&mut Command)) -> Actor {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let mark = format!("{}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -149,10 +226,7 @@ impl Actor {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         more(&mut command);
         let child = command.spawn().unwrap();
-        let actor = Actor { child, mark };
-        let expected = HIDING.iter().map(|script| sleepers(script)).sum::<usize>() + 2;
-        actor.wait_until("everybody has hidden", |left| left.len() >= expected);
-        actor
+        Actor { child, mark }
     }
 
     fn pid(&self) -> Pid {
@@ -193,7 +267,7 @@ impl Drop for Actor {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
-        for (pid, _) in found(&self.mark) {
+        for pid in carrying(&self.mark) {
             kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
         }
     }
@@ -312,4 +386,25 @@ fn a_guardian_does_not_answer_to_our_name() {
     }
     killpg(actor.pid(), Signal::SIGKILL).unwrap();
     actor.wait_for_nobody();
+}
+
+#[test]
+fn a_command_that_kills_its_guardian_leaves_nobody() {
+    check_attack("kill -KILL $PPID; SLEEP");
+    check_attack(
+        "setsid SLEEP & (setsid setsid SLEEP > /dev/null 2>&1 < /dev/null &) & nohup SLEEP & \
+         setsid bash -c 'setsid SLEEP & SLEEP' & kill -KILL $PPID; SLEEP",
+    );
+}
+
+#[test]
+fn a_command_that_kills_its_guardian_from_the_background_leaves_nobody() {
+    // By then the command is over and nothing reads its output any more.
+    check_attack("guardian=$PPID; (setsid SLEEP & sleep 0.05; kill -KILL $guardian; SLEEP) &");
+}
+
+#[test]
+fn a_command_that_stops_its_guardian_can_be_aborted() {
+    check_attack("setsid SLEEP & kill -STOP $PPID; echo ready; SLEEP");
+    check_attack("setsid SLEEP & (while :; do kill -STOP $PPID || exit; done) & echo ready; SLEEP");
 }

@@ -40,6 +40,8 @@ pub(super) fn split(link: RawFd, output: Option<RawFd>) -> io::Result<()> {
     setsid()?;
     // Without it the tree is as before, only harder to find. There is nobody to tell.
     prctl::set_child_subreaper(true).ok();
+    // Should we be stopped when tiller dies, this lets us see to the rest.
+    prctl::set_pdeathsig(Signal::SIGCONT).ok();
     let guardian = getpid();
     // Ignored, as it may be by those who started tiller, it would take the exit codes from us.
     // SAFETY: restores the default; no handler is involved.
