@@ -1,23 +1,25 @@
 //! Pictures for the model: told by their content, decoded once to be sure of them, and made small
 //! enough to be sent.
 
-use std::io::Cursor;
+mod decode;
+mod memory;
+mod scale;
 
-use ::image::codecs::jpeg::JpegEncoder;
-use ::image::imageops::FilterType;
-use ::image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
+use std::fs::File;
+use std::io::{self, Read};
+
+use ::image::ImageFormat;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use tiller_agent::message::Block;
+
+use self::decode::Header;
+use self::memory::{FILES, PIXELS};
 
 /// A picture larger than this in either direction is scaled down.
 const SIDE_MAX_PX: u32 = 2000;
 /// Providers refuse pictures of 5 MB, counted in base64; we stay clear of that.
 const BASE64_MAX_BYTES: usize = 4_718_592;
-/// A file larger than this is not even decoded.
-pub(crate) const FILE_MAX_BYTES: u64 = 256 * 1024 * 1024;
-/// A small file can claim to be a huge picture; this is all the memory it gets.
-const PIXELS_MAX_BYTES: u64 = 512 * 1024 * 1024;
 /// How much of a file it takes to tell what it is.
 pub(crate) const SNIFF_BYTES: u64 = 4100;
 
@@ -59,10 +61,17 @@ impl Normalised {
 /// says about its type is not asked for: the content knows better, and providers check.
 pub async fn normalise(data: String, resize: Resize) -> Normalised {
     let work = move || {
-        let bytes = BASE64_STANDARD.decode(data.trim_ascii()).unwrap_or_default();
-        match Kind::of(&bytes) {
-            Some(kind) => prepare(bytes, kind, resize),
-            None => Normalised::omitted(UNKNOWN),
+        // What it is decides how much it takes, and its first bytes decide what it is.
+        let text = data.trim_ascii().as_bytes();
+        let head = text.get(..SNIFF_BYTES as usize).unwrap_or(text);
+        let head = BASE64_STANDARD.decode(head).unwrap_or_default();
+        let Some(kind) = Kind::of(&head) else { return Normalised::omitted(UNKNOWN) };
+        let Some(_held) = FILES.reserve(file_bytes(kind, text.len() as u64 / 4 * 3)) else {
+            return kind.omitted();
+        };
+        match BASE64_STANDARD.decode(text) {
+            Ok(bytes) => prepare(bytes, kind, resize),
+            Err(_) => Normalised::omitted(UNKNOWN),
         }
     };
     match tokio::task::spawn_blocking(work).await {
@@ -120,6 +129,11 @@ impl Kind {
         !matches!(self, Kind::Apng | Kind::Bmp)
     }
 
+    /// For a picture that cannot be decoded, or not within the memory there is.
+    fn omitted(self) -> Normalised {
+        Normalised::omitted(if self.can_be_sent() { TOO_LARGE } else { UNKNOWN })
+    }
+
     fn format(self) -> ImageFormat {
         match self {
             Kind::Png | Kind::Apng => ImageFormat::Png,
@@ -159,27 +173,59 @@ fn is_bitmap(bytes: &[u8]) -> bool {
         && matches!(depth, Some(1 | 4 | 8 | 16 | 24 | 32))
 }
 
-/// Decodes and, if need be, shrinks or converts a picture. Takes its time: not for the runtime's
+/// Reads a picture of which the beginning was read already. Takes its time: not for the runtime's
 /// own thread.
-pub(crate) fn prepare(data: Vec<u8>, kind: Kind, resize: Resize) -> Normalised {
-    let undecodable = if kind.can_be_sent() { TOO_LARGE } else { UNKNOWN };
-    if data.len() as u64 > FILE_MAX_BYTES {
-        return Normalised::omitted(undecodable);
-    }
-    let Some(picture) = decode(&data, kind) else {
-        return Normalised::omitted(undecodable);
+pub(crate) fn read(
+    kind: Kind,
+    head: Vec<u8>,
+    file: File,
+    resize: Resize,
+) -> io::Result<Normalised> {
+    let length = file.metadata()?.len();
+    let Some(_held) = FILES.reserve(file_bytes(kind, length)) else {
+        return Ok(kind.omitted());
     };
-    let small = picture.width() <= SIDE_MAX_PX
-        && picture.height() <= SIDE_MAX_PX
+    let mut data = head;
+    // The file may have grown since; what was reserved is all it gets.
+    file.take(length.saturating_sub(data.len() as u64)).read_to_end(&mut data)?;
+    Ok(prepare(data, kind, resize))
+}
+
+/// What it takes to hold a file and to look at its header. The library copies a jpeg.
+fn file_bytes(kind: Kind, length: u64) -> u64 {
+    let copies = if kind == Kind::Jpeg { 2 } else { 1 };
+    copies * length.min(u64::MAX / 4) + decode::OVERHEAD_BYTES
+}
+
+/// Decodes and, if need be, shrinks or converts a picture for which there is room.
+fn prepare(data: Vec<u8>, kind: Kind, resize: Resize) -> Normalised {
+    let Some(header) = Header::read(&data, kind) else {
+        return kind.omitted();
+    };
+    let (width, height) = (header.width, header.height);
+    let small = width <= SIDE_MAX_PX
+        && height <= SIDE_MAX_PX
         && base64_bytes(data.len()) <= BASE64_MAX_BYTES;
-    if kind.can_be_sent() && (small || resize == Resize::Never) {
+    let as_it_is = kind.can_be_sent() && (small || resize == Resize::Never);
+    let Some(_held) = PIXELS.reserve(memory_bytes(&header, as_it_is, resize)) else {
+        return kind.omitted();
+    };
+    let Some((picture, orientation)) = header.decode() else {
+        return kind.omitted();
+    };
+    if as_it_is {
+        drop(picture);
         let block = Block::image(BASE64_STANDARD.encode(data), kind.mime_type());
         return Normalised { image: Some(block), notes: Vec::new() };
     }
     drop(data);
     let encoded = match resize {
-        Resize::ToFit => shrink(&picture),
-        Resize::Never => encode(&picture, usize::MAX),
+        Resize::ToFit => scale::shrink(picture, orientation),
+        Resize::Never => {
+            let mut picture = picture;
+            picture.apply_orientation(orientation);
+            scale::encode(&picture, usize::MAX)
+        }
     };
     let Some(encoded) = encoded else {
         return Normalised::omitted(TOO_LARGE);
@@ -189,93 +235,40 @@ pub(crate) fn prepare(data: Vec<u8>, kind: Kind, resize: Resize) -> Normalised {
         let (from, to) = (kind.mime_type(), encoded.mime_type);
         notes.push(format!("[Image converted from {from} to {to}.]"));
     }
-    if (encoded.width, encoded.height) != (picture.width(), picture.height()) {
-        let factor = f64::from(picture.width()) / f64::from(encoded.width);
+    if (encoded.width, encoded.height) != (width, height) {
+        let factor = f64::from(width) / f64::from(encoded.width);
         notes.push(format!(
-            "[Image: original {}x{}, displayed at {}x{}. Multiply coordinates by {factor:.2} to map to original image.]",
-            picture.width(), picture.height(), encoded.width, encoded.height,
+            "[Image: original {width}x{height}, displayed at {}x{}. Multiply coordinates by {factor:.2} to map to original image.]",
+            encoded.width, encoded.height,
         ));
     }
     let block = Block::image(BASE64_STANDARD.encode(encoded.data), encoded.mime_type);
     Normalised { image: Some(block), notes }
 }
 
-fn decode(data: &[u8], kind: Kind) -> Option<DynamicImage> {
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(PIXELS_MAX_BYTES);
-    let mut reader = ImageReader::with_format(Cursor::new(data), kind.format());
-    reader.limits(limits);
-    let mut decoder = reader.into_decoder().ok()?;
-    let orientation = decoder.orientation().ok()?;
-    let mut picture = DynamicImage::from_decoder(decoder).ok()?;
-    // A camera writes how it was held beside the pixels, and what we encode anew loses that.
-    picture.apply_orientation(orientation);
-    Some(picture)
-}
-
-struct Encoded {
-    data: Vec<u8>,
-    mime_type: &'static str,
-    width: u32,
-    height: u32,
-}
-
-/// The largest version that is within the limits.
-fn shrink(picture: &DynamicImage) -> Option<Encoded> {
-    let longest = picture.width().max(picture.height()).max(1);
-    let mut scale = f64::from(SIDE_MAX_PX.min(longest)) / f64::from(longest);
-    loop {
-        let side = |px: u32| ((f64::from(px) * scale).round() as u32).max(1);
-        let (width, height) = (side(picture.width()), side(picture.height()));
-        let scaled =
-            (scale < 1.0).then(|| picture.resize_exact(width, height, FilterType::CatmullRom));
-        if let Some(encoded) = encode(scaled.as_ref().unwrap_or(picture), BASE64_MAX_BYTES) {
-            return Some(encoded);
+/// The most that a picture takes at any time from its decoding to its encoding.
+fn memory_bytes(header: &Header<'_>, as_it_is: bool, resize: Resize) -> u64 {
+    let Header { width, height, pixel_bytes, working_bytes, .. } = *header;
+    let pixels = u64::from(width) * u64::from(height);
+    let bytes_of = |width: u32, height: u32| {
+        let part = u64::from(width) * u64::from(height);
+        // Rounded up, and nothing for a picture without pixels.
+        part * pixel_bytes.div_ceil(pixels.max(1))
+    };
+    let after = match resize {
+        _ if as_it_is => 0,
+        // One that is turned, and one that is encoded.
+        Resize::Never => 2 * pixel_bytes,
+        Resize::ToFit => {
+            let (new_width, new_height) = scale::fitting(width, height);
+            let shallow = if header.is_deep() { pixel_bytes / 2 } else { 0 };
+            // Of a picture on its side the other side is scaled first.
+            let halfway = bytes_of(width, new_height).max(bytes_of(new_width, height));
+            let done = bytes_of(new_width, new_height);
+            shallow.max(halfway + done).max(3 * done) + scale::OVERHEAD_BYTES
         }
-        if (width, height) == (1, 1) {
-            return None;
-        }
-        scale *= 0.75;
-    }
-}
-
-/// Without loss if that is small enough, else as good as it gets.
-fn encode(picture: &DynamicImage, base64_max_bytes: usize) -> Option<Encoded> {
-    let (width, height) = (picture.width(), picture.height());
-    let fits = |data: &Vec<u8>| base64_bytes(data.len()) <= base64_max_bytes;
-    if let Some(data) = png(picture).filter(fits) {
-        return Some(Encoded { data, mime_type: "image/png", width, height });
-    }
-    let opaque = on_white(picture);
-    let data =
-        [80, 85, 70, 55, 40].iter().find_map(|&quality| jpeg(&opaque, quality).filter(fits))?;
-    Some(Encoded { data, mime_type: "image/jpeg", width, height })
-}
-
-fn png(picture: &DynamicImage) -> Option<Vec<u8>> {
-    let mut data = Cursor::new(Vec::new());
-    picture.write_to(&mut data, ImageFormat::Png).ok()?;
-    Some(data.into_inner())
-}
-
-fn jpeg(picture: &RgbImage, quality: u8) -> Option<Vec<u8>> {
-    let mut data = Vec::new();
-    JpegEncoder::new_with_quality(&mut data, quality).encode_image(picture).ok()?;
-    Some(data)
-}
-
-/// Jpeg knows no transparency. What was drawn to be seen on a page is put on one.
-fn on_white(picture: &DynamicImage) -> RgbImage {
-    if !picture.color().has_alpha() {
-        return picture.to_rgb8();
-    }
-    let mut page = RgbImage::new(picture.width(), picture.height());
-    for (to, from) in page.pixels_mut().zip(picture.to_rgba8().pixels()) {
-        let [red, green, blue, alpha] = from.0.map(u32::from);
-        let mix = |colour: u32| ((colour * alpha + 255 * (255 - alpha)) / 255) as u8;
-        to.0 = [mix(red), mix(green), mix(blue)];
-    }
-    page
+    };
+    pixel_bytes.saturating_add(working_bytes.max(after))
 }
 
 fn base64_bytes(bytes: usize) -> usize {
@@ -284,6 +277,9 @@ fn base64_bytes(bytes: usize) -> usize {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::io::Cursor;
+
+    use ::image::DynamicImage;
     use expect_test::{Expect, expect};
 
     use super::*;
@@ -304,7 +300,7 @@ pub(crate) mod tests {
             let data = BASE64_STANDARD.decode(data).unwrap();
             let kind = Kind::of(&data).unwrap();
             assert_eq!(kind.mime_type(), mime_type);
-            let picture = decode(&data, kind).unwrap();
+            let picture = Header::read(&data, kind).unwrap().decode().unwrap().0;
             lines.push(format!("{mime_type} {}x{}", picture.width(), picture.height()));
         }
         lines.join("\n") + "\n"
@@ -369,22 +365,6 @@ pub(crate) mod tests {
                 image/png 2x2
             "#]],
         );
-    }
-
-    #[test]
-    fn noise_is_encoded_with_loss_and_then_made_smaller() {
-        let mut state = 1u32;
-        let noise = RgbImage::from_fn(120, 90, |_, _| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let [a, b, c, _] = state.to_be_bytes();
-            ::image::Rgb([a, b, c])
-        });
-        let noise = DynamicImage::from(noise);
-        let lossless = encode(&noise, usize::MAX).unwrap();
-        assert_eq!(lossless.mime_type, "image/png");
-        let lossy = encode(&noise, base64_bytes(lossless.data.len()) / 2).unwrap();
-        assert_eq!(lossy.mime_type, "image/jpeg");
-        assert!(encode(&noise, 500).is_none());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tiller_agent::message::Block;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
 use tokio_util::sync::CancellationToken;
 
-use crate::image::{self, Resize};
+use crate::image::{self, Normalised, Resize};
 use crate::truncate::{self, Cut, Limits, MAX_BYTES, Size, size_text};
 use crate::{blocking, os_error, path, typed};
 
@@ -53,8 +53,8 @@ async fn run(input: Input, cx: ToolContext, resize: Resize) -> ToolResult {
         let failed = |err| failed_reading(&err, &cancel);
         let head = beginning(&mut file).map_err(failed)?;
         if let Some(kind) = image::Kind::of(&head) {
-            let data = whole_picture(head, file).map_err(failed)?;
-            return Ok(picture(kind, data, sees_images, resize));
+            let normalised = image::read(kind, head, file, resize).map_err(failed)?;
+            return Ok(picture(kind, normalised, sees_images));
         }
         let first = typed::count(input.offset).map_or(0, |line| line - 1);
         let limit = typed::count(input.limit);
@@ -220,14 +220,7 @@ fn shell_word(path: &str) -> String {
     format!("'{}'", path.replace('\'', r"'\''"))
 }
 
-fn whole_picture(mut head: Vec<u8>, file: File) -> io::Result<Vec<u8>> {
-    // With what was read before this can pass the limit, which says that the file is too large.
-    file.take(image::FILE_MAX_BYTES).read_to_end(&mut head)?;
-    Ok(head)
-}
-
-fn picture(kind: image::Kind, data: Vec<u8>, sees_images: bool, resize: Resize) -> ToolOutput {
-    let normalised = image::prepare(data, kind, resize);
+fn picture(kind: image::Kind, normalised: Normalised, sees_images: bool) -> ToolOutput {
     let mut text =
         format!("Read image file [{}]", normalised.mime_type().unwrap_or(kind.mime_type()));
     for note in &normalised.notes {
