@@ -57,7 +57,8 @@ impl<'a> Survey<'a> {
             }
             self.forms(schema)?;
             let before = waiting.len();
-            let lists = ["anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array());
+            let lists =
+                ["anyOf", "oneOf"].into_iter().filter_map(|key| schema.get(key)?.as_array());
             waiting.extend(lists.flatten());
             let properties = schema.get("properties").and_then(Value::as_object);
             waiting.extend(properties.into_iter().flat_map(|properties| properties.values()));
