@@ -52,7 +52,8 @@ fn actor() {
     let Ok(mark) = std::env::var("HYGIENE_MARK") else { return };
     process::install();
     if let Ok(attack) = std::env::var("HYGIENE_ATTACK") {
-        return attacked(&mark, &attack);
+        println!("left: {}", attacked(&mark, &attack));
+        std::process::exit(0);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cancel = CancellationToken::new();
@@ -115,8 +116,8 @@ const ATTACKS: usize = 10;
 const ATTACKERS: usize = 4;
 
 /// Runs commands that turn against their guardian, one after the other, and says how many of their
-/// descendants were left. Some are ended by a cancelled token; `ready` tells when.
-fn attacked(mark: &str, attack: &str) {
+/// descendants were left. One that says `ready` is aborted.
+fn attacked(mark: &str, attack: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut left = 0;
     for round in 0..ATTACKS {
@@ -138,8 +139,7 @@ fn attacked(mark: &str, attack: &str) {
         let over = execute(command, on_chunk, cancel);
         let over = async { tokio::time::timeout(PATIENCE, over).await };
         if runtime.block_on(over).is_err() {
-            println!("left: the command, which does not end");
-            std::process::exit(1);
+            return "the command, which does not end".to_owned();
         }
         // The last of a large tree may take a moment longer than the command.
         let begun = Instant::now();
@@ -148,8 +148,7 @@ fn attacked(mark: &str, attack: &str) {
         }
         left += carrying(&mark).len();
     }
-    println!("left: {left}");
-    std::process::exit(0);
+    left.to_string()
 }
 
 /// Everything whose arguments carry the mark: sleepers, and shells that are about to become one.

@@ -142,7 +142,6 @@ fn check(name: &str) -> String {
     assert!(output.status.success(), "{name}: {said}");
     let peak = said.lines().find_map(|line| line.split("VmHWM:").nth(1)).unwrap();
     let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    println!("{name}: {} MB", peak * 1024 / 1_000_000);
     assert!(peak * 1024 < MEMORY_MAX_BYTES, "{name} took {peak} kB: {said}");
     said
 }
