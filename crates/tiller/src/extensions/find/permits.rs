@@ -48,15 +48,22 @@ impl Permits {
         Permits { files: [Scope::Project, Scope::User].map(read).into() }
     }
 
-    /// The extension with all it may do. It goes by its path, the name of its file, and `names`.
+    /// The extension with all it may do. It goes by its path, the name of its file, and `names`;
+    /// and by what these are behind symbolic links.
     pub(super) fn grant(&self, path: PathBuf, names: &[String]) -> Extension {
         let mut own = vec![name_of(&path)];
         own.extend(names.iter().cloned());
+        let real = path.canonicalize().ok().filter(|real| *real != path);
+        let folder = real.as_ref().and_then(|real| real.parent()).map(name_of);
+        let is_folder = |real: &&PathBuf| real.file_stem().is_some_and(|stem| stem == "index");
+        own.extend(real.as_ref().filter(is_folder).and(folder));
+        own.extend(real.as_deref().map(name_of));
+        let paths: Vec<PathBuf> = [path.clone()].into_iter().chain(real).collect();
         let mut extension = Extension::new(path);
         for file in &self.files {
             let said: Vec<(Closeness, &ExtensionSettings)> = file
                 .iter()
-                .filter_map(|permit| Some((permit.names(&extension.path, &own)?, &permit.settings)))
+                .filter_map(|permit| Some((permit.names(&paths, &own)?, &permit.settings)))
                 .collect();
             let decide = |read: fn(&ExtensionSettings) -> Option<bool>, strict: bool| {
                 let values = said.iter().filter_map(|(close, s)| Some((*close, read(s)?)));
@@ -100,12 +107,15 @@ enum Closeness {
 }
 
 impl Permit {
-    fn names(&self, path: &Path, names: &[String]) -> Option<Closeness> {
-        if names.contains(&self.key) || path.starts_with(&self.path) {
+    fn names(&self, paths: &[PathBuf], names: &[String]) -> Option<Closeness> {
+        let is_below = |folder: &Path| paths.iter().any(|path| path.starts_with(folder));
+        let real = || self.path.canonicalize().is_ok_and(|real| is_below(&real));
+        if names.contains(&self.key) || is_below(&self.path) || real() {
             return Some(Closeness::Name);
         }
         let (of_name, of_path) = self.patterns.as_ref()?;
-        let fits = names.iter().any(|name| of_name.is_for(name));
-        (fits || of_path.is_for(&path.to_string_lossy())).then_some(Closeness::Pattern)
+        let fits = names.iter().any(|name| of_name.is_for(name))
+            || paths.iter().any(|path| of_path.is_for(&path.to_string_lossy()));
+        fits.then_some(Closeness::Pattern)
     }
 }

@@ -335,6 +335,33 @@ fn settings_say_what_an_extension_may_do() {
     );
 }
 
+#[test]
+fn a_link_does_not_lead_around_what_an_extension_may_not_do() {
+    let home = Home::with(
+        r#"
+        .pi/agent/settings.json {"extensionSettings": {"firm.ts": {"permissions": {"exec": false}}, "~/tools": {"permissions": {"net": false}}, "~/alias": {"permissions": {"env": false}}, "gate": {"isolate": true}}}
+        tools/firm.ts
+        tools/gate/index.ts
+        .pi/agent/extensions/plain.ts
+        "#,
+    );
+    let extensions = home.path(".pi/agent/extensions");
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(home.path(target), extensions.join(name)).unwrap();
+    };
+    link("tools/firm.ts", "nice.ts");
+    link("tools/gate/index.ts", "open.ts");
+    std::os::unix::fs::symlink(home.path("tools"), home.path("alias")).unwrap();
+    check(
+        &home,
+        &[],
+        expect![[r#"
+        auto user HOME/.pi/agent/extensions/nice.ts -exec -net -env
+        auto user HOME/.pi/agent/extensions/open.ts isolate -net -env
+        auto user HOME/.pi/agent/extensions/plain.ts"#]],
+    );
+}
+
 /// A project may choose for what the user has nothing to say about.
 #[test]
 fn what_runs_an_extension() {
