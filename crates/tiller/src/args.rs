@@ -13,6 +13,7 @@ use crate::place::Flags;
 use crate::plain::complain;
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
+use crate::usage::{complaint, unknown_options};
 
 /// A coding agent that other programs drive.
 #[derive(Debug, Parser)]
@@ -174,7 +175,7 @@ pub struct Args {
     _quiet: Quiet,
 
     /// Print the version
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'V')]
     pub version: bool,
     /// What to say, one message after the other; @FILE adds a text or a picture
     #[arg(value_name = "MESSAGE")]
@@ -365,13 +366,15 @@ impl Args {
 }
 
 /// What `--version` prints. Under the name of another program, and for its clients, that
-/// program's version: some of them check it.
-pub fn version(variables: &HashMap<String, String>) -> &'static str {
-    let delta = variables.get("TILLER_WIRE").is_some_and(|wire| wire == "pi-delta");
+/// program's version, and nothing else: some of them check it.
+pub fn version(variables: &HashMap<String, String>) -> String {
+    let wire = variables.get("TILLER_WIRE").and_then(|name| Level::from_str(name, true).ok());
+    let version = env!("CARGO_PKG_VERSION");
     match program_name().as_str() {
-        "pi" if delta => "1.4.0",
-        "pi" => "0.80.2",
-        _ => env!("CARGO_PKG_VERSION"),
+        "pi" if wire == Some(Level::PiDelta) => "1.4.0".to_owned(),
+        "pi" => "0.80.2".to_owned(),
+        "xcsh" => version.to_owned(),
+        _ => format!("tiller {version} ({})", env!("TILLER_BUILT_FROM")),
     }
 }
 
@@ -445,46 +448,4 @@ fn take_foreign(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<Fore
         arguments.remove(at);
     }
     Some(ForeignFlag { name, value })
-}
-
-/// The complaint about options that nobody knows.
-pub(crate) fn unknown_options<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
-    let names: Vec<String> = names.map(|name| format!("--{name}")).collect();
-    match names.as_slice() {
-        [] => None,
-        [name] => Some(format!("Unknown option: {name}")),
-        names => Some(format!("Unknown options: {}", names.join(", "))),
-    }
-}
-
-/// The reason in one sentence, with the nearest flag when there is one.
-fn complaint(err: &clap::Error) -> String {
-    let context = |kind| match err.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
-        Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
-        _ => None,
-    };
-    let argument = context(ContextKind::InvalidArg).unwrap_or_default();
-    let valid = context(ContextKind::ValidValue).unwrap_or_default();
-    match err.kind() {
-        ErrorKind::UnknownArgument => {
-            let nearest = context(ContextKind::SuggestedArg)
-                .map(|nearest| format!(" (did you mean {nearest}?)"));
-            format!("Unknown option: {argument}{}", nearest.unwrap_or_default())
-        }
-        ErrorKind::InvalidValue if argument.split(' ').next() == Some("--mode") => {
-            let value = context(ContextKind::InvalidValue).unwrap_or_default();
-            format!("Invalid mode {value:?}. Valid values: text, json, rpc")
-        }
-        ErrorKind::InvalidValue if !valid.is_empty() => {
-            let value = context(ContextKind::InvalidValue).unwrap_or_default();
-            let flag = argument.split(' ').next().unwrap_or_default();
-            format!("Invalid value {value:?} for {flag}. Valid values: {valid}")
-        }
-        _ => {
-            let text = err.render().to_string();
-            let first = text.lines().next().unwrap_or_default();
-            first.trim_start_matches("error: ").to_owned()
-        }
-    }
 }

@@ -9,6 +9,7 @@ use tiller_session::Session;
 use crate::args::Args;
 use crate::models::Models;
 use crate::settings::Settings;
+use crate::usage::StartError;
 
 /// What the command line says.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +62,7 @@ impl Choice {
         settings: &Settings,
         session: &Session,
         diagnostics: &mut Vec<String>,
-    ) -> Result<Chosen, String> {
+    ) -> Result<Chosen, StartError> {
         let is_said = self.model.is_some() || self.has_script;
         let stored = match is_said {
             true => None,
@@ -77,7 +78,7 @@ impl Choice {
         settings: &Settings,
         stored: Option<Arc<Model>>,
         diagnostics: &mut Vec<String>,
-    ) -> Result<Chosen, String> {
+    ) -> Result<Chosen, StartError> {
         let chosen = match (&self.model, self.has_script) {
             (Some(pattern), _) => {
                 let resolved = models.resolve(self.provider.as_deref(), pattern)?;
@@ -99,9 +100,9 @@ impl Choice {
                 models.credentials_mut().give(&model.provider, key);
             }
             (Some(_), _) => {
-                return Err("--api-key requires a model to be specified via --model, \
-                            --provider/--model, or --models"
-                    .to_owned());
+                let why = "--api-key requires a model to be specified via --model, \
+                           --provider/--model, or --models";
+                return Err(StartError::Usage(why.to_owned()));
             }
             (None, _) => {}
         }

@@ -32,6 +32,7 @@ use crate::rpc::wire::Level;
 use crate::sessions::Shelf;
 use crate::settings::{Scope, Settings};
 use crate::tool_rules::ToolRules;
+use crate::usage::StartError;
 
 /// What a server starts with.
 pub struct Launch {
@@ -213,17 +214,35 @@ pub fn export(
     Ok(export.to)
 }
 
+/// Why nothing is launched, and what was found wrong before.
+pub struct NotLaunched {
+    pub why: StartError,
+    pub diagnostics: Vec<String>,
+}
+
 impl Launch {
-    /// Decides everything. The error is a sentence for the person who typed the command.
-    pub fn prepare(args: &Args, surroundings: Surroundings) -> Result<Launch, String> {
+    /// Decides everything.
+    pub fn prepare(args: &Args, surroundings: Surroundings) -> Result<Launch, NotLaunched> {
         let mut diagnostics = Vec::new();
+        match Launch::decide(args, surroundings, &mut diagnostics) {
+            Ok(launch) => Ok(Launch { diagnostics, ..launch }),
+            Err(why) => Err(NotLaunched { why, diagnostics }),
+        }
+    }
+
+    fn decide(
+        args: &Args,
+        surroundings: Surroundings,
+        diagnostics: &mut Vec<String>,
+    ) -> Result<Launch, StartError> {
+        args.session_name().map_err(StartError::Usage)?;
         let unknown = args.unknown.iter();
         diagnostics.extend(unknown.map(|option| format!("Unknown option {option} is ignored")));
         let agent_dir = surroundings.agent_dir();
         let mut place = surroundings.place(args);
         let mut settings = place.settings();
         let variables = &surroundings.variables;
-        let mut models = surroundings.models(&settings, &mut diagnostics);
+        let mut models = surroundings.models(&settings, diagnostics);
         add_builtin(&mut models, args)?;
         if let (Some(provider), Some(key)) = (&args.provider, &args.api_key) {
             models.credentials_mut().give(provider, key);
@@ -237,13 +256,14 @@ impl Launch {
         shelf.keeps = !args.no_session;
         shelf.chosen = shelf.chosen.or_else(|| settings.session_dir.clone());
         let opening = Opening { args, shelf: &shelf, cwd: &surroundings.cwd, now: clock.now() };
-        let session = opening.session(&mut diagnostics)?;
+        opening.refuse_conflicts()?;
+        let session = opening.session(diagnostics)?;
         let chosen = choice.settle(&mut models, &settings, &session, &mut unmet);
         let (model, level) = chosen.clone().unwrap_or_default();
         let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
         let own_level = || models.thinking(model.as_deref()?);
         let thinking =
-            args.thinking(&mut diagnostics).or(level).or(stored_level).or_else(own_level);
+            args.thinking(diagnostics).or(level).or(stored_level).or_else(own_level);
         let thinking = thinking.unwrap_or(settings.default_thinking_level);
         let conversation = opening.conversation(session, &settings, model.as_deref(), thinking)?;
         diagnostics.extend(conversation.session().problems().iter().map(ToString::to_string));
@@ -264,7 +284,7 @@ impl Launch {
         let mut house = House::find(&place, args.extensions(), around(args, &surroundings, &place));
         if house.is_empty() {
             if let Some(why) = &args.foreign_complaint {
-                return Err(why.clone());
+                return Err(StartError::Usage(why.clone()));
             }
             chosen?;
             diagnostics.extend(unmet);
@@ -291,7 +311,7 @@ impl Launch {
             conversation,
             shelf,
             clock,
-            diagnostics,
+            diagnostics: Vec::new(),
         })
     }
 }

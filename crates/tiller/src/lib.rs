@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod api_key;
+pub mod usage;
 pub mod launch;
 mod tool_rules;
 mod opening;

@@ -1,5 +1,6 @@
 //! The process: read the command line, start the right mode, end cleanly.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,11 +10,12 @@ use tiller::api_key;
 use tiller::args::{Args, Instead, Mode, version};
 use tiller::attachments::{Said, first_message};
 use tiller::auth_command::AuthCommand;
-use tiller::launch::{Launch, Surroundings, export, foreign_help, list_models};
+use tiller::launch::{Launch, NotLaunched, Surroundings, export, foreign_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
 use tiller::plain::{self, complain};
 use tiller::rpc::stdio::serve_stdio;
 use tiller::session_command::SessionCommand;
+use tiller::usage::{StartError, complaint, mistaken_command};
 
 fn main() -> ExitCode {
     match start() {
@@ -23,42 +25,52 @@ fn main() -> ExitCode {
             std::process::exit(code.into())
         }
         Err(why) => {
-            complain(&format!("Error: {why}"));
-            ExitCode::FAILURE
+            complain(&why.to_string());
+            ExitCode::from(why.exit_code())
         }
     }
 }
 
-fn start() -> Result<u8, String> {
-    match std::env::args_os().nth(1).as_deref().and_then(|first| first.to_str()) {
-        Some("session") => return command(|c: SessionCommand| c.run(&Surroundings::of_process()?)),
-        Some("auth") => {
-            return command(|c: AuthCommand| show(&c.run(&Surroundings::of_process()?)?));
+fn start() -> Result<u8, StartError> {
+    let arguments = help_as_flag(std::env::args_os().collect());
+    match arguments.get(1).and_then(|first| first.to_str()) {
+        Some("session") => {
+            return command(&arguments, |c: SessionCommand| c.run(&Surroundings::of_process()?));
         }
-        Some("completions") => return command(|c: CompletionsCommand| show(&c.run())),
-        Some("man") => return command(|c: ManCommand| show(&c.run()?)),
+        Some("auth") => {
+            return command(&arguments, |c: AuthCommand| {
+                show(&c.run(&Surroundings::of_process()?)?)
+            });
+        }
+        Some("completions") => {
+            return command(&arguments, |c: CompletionsCommand| show(&c.run()));
+        }
+        Some("man") => return command(&arguments, |c: ManCommand| show(&c.run()?)),
+        None if std::io::stdin().is_terminal() => return Err(StartError::Alone),
         _ => {}
     }
-    let mut args = match Args::read(std::env::args_os()) {
+    let may_be_command = !arguments.iter().any(|argument| argument == "--");
+    let mut args = match Args::read(arguments) {
         Ok(args) => args,
-        Err(Instead::Help(text, rest)) => return help(&text, rest.as_deref()),
-        Err(Instead::Complain(why)) => return Err(why),
+        Err(Instead::Help(text, rest)) => return Ok(help(&text, rest.as_deref())?),
+        Err(Instead::Complain(why)) => return Err(StartError::Usage(why)),
     };
     let surroundings = Surroundings::of_process()?;
     if args.version {
-        return show(&format!("{}\n", version(&surroundings.variables)));
+        return Ok(show(&format!("{}\n", version(&surroundings.variables)))?);
+    }
+    if let Some(why) = mistaken_command(&args).filter(|_| may_be_command) {
+        return Err(StartError::Usage(why));
     }
     api_key::take(&mut args)?;
     let ends_soon = args.list_models.is_some() || args.export.is_some();
     if let Some(why) = args.foreign_complaint.as_ref().filter(|_| ends_soon) {
         // No extension is loaded that could know the option.
-        return Err(why.clone());
+        return Err(StartError::Usage(why.clone()));
     }
     if let Some(search) = &args.list_models {
         let (listing, problems) = list_models(&args, &surroundings, search)?;
-        for problem in problems {
-            complain(&format!("Warning: {problem}"));
-        }
+        warn(&problems);
         show(&listing.table)?;
         if let Some(note) = listing.note {
             complain(&note);
@@ -67,15 +79,23 @@ fn start() -> Result<u8, String> {
     }
     if let Some(paths) = &args.export {
         let page = export(&args, &surroundings, paths)?;
-        return show(&format!("Exported to: {}\n", page.display()));
+        return Ok(show(&format!("Exported to: {}\n", page.display()))?);
     }
+    serve(args, surroundings)
+}
+
+/// The mode that the command line asks for, to its end. Returns the exit code.
+fn serve(args: Args, surroundings: Surroundings) -> Result<u8, StartError> {
     tiller_tools::process::install();
-    let launch = Launch::prepare(&args, surroundings)?;
+    let launch = Launch::prepare(&args, surroundings).map_err(|NotLaunched { why, diagnostics }| {
+        warn(&diagnostics);
+        why
+    })?;
     // Where extensions judge the project, what is said of it waits for their word.
-    let of_place = if launch.house.has_judges() { &[] } else { launch.place.problems() };
-    for problem in of_place.iter().chain(&launch.diagnostics) {
-        complain(&format!("Warning: {problem}"));
+    if !launch.house.has_judges() {
+        warn(launch.place.problems());
     }
+    warn(&launch.diagnostics);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -92,32 +112,39 @@ fn start() -> Result<u8, String> {
     Ok(code)
 }
 
+/// `tiller help COMMAND` is `tiller COMMAND --help`.
+fn help_as_flag(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_some_and(|first| first == "help") {
+        arguments.remove(1);
+        arguments.push("--help".into());
+    }
+    arguments
+}
+
 /// `--help`, with the options that extensions add.
 fn help(text: &str, rest: Option<&Args>) -> Result<u8, String> {
     let (foreign, problems) = match rest {
         Some(args) => foreign_help(args, &Surroundings::of_process()?)?,
         None => Default::default(),
     };
-    for problem in problems {
-        complain(&format!("Warning: {problem}"));
-    }
+    warn(&problems);
     show(&format!("{text}{foreign}"))
 }
 
 /// Reads the rest of the command line as this command, and does it.
-fn command<C: Parser>(run: impl FnOnce(C) -> Result<u8, String>) -> Result<u8, String> {
-    match C::try_parse_from(std::env::args_os().skip(1)) {
-        Ok(command) => run(command),
-        Err(err) if err.use_stderr() => {
-            complain(err.render().to_string().trim_end());
-            Ok(1)
-        }
-        Err(err) => show(&err.render().to_string()),
+fn command<C: Parser>(
+    arguments: &[OsString],
+    run: impl FnOnce(C) -> Result<u8, String>,
+) -> Result<u8, StartError> {
+    match C::try_parse_from(arguments.iter().skip(1)) {
+        Ok(command) => Ok(run(command)?),
+        Err(err) if err.use_stderr() => Err(StartError::Usage(complaint(&err))),
+        Err(err) => Ok(show(&err.render().to_string())?),
     }
 }
 
 /// What a plain mode is to say: piped, typed, and in files.
-fn messages(args: Args, cwd: PathBuf) -> Result<Vec<Said>, String> {
+fn messages(args: Args, cwd: PathBuf) -> Result<Vec<Said>, StartError> {
     let piped = if std::io::stdin().is_terminal() {
         None
     } else {
@@ -134,10 +161,21 @@ fn messages(args: Args, cwd: PathBuf) -> Result<Vec<Said>, String> {
     let first = first_message(piped, &files, typed.next())?;
     let rest = typed.map(|text| Said { text, images: Vec::new() });
     let messages: Vec<Said> = first.into_iter().chain(rest).collect();
-    if messages.is_empty() {
-        return Err("nothing to say: give a message, or --mode rpc for a host".to_owned());
+    if !messages.is_empty() {
+        return Ok(messages);
     }
-    Ok(messages)
+    Err(match std::env::args_os().len() {
+        0 | 1 => StartError::Alone,
+        _ => StartError::Usage(
+            "Missing message: type one, pipe one in, or serve a client with --mode rpc".to_owned(),
+        ),
+    })
+}
+
+fn warn(problems: &[String]) {
+    for problem in problems {
+        complain(&format!("Warning: {problem}"));
+    }
 }
 
 fn show(text: &str) -> Result<u8, String> {

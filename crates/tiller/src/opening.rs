@@ -13,6 +13,7 @@ use crate::conversation::Conversation;
 use crate::rpc::model_change;
 use crate::sessions::Shelf;
 use crate::settings::Settings;
+use crate::usage::StartError;
 
 pub(crate) struct Opening<'a> {
     pub(crate) args: &'a Args,
@@ -27,7 +28,6 @@ const CHOICES: usize = 20;
 impl Opening<'_> {
     /// The session the flags ask for, or a new one.
     pub(crate) fn session(&self, diagnostics: &mut Vec<String>) -> Result<Session, String> {
-        self.refuse_conflicts()?;
         let Args { session, session_id, fork, resume, r#continue, .. } = self.args;
         if let Some(wanted) = session {
             return self.stored_or_new_at(wanted);
@@ -81,7 +81,8 @@ impl Opening<'_> {
         Ok(conversation)
     }
 
-    fn refuse_conflicts(&self) -> Result<(), String> {
+    /// Flags that each name a session go alone.
+    pub(crate) fn refuse_conflicts(&self) -> Result<(), StartError> {
         let Args { session, session_id, fork, resume, r#continue, no_session, .. } = self.args;
         let given = [
             ("--session", session.is_some()),
@@ -97,7 +98,8 @@ impl Opening<'_> {
             // Where the copy goes.
             ["--session-id", "--fork"] => Ok(()),
             [first, others @ ..] => {
-                Err(format!("{first} cannot be combined with {}", others.join(", ")))
+                let others = others.join(", ");
+                Err(StartError::Usage(format!("{first} cannot be combined with {others}")))
             }
         }
     }

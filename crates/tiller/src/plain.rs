@@ -18,6 +18,7 @@ use crate::rpc::lines::{LINE_MAX_BYTES, Line, Lines};
 use crate::rpc::out::{Drain, pipe};
 use crate::rpc::server::{Channels, INPUTS_MAX, Input, OnEof, serve};
 use crate::rpc::stdio::listen_for_signals;
+use crate::usage::USAGE;
 
 /// Says the messages one after the other and prints what comes of it. Returns the exit code.
 pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<Said>) -> u8 {
@@ -57,7 +58,7 @@ pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<Said>) -> u8 {
         }
         Ok(_) => code,
         // What kept the server from starting was said, and is why nothing came of the message.
-        Err(_) if code == 1 => code,
+        Err(_) if code == 1 || code == USAGE => code,
         Err(why) => {
             complain(&why);
             code.max(1)

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 use tiller_js::{FlagKind, RegisteredFlag};
 
-use crate::args::{ForeignFlag, unknown_options};
+use crate::args::ForeignFlag;
+use crate::usage::unknown_options;
 
 /// The values by name, and what is wrong with the rest of what was typed.
 pub(crate) fn values(

@@ -164,8 +164,8 @@ pub(crate) struct Visitors {
     turn_index: u64,
     growing: Growth,
     farewell: Farewell,
-    /// Why the process must end with an error.
-    pub(super) fatal: bool,
+    /// Set when the process must end with an error: its exit code.
+    pub(super) fatal: Option<u8>,
 }
 
 /// How long one engine may keep the others from hearing of the end.

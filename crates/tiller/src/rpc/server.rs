@@ -342,12 +342,12 @@ impl Server {
 
     /// An extension may end us in order, and one that must be there but is not does.
     fn leave_if_wanted(&mut self) {
-        if self.state.visitors.fatal {
+        if let Some(code) = self.state.visitors.fatal {
             self.state.stop();
-            self.leave(1, Some(FAREWELL));
+            self.leave(code, Some(FAREWELL));
             // A start that failed has failed, also for a client that has said all it had to say.
             if let Some(leaving) = self.leaving.as_mut().filter(|leaving| leaving.code == 0) {
-                leaving.code = 1;
+                leaving.code = code;
             }
         } else if std::mem::take(&mut self.state.wants_to_leave) {
             self.leave(0, None).wished();

@@ -229,12 +229,12 @@ fn options_that_nobody_knows_end_the_start() {
         let mut arguments = vec!["-e", "ext.ts"];
         arguments.extend(typed);
         let output = finish(command(&place, "", &arguments), "");
-        assert_eq!(output.status.code(), Some(1), "{typed:?}");
+        assert_eq!(output.status.code(), Some(2), "{typed:?}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
         // And nothing is said about a message that was never heard.
         let said = ["-p", "--no-session", "--model", "tiller/demo", "hello"];
         let output = place.output(&[&said, &arguments[..]].concat(), "");
-        assert_eq!(output.status.code(), Some(1), "{typed:?}");
+        assert_eq!(output.status.code(), Some(2), "{typed:?}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     }
 }

@@ -20,25 +20,25 @@ fn a_command_line_that_makes_no_sense_is_refused_in_one_sentence() {
         &["--frobnicate"],
         expect![[r#"
             Error: Unknown option: --frobnicate
-            exit 1"#]],
+            exit 2"#]],
     );
     check(
         &["--modle", "tiller/demo"],
         expect![[r#"
             Error: Unknown option: --modle (did you mean --model?)
-            exit 1"#]],
+            exit 2"#]],
     );
     check(
         &["--mode", "telepathy"],
         expect![[r#"
             Error: Invalid mode "telepathy". Valid values: text, json, rpc
-            exit 1"#]],
+            exit 2"#]],
     );
     check(
         &["--mode", "rpc", "@notes.md"],
         expect![[r#"
             Error: @file arguments are not supported in RPC mode
-            exit 1"#]],
+            exit 2"#]],
     );
 }
 
@@ -48,20 +48,105 @@ fn a_wrong_value_is_refused_with_the_right_ones() {
         &["--wire", "pii"],
         expect![[r#"
             Error: Invalid value "pii" for --wire. Valid values: pi, pi-delta, xcsh
-            exit 1"#]],
+            exit 2"#]],
     );
     check(
         &["--name"],
         expect![[r#"
-            Error: a value is required for '--name <NAME>' but none was supplied
-            exit 1"#]],
+            Error: Missing value: --name <NAME>
+            exit 2"#]],
     );
     check(
         &["--model"],
         expect![[r#"
-            Error: a value is required for '--model <MODEL>' but none was supplied
-            exit 1"#]],
+            Error: Missing value: --model <MODEL>
+            exit 2"#]],
     );
+}
+
+#[test]
+fn every_usage_error_has_one_style_and_exit_code_2() {
+    for (arguments, said) in [
+        (&["session"][..], "Error: Missing command: --help lists them\n"),
+        (&["session", "lst"][..], "Error: Unknown command: lst (did you mean list?)\n"),
+        (&["session", "list", "--al"][..], "Error: Unknown option: --al (did you mean --all?)\n"),
+        (&["session", "list", "x"][..], "Error: Unexpected argument: x\n"),
+        (&["session", "list", "--limit", "x"][..], "Error: Invalid value \"x\" for --limit <N>\n"),
+        (&["auth", "set"][..], "Error: Missing argument: <PROVIDER>\n"),
+        (
+            &["completions", "dish"][..],
+            "Error: Invalid value \"dish\" for <SHELL>. Valid values: bash, elvish, fish, powershell, \
+             zsh\n",
+        ),
+        (&["--name", " ", "-p", "Hi"][..], "Error: --name requires a non-empty value\n"),
+        (
+            &["-c", "--no-session", "-p", "Hi"][..],
+            "Error: --continue cannot be combined with --no-session\n",
+        ),
+        (
+            &["--api-key", "k", "-p", "Hi"][..],
+            "Error: --api-key requires a model to be specified via --model, --provider/--model, or \
+             --models\n",
+        ),
+        (
+            &["-p"][..],
+            "Error: Missing message: type one, pipe one in, or serve a client with --mode rpc\n",
+        ),
+    ] {
+        let output = Place::new().output(arguments, "");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), said, "{arguments:?}");
+        assert_eq!((output.stdout.len(), output.status.code()), (0, Some(2)), "{arguments:?}");
+    }
+}
+
+#[test]
+fn tiller_alone_prints_a_short_usage_with_three_examples() {
+    check(
+        &[],
+        expect![[r#"
+            A coding agent that other programs drive.
+
+            Usage: tiller [OPTIONS] [MESSAGE]...
+
+            Examples:
+              tiller -p --model tiller/demo "What is here?"  print one answer; this model needs no key
+              tiller auth set anthropic                      store a key for the other models
+              tiller --mode rpc                              serve a client over stdin and stdout
+
+            `tiller --help` lists all options and commands.
+            exit 2"#]],
+    );
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let place = Place::new();
+    let printed = |arguments: &[&str]| String::from_utf8(place.output(arguments, "").stdout).unwrap();
+    assert_eq!(printed(&["help"]), printed(&["--help"]));
+    assert_eq!(printed(&["help", "session"]), printed(&["session", "--help"]));
+    assert_eq!(printed(&["help", "session", "list"]), printed(&["session", "list", "--help"]));
+    assert!(printed(&["help", "auth"]).contains("remove"));
+}
+
+#[test]
+fn word_near_a_command_is_refused_and_not_sent_to_a_model() {
+    check(
+        &["--model", "tiller/demo", "doctor"],
+        expect![[r#"
+            Error: Unknown command: doctor (`tiller auth list` shows the keys, `tiller --list-models` the models, `tiller session check FILE` the state of a session); with -p it is sent as a message
+            exit 2"#]],
+    );
+    check(
+        &["sesion", "list"],
+        expect![[r#"
+            Error: Unknown command: sesion (did you mean `tiller session`?); with -p it is sent as a message
+            exit 2"#]],
+    );
+    let place = Place::new();
+    for message in [&["-p", "doctor"][..], &["--", "doctor"], &["--mode", "text", "doctor"]] {
+        let arguments = [&["--no-session", "--model", "tiller/demo", "--no-tools"], message].concat();
+        assert_eq!(place.output(&arguments, "").status.code(), Some(0), "{message:?}");
+    }
 }
 
 /// Hosts of other programs have always got away with this.
@@ -192,11 +277,24 @@ fn the_version_is_that_of_the_program_it_is_called_as() {
         let place = Place::new();
         let program = place.path().join(name);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tiller"), &program).unwrap();
-        let mut command = place.command_of(&program, &["--version"]);
-        command.envs(wire.map(|wire| ("TILLER_WIRE", wire)));
-        String::from_utf8(finish(command, "").stdout).unwrap()
+        let printed = ["--version", "-V", "-v"].map(|flag| {
+            let mut command = place.command_of(&program, &[flag]);
+            command.envs(wire.map(|wire| ("TILLER_WIRE", wire)));
+            String::from_utf8(finish(command, "").stdout).unwrap()
+        });
+        assert!(printed[0] == printed[1] && printed[1] == printed[2], "{printed:?}");
+        printed[0].clone()
     };
-    assert_eq!(version("tiller", None), concat!(env!("CARGO_PKG_VERSION"), "\n"));
+    let own = version("tiller", None);
+    let start = concat!("tiller ", env!("CARGO_PKG_VERSION"), " (");
+    let built_from = own.strip_prefix(start).and_then(|rest| rest.strip_suffix(")\n")).unwrap();
+    // A packaged crate knows no commit.
+    let target = built_from.split_once(", ").map_or(built_from, |(commit, target)| {
+        assert!(commit.len() >= 7 && commit.bytes().all(|b| b.is_ascii_hexdigit()), "{own}");
+        target
+    });
+    assert!(target.contains(std::env::consts::ARCH), "{own}");
+    assert_eq!(version("xcsh", None), concat!(env!("CARGO_PKG_VERSION"), "\n"));
     assert_eq!(version("pi", None), "0.80.2\n");
     assert_eq!(version("pi", Some("pi-delta")), "1.4.0\n");
 }

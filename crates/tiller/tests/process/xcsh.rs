@@ -495,6 +495,6 @@ fn the_flags_that_its_clients_use() {
     host.hang_up();
 
     let output = place.output(&["--wire", "xcsh", "--mode", "rpc", "@notes.md"], "");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
 }

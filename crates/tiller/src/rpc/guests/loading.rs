@@ -23,6 +23,7 @@ use crate::place::{Discovered, Place};
 use crate::rpc::asker::Asker;
 use crate::rpc::server::Input;
 use crate::settings::resolve;
+use crate::usage::USAGE;
 
 /// What extensions are started with.
 #[derive(Default)]
@@ -301,7 +302,7 @@ impl State {
         for problem in problems {
             self.here.complain_of_error(problem);
         }
-        self.visitors.fatal = true;
+        self.visitors.fatal = Some(USAGE);
     }
 
     pub(super) fn not_found(&mut self, problems: Vec<Problem>) {
@@ -324,7 +325,9 @@ impl State {
         let problem = format!("Failed to load extension \"{path}\": {error}{place}");
         self.here.complain(&problem);
         self.diagnostics.push(problem);
-        self.visitors.fatal |= self.visitors.flags.is_strict;
+        if self.visitors.flags.is_strict {
+            self.visitors.fatal.get_or_insert(1);
+        }
         self.emit(Event::ExtensionError { path, event: "load".to_owned(), error });
     }
 }

@@ -119,8 +119,8 @@ impl State {
             Ok((Some(model), level)) => (model, level),
             Ok((None, _)) => return,
             Err(why) => {
-                self.here.complain(&why);
-                self.visitors.fatal = true;
+                self.here.complain(why.message());
+                self.visitors.fatal = Some(why.exit_code());
                 return;
             }
         };

@@ -1,0 +1,35 @@
+//! Tells the program what it was built from: the target, and the commit where there is one.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let target = std::env::var("TARGET").unwrap_or_else(|_| "unknown target".to_owned());
+    let built_from = match commit() {
+        Some(commit) => format!("{commit}, {target}"),
+        None => target,
+    };
+    println!("cargo::rustc-env=TILLER_BUILT_FROM={built_from}");
+}
+
+/// Absent in a packaged crate: there it is no repository, or a folder of somebody else's.
+fn commit() -> Option<String> {
+    let prefix = git(&["rev-parse", "--show-prefix"])?;
+    if prefix != "crates/tiller/" {
+        return None;
+    }
+    // Written with every commit and checkout, in a worktree too.
+    let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
+    if Path::new(&log).exists() {
+        println!("cargo::rerun-if-changed={log}");
+    }
+    git(&["rev-parse", "--short=9", "HEAD"])
+}
+
+/// What git prints, if there is a git and it is content.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
+}
