@@ -148,8 +148,8 @@ fn explain(url: &str, err: &reqwest::Error) -> String {
             format!("cannot reach {address}: the server does not speak TLS; try http://")
         }
         Some(TroubleKind::NoAddress) => error.to_string(),
+        Some(TroubleKind::Lost(_)) | None => format!("{address} hung up before it answered"),
         Some(_) => format!("cannot reach {address}: {error}"),
-        None => format!("{address} hung up before it answered"),
     }
 }
 

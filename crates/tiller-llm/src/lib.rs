@@ -37,6 +37,7 @@ mod client;
 pub mod http;
 pub mod onlooker;
 mod stream;
+mod tls;
 mod trouble;
 mod unreachable;
 
@@ -54,7 +55,7 @@ use tiller_agent::provider::{Provider, ProviderError};
 
 pub use access::{Access, AwsKeys, CacheRetention, Secret, ThinkingBudgets};
 pub use onlooker::Onlooker;
-pub use trouble::{Adviser, Trouble, TroubleKind};
+pub use trouble::{Adviser, CertificateFault, LostWhen, Trouble, TroubleKind};
 
 /// Whoever answers for this model. `None` if we do not speak its API.
 ///

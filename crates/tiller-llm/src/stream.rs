@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use crate::access::Access;
 use crate::errors::{self, Failure};
 use crate::onlooker::Onlooker;
-use crate::trouble::{TroubleKind, advised, behind};
+use crate::trouble::{LostWhen, TroubleKind, advised, behind};
 use crate::{client, onlooker, patience, sse, unreachable};
 
 /// How one vendor is spoken to.
@@ -203,11 +203,10 @@ impl<A: Api> Open<A> {
         out: &mut Vec<StreamEvent>,
     ) -> Result<Option<Box<Open<A>>>, ProviderError> {
         // Why a connection broke in the middle is nothing a client could act upon.
-        let chunk = self
-            .silence
-            .during(self.response.chunk())
-            .await?
-            .map_err(|_cut| ProviderError::retry("terminated"))?;
+        let chunk = self.silence.during(self.response.chunk()).await?.map_err(|_cut| {
+            let kind = Some(TroubleKind::Lost(LostWhen::InAnswer));
+            advised(ProviderError::retry("terminated"), kind, &self.model, &self.access)
+        })?;
         if let Some(first) = chunk.as_ref().and_then(|bytes| bytes.trim_ascii_start().first())
             && !std::mem::replace(&mut self.begun, true)
             && matches!(first, b'<' | b'{' | b'[')
@@ -222,7 +221,9 @@ impl<A: Api> Open<A> {
             let err = err.reworded(|message| self.access.scrub(message, &self.model.base_url));
             let said = Failure { body: err.message(), ..Failure::default() };
             let kind = match err {
-                ProviderError::Auth { .. } => behind(&said, &err, &self.model),
+                ProviderError::Auth { .. } | ProviderError::Overflow { .. } => {
+                    behind(&said, &err, &self.model)
+                }
                 _ => None,
             };
             advised(err, kind, &self.model, &self.access)

@@ -42,10 +42,34 @@ pub enum TroubleKind {
     Unreachable(String),
     /// The server speaks, but not TLS.
     NoTls,
-    /// The certificate is not trusted, or TLS fails otherwise.
+    /// The certificate is not accepted.
+    Certificate(CertificateFault),
+    /// TLS fails otherwise.
     NotSecure,
+    /// There was a connection, and it broke.
+    Lost(LostWhen),
+    /// The conversation does not fit into the model's window.
+    TooLong,
     /// It is the proxy that fails, and how: "asks for a password".
     Proxy(String),
+}
+
+/// What is wrong with a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateFault {
+    UnknownAuthority,
+    /// It is the certificate of an authority, which no server may use as its own.
+    AuthorityAsServer,
+    /// It is for another host.
+    OtherName,
+    OutOfDate,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostWhen {
+    BeforeAnswer,
+    InAnswer,
 }
 
 /// Knows what to say about a trouble.
@@ -110,7 +134,8 @@ pub(crate) fn behind(
             let elsewhere = matches!(failure.status, Some(300..=399 | 404 | 405));
             elsewhere.then_some(TroubleKind::NotTheApi)
         }
-        ProviderError::Retry { .. } | ProviderError::Overflow { .. } => None,
+        ProviderError::Overflow { .. } => Some(TroubleKind::TooLong),
+        ProviderError::Retry { .. } => None,
     }
 }
 
@@ -242,7 +267,7 @@ mod tests {
                 -          529 {"error":{"type":"overloaded_error","message":"the model was not found to be free"}}
                 -          429 {"error":{"code":"rate_limit_exceeded","message":"slow down"}}
                 -          400 {"error":{"type":"invalid_request_error","message":"max_tokens: must be positive"}}
-                -          400 {"error":{"type":"invalid_request_error","message":"prompt is too long"}}
+                TooLong    400 {"error":{"type":"invalid_request_error","message":"prompt is too long"}}
                 Proxy("asks for a name and a password") 407 <html>
             "#]],
         );

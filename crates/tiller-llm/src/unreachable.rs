@@ -5,8 +5,8 @@ use std::io;
 
 use tiller_agent::provider::ProviderError;
 
-use crate::client;
-use crate::trouble::{TroubleKind, shown};
+use crate::trouble::{LostWhen, TroubleKind, shown};
+use crate::{client, tls};
 
 /// What became of the attempt, and what is to blame for it.
 pub(crate) fn explain(
@@ -19,12 +19,7 @@ pub(crate) fn explain(
     }
     if let Some(tls) = cause::<rustls::Error>(err).filter(|_| err.is_connect()) {
         // Trying again would meet the same certificate.
-        let (reason, kind) = match tls {
-            rustls::Error::InvalidMessage(_) => {
-                ("the server does not speak TLS".to_owned(), TroubleKind::NoTls)
-            }
-            tls => (tls.to_string(), TroubleKind::NotSecure),
-        };
+        let (reason, kind) = tls::explain(tls);
         return (ProviderError::fatal(format!("Connection error: {reason}")), Some(kind));
     }
     // The type is not ours to name; its words are.
@@ -35,7 +30,7 @@ pub(crate) fn explain(
     let lost = ProviderError::retry("Connection error.");
     if !err.is_connect() {
         // It hung up before it said a word. That passes.
-        return (lost, None);
+        return (lost, Some(TroubleKind::Lost(LostWhen::BeforeAnswer)));
     }
     let io = causes(err).filter_map(|cause| cause.downcast_ref()).last().map(io::Error::kind);
     if client::proxy_for(base_url).is_some() {

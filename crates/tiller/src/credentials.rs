@@ -26,6 +26,7 @@ pub(crate) use sign_in::{SignIn, SignedIn};
 pub(crate) use value::Value;
 
 use crate::clock::Clock;
+use crate::models::advice::SIGN_IN_AGAIN;
 use auth_file::{AuthFile, Entry};
 use sign_in::Renewal;
 
@@ -243,7 +244,8 @@ impl Credentials {
             Entry::Oauth { expires: Some(expires), .. }
                 if *expires <= Clock::System.now() as f64 =>
             {
-                Err(format!("the sign-in ended {}", time::iso(*expires as u64)))
+                let when = time::iso(*expires as u64);
+                Err(format!("the sign-in in auth.json ended {when}. {SIGN_IN_AGAIN}"))
             }
             Entry::Oauth { access, expires, .. } => {
                 Ok((Key::Known(access.clone()), Source::SignIn(*expires)))

@@ -13,7 +13,7 @@ mod scope;
 mod access;
 mod azure;
 mod bedrock;
-mod advice;
+pub(crate) mod advice;
 mod list;
 mod registry;
 mod brought;

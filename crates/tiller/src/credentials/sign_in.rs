@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::auth_file::{AuthFile, Entry};
 use super::{auth_store, hold};
+use crate::models::advice::SIGN_IN_AGAIN;
 
 /// Somebody who knows how to turn a stored sign-in into a key.
 pub(crate) trait SignIn: Send + Sync {
@@ -43,7 +44,9 @@ impl Renewal {
                 _ => return Err("the sign-in is gone from auth.json".to_owned()),
             }
         };
-        let SignedIn { key, renewed } = self.by.key(stored).await?;
+        let renewal = self.by.key(stored).await;
+        let SignedIn { key, renewed } = renewal
+            .map_err(|why| format!("the sign-in cannot be renewed: {why}. {SIGN_IN_AGAIN}"))?;
         if let Some(Value::Object(mut renewed)) = renewed {
             renewed.insert("type".to_owned(), json!("oauth"));
             let provider = provider.to_owned();

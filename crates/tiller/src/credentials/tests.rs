@@ -119,7 +119,7 @@ fn keys_have_an_order() {
             mistral: mistral from environment (MISTRAL_API_KEY)
             deepseek: ! in auth.json: the variable NONE is not set from nowhere
             account: 42! from auth.json
-            anthropic: ! the sign-in ended 1970-01-01T00:00:01.000Z from nowhere
+            anthropic: ! the sign-in in auth.json ended 1970-01-01T00:00:01.000Z. Sign in again with the program that wrote it to auth.json (in pi: `/login`) from nowhere
             google: gemini from environment (GEMINI_API_KEY)
             github-copilot: new from auth.json (signed in until 3000-01-01T00:00:00.000Z)
             huggingface: for ever from auth.json (signed in)

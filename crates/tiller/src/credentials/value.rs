@@ -53,7 +53,7 @@ impl Value {
 async fn printed_by(command: &str) -> Result<String, String> {
     let output = output_of(command).await?;
     match output.contains('\n') {
-        true => Err("the command printed more than one line".to_owned()),
+        true => Err(format!("{} printed more than one line", named(command))),
         false => Ok(output),
     }
 }
@@ -61,6 +61,7 @@ async fn printed_by(command: &str) -> Result<String, String> {
 /// What a command prints, without the space around it.
 pub(super) async fn output_of(command: &str) -> Result<String, String> {
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let name = named(command);
     let command = BashCommand {
         command: format!("{{\n{command}\n}} 2>/dev/null </dev/null"),
         cwd: Arc::new(cwd),
@@ -70,13 +71,24 @@ pub(super) async fn output_of(command: &str) -> Result<String, String> {
     let running = execute(command, |_| {}, CancellationToken::new());
     let outcome = tokio::time::timeout(COMMAND_MAX, running).await;
     let outcome = outcome
-        .map_err(|_| format!("the command took longer than {} seconds", COMMAND_MAX.as_secs()))?
-        .map_err(|_| "the command cannot be started".to_owned())?;
+        .map_err(|_| format!("{name} took longer than {} seconds", COMMAND_MAX.as_secs()))?
+        .map_err(|_| format!("{name} cannot be started"))?;
     match (outcome.exit_code, outcome.output.trim()) {
-        (Some(0), "") => Err("the command printed nothing".to_owned()),
+        (Some(0), "") => Err(format!("{name} printed nothing")),
         (Some(0), output) => Ok(output.to_owned()),
-        (Some(code), _) => Err(format!("the command failed with exit code {code}")),
-        (None, _) => Err("the command was stopped".to_owned()),
+        (Some(127), _) => Err(format!("{name} was not found (exit code 127)")),
+        (Some(code), _) => Err(format!("{name} failed with exit code {code}")),
+        (None, _) => Err(format!("{name} was stopped")),
+    }
+}
+
+/// A command by its program alone: an argument may be a secret.
+fn named(command: &str) -> String {
+    let mut words = command.split_whitespace().skip_while(|word| word.contains('='));
+    match (words.next(), words.next()) {
+        (None, _) => "the command".to_owned(),
+        (Some(program), None) => format!("the command `{program}`"),
+        (Some(program), Some(_)) => format!("the command `{program} …`"),
     }
 }
 
@@ -179,14 +191,18 @@ mod tests {
         let find = async |text: &str| Value::read(text).find(&variables).await;
         assert_eq!(find("!printf 'key\\n\\n'").await, Ok("key".into()));
         assert_eq!(find("!echo noise >&2; echo key # why").await, Ok("key".into()));
-        assert_eq!(find("!cat").await, Err("the command printed nothing".into()));
+        assert_eq!(find("!cat").await, Err("the command `cat` printed nothing".into()));
         assert_eq!(
             find("!echo a; echo b").await,
-            Err("the command printed more than one line".into())
+            Err("the command `echo …` printed more than one line".into())
         );
         assert_eq!(
             find("!echo key; exit 3").await,
-            Err("the command failed with exit code 3".into())
+            Err("the command `echo …` failed with exit code 3".into())
+        );
+        assert_eq!(
+            find("!TOKEN=secret no-such-program --read key").await,
+            Err("the command `no-such-program …` was not found (exit code 127)".into())
         );
     }
 }

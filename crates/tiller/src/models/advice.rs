@@ -3,7 +3,7 @@
 //! down.
 
 use tiller_agent::model::Model;
-use tiller_llm::{Trouble, TroubleKind};
+use tiller_llm::{CertificateFault, LostWhen, Trouble, TroubleKind};
 
 use super::full_name;
 use crate::credentials::{Source, usual_name};
@@ -45,6 +45,18 @@ impl Origins {
                 model.provider
             ),
             TroubleKind::Model => unknown_model(model),
+            TroubleKind::TooLong => format!(
+                "the conversation does not fit into the model's context window of {} tokens. \
+                 Shorten the message or the files with it, begin a new session, or choose a model \
+                 with a larger window.",
+                model.context_window
+            ),
+            TroubleKind::Lost(LostWhen::BeforeAnswer) => {
+                format!("{address} closed the connection before it answered.")
+            }
+            TroubleKind::Lost(LostWhen::InAnswer) => {
+                format!("the connection to {address} was lost in the middle of the answer.")
+            }
             TroubleKind::NotTheApi => {
                 let somebody = match (proxy, self.check_address(&model.provider)) {
                     (Some(proxy), Some(check)) => format!("{check}, and the proxy {proxy}"),
@@ -74,16 +86,10 @@ impl Origins {
                     "{address} does not speak TLS. {check}; a server without TLS is written http://."
                 )
             }
+            TroubleKind::Certificate(fault) => self.about_certificate(*fault, model, trouble),
             TroubleKind::NotSecure => {
-                let whose = match proxy {
-                    Some(proxy) => format!("The proxy {proxy} may have put in its own. "),
-                    None => String::new(),
-                };
-                format!(
-                    "the certificate of {address} cannot be trusted. {whose}An authority of your \
-                     own belongs to the system's certificates, or into the file that SSL_CERT_FILE \
-                     names."
-                )
+                let check = self.check_address(&model.provider).unwrap_or(WAY_OUT.to_owned());
+                format!("no secure connection to {address} can be made. {check}.")
             }
             TroubleKind::Proxy(how) => {
                 let proxy = proxy.as_deref().unwrap_or("on the way");
@@ -98,6 +104,45 @@ impl Origins {
             }
         };
         format!("{}: {advice}", full_name(&model.provider, &model.id))
+    }
+
+    fn about_certificate(
+        &self,
+        fault: CertificateFault,
+        model: &Model,
+        trouble: &Trouble,
+    ) -> String {
+        let Trouble { address, proxy, .. } = trouble;
+        let whose = match proxy {
+            Some(proxy) => format!("The proxy {proxy} may have put in its own. "),
+            None => String::new(),
+        };
+        match fault {
+            CertificateFault::UnknownAuthority | CertificateFault::Other => format!(
+                "the certificate of {address} cannot be trusted. {whose}An authority of your own, or \
+                 a self-signed certificate, belongs to the system's certificates, or into the file \
+                 that SSL_CERT_FILE names."
+            ),
+            CertificateFault::AuthorityAsServer => format!(
+                "the server at {address} uses the certificate of an authority as its own, which is \
+                 refused also where it is trusted. {whose}Give the server a certificate that this \
+                 authority signed, and name the authority's file with SSL_CERT_FILE; or make the \
+                 self-signed one again with `openssl req -x509 -addext \
+                 basicConstraints=critical,CA:FALSE …`, and name that."
+            ),
+            CertificateFault::OtherName => {
+                let check = self.check_address(&model.provider);
+                let check = check.map(|check| format!("{check}, and the server's. "));
+                let check = check.unwrap_or_default();
+                format!("the certificate of {address} is for another name. {whose}{check}")
+            }
+            CertificateFault::OutOfDate => format!(
+                "the certificate of {address} is out of date. {whose}Renew it where the server is \
+                 yours, and see whether the clock of this machine is right."
+            ),
+        }
+        .trim_end()
+        .to_owned()
     }
 
     fn key_name(&self) -> String {
@@ -118,7 +163,7 @@ impl Origins {
         let store = format!("`tiller auth set {provider}`");
         match &self.key {
             Some(Source::CommandLine) => format!("Give another, or store one with {store}"),
-            Some(Source::SignIn(_)) => format!("Sign in again, or store a key with {store}"),
+            Some(Source::SignIn(_)) => format!("{SIGN_IN_AGAIN}, or store a key with {store}"),
             Some(Source::ModelsFile) => {
                 format!("Change `apiKey` of `{provider}` there, or store one with {store}")
             }
@@ -151,6 +196,10 @@ fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
+
+/// How a sign-in is renewed: tiller has none of its own.
+pub(crate) const SIGN_IN_AGAIN: &str =
+    "Sign in again with the program that wrote it to auth.json (in pi: `/login`)";
 
 const WAY_OUT: &str = "Check the network; where only a proxy leads out, set HTTPS_PROXY";
 

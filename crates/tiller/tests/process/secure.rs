@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use expect_test::expect;
-use rcgen::{CertificateParams, DnType, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,15 +38,48 @@ enum Seen {
     Closed,
 }
 
+/// Who signs a server's certificate, and whether it says that it is an authority itself.
+#[derive(Clone, Copy, PartialEq)]
+enum Certificate {
+    SelfSigned,
+    SelfSignedAuthority,
+    SignedByAuthority,
+}
+
+impl Certificate {
+    /// The certificate, and the one to trust for it.
+    fn issue(self, mut params: CertificateParams, pair: &KeyPair) -> (rcgen::Certificate, String) {
+        let is_authority = IsCa::Ca(BasicConstraints::Unconstrained);
+        if self == Certificate::SignedByAuthority {
+            let mut authority = CertificateParams::default();
+            authority.is_ca = is_authority;
+            let own = KeyPair::generate().unwrap();
+            let root = authority.self_signed(&own).unwrap();
+            let issued = params.signed_by(pair, &Issuer::new(authority, own)).unwrap();
+            return (issued, root.pem());
+        }
+        if self == Certificate::SelfSignedAuthority {
+            params.is_ca = is_authority;
+        }
+        let issued = params.self_signed(pair).unwrap();
+        let pem = issued.pem();
+        (issued, pem)
+    }
+}
+
 impl Server {
     /// Offers these protocols, by the names they have in TLS.
     fn start(protocols: &[&str]) -> Server {
+        Server::with_certificate(protocols, Certificate::SelfSigned)
+    }
+
+    fn with_certificate(protocols: &[&str], kind: Certificate) -> Server {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let pair = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, format!("the server at {port}"));
-        let certificate = params.self_signed(&pair).unwrap();
+        let (certificate, trusted_pem) = kind.issue(params, &pair);
         let key = PrivateKeyDer::Pkcs8(pair.serialize_der().into());
         let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -63,7 +96,7 @@ impl Server {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(serve(listener, TlsAcceptor::from(Arc::new(tls)), tell));
         });
-        Server { url, certificate_pem: certificate.pem(), seen }
+        Server { url, certificate_pem: trusted_pem, seen }
     }
 
     fn next(&self) -> Seen {
@@ -224,7 +257,23 @@ fn a_certificate_nobody_vouches_for() {
     let message = ask(&mut client, "go");
     let told = message["errorMessage"].as_str().unwrap().replace(&server.url, "URL");
     expect![[r#"
-        Connection error: invalid peer certificate: UnknownIssuer
+        Connection error: the server's certificate is signed by an unknown authority
 
-        secure/m: the certificate of URL cannot be trusted. An authority of your own belongs to the system's certificates, or into the file that SSL_CERT_FILE names."#]].assert_eq(&told);
+        secure/m: the certificate of URL cannot be trusted. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names."#]].assert_eq(&told);
+}
+
+#[test]
+fn authority_used_as_a_server_is_explained_and_the_advice_works() {
+    let server = Server::with_certificate(&["h2"], Certificate::SelfSignedAuthority);
+    let mut client = start(&server, &server.certificate_pem);
+    let message = ask(&mut client, "go");
+    let told = format!("{}\n{}", message["errorMessage"], message["errorHint"]);
+    assert!(told.contains("is that of a certificate authority (CA:TRUE)"), "{told}");
+    assert!(told.contains("SSL_CERT_FILE") && !told.contains("OtherError"), "{told}");
+    // What it advises: a certificate that the authority signed, or one that is no authority.
+    for kind in [Certificate::SignedByAuthority, Certificate::SelfSigned] {
+        let server = Server::with_certificate(&["h2"], kind);
+        let mut client = start(&server, &server.certificate_pem);
+        assert_eq!(ask(&mut client, "go")["stopReason"], "stop");
+    }
 }

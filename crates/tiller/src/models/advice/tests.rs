@@ -123,6 +123,43 @@ async fn forbidden_request_names_permission_and_region() {
 }
 
 #[tokio::test]
+async fn conversation_that_does_not_fit_is_a_sentence() {
+    check(
+        "anthropic-messages",
+        "400 Bad Request",
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}"#,
+        expect![[r#"
+            [overflow] 400 {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}
+
+            p/m: the conversation does not fit into the model's context window of 128000 tokens. Shorten the message or the files with it, begin a new session, or choose a model with a larger window.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn lost_connection_names_the_server() {
+    let port = serve(|caller| say(caller, ""));
+    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
+    expect![[r#"
+        [retry] Connection error.
+
+        p/m: http://127.0.0.1:PORT closed the connection before it answered.
+    "#]]
+    .assert_eq(&told.replace(&port.to_string(), "PORT"));
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n";
+    let begin = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
+    let port = serve(move |caller| say(caller, &format!("{head}{begin}")));
+    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
+    expect![[r#"
+        [retry] terminated
+
+        p/m: the connection to http://127.0.0.1:PORT was lost in the middle of the answer.
+    "#]]
+    .assert_eq(&told.replace(&port.to_string(), "PORT"));
+}
+
+#[tokio::test]
 async fn an_empty_account() {
     check("openai-responses", "402 Payment Required", "", expect![[r#"
         [auth] 402 status code (no body)
@@ -287,7 +324,7 @@ fn every_key_has_its_own_place() {
     expect![[r#"
         the key given with --api-key: Give another, or store one with `tiller auth set anthropic`
         the key in auth.json: Store another with `tiller auth set anthropic`
-        the sign-in in auth.json: Sign in again, or store a key with `tiller auth set anthropic`
+        the sign-in in auth.json: Sign in again with the program that wrote it to auth.json (in pi: `/login`), or store a key with `tiller auth set anthropic`
         the key in models.json: Change `apiKey` of `anthropic` there, or store one with `tiller auth set anthropic`
         the key in ANTHROPIC_API_KEY: Set another, or store one with `tiller auth set anthropic`
         the identity that AWS_PROFILE names: See whether it has ended, and may use this model in this region
@@ -303,8 +340,15 @@ fn what_is_on_the_way_is_named() {
     let mut report = String::new();
     for (kind, proxy) in [
         (TroubleKind::Proxy("asks for a name and a password".to_owned()), Some("corp:3128")),
-        (TroubleKind::NotSecure, Some("corp:3128")),
+        (TroubleKind::Certificate(CertificateFault::UnknownAuthority), Some("corp:3128")),
+        (TroubleKind::Certificate(CertificateFault::UnknownAuthority), None),
+        (TroubleKind::Certificate(CertificateFault::AuthorityAsServer), None),
+        (TroubleKind::Certificate(CertificateFault::OtherName), None),
+        (TroubleKind::Certificate(CertificateFault::OutOfDate), None),
         (TroubleKind::NotSecure, None),
+        (TroubleKind::TooLong, None),
+        (TroubleKind::Lost(LostWhen::BeforeAnswer), None),
+        (TroubleKind::Lost(LostWhen::InAnswer), None),
         (TroubleKind::NotTheApi, Some("corp:3128")),
         (TroubleKind::NotTheApi, None),
         (TroubleKind::UnknownHost, None),
@@ -316,8 +360,15 @@ fn what_is_on_the_way_is_named() {
     }
     expect![[r#"
         anthropic/claude-opus-4-8: the proxy corp:3128 asks for a name and a password. It is set by HTTPS_PROXY or ALL_PROXY, with a password as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not used for.
-        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. The proxy corp:3128 may have put in its own. An authority of your own belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
-        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. An authority of your own belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. The proxy corp:3128 may have put in its own. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
+        anthropic/claude-opus-4-8: the server at https://api.anthropic.com uses the certificate of an authority as its own, which is refused also where it is trusted. Give the server a certificate that this authority signed, and name the authority's file with SSL_CERT_FILE; or make the self-signed one again with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE …`, and name that.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com is for another name.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com is out of date. Renew it where the server is yours, and see whether the clock of this machine is right.
+        anthropic/claude-opus-4-8: no secure connection to https://api.anthropic.com can be made. Check the network; where only a proxy leads out, set HTTPS_PROXY.
+        anthropic/claude-opus-4-8: the conversation does not fit into the model's context window of 1000000 tokens. Shorten the message or the files with it, begin a new session, or choose a model with a larger window.
+        anthropic/claude-opus-4-8: https://api.anthropic.com closed the connection before it answered.
+        anthropic/claude-opus-4-8: the connection to https://api.anthropic.com was lost in the middle of the answer.
         anthropic/claude-opus-4-8: what answers at https://api.anthropic.com is not the API anthropic-messages. The proxy corp:3128 may stand in its place.
         anthropic/claude-opus-4-8: what answers at https://api.anthropic.com is not the API anthropic-messages. Something on the way may stand in its place.
         anthropic/claude-opus-4-8: nobody knows the host of https://api.anthropic.com. Check the network; where only a proxy leads out, set HTTPS_PROXY.
