@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
 
 use clap::Parser;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
@@ -21,7 +22,12 @@ pub enum AuthCommand {
     ///
     /// `$NAME` stands for a variable of the environment and `!command` for what a command prints;
     /// both are looked up when the key is used.
-    Set { provider: String },
+    Set {
+        provider: String,
+        /// Store it for a provider that is not known, without asking
+        #[arg(short, long)]
+        yes: bool,
+    },
     /// Show which providers have a key, and where it comes from
     List,
     /// Forget a stored key
@@ -33,19 +39,18 @@ impl AuthCommand {
     pub fn run(self, surroundings: &Surroundings) -> Result<String, String> {
         let path = surroundings.agent_dir().join("auth.json");
         match self {
-            AuthCommand::Set { provider } => {
+            AuthCommand::Set { provider, yes } => {
+                let models = surroundings.models(&Settings::default(), &mut Vec::new());
+                if !yes && !models.provider_names().any(|known| known == provider) {
+                    let nearest = nearest(&provider, models.provider_names());
+                    confirm_unknown(&provider, nearest)?;
+                }
                 let key = ask(&provider).map_err(|err| format!("cannot read the key: {err}"))?;
                 if key.is_empty() {
                     return Err("no key was given; nothing is stored".to_owned());
                 }
                 set(&path, &provider, &key)?;
-                let mut told = format!("The key for {provider} is in {}\n", path.display());
-                let models = surroundings.models(&Settings::default(), &mut Vec::new());
-                if !models.provider_names().any(|known| known == provider) {
-                    told +=
-                        &format!("No provider is called {provider} yet: is it spelled right?\n");
-                }
-                Ok(told)
+                Ok(format!("The key for {provider} is in {}\n", path.display()))
             }
             AuthCommand::Remove { provider } => {
                 if !remove(&path, &provider)? {
@@ -87,6 +92,34 @@ fn list(surroundings: &Surroundings) -> String {
     text
 }
 
+/// The known name that was probably meant.
+fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    let distance = |known: &&str| strsim::osa_distance(&typed, known);
+    known.filter(|known| distance(known) <= 2).min_by_key(distance)
+}
+
+/// A key under a name that nothing looks for is never used, so the user confirms the name first.
+fn confirm_unknown(provider: &str, nearest: Option<&str>) -> Result<(), String> {
+    let meant = nearest.map(|nearest| format!(" (did you mean {nearest}?)")).unwrap_or_default();
+    let unknown = format!("Unknown provider: {provider}{meant}");
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return Err(format!("{unknown}; nothing is stored. With --yes it is stored anyway"));
+    }
+    let mut stderr = io::stderr().lock();
+    let question = format!("{unknown}. An extension may bring it. Store a key for it? [y/N] ");
+    let mut answer = String::new();
+    stderr
+        .write_all(question.as_bytes())
+        .and_then(|()| stdin.lock().read_line(&mut answer))
+        .map_err(|err| format!("cannot read the answer: {err}"))?;
+    match answer.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err("nothing is stored".to_owned()),
+    }
+}
+
 /// Reads a key: what is typed at a terminal, where it is not shown, or the first line of stdin.
 pub(crate) fn ask(provider: &str) -> io::Result<String> {
     let stdin = io::stdin();
@@ -95,12 +128,14 @@ pub(crate) fn ask(provider: &str) -> io::Result<String> {
         stdin.lock().read_line(&mut line)?;
         return Ok(line.trim().to_owned());
     }
-    let terminal = File::options().read(true).write(true).open("/dev/tty")?;
-    write!(&terminal, "Key for {provider}: ")?;
+    let terminal = File::from(stdin.as_fd().try_clone_to_owned()?);
+    let mut stderr = io::stderr().lock();
+    // What is typed before the terminal is mute would be discarded, so it is mute first.
     let silence = Silence::of(&terminal)?;
+    write!(stderr, "Key for {provider}: ")?;
     let typed = read_line(&mut &terminal);
     drop(silence);
-    writeln!(&terminal)?;
+    writeln!(stderr)?;
     typed.map(|key| key.trim().to_owned())
 }
 

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
 use crate::export::Export;
-use crate::extensions::find::{Discovery, Problem, find};
+use crate::extensions::find::{Discovery, Problem, find, nowhere};
 use crate::extensions::{flags, listing};
 use crate::models::{Listing, Models};
 use crate::opening::Opening;
@@ -157,6 +157,7 @@ pub fn list_models(
     search: &str,
 ) -> Result<(Listing, Vec<String>), String> {
     let place = surroundings.place(args);
+    refuse_missing(&place, args)?;
     let mut diagnostics = place.problems().to_vec();
     let mut models = surroundings.models(&place.settings(), &mut diagnostics);
     add_builtin(&mut models, args)?;
@@ -240,6 +241,7 @@ impl Launch {
         diagnostics.extend(unknown.map(|option| format!("Unknown option {option} is ignored")));
         let agent_dir = surroundings.agent_dir();
         let mut place = surroundings.place(args);
+        refuse_missing(&place, args)?;
         let mut settings = place.settings();
         let variables = &surroundings.variables;
         let mut models = surroundings.models(&settings, diagnostics);
@@ -313,6 +315,14 @@ impl Launch {
             clock,
             diagnostics: Vec::new(),
         })
+    }
+}
+
+/// An extension that is named and not there ends the start, whether or not the others are strict.
+fn refuse_missing(place: &Place, args: &Args) -> Result<(), String> {
+    match nowhere(place, &args.extensions()) {
+        Some(path) => Err(format!("Extension path does not exist: {}", path.display())),
+        None => Ok(()),
     }
 }
 

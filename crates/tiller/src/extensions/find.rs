@@ -86,6 +86,13 @@ pub(crate) fn find(place: &Place, flags: &ExtensionFlags) -> Discovery {
     search.discovery
 }
 
+/// The first path of the command line that leads nowhere: a typing error, most likely.
+pub(crate) fn nowhere(place: &Place, flags: &ExtensionFlags) -> Option<PathBuf> {
+    let home = place.whereabouts().home.as_deref();
+    let paths = flags.paths.iter().filter(|named| package::Origin::read(named).is_none());
+    paths.map(|named| resolve(named, place.cwd(), home)).find(|path| !path.exists())
+}
+
 /// The same flags, which mean the same in every folder a session may lead to.
 pub(crate) fn anchored(mut flags: ExtensionFlags, place: &Place) -> ExtensionFlags {
     let home = place.whereabouts().home.as_deref();

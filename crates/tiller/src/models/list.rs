@@ -31,7 +31,10 @@ impl Models {
         if found.is_empty() {
             found = find(has_letters);
         }
-        found.sort_by_key(|model| (&model.provider, &model.id));
+        let words: Vec<&str> = search.split_whitespace().flat_map(whole_words).collect();
+        found.sort_by_cached_key(|model| {
+            (closeness(&words, &model.provider, &model.id), &model.provider, &model.id)
+        });
         let keyless: BTreeSet<&str> = self
             .known_at(|provider| !self.credentials.has(provider))
             .filter(|known| !known.is_builtin() && self.is_spoken(known))
@@ -53,6 +56,36 @@ impl Models {
         });
         Listing { table, note }
     }
+}
+
+/// How near a model is to what was searched for.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Closeness {
+    /// The id has these words and no others.
+    Same,
+    /// The id has them one after the other.
+    Together,
+    /// All of them are words of its provider and id.
+    Words,
+    /// They are parts of words.
+    Parts,
+}
+
+fn closeness(words: &[&str], provider: &str, id: &str) -> Closeness {
+    let (provider, id) = (provider.to_lowercase(), id.to_lowercase());
+    let own: Vec<&str> = whole_words(&id).collect();
+    if words.is_empty() || own == words {
+        return Closeness::Same;
+    }
+    if own.windows(words.len()).any(|window| window == words) {
+        return Closeness::Together;
+    }
+    let is_whole = |word: &&str| own.contains(word) || whole_words(&provider).any(|it| it == *word);
+    if words.iter().all(is_whole) { Closeness::Words } else { Closeness::Parts }
+}
+
+fn whole_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
 /// Whether a word's letters stand in this order.
@@ -112,6 +145,21 @@ fn tokens(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_words_come_before_parts_of_words() {
+        for (search, provider, id, expected) in [
+            (&["gpt", "5"][..], "openai", "gpt-5", Closeness::Same),
+            (&["gpt", "5"], "openai", "gpt-5-mini", Closeness::Together),
+            (&["gpt", "5"], "openai", "gpt-4.5", Closeness::Words),
+            (&["openai", "5"], "openai", "gpt-5", Closeness::Words),
+            (&["gpt", "5"], "openai", "gpt-3.5t-51", Closeness::Parts),
+            (&["gpt", "5"], "azure", "GPT-5", Closeness::Same),
+            (&[], "openai", "gpt-5", Closeness::Same),
+        ] {
+            assert_eq!(closeness(search, provider, id), expected, "{search:?} {provider}/{id}");
+        }
+    }
 
     #[test]
     fn tokens_are_short() {

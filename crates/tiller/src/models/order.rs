@@ -25,6 +25,32 @@ pub(super) fn is_alias(id: &str) -> bool {
     !id.rsplit_once('-').is_some_and(|(_, end)| is_date(end))
 }
 
+/// Part of a model's id, and the provider that makes such models. All others resell them.
+const MAKERS: &[(&str, &str)] = &[
+    ("claude", "anthropic"),
+    ("codex", "openai"),
+    ("deepseek", "deepseek"),
+    ("devstral", "mistral"),
+    ("gemini", "google"),
+    ("glm", "zai"),
+    ("gpt", "openai"),
+    ("grok", "xai"),
+    ("kimi", "moonshotai"),
+    ("llama", "meta"),
+    ("mimo", "xiaomi"),
+    ("minimax", "minimax"),
+    ("mistral", "mistral"),
+    ("muse", "meta"),
+    ("nemotron", "nvidia"),
+    ("nova", "amazon-bedrock"),
+];
+
+/// Whether the provider makes this model itself.
+pub(super) fn is_maker(provider: &str, id: &str) -> bool {
+    let id = id.to_lowercase();
+    MAKERS.iter().any(|(part, maker)| *maker == provider && id.contains(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

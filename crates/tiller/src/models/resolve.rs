@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tiller_agent::model::{Model, ThinkingLevel};
 
-use super::order::{compare, is_alias};
+use super::order::{compare, is_alias, is_maker};
 use super::{BUILTIN, Known, Models};
 
 /// What was found for `--model`.
@@ -48,6 +48,10 @@ impl Models {
             return found(known, level);
         }
         let wanted = self.wanted(given, shorter);
+        if (wanted.provider, wanted.id) == (Some(BUILTIN), "script") {
+            let why = "tiller/script plays a conversation file: name it with --script FILE";
+            return Err(why.to_owned());
+        }
         let stranger = wanted.provider.filter(|provider| *provider != BUILTIN);
         if let Some(provider) = stranger.filter(|_| !wanted.id.is_empty())
             && let Some(like) = self.default_of(provider)
@@ -131,8 +135,9 @@ impl Models {
         ))
     }
 
-    /// A part of an id or a name. Those that can be asked come first, names that stay before
-    /// names with a date, and then the highest.
+    /// A part of an id or a name. Those that can be asked come first, then those that the maker
+    /// offers, names that stay before names with a date, and then the highest. Where there are
+    /// keys, they say whom the user deals with, and a reseller is as good as the maker.
     pub(super) fn best<'a>(
         &self,
         models: impl Iterator<Item = Known<'a>>,
@@ -143,14 +148,18 @@ impl Models {
         models
             .filter(|known| has_part(known.id) || has_part(known.name))
             .filter(|known| self.is_spoken(known))
-            .map(|known| (!known.is_builtin(), self.can_ask(&known), is_alias(known.id), known))
+            .map(|known| (self.rank(&known), known))
             .reduce(|best, next| {
-                let rank = |(own, asked, alias, _): &(bool, bool, bool, _)| (*own, *asked, *alias);
-                let higher =
-                    rank(&next).cmp(&rank(&best)).then_with(|| compare(next.3.id, best.3.id));
+                let higher = next.0.cmp(&best.0).then_with(|| compare(next.1.id, best.1.id));
                 if higher == Ordering::Greater { next } else { best }
             })
-            .map(|(.., known)| known)
+            .map(|(_, known)| known)
+    }
+
+    fn rank(&self, known: &Known<'_>) -> [bool; 4] {
+        let can_ask = self.can_ask(known);
+        let is_maker = !can_ask && is_maker(known.provider, known.id);
+        [!known.is_builtin(), can_ask, is_maker, is_alias(known.id)]
     }
 
     fn can_ask(&self, known: &Known<'_>) -> bool {

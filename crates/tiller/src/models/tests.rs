@@ -160,6 +160,23 @@ fn models_of_the_catalogue_are_found_too() {
 }
 
 #[test]
+fn without_a_key_the_maker_comes_before_resellers() {
+    let models = models(&[], &json!({}), &Settings::default());
+    check(
+        &models,
+        &["opus", "sonnet", "gemini", "grok", "kimi", "tiller/script"],
+        expect![[r#"
+            opus → anthropic/claude-opus-5-5
+            sonnet → anthropic/claude-sonnet-5
+            gemini → google/gemini-flash-lite-latest
+            grok → xai/grok-4.7
+            kimi → moonshotai/kimi-k3
+            tiller/script → ! tiller/script plays a conversation file: name it with --script FILE
+        "#]],
+    );
+}
+
+#[test]
 fn the_user_may_choose_models_to_cycle_through() {
     let settings = Settings::default();
     let check = |patterns: &[&str], expected: Expect| {
@@ -442,9 +459,9 @@ fn models_are_listed_as_a_table() {
     };
     expect![[r#"
         provider  model           context  max-out  thinking  images
+        mocka     mock-1          128K     16.4K    yes       no
         mocka     dated-20250101  128K     16.4K    no        no
         mocka     dated-20260101  128K     16.4K    no        no
-        mocka     mock-1          128K     16.4K    yes       no
         More with a key (tiller auth set PROVIDER) for: mockb"#]]
     .assert_eq(&list("Mock 1"));
     expect![[r#"

@@ -115,7 +115,10 @@ fn one_that_cannot_be_loaded_does_not_keep_the_others_out() {
     let place = Place::new()
         .with("bad.ts", "export default 3;")
         .with("good.ts", "export default (pi) => pi.registerCommand(\"fine\", { handler() {} });");
-    let mut client = place.rpc("say Fine.\n", &["-e", "bad.ts", "-e", "gone.ts", "-e", "good.ts"]);
+    std::fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
+    let settings = json!({"extensions": ["gone.ts"]});
+    std::fs::write(place.path().join(".pi/agent/settings.json"), settings.to_string()).unwrap();
+    let mut client = place.rpc("say Fine.\n", &["-e", "bad.ts", "-e", "good.ts"]);
     client.say(&json!({"id": "1", "type": "get_commands"}));
     let records = client.until(|record| record["id"] == "1");
     let errors = of_type(&records, "extension_error");

@@ -353,3 +353,19 @@ fn what_is_not_used_is_said_when_an_extension_has_judged() {
     // Nobody would have trusted it without the extension either.
     assert_eq!(said(r#"{ trusted: "no" }"#), (0, 1));
 }
+
+#[test]
+fn extension_path_that_leads_nowhere_ends_the_start() {
+    let place = Place::new();
+    let path = place.path().canonicalize().unwrap().join("gone.ts");
+    let expected = format!("Error: Extension path does not exist: {}\n", path.display());
+    for arguments in [
+        &["-p", "--no-session", "--model", "tiller/demo", "-e", "gone.ts", "Hi"][..],
+        &["--mode", "rpc", "--no-session", "-e", "gone.ts"],
+        &["--list-models", "-e", "gone.ts"],
+    ] {
+        let output = place.output(arguments, "");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+        assert_eq!((output.stdout.len(), output.status.code()), (0, Some(1)));
+    }
+}

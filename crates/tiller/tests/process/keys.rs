@@ -232,6 +232,7 @@ fn keys_are_set_listed_and_removed() {
     report += &auth(&["set", "openai"], "$NOT_SET");
     report += &auth(&["set", "xai"], "  \n");
     report += &auth(&["set", "opneai"], "sk-secret-3\n");
+    report += &auth(&["set", "--yes", "opneai"], "sk-secret-3\n");
     report += &auth(&["remove", "opneai"], "");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     report += &auth(&["list"], "");
@@ -248,8 +249,9 @@ fn keys_are_set_listed_and_removed() {
         exit 0
         Error: no key was given; nothing is stored
         exit 1
+        Error: Unknown provider: opneai (did you mean openai?); nothing is stored. With --yes it is stored anyway
+        exit 1
         The key for opneai is in ~/.pi/agent/auth.json
-        No provider is called opneai yet: is it spelled right?
         exit 0
         The key for opneai is no longer in ~/.pi/agent/auth.json
         exit 0
@@ -458,4 +460,59 @@ fn a_key_can_be_read_from_a_file_or_from_stdin() {
     ] {
         assert_eq!(run(arguments, stdin), why);
     }
+}
+
+#[test]
+fn broken_models_file_is_reported_before_a_model_is_not_found() {
+    let place = Place::new();
+    let folder = place.path().join(".pi/agent");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("models.json"), "{\"providers\": {\"mine\": ").unwrap();
+    let output = place.output(&["-p", "--no-session", "--model", "mine/m", "Hi"], "");
+    let said = text(output).replace(&place.path().display().to_string(), "~");
+    let (warning, error) = said.split_once('\n').unwrap();
+    assert!(warning.starts_with("Warning: ") && warning.contains("models.json"), "{said}");
+    let expected =
+        "Error: Model \"mine/m\" not found. Use --list-models to see available models.\n";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn scripted_model_without_a_script_says_what_is_missing() {
+    let output = Place::new().output(&["-p", "--model", "tiller/script", "Hi"], "");
+    let expected = "Error: tiller/script plays a conversation file: name it with --script FILE\n";
+    assert_eq!(text(output), expected);
+}
+
+#[test]
+fn failing_key_command_is_named_without_its_arguments() {
+    let place = Place::new();
+    let provider = json!({"api": "anthropic-messages", "baseUrl": "http://127.0.0.1:1",
+        "models": [{"id": "m"}]});
+    agent(&place, "models.json", &json!({"providers": {"p": provider}}));
+    agent(
+        &place,
+        "auth.json",
+        &json!({"p": {"type": "api_key", "key": "!no-such-vault read sk-secret"}}),
+    );
+    let output = place.output(&["-p", "--no-session", "--model", "p/m", "Hi"], "");
+    let expected =
+        "No API key for p: the command `no-such-vault …` was not found (exit code 127)\n";
+    assert_eq!(text(output), expected);
+}
+
+#[test]
+fn ended_sign_in_says_how_to_renew_it() {
+    let place = Place::new();
+    agent(
+        &place,
+        "auth.json",
+        &json!({"anthropic": {"type": "oauth", "access": "a", "refresh": "r", "expires": 1000}}),
+    );
+    let arguments = ["-p", "--no-session", "--model", "anthropic/claude-opus-4-8", "Hi"];
+    let said = text(place.output(&arguments, ""));
+    let expected = "No API key found for anthropic (the sign-in in auth.json ended \
+                    1970-01-01T00:00:01.000Z. Sign in again with the program that wrote it to \
+                    auth.json (in pi: `/login`)).";
+    assert!(said.starts_with(expected), "{said}");
 }
