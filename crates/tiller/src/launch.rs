@@ -264,8 +264,7 @@ impl Launch {
         let (model, level) = chosen.clone().unwrap_or_default();
         let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
         let own_level = || models.thinking(model.as_deref()?);
-        let thinking =
-            args.thinking(diagnostics).or(level).or(stored_level).or_else(own_level);
+        let thinking = args.thinking(diagnostics).or(level).or(stored_level).or_else(own_level);
         let thinking = thinking.unwrap_or(settings.default_thinking_level);
         let conversation = opening.conversation(session, &settings, model.as_deref(), thinking)?;
         diagnostics.extend(conversation.session().problems().iter().map(ToString::to_string));

@@ -87,10 +87,11 @@ fn start() -> Result<u8, StartError> {
 /// The mode that the command line asks for, to its end. Returns the exit code.
 fn serve(args: Args, surroundings: Surroundings) -> Result<u8, StartError> {
     tiller_tools::process::install();
-    let launch = Launch::prepare(&args, surroundings).map_err(|NotLaunched { why, diagnostics }| {
-        warn(&diagnostics);
-        why
-    })?;
+    let launch =
+        Launch::prepare(&args, surroundings).map_err(|NotLaunched { why, diagnostics }| {
+            warn(&diagnostics);
+            why
+        })?;
     // Where extensions judge the project, what is said of it waits for their word.
     if !launch.house.has_judges() {
         warn(launch.place.problems());
@@ -101,7 +102,12 @@ fn serve(args: Args, surroundings: Surroundings) -> Result<u8, StartError> {
         .build()
         .map_err(|err| format!("cannot start the runtime: {err}"))?;
     let code = match args.mode() {
-        Mode::Rpc => runtime.block_on(serve_stdio(launch)),
+        Mode::Rpc => {
+            if std::io::stdin().is_terminal() {
+                complain(include_str!("../texts/rpc-on-terminal.md").trim_end());
+            }
+            runtime.block_on(serve_stdio(launch))
+        }
         mode => {
             let messages = messages(args, launch.workplace.cwd.to_path_buf())?;
             runtime.block_on(plain::run(mode, launch, messages))

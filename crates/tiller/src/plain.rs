@@ -3,7 +3,10 @@
 //! Both are a client of the same server, in the same process: they send prompts as lines and
 //! read what comes back, like everybody else.
 
-use std::io::{ErrorKind, Read, Write};
+mod screen;
+mod wording;
+
+use std::io::{ErrorKind, IsTerminal, Read, Stderr, Stdout, Write};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,6 +22,8 @@ use crate::rpc::out::{Drain, pipe};
 use crate::rpc::server::{Channels, INPUTS_MAX, Input, OnEof, serve};
 use crate::rpc::stdio::listen_for_signals;
 use crate::usage::USAGE;
+use screen::Screen;
+use wording::readable;
 
 /// Says the messages one after the other and prints what comes of it. Returns the exit code.
 pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<Said>) -> u8 {
@@ -34,34 +39,70 @@ pub async fn run(mode: Mode, mut launch: Launch, messages: Vec<Said>) -> u8 {
     let (pipe, drain, caught_up) = pipe();
     listen_for_signals(control_sender);
     let channels = Channels { lines, control, pipe, caught_up };
+    let model = launch.model.as_ref();
+    let model = model.map(|model| format!("{}/{}", model.provider, model.id)).unwrap_or_default();
     let server = serve(launch, channels);
+    let screen = match mode {
+        Mode::Text => screen_of_process(model),
+        Mode::Json | Mode::Rpc => Screen::new(std::io::stdout(), std::io::stderr(), model),
+    };
     let client = Client {
         mode,
         lines: lines_sender,
         drain,
-        answer: None,
+        screen,
+        outcome: Outcome::default(),
         failure: None,
         unwritable: None,
+        retries: 0,
         said: 0,
     };
     let (code, outcome) = tokio::join!(server, client.talk(messages));
     match outcome {
-        Ok(answer) if code == 0 => {
-            let answer = answer.filter(|answer| !answer.is_empty()).unwrap_or_default();
-            match print(answer.as_bytes()) {
-                Ok(()) => 0,
-                Err(why) => {
-                    complain(&why);
-                    1
-                }
-            }
-        }
+        Ok(outcome) if code == 0 => outcome.print(),
         Ok(_) => code,
         // What kept the server from starting was said, and is why nothing came of the message.
         Err(_) if code == 1 || code == USAGE => code,
         Err(why) => {
             complain(&why);
             code.max(1)
+        }
+    }
+}
+
+/// The exit code where an answer ended at the output limit.
+const CUT_OFF: u8 = 3;
+
+/// On a terminal the answer is shown as it grows, and what happens meanwhile on stderr.
+fn screen_of_process(model: String) -> Screen<Stdout, Stderr> {
+    let (out, err) = (std::io::stdout(), std::io::stderr());
+    let (streams, erases) = (out.is_terminal(), err.is_terminal());
+    let mut screen = Screen::new(out, err, model);
+    (screen.streams, screen.erases, screen.shows_notes) = (streams, erases, streams || erases);
+    screen
+}
+
+/// What came of the messages.
+#[derive(Default)]
+struct Outcome {
+    /// The last thing the model said, unless it was shown already.
+    answer: Option<String>,
+    /// Tokens of the last answer, if it was cut off at the output limit.
+    cut: Option<u64>,
+    /// The same for any of them.
+    any_cut: bool,
+}
+
+impl Outcome {
+    /// Returns the exit code.
+    fn print(self) -> u8 {
+        match print(self.answer.unwrap_or_default().as_bytes()) {
+            Ok(()) if self.any_cut => CUT_OFF,
+            Ok(()) => 0,
+            Err(why) => {
+                complain(&why);
+                1
+            }
         }
     }
 }
@@ -77,17 +118,20 @@ struct Client {
     mode: Mode,
     lines: mpsc::Sender<Input>,
     drain: Drain,
-    /// The last thing the model said.
-    answer: Option<String>,
+    screen: Screen<Stdout, Stderr>,
+    outcome: Outcome,
     failure: Option<String>,
     /// Why stdout takes no more.
     unwritable: Option<String>,
+    /// How often the request that failed was tried again.
+    retries: u64,
     /// How many messages were said so far, which numbers the requests.
     said: usize,
 }
 
 /// As much of a record as we look at.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Record<'a> {
     #[serde(rename = "type")]
     kind: String,
@@ -97,6 +141,23 @@ struct Record<'a> {
     #[serde(borrow)]
     message: Option<&'a RawValue>,
     data: Option<State>,
+    assistant_message_event: Option<Step>,
+    tool_name: Option<String>,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+    is_error: Option<bool>,
+    attempt: Option<u64>,
+    max_attempts: Option<u64>,
+    delay_ms: Option<u64>,
+    error_message: Option<String>,
+}
+
+/// How an answer grew.
+#[derive(Deserialize)]
+struct Step {
+    #[serde(rename = "type")]
+    kind: String,
+    delta: Option<String>,
 }
 
 /// Of the state, too.
@@ -108,7 +169,7 @@ struct State {
 
 impl Client {
     /// Ends by dropping its end of the lines, which the server takes as the end of input.
-    async fn talk(mut self, messages: Vec<Said>) -> Result<Option<String>, String> {
+    async fn talk(mut self, messages: Vec<Said>) -> Result<Outcome, String> {
         let mut records = Lines::new(LINE_MAX_BYTES * 16);
         for Said { text, images } in messages {
             self.said += 1;
@@ -126,12 +187,17 @@ impl Client {
             if self.failure.is_some() || self.unwritable.is_some() {
                 break;
             }
+            self.warn_if_cut();
         }
         self.lines.send(Input::EndOfInput).await.ok();
         while self.drain.next().await.is_some() {}
         match self.unwritable.or(self.failure) {
+            Some(why) if self.retries > 0 => {
+                let times = if self.retries == 1 { "retry" } else { "retries" };
+                Err(format!("{why}\n\nGave up after {} {times}.", self.retries))
+            }
             Some(why) => Err(why),
-            None => Ok(self.answer),
+            None => Ok(self.outcome),
         }
     }
 
@@ -161,7 +227,10 @@ impl Client {
                 return self.response(record.id.as_deref(), record.data);
             }
             "message_end" => self.note_answer(record.message),
-            _ => {}
+            "auto_retry_end" if record.success == Some(false) => {
+                self.retries = record.attempt.unwrap_or_default();
+            }
+            _ => self.screen.show(&record),
         }
         if self.mode == Mode::Json
             && let Err(why) = print(line)
@@ -192,15 +261,29 @@ impl Client {
         let Ok(message) = AssistantMessage::deserialize(&message) else { return };
         self.failure = match message.stop_reason {
             StopReason::Error | StopReason::Aborted => {
-                let why = message.error_message.unwrap_or_else(|| "the request failed".to_owned());
+                let why = message.error_message.as_deref().map(readable);
+                let why = why.unwrap_or_else(|| "the request failed".to_owned());
                 let hint = message.error_hint.map(|hint| format!("\n\n{hint}"));
                 Some(why + &hint.unwrap_or_default())
             }
             _ => None,
         };
+        self.outcome.cut =
+            (message.stop_reason == StopReason::Length).then_some(message.usage.output);
         if self.mode == Mode::Text {
-            self.answer = Some(texts(&message.content));
+            let answer = texts(&message.content);
+            self.screen.show_whole(&answer);
+            self.outcome.answer = (!self.screen.streams).then_some(answer);
         }
+    }
+
+    fn warn_if_cut(&mut self) {
+        let Some(tokens) = self.outcome.cut.take().filter(|_| self.mode == Mode::Text) else {
+            return;
+        };
+        self.outcome.any_cut = true;
+        let after = if tokens > 0 { format!(" after {tokens} tokens") } else { String::new() };
+        complain(&format!("Warning: the answer was cut off at the model's output limit{after}"));
     }
 }
 

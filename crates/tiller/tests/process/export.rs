@@ -54,10 +54,7 @@ fn what_cannot_be_exported_says_why() {
             &["--export", "empty.jsonl"],
             "Error: Nothing to export yet - start a conversation first\n",
         ),
-        (
-            &["--export"],
-            "Error: Missing value: --export <FILE> [OUT]\n",
-        ),
+        (&["--export"], "Error: Missing value: --export <FILE> [OUT]\n"),
     ] {
         let output = place.output(arguments, "");
         let said = String::from_utf8(output.stderr).unwrap();

@@ -40,5 +40,6 @@ mod secure;
 mod session_links;
 mod sessions;
 mod starting;
+mod terminal;
 mod xcsh;
 mod xcsh_edges;

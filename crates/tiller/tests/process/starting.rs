@@ -121,7 +121,8 @@ fn tiller_alone_prints_a_short_usage_with_three_examples() {
 #[test]
 fn help_is_a_command_too() {
     let place = Place::new();
-    let printed = |arguments: &[&str]| String::from_utf8(place.output(arguments, "").stdout).unwrap();
+    let printed =
+        |arguments: &[&str]| String::from_utf8(place.output(arguments, "").stdout).unwrap();
     assert_eq!(printed(&["help"]), printed(&["--help"]));
     assert_eq!(printed(&["help", "session"]), printed(&["session", "--help"]));
     assert_eq!(printed(&["help", "session", "list"]), printed(&["session", "list", "--help"]));
@@ -144,7 +145,8 @@ fn word_near_a_command_is_refused_and_not_sent_to_a_model() {
     );
     let place = Place::new();
     for message in [&["-p", "doctor"][..], &["--", "doctor"], &["--mode", "text", "doctor"]] {
-        let arguments = [&["--no-session", "--model", "tiller/demo", "--no-tools"], message].concat();
+        let arguments =
+            [&["--no-session", "--model", "tiller/demo", "--no-tools"], message].concat();
         assert_eq!(place.output(&arguments, "").status.code(), Some(0), "{message:?}");
     }
 }
