@@ -1,6 +1,8 @@
 //! With what extensions are run.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What does not change while we run.
@@ -29,6 +31,8 @@ pub struct Config {
     /// Whether extensions may run in a process of their own at all.
     pub sidecars: bool,
     pub clock: EngineClock,
+    /// Hears how long each hook took, for a log.
+    pub hook_observer: Option<HookObserver>,
 }
 
 /// What timers and deadlines in engines go by.
@@ -38,6 +42,23 @@ pub enum EngineClock {
     Wall,
     /// The clock of the runtime, for tests that pause it. Engines in this process only.
     Runtime,
+}
+
+/// What became of one hook in one engine.
+#[derive(Clone, Debug)]
+pub struct HookTiming {
+    pub name: &'static str,
+    pub after: Duration,
+    pub error: Option<String>,
+}
+
+#[derive(Clone)]
+pub struct HookObserver(pub Arc<dyn Fn(HookTiming) + Send + Sync>);
+
+impl fmt::Debug for HookObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HookObserver")
+    }
 }
 
 /// How much an extension may take before it is stopped.

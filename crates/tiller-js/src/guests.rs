@@ -4,7 +4,7 @@ mod loading;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, FuturesUnordered};
@@ -15,12 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, Access};
 use crate::bus::Bus;
-use crate::config::{Config, Extension, Runtime};
+use crate::config::{Config, Extension, HookObserver, HookTiming, Runtime};
 use crate::event::Event;
 use crate::hook::{Hook, Operations, ToolCall, UserBash};
 use crate::progress::{self, Events, Progress, Text};
 use crate::registrations::{LoadError, Own, Registrations};
-use crate::thread::{Behind, RunSignal, Thread, Thrown, Trouble};
+use crate::thread::{Behind, RunSignal, Running, Thread, Thrown, Trouble};
 use crate::world::{ExtensionError, World};
 
 /// A handle to all extensions. Cheap to clone; nothing runs until something is loaded.
@@ -162,9 +162,8 @@ impl Guests {
     /// Tells whoever listens and waits until they have heard it, within the time a hook has.
     pub async fn tell(&self, event: &Event) {
         for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
-            if let Err(trouble) =
-                thread.call_about("emit_and_wait", event.name(), event, None, None).await
-            {
+            let telling = thread.call_about("emit_and_wait", event.name(), event, None, None);
+            if let Err(trouble) = self.timed(event.name(), telling).await {
                 self.report(event.name(), &trouble.to_string()).await;
             }
         }
@@ -175,7 +174,8 @@ impl Guests {
     pub async fn tell_each_within(&self, event: &Event, patience: Duration) {
         let mut telling = FuturesUnordered::new();
         for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
-            telling.push(thread.call_about("emit_and_wait", event.name(), event, None, None));
+            let heard = thread.call_about("emit_and_wait", event.name(), event, None, None);
+            telling.push(self.timed(event.name(), heard));
             // Whoever has not come to an end is waited for together with the others.
             if let Ok(Some(Err(trouble))) = tokio::time::timeout(patience, telling.next()).await {
                 self.report(event.name(), &trouble.to_string()).await;
@@ -212,7 +212,8 @@ impl Guests {
                 continue;
             }
             let question = Question { name: H::NAME, event: &hook, so_far: &outcome, extensions };
-            match thread.call_about("ask", H::NAME, &question, cancel.clone(), None).await {
+            let asking = thread.call_about("ask", H::NAME, &question, cancel.clone(), None);
+            match self.timed(H::NAME, asking).await {
                 Ok(answer) => {
                     let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
                     let before = outcome.as_ref().map(|outcome: &Value| &outcome["outcome"]);
@@ -246,6 +247,18 @@ impl Guests {
                 Ok(H::Outcome::default())
             }
         }
+    }
+
+    /// Waits for a hook, and tells the observer how long it took.
+    async fn timed(&self, name: &'static str, hook: Running) -> Result<String, Trouble> {
+        let Some(HookObserver(observer)) = &self.inner.config.hook_observer else {
+            return hook.await;
+        };
+        let begun = Instant::now();
+        let result = hook.await;
+        let error = result.as_ref().err().map(ToString::to_string);
+        observer(HookTiming { name, after: begun.elapsed(), error });
+        result
     }
 
     /// Runs a command by the name it has in [`Registrations::commands`]. An error is the fields

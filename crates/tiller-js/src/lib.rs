@@ -37,7 +37,9 @@ mod bindings;
 mod modules;
 mod operations;
 
-pub use config::{Config, Engine, EngineClock, Extension, Limits, Permissions, Runtime};
+pub use config::{
+    Config, Engine, EngineClock, Extension, HookObserver, HookTiming, Limits, Permissions, Runtime,
+};
 pub use guests::{Guests, LoadReport, Refused};
 pub use progress::{Events, Melts, Newest, Progress, Text};
 pub use registrations::{

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tiller_agent::address;
 use tiller_agent::model::ThinkingLevel;
 
+use crate::observer::Observer;
 use crate::onlooker::Onlooker;
 use crate::trouble::Adviser;
 
@@ -28,6 +29,8 @@ pub struct Access {
     pub adviser: Option<Adviser>,
     /// Who has a say in what is sent.
     pub onlooker: Option<Onlooker>,
+    /// Who keeps a record of what is sent and received.
+    pub observer: Option<Observer>,
 }
 
 impl Access {
@@ -78,6 +81,7 @@ impl Default for Access {
             block_images: false,
             adviser: None,
             onlooker: None,
+            observer: None,
         }
     }
 }
@@ -104,7 +108,7 @@ impl AwsKeys {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
-const REDACTED: &str = "[redacted]";
+pub(crate) const REDACTED: &str = "[redacted]";
 
 impl Secret {
     pub fn new(value: impl Into<String>) -> Secret {

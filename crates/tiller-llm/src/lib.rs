@@ -12,7 +12,7 @@
 //!
 //! `room` says how long an answer may get, and `client` is the connection that answers share. What
 //! a person could mend about a failure is a `trouble`; who has a say in requests is an
-//! [`onlooker`]. [`http`] asks servers that are no models.
+//! [`onlooker`], who only keeps a record of them an [`Observer`]. [`http`] asks servers that are no models.
 
 mod access;
 
@@ -35,6 +35,7 @@ mod sse;
 // The network.
 mod client;
 pub mod http;
+mod observer;
 pub mod onlooker;
 mod stream;
 mod tls;
@@ -54,6 +55,7 @@ use tiller_agent::model::Model;
 use tiller_agent::provider::{Provider, ProviderError};
 
 pub use access::{Access, AwsKeys, CacheRetention, Secret, ThinkingBudgets};
+pub use observer::{ExchangeEnd, Observed, Observer};
 pub use onlooker::Onlooker;
 pub use trouble::{Adviser, CertificateFault, LostWhen, Trouble, TroubleKind};
 

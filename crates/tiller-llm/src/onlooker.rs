@@ -35,7 +35,7 @@ impl fmt::Debug for Onlooker {
 }
 
 /// The headers that say who we are. They are nobody's business, but may be replaced.
-const OURS: &[&str] =
+pub(crate) const OURS: &[&str] =
     &["authorization", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token", "cookie"];
 
 /// The headers as the onlooker wants them.

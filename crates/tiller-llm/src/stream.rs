@@ -18,6 +18,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::access::Access;
 use crate::errors::{self, Failure};
+use crate::observer::Exchange;
 use crate::onlooker::Onlooker;
 use crate::trouble::{LostWhen, TroubleKind, advised, behind};
 use crate::{client, onlooker, patience, sse, unreachable};
@@ -134,6 +135,7 @@ struct Open<A: Api> {
     decoder: A::Decoder,
     model: Arc<Model>,
     access: Arc<Access>,
+    exchange: Option<Exchange>,
 }
 
 /// What one step brought: events, and perhaps the failure that ended it all.
@@ -179,22 +181,31 @@ impl<A: Api> Open<A> {
         if let Some(onlooker) = &access.onlooker {
             headers = onlooker::headers(onlooker, headers).await?;
         }
-        let post = client::for_url(&url)?.post(&url).headers(headers).body(body);
         let model = request.model.clone();
+        let mut exchange = Exchange::begin(&access, &model, &url, &headers, &body);
+        let post = client::for_url(&url)?.post(&url).headers(headers).body(body);
         let mut silence = Silence::of(access.idle_timeout);
-        let response = silence.during(post.send()).await?.map_err(|err| {
+        let response = noted(&mut exchange, silence.during(post.send()).await)?.map_err(|err| {
             let (err, kind) = unreachable::explain(&model.base_url, &err);
-            advised(err, kind, &model, &access)
+            let err = advised(err, kind, &model, &access);
+            note(&mut exchange, &err);
+            err
         })?;
+        if let Some(exchange) = &exchange {
+            exchange.answered(&response);
+        }
         if let Some(Onlooker(onlooker)) = &access.onlooker {
             let headers = onlooker::texts(response.headers(), |_| true);
             onlooker.answered(response.status().as_u16(), headers);
         }
         if !response.status().is_success() {
-            return Err(refused::<A>(response, &model, &access).await);
+            let err = refused::<A>(response, &model, &access).await;
+            note(&mut exchange, &err);
+            return Err(err);
         }
         let (sse, decoder) = (sse::Decoder::default(), A::decoder(&request));
-        Ok(Box::new(Open { response, silence, begun: false, sse, decoder, model, access }))
+        let begun = false;
+        Ok(Box::new(Open { response, silence, begun, sse, decoder, model, access, exchange }))
     }
 
     /// Reads and decodes the next chunk. `None` once the answer is complete.
@@ -202,11 +213,35 @@ impl<A: Api> Open<A> {
         mut self: Box<Self>,
         out: &mut Vec<StreamEvent>,
     ) -> Result<Option<Box<Open<A>>>, ProviderError> {
+        let mut exchange = self.exchange.take();
+        let read = self.read_chunk(&mut exchange, out).await;
+        match noted(&mut exchange, read)? {
+            Some(mut open) => {
+                open.exchange = exchange;
+                Ok(Some(open))
+            }
+            None => {
+                if let Some(exchange) = &mut exchange {
+                    exchange.complete();
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    async fn read_chunk(
+        mut self: Box<Self>,
+        exchange: &mut Option<Exchange>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<Option<Box<Open<A>>>, ProviderError> {
         // Why a connection broke in the middle is nothing a client could act upon.
         let chunk = self.silence.during(self.response.chunk()).await?.map_err(|_cut| {
             let kind = Some(TroubleKind::Lost(LostWhen::InAnswer));
             advised(ProviderError::retry("terminated"), kind, &self.model, &self.access)
         })?;
+        if let (Some(exchange), Some(chunk)) = (exchange, &chunk) {
+            exchange.read(chunk);
+        }
         if let Some(first) = chunk.as_ref().and_then(|bytes| bytes.trim_ascii_start().first())
             && !std::mem::replace(&mut self.begun, true)
             && matches!(first, b'<' | b'{' | b'[')
@@ -253,6 +288,20 @@ impl<A: Api> Open<A> {
         let begin: String = words.chars().take(200).collect();
         let err = ProviderError::fatal(format!("the server sent no stream of events: {begin}"));
         advised(err, Some(TroubleKind::NotTheApi), &self.model, &self.access)
+    }
+}
+
+/// A failure goes into the record as well, if there is one.
+fn noted<T>(
+    exchange: &mut Option<Exchange>,
+    result: Result<T, ProviderError>,
+) -> Result<T, ProviderError> {
+    result.inspect_err(|err| note(exchange, err))
+}
+
+fn note(exchange: &mut Option<Exchange>, err: &ProviderError) {
+    if let Some(exchange) = exchange {
+        exchange.failed(err.message());
     }
 }
 

@@ -26,6 +26,7 @@ mod kin;
 #[cfg(target_os = "linux")]
 mod watch;
 
+use std::ffi::OsStr;
 use std::io::{self, PipeReader, Read, Write};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
@@ -35,7 +36,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 #[cfg(target_os = "linux")]
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -56,6 +57,35 @@ const KILLED: i32 = nix::libc::SIGKILL;
 /// How long killed processes may take to disappear before we stop waiting for them. A process that
 /// waits for a broken disk cannot be killed at all.
 const END_MAX: Duration = Duration::from_secs(1);
+
+/// What [`observe`] tells: a child, by the number of its process.
+#[derive(Debug)]
+pub enum ChildEvent {
+    Started {
+        pid: i32,
+        program: String,
+        arguments: Vec<String>,
+    },
+    /// How it ended, and how long it took; a signal's number is that of the kernel.
+    Ended {
+        pid: i32,
+        code: Option<i32>,
+        signal: Option<i32>,
+        after: Duration,
+    },
+}
+
+type Observer = Box<dyn Fn(ChildEvent) + Send + Sync>;
+
+/// Children are started by tools, by extensions and for keys, and belong to the process as a whole,
+/// so who watches them does, too.
+static OBSERVER: OnceLock<Observer> = OnceLock::new();
+
+/// Has every child from here on told to an observer, for a log. Only the first call counts.
+pub fn observe(observer: impl Fn(ChildEvent) + Send + Sync + 'static) {
+    // There is one log at most.
+    OBSERVER.set(Box::new(observer)).ok();
+}
 
 /// Makes orphaned descendants ours instead of init's. To be called once when the program starts;
 /// the first child does it too.
@@ -226,12 +256,21 @@ pub(crate) fn launch(command: Command, output: Option<&PipeReader>) -> io::Resul
         return Err(io::Error::other("tiller is about to exit"));
     }
     registry.reap();
+    let told = OBSERVER.get().map(|observer| (observer, program_and_arguments(&command)));
     let link = Arc::new(start(command, output)?);
     registry.links.push(link.clone());
     drop(registry);
     #[cfg(target_os = "linux")]
     watch::follow(link.clone());
+    if let Some((observer, (program, arguments))) = told {
+        observer(ChildEvent::Started { pid: link.program.as_raw(), program, arguments });
+    }
     Ok(link)
+}
+
+fn program_and_arguments(command: &Command) -> (String, Vec<String>) {
+    let text = |text: &OsStr| text.to_string_lossy().into_owned();
+    (text(command.get_program()), command.get_args().map(text).collect())
 }
 
 /// Our end of what joins us to a guardian.
@@ -244,6 +283,7 @@ pub(crate) struct Link {
     /// Whether a signal ended the guardian, once it was waited for.
     #[cfg(target_os = "linux")]
     killed: AtomicBool,
+    started: Instant,
 }
 
 impl Link {
@@ -295,6 +335,19 @@ impl Link {
 
     /// Reads what the guardian says when the shell has ended.
     pub(crate) fn exit(&self) -> Exit {
+        let exit = self.read_exit();
+        if let Some(observer) = OBSERVER.get() {
+            observer(ChildEvent::Ended {
+                pid: self.program.as_raw(),
+                code: exit.code(),
+                signal: exit.signal(),
+                after: self.started.elapsed(),
+            });
+        }
+        exit
+    }
+
+    fn read_exit(&self) -> Exit {
         let mut words = [0; 5];
         match (&self.socket).read_exact(&mut words) {
             Ok(()) => {
@@ -408,7 +461,8 @@ fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Link> 
     ours.read_exact(&mut program).ok();
     let program = Pid::from_raw(i32::from_ne_bytes(program));
     let pid = Pid::from_raw(child.id() as i32);
-    Ok(Link { pid, program, socket: ours, killed: AtomicBool::new(false) })
+    let (killed, started) = (AtomicBool::new(false), Instant::now());
+    Ok(Link { pid, program, socket: ours, killed, started })
 }
 
 /// Starts the shell by itself. A thread takes the guardian's part in the conversation.
@@ -429,7 +483,7 @@ fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<Link>
         // When nobody listens any more, nobody wants to know.
         theirs.write_all(&[a, b, c, d, 0]).ok();
     });
-    Ok(Link { pid, program: pid, socket: ours })
+    Ok(Link { pid, program: pid, socket: ours, started: Instant::now() })
 }
 
 /// A larger pipe lets a busy command run on while we write what it said to disk. That the kernel

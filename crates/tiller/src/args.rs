@@ -168,6 +168,9 @@ pub struct Args {
     /// End if an extension cannot be loaded
     #[arg(long, help_heading = "Files")]
     strict_extensions: bool,
+    /// Log requests, responses, hooks and children to this file
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    pub log_file: Option<PathBuf>,
     /// Only skills whose names match one of these, as hosts of xcsh ask for
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', action = ArgAction::Set, hide = true)]
     skills: Option<Vec<String>>,
@@ -223,6 +226,16 @@ pub enum Mode {
     Text,
     Json,
     Rpc,
+}
+
+impl Mode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Text => "text",
+            Mode::Json => "json",
+            Mode::Rpc => "rpc",
+        }
+    }
 }
 
 /// What the command line says about extensions.

@@ -17,7 +17,7 @@ mod markdown;
 mod highlight;
 mod text;
 mod when;
-mod mask;
+pub(crate) mod mask;
 mod pack;
 mod file;
 

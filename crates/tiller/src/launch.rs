@@ -22,6 +22,7 @@ use crate::credentials::Credentials;
 use crate::export::Export;
 use crate::extensions::find::{Discovery, Problem, find, nowhere};
 use crate::extensions::{flags, listing};
+use crate::log::{Log, LogRecord};
 use crate::models::{Listing, Models};
 use crate::opening::Opening;
 use crate::place::{Flags, Place, Whereabouts};
@@ -52,6 +53,7 @@ pub struct Launch {
     pub conversation: Conversation,
     pub shelf: Shelf,
     pub clock: Clock,
+    pub log: Log,
     /// What was found wrong on the way here. Not fatal, but the user should know.
     pub diagnostics: Vec<String>,
 }
@@ -132,6 +134,17 @@ impl Surroundings {
         let mut models = Models::new(credentials, settings, cache);
         models.load(&agent_dir.join("models.json"), diagnostics);
         models
+    }
+
+    /// The log that the command line or the environment asks for. One that cannot be written does
+    /// not keep tiller from starting.
+    fn log(&self, args: &Args, keys: &Credentials, diagnostics: &mut Vec<String>) -> Log {
+        let from_env = || self.variable("TILLER_LOG").map(PathBuf::from);
+        let Some(path) = args.log_file.clone().or_else(from_env) else { return Log::default() };
+        Log::open(&self.cwd.join(path), keys.secrets()).unwrap_or_else(|why| {
+            diagnostics.push(why);
+            Log::default()
+        })
     }
 
     /// Where sessions are kept: in the folder that was chosen, else with all others.
@@ -249,6 +262,9 @@ impl Launch {
         if let (Some(provider), Some(key)) = (&args.provider, &args.api_key) {
             models.credentials_mut().give(provider, key);
         }
+        let log = surroundings.log(args, models.credentials(), diagnostics);
+        models.observe(log.requests());
+        log.watch_children();
         let choice = Choice::of(args);
         let mut unmet = Vec::new();
         models.set_scope(choice.scope(&settings), &mut unmet);
@@ -282,7 +298,14 @@ impl Launch {
             ..Workplace::new(conversation.cwd(), tools)
         };
         let (level, on_eof) = (args.level(variables), args.on_eof);
-        let mut house = House::find(&place, args.extensions(), around(args, &surroundings, &place));
+        log.write(&LogRecord::Start {
+            version: env!("CARGO_PKG_VERSION"),
+            mode: args.mode().name(),
+            cwd: conversation.cwd().to_string_lossy(),
+            model: model.as_ref().map(|model| format!("{}/{}", model.provider, model.id)),
+        });
+        let around = Around { log: log.clone(), ..around(args, &surroundings, &place) };
+        let mut house = House::find(&place, args.extensions(), around);
         if house.is_empty() {
             if let Some(why) = &args.foreign_complaint {
                 return Err(StartError::Usage(why.clone()));
@@ -312,6 +335,7 @@ impl Launch {
             conversation,
             shelf,
             clock,
+            log,
             diagnostics: Vec::new(),
         })
     }
@@ -343,6 +367,7 @@ fn around(args: &Args, surroundings: &Surroundings, place: &Place) -> Around {
         variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect(),
         sidecars: may_have_sidecars(place),
         clock: EngineClock::Wall,
+        log: Log::default(),
     }
 }
 

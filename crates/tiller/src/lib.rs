@@ -19,6 +19,7 @@ mod extensions;
 pub mod credentials;
 pub mod jsonc;
 pub mod clock;
+pub mod log;
 pub mod conversation;
 pub mod sessions;
 pub mod session_command;

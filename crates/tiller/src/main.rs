@@ -101,6 +101,7 @@ fn serve(args: Args, surroundings: Surroundings) -> Result<u8, StartError> {
         .enable_all()
         .build()
         .map_err(|err| format!("cannot start the runtime: {err}"))?;
+    let log = launch.log.clone();
     let code = match args.mode() {
         Mode::Rpc => {
             if std::io::stdin().is_terminal() {
@@ -113,6 +114,7 @@ fn serve(args: Args, surroundings: Surroundings) -> Result<u8, StartError> {
             runtime.block_on(plain::run(mode, launch, messages))
         }
     };
+    log.end(code);
     // Whoever still waits for a slow disk on another thread ends with the process.
     runtime.shutdown_background();
     Ok(code)

@@ -26,7 +26,7 @@ use std::time::Duration;
 use tiller_agent::address;
 use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
 use tiller_agent::provider::Provider;
-use tiller_llm::{Access, CacheRetention, Onlooker, ThinkingBudgets};
+use tiller_llm::{Access, CacheRetention, Observer, Onlooker, ThinkingBudgets};
 
 pub(crate) use access::{Given, Papers};
 pub(crate) use brought::{Answers, Offer};
@@ -123,6 +123,11 @@ impl Models {
     /// Somebody wants to look at the requests of the conversation.
     pub(crate) fn let_look(&mut self, onlooker: Onlooker) {
         self.onlooker = Some(onlooker);
+    }
+
+    /// Has every request from here on recorded.
+    pub(crate) fn observe(&mut self, observer: Option<Observer>) {
+        self.access.observer = observer;
     }
 
     pub fn credentials_mut(&mut self) -> &mut Credentials {

@@ -15,6 +15,7 @@ use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
 use tiller::launch::{Launch, Workplace};
+use tiller::log::Log;
 use tiller::models::Models;
 use tiller::place::{Flags, Place, Whereabouts};
 use tiller::rpc::guests::House;
@@ -172,6 +173,7 @@ fn launch(folder: &std::path::Path, model: Arc<Strict>) -> Launch {
         conversation: Conversation::new(session, Durability::Os),
         shelf,
         clock: Clock::From { start: 0, since: tokio::time::Instant::now() },
+        log: Log::default(),
         diagnostics: Vec::new(),
     }
 }

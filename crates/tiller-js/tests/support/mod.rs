@@ -81,6 +81,7 @@ impl Stage {
             env: vec![("PATH".into(), path), ("COLOUR".into(), "blue".into())],
             sidecars,
             clock: Default::default(),
+            hook_observer: None,
         };
         let guests = Guests::new(config, world.clone());
         Stage { dir, world, guests }

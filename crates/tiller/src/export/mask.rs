@@ -13,7 +13,7 @@ pub(super) const MASK: &str = "[redacted]";
 /// A shorter value is as likely a word as a secret.
 const SECRET_MIN_BYTES: usize = 8;
 
-pub(super) struct Mask {
+pub(crate) struct Mask {
     /// In plain text.
     plain: Option<AhoCorasick>,
     /// In lines of JSON, as every program we know writes them.
@@ -21,7 +21,7 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    pub(super) fn new(secrets: impl IntoIterator<Item = String>) -> Mask {
+    pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Mask {
         let secrets: BTreeSet<String> = secrets
             .into_iter()
             .map(|secret| secret.trim().to_owned())
@@ -44,7 +44,7 @@ impl Mask {
 
     /// A line of JSON without its secrets. Only strings are changed, so it stays JSON; a line
     /// without a secret stays as it is, to the byte.
-    pub(super) fn line<'t>(&self, line: &'t str) -> Cow<'t, str> {
+    pub(crate) fn line<'t>(&self, line: &'t str) -> Cow<'t, str> {
         let Some(written) = &self.written else { return Cow::Borrowed(line) };
         // Somebody may have spelled a character as `\u0041` or `\/`. Then only reading helps.
         let is_spelled_out = line.contains("\\u") || line.contains("\\/");

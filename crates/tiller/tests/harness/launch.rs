@@ -10,6 +10,7 @@ use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
 use tiller::launch::{Launch, Workplace};
+use tiller::log::Log;
 use tiller::models::Models;
 use tiller::place::{Flags, Place, Whereabouts};
 use tiller::rpc::guests::{Around, House};
@@ -96,6 +97,7 @@ pub fn launch(
         conversation: Conversation::new(session, Durability::Os),
         shelf,
         clock: Clock::From { start: START, since: Instant::now() },
+        log: Log::default(),
         diagnostics,
     })
 }
@@ -113,6 +115,7 @@ fn house(place: &Place, paths: &str, folder: &TempDir) -> House {
         variables: Vec::new(),
         sidecars: false,
         clock: EngineClock::Runtime,
+        log: Log::default(),
     };
     House::find(place, flags, around)
 }

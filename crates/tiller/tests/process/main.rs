@@ -31,6 +31,7 @@ mod extensions_tools;
 mod export;
 mod flood;
 mod keys;
+mod log;
 mod loopback;
 mod place;
 mod plain;

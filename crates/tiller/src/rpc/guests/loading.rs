@@ -19,6 +19,7 @@ use crate::extensions::find::{Discovery, Found, Problem, anchored, find};
 use crate::extensions::flags;
 use crate::extensions::onlooker::Guarded;
 use crate::extensions::world::Outside;
+use crate::log::Log;
 use crate::place::{Discovered, Place};
 use crate::rpc::asker::Asker;
 use crate::rpc::server::Input;
@@ -52,6 +53,7 @@ pub struct Around {
     /// Whether they may run in a process of their own.
     pub sidecars: bool,
     pub clock: EngineClock,
+    pub log: Log,
 }
 
 impl Around {
@@ -70,6 +72,7 @@ impl Around {
             env: self.variables,
             sidecars: self.sidecars,
             clock: self.clock,
+            hook_observer: self.log.hooks(),
         }
     }
 }
