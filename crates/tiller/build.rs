@@ -10,7 +10,7 @@ fn main() {
         Some(commit) => format!("{commit}, {target}"),
         None => target,
     };
-    println!("cargo::rustc-env=TILLER_BUILT_FROM={built_from}");
+    println!("cargo::rustc-env=BUILT_FROM={built_from}");
 }
 
 /// Absent in a packaged crate: there it is no repository, or a folder of somebody else's.

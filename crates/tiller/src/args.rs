@@ -387,7 +387,7 @@ pub fn version(variables: &HashMap<String, String>) -> String {
         "pi" if wire == Some(Level::PiDelta) => "1.4.0".to_owned(),
         "pi" => "0.80.2".to_owned(),
         "xcsh" => version.to_owned(),
-        _ => format!("tiller {version} ({})", env!("TILLER_BUILT_FROM")),
+        _ => format!("tiller {version} ({})", env!("BUILT_FROM")),
     }
 }
 
