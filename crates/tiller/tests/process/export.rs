@@ -116,13 +116,10 @@ fn what_is_no_regular_file_is_not_replaced() {
     let place = Place::new().with("tides.jsonl", SESSION);
     let fifo = place.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    for (to, kind) in [("fifo", "a pipe"), ("/dev/null", "a device")] {
-        let output = place.output(&["--export", "tides.jsonl", to], "");
-        let said = String::from_utf8(output.stderr).unwrap();
-        let why = format!("it is {kind}, and only regular files are replaced");
-        assert!(said.contains(&why), "{said}");
-        assert_eq!(output.status.code(), Some(1));
-    }
+    // Not with a device of this machine: a program that gets it wrong as root would replace it.
+    let output = place.output(&["--export", "tides.jsonl", "fifo"], "");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("it is a pipe, and only regular files are replaced"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
     assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
-    assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device());
 }

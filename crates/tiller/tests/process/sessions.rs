@@ -283,7 +283,11 @@ fn numbers_of_a_stored_session_come_out_as_they_went_in() {
     let answer = r#"{"type":"message","id":"00000002","parentId":null,"timestamp":"2023-11-14T22:13:20.000Z","message":{"role":"assistant","content":[],"api":"a","provider":"p","model":"m","usage":{"input":1,"output":1,"cacheRead":0,"cacheWrite":0,"totalTokens":2,COST},"stopReason":"stop","timestamp":1700000000000}}"#;
     let place = place().with("n.jsonl", &format!("{head}\n{}\n", answer.replace("COST", COST)));
     let mut client = start(&place, &["--session", "n.jsonl"]);
-    client.say(&json!({"id": "1", "type": "get_messages"}));
-    let line = client.line().unwrap();
-    assert!(line.contains(COST), "{line}");
+    // As they stand in the file, and when a prompt has read them.
+    for _ in 0..2 {
+        client.say(&json!({"id": "1", "type": "get_messages"}));
+        let line = client.line().unwrap();
+        assert!(line.contains(COST), "{line}");
+        client.prompt("Go on");
+    }
 }
