@@ -3,8 +3,6 @@
 
 mod support;
 
-use std::process::Command;
-
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use support::Stage;
@@ -67,32 +65,45 @@ async fn a_provider_that_nobody_listens_to_is_heard_in_larger_steps() {
     assert_eq!(events.last().unwrap()["type"], "done");
 }
 
-/// In time of the processor, which others on the machine do not change.
-#[test]
-fn a_line_to_a_sidecar_takes_time_as_its_length() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/js/sidecar/lines.js");
-    let script = format!(
-        r#"
-        import {{ lines }} from "file://{file}";
-        const piece = "x".repeat(64 * 1024);
-        const cost = (pieces) => {{
-            const begun = process.cpuUsage();
-            let length = 0;
-            const take = lines((line) => length = JSON.parse(`"${{line}}"`).length);
-            for (let n = 0; n < pieces; n++) take(piece);
-            take("\ntwo\nthr");
-            if (length !== 3) throw new Error("lines are missing");
-            const {{ user, system }} = process.cpuUsage(begun);
-            return user + system;
-        }};
-        cost(100);
-        const few = Math.min(cost(250), cost(250), cost(250));
-        const many = Math.min(cost(2000), cost(2000));
-        console.log(many / few < 24 ? "as its length" : many / few);"#
-    );
-    let run = Command::new("node").args(["--input-type=module", "-e", &script]).output();
-    // Without node there is no sidecar either.
-    let Ok(run) = run else { return };
-    let said = String::from_utf8_lossy(&run.stdout).into_owned();
-    assert_eq!(said.trim(), "as its length", "{}", String::from_utf8_lossy(&run.stderr));
+/// Counts the characters that are searched and put together, whatever the number of pieces.
+#[tokio::test]
+async fn each_character_of_a_line_to_a_sidecar_is_handled_twice() {
+    let lines = include_str!("../js/sidecar/lines.js");
+    let counts = r#"
+        import { lines } from "./lines.js";
+        const { indexOf } = String.prototype;
+        const { join } = Array.prototype;
+        const piece = "x".repeat(1000);
+        const handled = (pieces) => {
+            let count = 0;
+            const lengths = [];
+            String.prototype.indexOf = function (what, from = 0) {
+                const at = indexOf.call(this, what, from);
+                count += (at < 0 ? this.length : at + 1) - from;
+                return at;
+            };
+            Array.prototype.join = function (between) {
+                const text = join.call(this, between);
+                count += text.length;
+                return text;
+            };
+            try {
+                const take = lines((line) => lengths.push(line.length));
+                for (let n = 0; n < pieces; n++) take(piece);
+                take("\ntwo\nthr");
+            } finally {
+                String.prototype.indexOf = indexOf;
+                Array.prototype.join = join;
+            }
+            const length = pieces * piece.length;
+            if (lengths[0] !== length || lengths[1] !== 3) throw new Error(`${lengths}`);
+            return Math.round(count / length);
+        };
+        export default (pi) => pi.registerCommand("go", {
+            handler: async () => console.log(handled(10), handled(1000)),
+        });"#;
+    let stage = Stage::play(&[("ext.ts", counts), ("lines.js", lines)]).await;
+    stage.log();
+    stage.command("go").await;
+    assert!(stage.log().ends_with("Info: 2 2"), "{}", stage.log());
 }

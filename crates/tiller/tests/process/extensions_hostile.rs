@@ -95,16 +95,25 @@ fn a_promise_that_never_settles_can_be_given_up() {
     client.until_type("tool_execution_start");
     answers(&mut client, "meanwhile");
     client.say(&json!({"id": "abort", "type": "abort"}));
-    client.response("abort");
+    let records = client.until(|record| record["id"] == "abort");
+    assert_eq!(records.last().unwrap()["success"], true, "{records:?}");
+    let ended = records.iter().find(|record| record["type"] == "tool_execution_end").unwrap();
+    assert_eq!(ended["isError"], true, "{ended}");
+    let settled = records.iter().find(|record| record["type"] == "agent_settled").unwrap();
+    assert_eq!(settled["aborted"], true, "{settled}");
     answers(&mut client, "after");
 }
 
 /// One that never comes to an end of being loaded does not keep the server from answering.
 #[test]
-fn a_loop_at_the_top_level() {
+fn loop_at_the_top_level_does_not_keep_the_server_from_answering() {
     let place = Place::new().with("ext.js", "for (;;);");
     let mut client = place.rpc("say Done.\n", &["-e", "ext.js"]);
-    answers(&mut client, "meanwhile");
+    let records = answers(&mut client, "meanwhile");
+    // A server that waited would have given the extension up before it answered.
+    assert!(records.iter().all(|record| record["type"] != "extension_error"), "{records:?}");
+    client.close_stdin();
+    assert_eq!(client.end().1, Some(0));
 }
 
 /// Without an extension no engine is started: no thread of that name, and nothing of it in memory.

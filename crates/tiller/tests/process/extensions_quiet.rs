@@ -14,6 +14,7 @@ const SEES_TO_IT: &str = r#"
         pi.on("input", async (event, ctx) => {
             if (!event.text.startsWith("mine")) return;
             await ctx.ui.confirm("Mine", "Shall I?");
+            ctx.ui.notify("seen to");
             return { action: "handled" };
         });
     };
@@ -51,9 +52,14 @@ fn a_reload_waits_for_a_prompt_that_is_looked_at_and_no_longer() {
     let other = "export default (pi) => pi.on('session_start', (event, ctx) => ctx.ui.notify(event.reason));";
     std::fs::write(file, other).unwrap();
     client.say(&json!({"id": "reload", "type": "reload"}));
-    client.response("reload");
+    assert_eq!(client.response("reload")["success"], true);
     answer(&mut client, &asked);
-    client.until(|record| record["message"] == "reload");
+    let records = client.until(|record| record["message"] == "reload");
+    // An engine that was stopped under its handler says nothing more and its prompt begins a run.
+    let is_seen_to = |record: &Value| record["message"] == "seen to";
+    assert!(records.iter().any(is_seen_to), "{records:?}");
+    let response = records.iter().find(|record| record["id"] == "mine").unwrap();
+    assert_eq!(response["data"]["disposition"], "handled", "{response}");
 }
 
 /// While one prompt is looked at, another is no message for a run that there is not.
@@ -61,11 +67,15 @@ fn a_reload_waits_for_a_prompt_that_is_looked_at_and_no_longer() {
 fn another_prompt_begins_while_one_is_looked_at() {
     let mut client = with(SEES_TO_IT);
     let asked = look(&mut client);
-    let other = json!({"type": "prompt", "message": "other", "streamingBehavior": "steer"});
+    let other =
+        json!({"id": "other", "type": "prompt", "message": "other", "streamingBehavior": "steer"});
     client.say(&other);
-    client.until_type("agent_settled");
+    let records = client.until_type("agent_settled");
+    let response = records.iter().find(|record| record["id"] == "other").unwrap();
+    assert_eq!(response["data"]["disposition"], "started", "{response}");
+    assert!(records.iter().all(|record| record["id"] != "mine"), "{records:?}");
     answer(&mut client, &asked);
-    client.response("mine");
+    assert_eq!(client.response("mine")["data"]["disposition"], "handled");
 }
 
 #[test]
