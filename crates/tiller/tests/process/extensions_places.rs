@@ -186,6 +186,8 @@ fn the_first_extensions_may_come_with_another_folder() {
     let place = folders(&["here", "there"]);
     fs::remove_file(place.path().join(".pi/agent/extensions/guide.ts")).unwrap();
     fs::remove_file(place.path().join("here/.pi/extensions/its.ts")).unwrap();
+    let there = place.path().join("there").canonicalize().unwrap();
+    write(&place, ".pi/agent/trust.json", &json!({ there.to_str().unwrap(): true }).to_string());
     let mut client = start(&place, "here", &["--approve"]);
     assert_eq!(commands(&mut client), Vec::<String>::new());
     let path = place.path().join("there.jsonl");
