@@ -69,7 +69,7 @@ pub struct Args {
     /// List the models that can be asked, or those a search finds
     #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "", help_heading = "Model")]
     pub list_models: Option<String>,
-    /// Key for the model's provider, for this run only; - reads it from stdin
+    /// Key for the model's provider in this run; - reads it from stdin
     #[arg(long, value_name = "KEY", help_heading = "Model")]
     pub api_key: Option<String>,
     /// The same, from the first line of a file

@@ -255,7 +255,8 @@ fn a_certificate_nobody_vouches_for() {
     let stranger = Server::start(&["h2"]);
     let mut client = start(&server, &stranger.certificate_pem);
     let message = ask(&mut client, "go");
-    let told = message["errorMessage"].as_str().unwrap().replace(&server.url, "URL");
+    let [why, hint] = ["errorMessage", "errorHint"].map(|name| message[name].as_str().unwrap());
+    let told = format!("{why}\n\n{hint}").replace(&server.url, "URL");
     expect![[r#"
         Connection error: the server's certificate is signed by an unknown authority
 
