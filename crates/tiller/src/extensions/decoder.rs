@@ -298,7 +298,7 @@ mod tests {
                 CallStart { index: 1, id: "c", name: "ls" }
                 CallDelta { index: 1, delta: "{\"a\":1}" }
                 CallEnd { index: 1, thought_signature: None }
-                Usage(Usage { input: 3, output: 0, cache_read: 0, cache_write: 0, total_tokens: 0, cost: UsageCost { input: 0.0, output: 0.0, cache_read: 0.0, cache_write: 0.0, total: 0.0 }, cache_write_1h: None, reasoning: None })
+                Usage(Usage { input: 3, output: 0, cache_read: 0, cache_write: 0, total_tokens: 0, cost: UsageCost { input: 0.0, output: 0.0, cache_read: 0.0, cache_write: 0.0, total: 0.0, total_from_provider: false }, cache_write_1h: None, reasoning: None })
                 Done { reason: ToolUse, raw: None }
             "#]],
         );
