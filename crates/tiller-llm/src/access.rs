@@ -42,9 +42,12 @@ impl Access {
     /// refuse, and error texts end up in session files. `address` is the server's, which may have
     /// a password in it.
     pub(crate) fn scrub(&self, mut text: String, address: &str) -> String {
-        for secret in address::secrets(address).iter().rev() {
+        let in_address = address::secrets(address);
+        for secret in in_address.iter().rev() {
             text = text.replace(secret, REDACTED);
-            // How it is sent.
+        }
+        if !in_address.is_empty() {
+            // How they are sent.
             text = scrub_basic(text);
         }
         let aws = self.aws.iter().flat_map(AwsKeys::secrets);
