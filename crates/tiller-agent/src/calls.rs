@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::arguments;
 use crate::event::Event;
-use crate::host::{CallOutcome, Host, Setup, Verdict};
+use crate::host::{CallOutcome, Host, NotStored, Setup, Verdict};
 use crate::message::{Arguments, Block, Message, ToolCall, ToolResultMessage};
 use crate::tool::{Failure, Tool, ToolContext, ToolFuture, ToolOutput, ToolResult};
 
@@ -36,6 +36,9 @@ pub(crate) struct Answers {
     pub(crate) results: Vec<Arc<Message>>,
     /// Every one of them says that the model need not be asked again.
     pub(crate) ends_run: bool,
+    /// A result could not be stored. It and those behind it are not among the results; the host
+    /// has them and stores them when it can.
+    pub(crate) not_stored: Option<NotStored>,
 }
 
 /// A call whose arguments are in order.
@@ -72,7 +75,8 @@ impl<H: Host> Calls<'_, H> {
 
     /// Each call is over and answered before the next one begins.
     async fn run_one_by_one(&self, calls: Vec<Arc<ToolCall>>) -> Answers {
-        let mut answers = Answers { results: Vec::with_capacity(calls.len()), ends_run: true };
+        let results = Vec::with_capacity(calls.len());
+        let mut answers = Answers { results, ends_run: true, not_stored: None };
         let stop = self.cancel.child_token();
         let mut skipping = false;
         for call in calls {
@@ -90,6 +94,7 @@ impl<H: Host> Calls<'_, H> {
             let answered = self.answer(vec![call], outcomes).await;
             answers.results.extend(answered.results);
             answers.ends_run &= answered.ends_run;
+            answers.not_stored = answers.not_stored.or(answered.not_stored);
         }
         answers
     }
@@ -233,6 +238,7 @@ impl<H: Host> Calls<'_, H> {
     async fn answer(&self, calls: Vec<Arc<ToolCall>>, outcomes: Vec<Option<Ended>>) -> Answers {
         let mut results = Vec::with_capacity(calls.len());
         let mut ends_run = true;
+        let mut not_stored = None;
         for (call, outcome) in calls.into_iter().zip(outcomes) {
             let Ended { outcome, duration_ms } = outcome.unwrap_or_else(Ended::aborted);
             ends_run &= outcome.output.ends_run;
@@ -246,13 +252,17 @@ impl<H: Host> Calls<'_, H> {
                 timestamp: self.host.now(),
                 duration_ms,
             }));
-            let start = Event::MessageStart { message: message.clone(), ticket: None };
-            self.host.emit(start).await;
+            if not_stored.is_none() {
+                let start = Event::MessageStart { message: message.clone(), ticket: None };
+                self.host.emit(start).await;
+            }
             let message = self.host.message_ends(message).await;
-            self.host.emit(Event::MessageEnd { message: message.clone() }).await;
-            results.push(message);
+            match self.host.message_ended(message.clone()).await {
+                Ok(()) => results.push(message),
+                Err(why) => not_stored = not_stored.or(Some(why)),
+            }
         }
-        Answers { results, ends_run }
+        Answers { results, ends_run, not_stored }
     }
 }
 

@@ -49,6 +49,18 @@ pub trait Host: Send + Sync + 'static {
     /// The last word on a message, before anybody hears that it is complete.
     fn message_ends(&self, message: Arc<Message>) -> impl Future<Output = Arc<Message>> + Send;
 
+    /// The message is complete. The host stores it and tells of it; an error says why it could not
+    /// be stored, and then it was not told either.
+    fn message_ended(
+        &self,
+        message: Arc<Message>,
+    ) -> impl Future<Output = Result<(), NotStored>> + Send {
+        async move {
+            self.emit(Event::MessageEnd { message }).await;
+            Ok(())
+        }
+    }
+
     /// What the model says has met rules. Whether it is stopped for that.
     fn matched(&self, matches: Vec<RuleMatch>) -> impl Future<Output = bool> + Send;
 
@@ -101,7 +113,14 @@ pub enum End {
     Aborted,
     /// A rule stopped the model.
     Interrupted,
+    /// A message of the run could not be stored. What is not stored is not part of the
+    /// conversation, so there is nothing to go on from.
+    NotStored(NotStored),
 }
+
+/// Why a message could not be stored, in words for the client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotStored(pub String);
 
 /// The two queues a message can wait in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

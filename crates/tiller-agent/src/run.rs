@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::assembly::{Assembly, Step};
 use crate::calls::{Answers, Calls};
 use crate::event::Event;
-use crate::host::{End, Host, Queue, Queued, Setup};
+use crate::host::{End, Host, NotStored, Queue, QueueTicket, Queued, Setup};
 use crate::message::{AssistantMessage, Message, StopReason, ToolCall};
 use crate::provider::{ProviderError, Request};
 use crate::ttsr::Watch;
@@ -59,14 +59,18 @@ impl<H: Host> Run<'_, H> {
         }
         self.host.emit(Event::TurnStart).await;
         for message in prompts {
-            self.say(message).await;
+            if let Err(why) = self.say(message, None).await {
+                return self.not_stored(why).await;
+            }
         }
         if waiting.is_empty() {
             waiting = self.host.dequeue(Queue::Steering).await;
         }
         loop {
-            if !self.cancel.is_cancelled() {
-                self.say_queued(waiting).await;
+            if !self.cancel.is_cancelled()
+                && let Err(why) = self.say_queued(waiting).await
+            {
+                return self.not_stored(why).await;
             }
             let (goes_on, end) = self.turn().await;
             if let Some(end) = end {
@@ -105,16 +109,22 @@ impl<H: Host> Run<'_, H> {
         let message = self.host.message_ends(Arc::new(Message::Assistant(message))).await;
         let calls = message.as_assistant().into_iter().flat_map(|answer| answer.tool_calls());
         let calls: Vec<_> = calls.cloned().map(Arc::new).collect();
+        if let Err(why) = self.host.message_ended(message.clone()).await {
+            return (false, Some(self.not_stored(why).await));
+        }
         self.add(message.clone());
-        self.host.emit(Event::MessageEnd { message: message.clone() }).await;
 
         let calls_tools = !calls.is_empty();
-        let Answers { results, ends_run } = match end {
+        let Answers { results, ends_run, not_stored } = match end {
             Some(End::Interrupted) => self.calls(&setup).decline(calls, stopped).await,
             _ => self.call(&setup, stop_reason, calls).await,
         };
         for result in &results {
             self.add(result.clone());
+        }
+        if let Some(why) = not_stored {
+            self.host.emit(Event::TurnEnd { message, results }).await;
+            return (false, Some(End::NotStored(why)));
         }
         let end = end.or_else(|| self.aborted());
         let is_wanted = self.host.turn_ends(&message, &results, end.as_ref()).await;
@@ -228,21 +238,32 @@ impl<H: Host> Run<'_, H> {
         Calls { host: self.host, setup, cancel: &self.cancel }
     }
 
-    async fn say(&mut self, message: Arc<Message>) {
-        self.host.emit(Event::MessageStart { message: message.clone(), ticket: None }).await;
+    async fn say(
+        &mut self,
+        message: Arc<Message>,
+        ticket: Option<QueueTicket>,
+    ) -> Result<(), NotStored> {
+        self.host.emit(Event::MessageStart { message: message.clone(), ticket }).await;
         let message = self.host.message_ends(message).await;
-        self.add(message.clone());
-        self.host.emit(Event::MessageEnd { message }).await;
+        self.host.message_ended(message.clone()).await?;
+        self.add(message);
+        Ok(())
     }
 
-    async fn say_queued(&mut self, queued: Vec<Queued>) {
+    async fn say_queued(&mut self, queued: Vec<Queued>) -> Result<(), NotStored> {
         for Queued { ticket, message } in queued {
-            let start = Event::MessageStart { message: message.clone(), ticket: Some(ticket) };
-            self.host.emit(start).await;
-            let message = self.host.message_ends(message).await;
-            self.add(message.clone());
-            self.host.emit(Event::MessageEnd { message }).await;
+            self.say(message, Some(ticket)).await?;
         }
+        Ok(())
+    }
+
+    /// Closes a turn that has no answer, because a message of it could not be stored.
+    async fn not_stored(&self, why: NotStored) -> End {
+        let setup = self.host.setup().await;
+        let answer = Assembly::new(setup.model.clone(), self.host.now());
+        let message = Message::Assistant(answer.cut(StopReason::Error, why.0.clone()));
+        self.host.emit(Event::TurnEnd { message: Arc::new(message), results: Vec::new() }).await;
+        End::NotStored(why)
     }
 
     async fn emit_start(&self, message: AssistantMessage) {

@@ -154,7 +154,7 @@ impl Session {
         now: UnixMs,
     ) -> Result<String, Error> {
         let text = reader.text(self.tree().at(index)).map_err(self.read_error())?;
-        if self.tree().kind(index) != Kind::Damaged {
+        if self.tree().kind(index) != Kind::Damaged && reading::check_json(&text).is_ok() {
             return Ok(text.into_owned());
         }
         let parent = self.tree().parent(index).map(|parent| self.tree().id(parent));

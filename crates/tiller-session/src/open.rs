@@ -32,11 +32,11 @@ impl Session {
     pub fn open_on(files: Files, path: &Path, owner: Owner) -> Result<Session, Error> {
         let (file, not_locked) = open_locked(path)?;
         let mut log = log_of(FileDisk::new(file, path, files.clone(), false), path)?;
-        let mut loaded = load(&log, path)?;
+        let mut loaded = load(&log, path, Problems::default())?;
         let mut migrated = None;
-        if let Loaded::Old(from) = loaded {
+        if let Loaded::Old(from, problems) = loaded {
             log = rewrite(&log, path, &files)?;
-            loaded = load(&log, path)?;
+            loaded = load(&log, path, problems)?;
             migrated = Some(Problem::Migrated { from });
         }
         let Loaded::Current(mut scan, ending) = loaded else {
@@ -56,14 +56,19 @@ impl Session {
     /// Opens a session to look at it, also while somebody else writes to it. Nothing is changed
     /// on disk; what is appended there later is not seen.
     pub fn open_read_only(path: &Path) -> Result<Session, Error> {
+        Session::look_at(path, Problems::default())
+    }
+
+    /// The same, with as many problems as the list has room for.
+    pub(crate) fn look_at(path: &Path, problems: Problems) -> Result<Session, Error> {
         let opened = OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK)).open(path);
         let file = opened.map_err(Error::read(path))?;
         check_is_file(&file, path)?;
         let mut log = log_of(FileDisk::new(file, path, Files::default(), false), path)?;
-        let mut loaded = load(&log, path)?;
-        if let Loaded::Old(_) = loaded {
+        let mut loaded = load(&log, path, problems)?;
+        if let Loaded::Old(_, problems) = loaded {
             log = Log::in_memory(migrate::to_current(&whole(&log, path)?));
-            loaded = load(&log, path)?;
+            loaded = load(&log, path, problems)?;
         }
         let Loaded::Current(mut scan, ending) = loaded else {
             return Err(Error::NotASession(path.to_owned()));
@@ -126,15 +131,15 @@ fn log_of(disk: FileDisk, path: &Path) -> Result<Log, Error> {
 
 enum Loaded {
     Current(Box<Scan>, Ending),
-    /// A version that must be migrated first.
-    Old(u64),
+    /// A version that must be migrated first, and the list for problems, which is still empty.
+    Old(u64, Problems),
 }
 
-fn load(log: &Log, path: &Path) -> Result<Loaded, Error> {
-    let mut scan = Scan::new(log.end());
+fn load(log: &Log, path: &Path, problems: Problems) -> Result<Loaded, Error> {
+    let mut scan = Scan::new(log.end(), problems);
     // Not beyond the length we know: whatever is written there meanwhile is not ours to judge.
     match scan.read_all(log.read_from(0), 0, log.end()).map_err(Error::read(path))? {
-        Err(Stop::OldVersion(version)) => Ok(Loaded::Old(version)),
+        Err(Stop::OldVersion(version)) => Ok(Loaded::Old(version, scan.problems)),
         Ok(ending) if scan.header.is_some() => Ok(Loaded::Current(Box::new(scan), ending)),
         Ok(_) | Err(Stop::NotASession) => Err(Error::NotASession(path.to_owned())),
     }

@@ -17,6 +17,9 @@ pub enum Problem {
     MissingNewline,
     /// A line that is no entry. It stays in the file.
     MalformedLine { line: u64, reason: String },
+    /// A line that is an entry at first sight but is not JSON. It keeps its place in the tree and
+    /// its text in the file, and is not passed on. Only a check looks at every line this closely.
+    NotJson { line: u64, reason: String },
     /// A line whose end is unreadable. It keeps its place in the tree, so that what came before
     /// it is still reached, but has no content.
     DamagedLine { line: u64, id: String },
@@ -40,6 +43,19 @@ pub enum Problem {
     More { count: u64 },
 }
 
+impl Problem {
+    /// The line that this is about, if it says that the line itself is broken.
+    pub(crate) fn broken_line(&self) -> Option<u64> {
+        match self {
+            Problem::MalformedLine { line, .. }
+            | Problem::NotJson { line, .. }
+            | Problem::DamagedLine { line, .. }
+            | Problem::GluedLine { line } => Some(*line),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,6 +70,7 @@ impl fmt::Display for Problem {
             Problem::MalformedLine { line, reason } => {
                 write!(f, "line {line} is not an entry and is passed over: {reason}")
             }
+            Problem::NotJson { line, reason } => write!(f, "line {line} is not JSON: {reason}"),
             Problem::DamagedLine { line, id } => {
                 write!(f, "line {line} (entry {id}) is damaged and has no content")
             }
@@ -80,18 +97,28 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A list that does not grow with the damage: past a hundred, problems are only counted.
-#[derive(Debug, Default)]
+/// A list that does not grow with the damage: past a hundred, unless more are wanted, problems are
+/// only counted.
+#[derive(Debug)]
 pub(crate) struct Problems {
     told: Vec<Problem>,
     more: u64,
+    max: usize,
+}
+
+impl Default for Problems {
+    fn default() -> Problems {
+        Problems::up_to(100)
+    }
 }
 
 impl Problems {
-    const MAX: usize = 100;
+    pub(crate) fn up_to(max: usize) -> Problems {
+        Problems { told: Vec::new(), more: 0, max }
+    }
 
     pub(crate) fn push(&mut self, problem: Problem) {
-        if self.told.len() < Problems::MAX {
+        if self.told.len() < self.max {
             self.told.push(problem);
         } else {
             self.more += 1;

@@ -5,7 +5,7 @@
 //! read as can be.
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tiller_agent::message::{
@@ -118,6 +118,12 @@ fn as_far_as_known<T: DeserializeOwned>(line: &str) -> Option<T> {
         }
     }
     serde_json::from_value(message).ok()
+}
+
+/// Whether a line is JSON to its end. Opening a session looks no further into a line than it has
+/// to, so this is asked before a line is passed on as it stands.
+pub(crate) fn check_json(line: &str) -> Result<(), String> {
+    read::<IgnoredAny>(line).map(|_| ())
 }
 
 /// The time of an entry in milliseconds, or 0 when it does not say.

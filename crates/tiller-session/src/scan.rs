@@ -47,9 +47,9 @@ pub(crate) enum Stop {
 
 impl Scan {
     /// For a file of about this many bytes.
-    pub(crate) fn new(bytes: u64) -> Scan {
+    pub(crate) fn new(bytes: u64, problems: Problems) -> Scan {
         let tree = Tree::with_room_for(bytes / TYPICAL_LINE);
-        Scan { header: None, tree, problems: Problems::default(), line: 0 }
+        Scan { header: None, tree, problems, line: 0 }
     }
 
     /// Goes on where an earlier reading ended.

@@ -23,6 +23,7 @@ use crate::log::{Change, Log};
 use crate::name::{self, SessionId};
 use crate::place;
 use crate::problem::{Problem, Problems};
+use crate::reading;
 use crate::scan::{Ending, Scan};
 use crate::stats::Stats;
 use crate::time;
@@ -262,7 +263,10 @@ impl Session {
     /// its line is damaged.
     pub fn raw(&self, id: &str) -> Result<Option<String>, Error> {
         match self.tree.find(id) {
-            Some(index) if self.tree.kind(index) != Kind::Damaged => self.line(index).map(Some),
+            Some(index) if self.tree.kind(index) != Kind::Damaged => {
+                let line = self.line(index)?;
+                Ok(reading::check_json(&line).is_ok().then_some(line))
+            }
             _ => Ok(None),
         }
     }

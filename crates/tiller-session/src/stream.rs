@@ -19,7 +19,7 @@ use crate::tree::Index;
 
 impl Session {
     /// The array of all entries in the order of the file, or of those after `since`
-    /// (`get_entries`). Each is the text of its line.
+    /// (`get_entries`). Each is the text of its line; a line that is not JSON is left out.
     pub fn write_entries(&self, since: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
         let tree = self.tree();
         match since {
@@ -111,7 +111,9 @@ impl Session {
         let mut list = List::begin(out);
         for index in entries.filter(|&index| self.tree().kind(index) != Kind::Damaged) {
             let line = reader.text(self.tree().at(index)).map_err(self.read_error())?;
-            list.text(&line).map_err(Error::Output)?;
+            if reading::check_json(&line).is_ok() {
+                list.text(&line).map_err(Error::Output)?;
+            }
         }
         list.end().map_err(Error::Output)
     }
@@ -123,14 +125,15 @@ impl Session {
         index: Index,
     ) -> Result<Cow<'r, str>, Error> {
         let tree = self.tree();
-        if tree.kind(index) == Kind::Damaged {
-            let parent = tree.parent(index).map(|parent| tree.id(parent));
-            let stand_in = json!({
-                "type": "damaged", "id": tree.id(index), "parentId": parent,
-            });
-            return Ok(stand_in.to_string().into());
+        if tree.kind(index) != Kind::Damaged {
+            let line = reader.text(tree.at(index)).map_err(self.read_error())?;
+            if reading::check_json(&line).is_ok() {
+                return Ok(line);
+            }
         }
-        reader.text(tree.at(index)).map_err(self.read_error())
+        let parent = tree.parent(index).map(|parent| tree.id(parent));
+        let stand_in = json!({ "type": "damaged", "id": tree.id(index), "parentId": parent });
+        Ok(stand_in.to_string().into())
     }
 
     /// Siblings stand in the order of their times. That is the order of the file unless two

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tiller_agent::compaction::cut::{self, Plan};
-use tiller_agent::message::{Block, Message, ToolResultMessage, UnixMs};
+use tiller_agent::message::{Block, Message, ToolCall, ToolResultMessage, UnixMs};
 use tiller_agent::tokens;
 use tiller_session::{Body, BranchSummary, Compaction, Durability, Error, Session};
 
@@ -17,9 +17,18 @@ pub struct Conversation {
     /// What a provider counted before this message no longer holds.
     fresh_from: usize,
     durability: Durability,
-    /// The disk refused a message of the run under way. What follows it belongs to it, so
-    /// nothing more is kept until the run has ended.
-    pub(crate) is_broken: bool,
+    owed: Owed,
+}
+
+/// Results that the disk did not take. Their calls are stored, and a conversation with an
+/// unanswered call is one that no provider accepts: so they are stored before anything else is.
+#[derive(Default)]
+struct Owed {
+    results: Vec<Arc<Message>>,
+    /// Why the first one was not stored.
+    why: String,
+    /// Stored by now, and not told.
+    stored: Vec<Arc<Message>>,
 }
 
 /// How long a conversation is.
@@ -41,9 +50,10 @@ impl Tokens {
 }
 
 impl Conversation {
-    pub fn new(session: Session, durability: Durability) -> Conversation {
+    pub fn new(mut session: Session, durability: Durability) -> Conversation {
+        session.set_durability(durability);
         let context = session.is_empty().then(Vec::new);
-        Conversation { session, context, fresh_from: 0, durability, is_broken: false }
+        Conversation { session, context, fresh_from: 0, durability, owed: Owed::default() }
     }
 
     /// Goes on with a stored session. A call that a crash left without a result gets one, since
@@ -56,17 +66,7 @@ impl Conversation {
         let mut conversation = Conversation::new(session, durability);
         if !conversation.session.is_read_only() {
             for call in conversation.session.unanswered_calls()? {
-                let message = Message::ToolResult(ToolResultMessage {
-                    tool_call_id: call.id,
-                    tool_name: call.name,
-                    content: vec![Block::text(INTERRUPTED)],
-                    details: None,
-                    is_error: true,
-                    usage: None,
-                    timestamp: now,
-                    duration_ms: None,
-                });
-                conversation.push(Arc::new(message), now)?;
+                conversation.push(no_result(&call, INTERRUPTED, now), now)?;
             }
         }
         Ok(conversation)
@@ -163,7 +163,13 @@ impl Conversation {
 
     /// Adds a message. When this returns it is in the file, as safe as the user wants it.
     pub(crate) fn push(&mut self, message: Arc<Message>, now: UnixMs) -> Result<(), Error> {
-        self.record(Body::Message(message.clone()), now)?;
+        self.store_owed(now)?;
+        self.push_now(message, now)
+    }
+
+    fn push_now(&mut self, message: Arc<Message>, now: UnixMs) -> Result<(), Error> {
+        let body = Body::Message(message.clone());
+        self.write(|session| session.append(body, now))?;
         if let Some(context) = &mut self.context {
             context.push(message);
         }
@@ -172,16 +178,68 @@ impl Conversation {
 
     /// Adds an entry that is no message.
     pub(crate) fn record(&mut self, body: Body, now: UnixMs) -> Result<String, Error> {
-        let syncs = self.durability.syncs_after(&body);
-        let id = self.session.append(body, now)?;
-        if syncs {
-            self.session.sync()?;
+        self.store_owed(now)?;
+        self.write(|session| session.append(body, now))
+    }
+
+    /// What the session says is what the model sees, also when a line is there that could not be
+    /// made safe.
+    fn write<T>(
+        &mut self,
+        write: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let written = write(&mut self.session);
+        if matches!(written, Err(Error::NotSynced { .. })) {
+            self.context = None;
         }
-        Ok(id)
+        written
+    }
+
+    /// Why results are owed, if there are any.
+    pub(crate) fn owes(&self) -> Option<&str> {
+        (!self.owed.results.is_empty()).then_some(self.owed.why.as_str())
+    }
+
+    /// A message of a run was not stored. A result is stored later; anything else is not part of
+    /// the conversation.
+    pub(crate) fn owe(&mut self, message: Arc<Message>, why: &str) {
+        if matches!(*message, Message::ToolResult(_)) {
+            if self.owed.results.is_empty() {
+                self.owed.why = why.to_owned();
+            }
+            self.owed.results.push(message);
+        }
+    }
+
+    /// An answer could not be made safe, so its tools are not run; but it is stored, so its calls
+    /// must have results.
+    pub(crate) fn owe_results_of(&mut self, message: &Message, why: &str, now: UnixMs) {
+        let calls = message.as_assistant().into_iter().flat_map(|answer| answer.tool_calls());
+        for call in calls {
+            self.owe(no_result(call, NOT_EXECUTED, now), why);
+        }
+    }
+
+    /// Stores the results that are owed, as many as the disk takes.
+    pub(crate) fn store_owed(&mut self, now: UnixMs) -> Result<(), Error> {
+        while let Some(result) = self.owed.results.first().cloned() {
+            let stored = self.push_now(result.clone(), now);
+            if matches!(stored, Ok(()) | Err(Error::NotSynced { .. })) {
+                self.owed.results.remove(0);
+            }
+            stored?;
+            self.owed.stored.push(result);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_stored_late(&mut self) -> Vec<Arc<Message>> {
+        std::mem::take(&mut self.owed.stored)
     }
 
     pub(crate) fn set_name(&mut self, name: &str, now: UnixMs) -> Result<String, Error> {
-        self.session.set_name(name, now)
+        self.store_owed(now)?;
+        self.write(|session| session.set_name(name, now))
     }
 
     pub(crate) fn set_label(
@@ -190,14 +248,17 @@ impl Conversation {
         label: Option<&str>,
         now: UnixMs,
     ) -> Result<(), Error> {
-        self.session.set_label(target, label, now).map(|_| ())
+        self.store_owed(now)?;
+        self.write(|session| session.set_label(target, label, now)).map(|_| ())
     }
 
     /// Hides the newest answer and the results of its calls. Returns the entries that say so.
     pub(crate) fn hide_last_answer(&mut self, now: UnixMs) -> Result<Vec<Box<RawValue>>, Error> {
         let mut entries = Vec::new();
         for target_id in self.session.last_answer()? {
-            let id = self.record(Body::ContextEdit { target_id, replacement: None }, now)?;
+            let hidden = self.record(Body::ContextEdit { target_id, replacement: None }, now);
+            // Some of it may be hidden by now.
+            let id = hidden.inspect_err(|_| self.context = None)?;
             let text = self.session.raw(&id)?;
             entries.extend(text.and_then(|text| RawValue::from_string(text).ok()));
         }
@@ -211,7 +272,8 @@ impl Conversation {
 
     /// Moves to another place in the tree, or before everything.
     pub(crate) fn navigate(&mut self, to: Option<&str>, now: UnixMs) -> Result<(), Error> {
-        self.session.navigate(to, now)?;
+        self.store_owed(now)?;
+        self.write(|session| session.navigate(to, now))?;
         self.context = None;
         Ok(())
     }
@@ -224,14 +286,15 @@ impl Conversation {
         summary: BranchSummary,
         now: UnixMs,
     ) -> Result<String, Error> {
-        let id = self.session.append_under(to, Body::BranchSummary(summary), now)?;
+        self.store_owed(now)?;
+        let summary = Body::BranchSummary(summary);
+        let id = self.write(|session| session.append_under(to, summary, now))?;
         self.context = None;
         Ok(id)
     }
 
     /// A run has ended: what it said is made safe.
     pub(crate) fn run_ended(&mut self) -> Result<(), Error> {
-        self.is_broken = false;
         if self.durability.syncs_after_run() {
             self.session.sync()?;
         }
@@ -239,5 +302,21 @@ impl Conversation {
     }
 }
 
+/// The result of a call that has none of its own.
+fn no_result(call: &ToolCall, text: &str, now: UnixMs) -> Arc<Message> {
+    Arc::new(Message::ToolResult(ToolResultMessage {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        content: vec![Block::text(text)],
+        details: None,
+        is_error: true,
+        usage: None,
+        timestamp: now,
+        duration_ms: None,
+    }))
+}
+
+const NOT_EXECUTED: &str =
+    "The tool was not executed: the session file could not be written at that time.";
 const INTERRUPTED: &str =
     "No result: tiller was ended while the tool was at work. Check what it has done so far.";

@@ -11,6 +11,7 @@ mod dispatch;
 mod parked;
 mod handlers;
 mod state;
+mod storing;
 mod here;
 mod toolbox;
 mod host_tools;

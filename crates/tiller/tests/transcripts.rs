@@ -12,6 +12,12 @@ mod harness;
 use std::path::{Path, PathBuf};
 
 #[test]
+fn whatever_the_disk_does_nothing_is_told_that_is_not_stored() {
+    let faults = harness::faults::sweep();
+    assert!(faults >= 1000, "only {faults} calls failed");
+}
+
+#[test]
 fn transcripts() {
     let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let folder = std::env::var_os("TRANSCRIPTS").map_or_else(ours, PathBuf::from);

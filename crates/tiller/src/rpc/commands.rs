@@ -153,7 +153,8 @@ impl State {
 
     pub(super) fn tell_of_commands(&mut self) {
         for message in self.commands.take_untold() {
-            self.keep(message);
+            // That it was not stored has been told; its client has the output.
+            self.keep(message).ok();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tiller_agent::event::Event;
-use tiller_agent::host::{CallOutcome, End, Host, Queue, Queued, Setup, Verdict};
+use tiller_agent::host::{CallOutcome, End, Host, NotStored, Queue, Queued, Setup, Verdict};
 use tiller_agent::message::{
     Arguments, Block, Content, Message, ToolCall, UnixMs, UserMessage, text_of,
 };
@@ -38,6 +38,8 @@ pub enum Question {
     Setup(oneshot::Sender<Setup>),
     Dequeue(Queue, oneshot::Sender<Vec<Queued>>),
     Interrupted(oneshot::Sender<bool>),
+    /// A message is complete; the answer is that it was stored and told.
+    MessageEnded(Arc<Message>, oneshot::Sender<Result<(), NotStored>>),
     /// Rules were met; the answer is whether the model is stopped.
     Matched(Vec<RuleMatch>, oneshot::Sender<bool>),
     /// Which entries the turn that is about to end was stored in.
@@ -189,6 +191,10 @@ impl Host for Link {
             Some(guests) => hooks::message_ends(guests, message, &self.cancel).await,
             None => message,
         }
+    }
+
+    async fn message_ended(&self, message: Arc<Message>) -> Result<(), NotStored> {
+        self.ask(|answer| Question::MessageEnded(message, answer)).await
     }
 
     async fn before_call(&self, call: &Arc<ToolCall>, arguments: &Arguments) -> Verdict {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tiller_agent::event::Event;
-use tiller_agent::host::End;
-use tokio::sync::{Notify, mpsc};
+use tiller_agent::host::{End, NotStored};
+use tiller_agent::message::Message;
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::change::Changed;
@@ -208,6 +209,7 @@ impl Server {
 
     fn take(&mut self, input: Input) {
         self.happen(input);
+        self.state.tell_stored_late();
         self.out.say(&mut self.state.said);
     }
 
@@ -277,11 +279,30 @@ impl Server {
     /// A run may not go on to its next request while the client is hopelessly behind; that, and
     /// not the model's stream, is where it waits.
     fn question(&mut self, question: Question) {
+        if let Question::MessageEnded(message, asker) = question {
+            return self.message_ended(message, asker);
+        }
         if question.can_wait() && self.out.is_flooded() {
             self.unasked.push(question);
         } else {
             self.state.answer(question);
         }
+    }
+
+    /// A message of a run is complete. The client hears of it once it is stored, and not at all
+    /// when it cannot be.
+    fn message_ended(
+        &mut self,
+        message: Arc<Message>,
+        asker: oneshot::Sender<Result<(), NotStored>>,
+    ) {
+        let stored = self.state.store(message.clone());
+        match &stored {
+            Ok(()) => self.event(Event::MessageEnd { message }),
+            Err(_) => self.out.say(&mut self.state.said),
+        }
+        // A run that is gone no longer wants its answer.
+        asker.send(stored).ok();
     }
 
     fn answer_put_off(&mut self) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use tiller_agent::event::Event;
-use tiller_agent::host::{End, Queue, Setup};
+use tiller_agent::host::{End, NotStored, Queue, Setup};
 use tiller_agent::message::{AssistantMessage, Message, StopReason, Usage};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::run;
@@ -79,10 +79,10 @@ pub(crate) struct State {
     pub(super) wants_to_leave: bool,
     pub(crate) interruptions: Interruptions,
     /// An abort was asked for since the last run began.
-    abort_requested: bool,
+    pub(super) abort_requested: bool,
     /// The pause before another try was cancelled, and the run is about to settle.
     pub(super) giving_up: bool,
-    run: Option<ActiveRun>,
+    pub(super) run: Option<ActiveRun>,
     pub(super) after_run: VecDeque<AfterRun>,
     /// The process is ending: no run may go on for long.
     pub(super) stopping: bool,
@@ -95,12 +95,14 @@ pub(crate) struct State {
     pub(super) inputs: mpsc::Sender<Input>,
 }
 
-struct ActiveRun {
+pub(super) struct ActiveRun {
     cancel: CancellationToken,
     /// The messages it has added.
     added: Vec<Arc<Message>>,
     /// The model is in the middle of a message.
     is_open: bool,
+    /// A message of it could not be stored, so it is about to end.
+    pub(super) not_stored: Option<NotStored>,
 }
 
 impl State {
@@ -307,6 +309,8 @@ impl State {
             cancel.cancel();
         }
         self.tell_of_commands();
+        // If it fails again, so does the first message of the run, which the client is told.
+        self.store_owed().ok();
         let resize = self.workplace.resize;
         let link = Link {
             inputs: self.inputs.clone(),
@@ -332,21 +336,7 @@ impl State {
             // A server that no longer listens needs no news of its runs.
             inputs.send(Input::RunEnded(end)).await.ok();
         });
-        self.run = Some(ActiveRun { cancel, added: Vec::new(), is_open: false });
-    }
-
-    /// Puts a message into the conversation. If the disk does not take it, the client is told,
-    /// the run that said it is ended, and what is in memory is what is on disk.
-    pub(super) fn keep(&mut self, message: Arc<Message>) {
-        if self.conversation.is_broken {
-            return;
-        }
-        let now = self.clock.now();
-        if let Err(err) = self.conversation.push(message, now) {
-            self.conversation.is_broken = self.is_busy();
-            self.emit(Event::SessionError { error: err.to_string() });
-            self.abort();
-        }
+        self.run = Some(ActiveRun { cancel, added: Vec::new(), is_open: false, not_stored: None });
     }
 
     /// Cancels the run and the compaction under way, if there are any.
@@ -405,7 +395,6 @@ impl State {
                     Message::Assistant(answer) if !answer.failed() => self.todos.answered(),
                     _ => {}
                 }
-                self.keep(message.clone());
                 self.note_rules(message);
             }
             _ => {}
@@ -441,6 +430,7 @@ impl State {
             }
             Question::Told(asker) | Question::MayGoOn(asker) => tell(asker, ()),
             Question::Matched(matches, asker) => tell(asker, self.matched(matches)),
+            Question::MessageEnded(message, asker) => tell(asker, self.store(message)),
             Question::Interrupted(asker) => {
                 let immediate = self.interrupt_mode == InterruptMode::Immediate;
                 tell(asker, immediate && self.queues.has(Queue::Steering));
@@ -486,6 +476,9 @@ impl State {
             }
             self.end_retrying(false, Some(error.to_string()));
         }
+        if let End::NotStored(NotStored(error)) = &end {
+            self.end_retrying(false, Some(error.clone()));
+        }
         if end == End::Aborted {
             self.end_retrying(false, Some("Retry cancelled".to_owned()));
         }
@@ -497,7 +490,8 @@ impl State {
             // Rules are told behind a run that went well.
             self.interruptions.forget();
         }
-        self.close_run(end == End::Aborted);
+        // What is queued waits for the next prompt also where the disk takes nothing.
+        self.close_run(matches!(end, End::Aborted | End::NotStored(_)));
     }
 
     /// A message that came too late for the run's last look at the queues, or behind an error, is
@@ -525,6 +519,8 @@ impl State {
         self.giving_up = false;
         self.todos.answered();
         self.interruptions.forget();
+        // If it fails again, the client knows already.
+        self.store_owed().ok();
         if let Err(err) = self.conversation.run_ended() {
             self.emit(Event::SessionError { error: err.to_string() });
         }
@@ -556,12 +552,13 @@ impl State {
             thinking_level: None,
             duration_ms: None,
         }));
-        self.keep(message.clone());
-        messages.push(message.clone());
         if !is_open {
             self.emit(Event::MessageStart { message: message.clone(), ticket: None });
         }
-        self.emit(Event::MessageEnd { message: message.clone() });
+        if self.keep(message.clone()).is_ok() {
+            messages.push(message.clone());
+            self.emit(Event::MessageEnd { message: message.clone() });
+        }
         self.emit(Event::TurnEnd { message, results: Vec::new() });
         self.emit(Event::AgentEnd { messages, will_retry: false });
     }

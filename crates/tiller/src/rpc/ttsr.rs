@@ -50,7 +50,7 @@ impl Interruptions {
         match end {
             End::Interrupted => !self.due.is_empty(),
             End::Complete => !self.waiting.is_empty(),
-            End::Aborted | End::Failed(_) => false,
+            End::Aborted | End::Failed(_) | End::NotStored(_) => false,
         }
     }
 

@@ -35,6 +35,7 @@ pub fn launch(
     transcript: &Transcript,
     folder: &TempDir,
     model: Arc<dyn Provider>,
+    files: Files,
 ) -> Result<Launch, String> {
     let option = |name: &str| transcript.options.get(name).map(String::as_str);
     let level = match option("wire") {
@@ -74,11 +75,16 @@ pub fn launch(
             host: "here".into(),
             started: "2023-11-14T22:13:20.000Z".into(),
         },
-        files: Files::default(),
+        files,
     };
     let house = match option("extensions") {
         Some(paths) => house(&place, paths, folder),
         None => House::default(),
+    };
+    // Nothing waits for a disk unless a transcript wants that.
+    let durability = match settings.raw.contains_key("session") {
+        true => settings.session.durability,
+        false => Durability::Os,
     };
     let id = SessionId::read("the-session").unwrap();
     let session = shelf.begin(id, folder.path(), None, START);
@@ -94,7 +100,7 @@ pub fn launch(
         place,
         house,
         shows_titles: true,
-        conversation: Conversation::new(session, Durability::Os),
+        conversation: Conversation::new(session, durability),
         shelf,
         clock: Clock::From { start: START, since: Instant::now() },
         log: Log::default(),

@@ -46,6 +46,8 @@ struct Turn {
     /// Tools by the id of their call, with how they ended.
     tools: BTreeMap<String, Option<Value>>,
     results: Vec<Value>,
+    /// Something of it could not be stored.
+    is_broken: bool,
 }
 
 impl Laws {
@@ -141,6 +143,19 @@ impl Laws {
             "queue_update" => {
                 let length = |queue: &str| record[queue].as_array().map_or(0, Vec::len);
                 self.waiting = length("steering") + length("followUp");
+                Ok(())
+            }
+            "session_error" => {
+                // A message may be left open, and the turn is closed without all that belongs to it.
+                if let Some(turn) = self.run.as_mut().and_then(|run| run.turn.as_mut()) {
+                    turn.is_broken = true;
+                }
+                Ok(())
+            }
+            // A result that was stored after its run is told outside of any.
+            "message_start" | "message_end"
+                if self.run.is_none() && record["message"]["role"] == "toolResult" =>
+            {
                 Ok(())
             }
             "turn_start"
@@ -323,6 +338,10 @@ impl Turn {
 
     /// Every call has been answered, in order.
     fn end(self, record: &Value) -> Result<(), String> {
+        if self.is_broken {
+            let listed = record["toolResults"] == json!(self.results);
+            return listed.then_some(()).ok_or("results that were not told".into());
+        }
         let answer = self.answer.as_ref().ok_or("a turn without an answer")?;
         if answer != &record["message"] {
             return Err(format!("turn_end shows another answer: {}", record["message"]));

@@ -1,6 +1,8 @@
 //! Plays a transcript: the whole server in this process, a scripted model, a scratch folder and a
 //! clock that moves only when everybody waits.
 
+mod disk;
+pub mod faults;
 mod launch;
 mod laws;
 mod message;

@@ -269,6 +269,9 @@ impl Printer {
 
     fn line(&mut self, text: &str) {
         let text = self.names.replace_in(text).replace(&self.folder, "FOLDER");
+        // The folder of a project's sessions is named after the project's.
+        let named = format!("-{}-", self.folder.replace('/', "-"));
+        let text = text.replace(&named, "--FOLDER-");
         writeln!(self.out, "tiller> {}", visible(&text)).unwrap();
     }
 }

@@ -1,8 +1,10 @@
 //! The server under test, and the hands that move it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 use tiller::rpc::lines::{LINE_MAX_BYTES, Line as WireLine, Lines};
 use tiller::rpc::out::pipe;
@@ -12,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::disk::Disk;
 use super::launch::launch;
 use super::printer::Printer;
 use super::reader::ReadingEnd;
@@ -31,11 +34,21 @@ pub struct TestServer {
     feeder: ScriptFeeder,
     printer: Printer,
     wait: Duration,
-    _folder: TempDir,
+    disk: Arc<Disk>,
+    /// The newest write of the server, record by record.
+    records: Vec<Value>,
+    /// The messages whose `message_end` was told.
+    ended_messages: Vec<Value>,
+    folder: TempDir,
 }
 
 impl TestServer {
     pub fn start(transcript: &Transcript) -> Result<TestServer, String> {
+        TestServer::start_on(transcript, Disk::new(None))
+    }
+
+    /// The same on a disk that may fail.
+    pub fn start_on(transcript: &Transcript, disk: Arc<Disk>) -> Result<TestServer, String> {
         let folder = tempfile::tempdir().unwrap();
         for (path, content) in &transcript.files {
             let path = folder.path().join(path);
@@ -43,7 +56,7 @@ impl TestServer {
             std::fs::write(path, content).unwrap();
         }
         let (model, feeder) = ScriptProvider::live();
-        let launch = launch(transcript, &folder, model.clone())?;
+        let launch = launch(transcript, &folder, model.clone(), disk.files())?;
         let (lines, lines_receiver) = mpsc::channel(INPUTS_MAX);
         let (control, control_receiver) = mpsc::channel(INPUTS_MAX);
         let (pipe, drain, caught_up) = pipe();
@@ -61,7 +74,10 @@ impl TestServer {
             feeder,
             printer: Printer::new(&transcript.options, folder.path()),
             wait: Duration::ZERO,
-            _folder: folder,
+            disk,
+            records: Vec::new(),
+            ended_messages: Vec::new(),
+            folder,
         })
     }
 
@@ -105,7 +121,32 @@ impl TestServer {
         Ok(())
     }
 
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn ended_messages(&self) -> &[Value] {
+        &self.ended_messages
+    }
+
+    /// What this command was answered in the newest write.
+    pub fn answer(&self, command: &str) -> &Value {
+        let answer = self.records.iter().rfind(|record| record["command"] == command);
+        answer.unwrap_or(&Value::Null)
+    }
+
+    /// Takes note of whole records. A write ends with one.
+    fn note(&mut self, read: &[u8]) {
+        let lines = read.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+        self.records = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        let ended = self.records.iter().filter(|record| record["type"] == "message_end");
+        self.ended_messages.extend(ended.map(|record| record["message"].clone()));
+    }
+
     fn signal(&self, name: &str) -> Result<(), String> {
+        if let Some(words) = name.strip_prefix("disk ") {
+            return self.disk.change(words);
+        }
         let signal = match name {
             "SIGINT" => Signal::Interrupt,
             "SIGTERM" => Signal::Terminate,
@@ -128,6 +169,7 @@ impl TestServer {
             if read.is_empty() {
                 break;
             }
+            self.note(&read);
             printed = self.printer.print(&read);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

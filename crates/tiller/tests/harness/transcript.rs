@@ -10,6 +10,8 @@
 //! clock>  50ms               time passes
 //! reader> stops              nobody reads for now; `goes on`, and `leaves` for good
 //! system> SIGTERM            a signal comes
+//! system> disk EIO after 2   the disk fails from its third call on; `disk works` again, and with
+//!                            `EIO once after 2` it fails a single time
 //! tiller> …                  what came of it, written by `UPDATE_EXPECT=1`; an empty one keeps
 //!                            two writes apart until then
 //! ```

@@ -120,8 +120,9 @@ impl State {
     pub(super) fn say_aside(&mut self, message: Message) {
         let message = std::sync::Arc::new(message);
         self.emit(Event::MessageStart { message: message.clone(), ticket: None });
-        self.keep(message.clone());
-        self.emit(Event::MessageEnd { message });
+        if self.keep(message.clone()).is_ok() {
+            self.emit(Event::MessageEnd { message });
+        }
     }
 
     /// What was held back and has found no turn to stand behind.
@@ -168,8 +169,7 @@ impl State {
 
     fn append_message(&mut self, message: Value) -> Result<(), String> {
         let message: Message = serde_json::from_value(message).map_err(|err| err.to_string())?;
-        self.keep(std::sync::Arc::new(message));
-        Ok(())
+        self.keep(std::sync::Arc::new(message)).map_err(|why| why.0)
     }
 
     fn set_level(&mut self, level: &str) -> Result<(), String> {

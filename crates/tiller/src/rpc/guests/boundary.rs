@@ -62,7 +62,7 @@ struct Replacement {
 pub(crate) fn outcome(end: Option<&End>) -> Outcome {
     match end {
         None | Some(End::Complete) => Outcome::Completed,
-        Some(End::Failed(_)) => Outcome::Error,
+        Some(End::Failed(_) | End::NotStored(_)) => Outcome::Error,
         Some(End::Aborted | End::Interrupted) => Outcome::Aborted,
     }
 }
