@@ -261,7 +261,11 @@ mod tests {
     #[tokio::test]
     async fn the_shell_can_be_chosen() {
         let scratch = Scratch::new();
-        let shell = Shell { path: Some("/bin/sh".into()), prefix: Some("x=1".to_owned()) };
+        let shell = Shell {
+            path: Some("/bin/sh".into()),
+            prefix: Some("x=1".to_owned()),
+            ..Shell::default()
+        };
         let calls = [json!({"command": "echo $0 $x"})];
         let report = scratch.report(with(shell), &calls).await;
         expect![[r#"
@@ -270,7 +274,7 @@ mod tests {
 
         "#]]
         .assert_eq(&report);
-        let nowhere = Shell { path: Some("/no/such/shell".into()), prefix: None };
+        let nowhere = Shell { path: Some("/no/such/shell".into()), ..Shell::default() };
         let report = scratch.report(with(nowhere), &calls).await;
         expect![[r#"
             > {"command":"echo $0 $x"}

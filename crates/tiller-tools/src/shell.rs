@@ -21,6 +21,8 @@ pub struct Shell {
     pub path: Option<PathBuf>,
     /// Put on a line before every command.
     pub prefix: Option<String>,
+    /// Variables of our own environment that commands do not get.
+    pub withheld: Arc<[String]>,
 }
 
 /// A command and where it runs.
@@ -106,6 +108,9 @@ fn start(invocation: Invocation) -> Result<Tree, Failure> {
     };
     let mut command = Command::new(&shell);
     command.arg("-c").arg(line).current_dir(cwd);
+    for name in invocation.shell.withheld.iter() {
+        command.env_remove(name);
+    }
     command.envs(invocation.env.iter().map(|(name, value)| (name, value)));
     Tree::spawn(command).map_err(|err| {
         let why = os_error::describe(&err);

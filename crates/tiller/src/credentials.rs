@@ -21,7 +21,7 @@ use tiller_session::time;
 
 pub(crate) use amazon::{Amazon, PROVIDER as AMAZON};
 pub(crate) use auth_store::{change as change_json, remove, set};
-pub(crate) use environment::{usual_name, usual_names};
+pub(crate) use environment::{key_names, usual_name, usual_names};
 pub(crate) use sign_in::{SignIn, SignedIn};
 pub(crate) use value::Value;
 

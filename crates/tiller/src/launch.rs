@@ -292,7 +292,7 @@ impl Launch {
         let mut workplace = Workplace {
             shell: settings.shell(),
             resize: settings.resize(),
-            env: child_env(&agent_dir, &surroundings),
+            env: child_env(&agent_dir, &surroundings, args.api_key.as_deref(), &settings),
             todo_tool: todo_tool(args, &settings),
             tool_rules: ToolRules::of(args, &settings),
             ..Workplace::new(conversation.cwd(), tools)
@@ -429,14 +429,26 @@ pub(crate) fn preferred(tool: Tool, settings: &Settings) -> Tool {
 }
 
 /// What every child is told: that an agent started it, and where the agent keeps its programs.
-fn child_env(agent_dir: &Path, surroundings: &Surroundings) -> Arc<[(String, String)]> {
+/// A variable that `--api-key` was filled from is emptied, unless the settings pass it on.
+fn child_env(
+    agent_dir: &Path,
+    surroundings: &Surroundings,
+    api_key: Option<&str>,
+    settings: &Settings,
+) -> Arc<[(String, String)]> {
     let bin = agent_dir.join("bin").to_string_lossy().into_owned();
     let path = match surroundings.variable("PATH") {
         Some(path) => format!("{bin}:{path}"),
         None => bin,
     };
     let pairs = [("PATH", path.as_str()), ("PI_CODING_AGENT", "true"), ("AI_AGENT", "pi")];
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    let holds_key = |(name, value): &(&String, &String)| {
+        api_key == Some(value.as_str()) && !settings.tools.passes(name)
+    };
+    let emptied = surroundings.variables.iter().filter(holds_key);
+    let emptied = emptied.map(|(name, _)| (name.clone(), String::new()));
+    let told = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    emptied.chain(told).collect()
 }
 
 impl Workplace {

@@ -32,6 +32,8 @@ pub use extensions::{
 pub(crate) use file::read_file;
 pub(crate) use layers::{Layers, Places, Scope, resolve};
 
+use crate::credentials::key_names;
+use crate::models::glob::matches;
 use crate::rpc::wire::{InterruptMode, QueueMode};
 
 /// The settings tiller honours, with their defaults filled in.
@@ -65,6 +67,8 @@ pub struct Settings {
     pub shell_path: Option<PathBuf>,
     /// Put on a line before every command.
     pub shell_command_prefix: Option<String>,
+    /// What tools may do.
+    pub tools: ToolsSettings,
     /// What becomes of pictures.
     pub images: Images,
     /// How a run that failed in a way that may pass is tried again.
@@ -109,6 +113,23 @@ pub struct Settings {
     /// Everything the files say, also what tiller does not know.
     #[serde(skip)]
     pub raw: Map<String, Value>,
+}
+
+/// What tools may do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
+pub struct ToolsSettings {
+    /// Variables with provider keys (`ANTHROPIC_API_KEY`, `AWS_SECRET_ACCESS_KEY` and so on) that
+    /// commands may see all the same; `*` stands for any letters. Without it commands get all
+    /// variables but these.
+    pub pass_env: Vec<String>,
+}
+
+impl ToolsSettings {
+    /// Whether commands may see a variable that holds a key.
+    pub(crate) fn passes(&self, name: &str) -> bool {
+        self.pass_env.iter().any(|pattern| matches(pattern, name))
+    }
 }
 
 /// How a run that failed in a way that may pass is tried again.
@@ -372,6 +393,7 @@ impl Default for Settings {
             default_tools: None,
             shell_path: None,
             shell_command_prefix: None,
+            tools: ToolsSettings::default(),
             images: Images::default(),
             retry: RetrySettings::default(),
             compaction: CompactionSettings::default(),
@@ -403,7 +425,12 @@ impl Settings {
     }
 
     pub(crate) fn shell(&self) -> Shell {
-        Shell { path: self.shell_path.clone(), prefix: self.shell_command_prefix.clone() }
+        let withheld = key_names().filter(|name| !self.tools.passes(name)).map(str::to_owned);
+        Shell {
+            path: self.shell_path.clone(),
+            prefix: self.shell_command_prefix.clone(),
+            withheld: withheld.collect(),
+        }
     }
 
     pub(crate) fn resize(&self) -> Resize {

@@ -21,6 +21,10 @@ use profile::Profile;
 /// The provider whose requests are signed.
 pub(crate) const PROVIDER: &str = "amazon-bedrock";
 
+/// What signs requests. The provider's own token is listed with the keys of the others.
+pub(super) const KEY_VARIABLES: [&str; 3] =
+    ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+
 /// Keys that a command printed are not used any more this long before they end: the request has
 /// to arrive, too.
 const BEFORE_THE_END_MS: UnixMs = 60_000;

@@ -40,6 +40,11 @@ pub(super) fn is_secret(name: &str) -> bool {
         || NAMES.contains(&upper.as_str())
 }
 
+/// All variables that hold a key of a provider, or a part of one.
+pub(crate) fn key_names() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().flat_map(|(_, names)| names.iter().copied()).chain(amazon::KEY_VARIABLES)
+}
+
 fn set<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {
     variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
 }

@@ -111,6 +111,24 @@ fn a_project_wins_key_by_key() {
 }
 
 #[test]
+fn commands_do_not_get_provider_keys_unless_settings_pass_them() {
+    let withheld = |user: &str, project: &str| read(user, project).0.settings().shell().withheld;
+    let all = withheld("{}", "{}");
+    for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"] {
+        assert!(all.iter().any(|withheld| withheld == name), "{name}");
+    }
+    for name in ["PATH", "HOME", "AWS_PROFILE", "AWS_REGION", "GITHUB_TOKEN"] {
+        assert!(!all.iter().any(|withheld| withheld == name), "{name}");
+    }
+    let some = withheld(r#"{"tools": {"passEnv": ["AWS_*", "HF_TOKEN"]}}"#, "{}");
+    assert!(!some.iter().any(|name| name.starts_with("AWS_") || name == "HF_TOKEN"));
+    assert!(some.iter().any(|name| name == "ANTHROPIC_API_KEY"));
+    assert!(withheld(r#"{"tools": {"passEnv": ["*"]}}"#, "{}").is_empty());
+    // A project whose settings count is trusted, and decides.
+    assert!(withheld("{}", r#"{"tools": {"passEnv": ["*"]}}"#).is_empty());
+}
+
+#[test]
 fn older_names_are_understood() {
     let (layers, said) =
         read(r#"{"queueMode": "all", "skills": {"customDirectories": ["a"]}}"#, "{}");

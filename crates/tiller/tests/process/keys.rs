@@ -516,3 +516,44 @@ fn ended_sign_in_says_how_to_renew_it() {
                     auth.json (in pi: `/login`)).";
     assert!(said.starts_with(expected), "{said}");
 }
+
+/// What a command of the client sees of the variables, with these settings of the user and of the
+/// project.
+fn seen_by_commands(user: &str, project: &str, arguments: &[&str]) -> String {
+    let script = "call bash {\"command\": \"echo tool $OPENAI_API_KEY $CORP\"}\nsay Done.\n";
+    let place = Place::new().with("talk.script", script);
+    fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
+    let place = place.with(".pi/agent/settings.json", user).with(".pi/settings.json", project);
+    let mut all = vec!["--mode", "rpc", "--no-session", "--script", "talk.script"];
+    all.extend(arguments);
+    let mut command = place.command(&all);
+    command.env("OPENAI_API_KEY", "sk-open").env("AWS_SECRET_ACCESS_KEY", "aws-secret");
+    command.env("CORP", "sk-corp").env("EDITOR", "ed");
+    let mut client = Client::start(command, place);
+    let bash = "echo $OPENAI_API_KEY,$AWS_SECRET_ACCESS_KEY,$CORP,$EDITOR";
+    client.say(&json!({"id": "1", "type": "bash", "command": bash}));
+    let answer = client.until_type("response").pop().unwrap();
+    let mut seen = answer["data"]["output"].as_str().unwrap().to_owned();
+    client.say(&json!({"id": "2", "type": "prompt", "message": "Go."}));
+    for record in client.until_type("agent_settled") {
+        if record["type"] == "tool_execution_end" {
+            seen += record["result"]["content"][0]["text"].as_str().unwrap();
+        }
+    }
+    client.close_stdin();
+    seen
+}
+
+#[test]
+fn commands_do_not_see_provider_keys_unless_settings_pass_them() {
+    let passes = r#"{"tools": {"passEnv": ["OPENAI_*"]}}"#;
+    assert_eq!(seen_by_commands("{}", "{}", &[]), ",,sk-corp,ed\ntool sk-corp\n");
+    assert_eq!(seen_by_commands(passes, "{}", &[]), "sk-open,,sk-corp,ed\ntool sk-open sk-corp\n");
+    // A project has no say until it is trusted.
+    assert_eq!(seen_by_commands("{}", passes, &["--no-approve"]), ",,sk-corp,ed\ntool sk-corp\n");
+    let trusted = seen_by_commands("{}", passes, &["--approve"]);
+    assert_eq!(trusted, "sk-open,,sk-corp,ed\ntool sk-open sk-corp\n");
+    // What was given as a key is one, whatever its variable is called.
+    let given = ["--provider", "openai", "--api-key", "sk-corp"];
+    assert_eq!(seen_by_commands("{}", "{}", &given), ",,,ed\ntool\n");
+}
