@@ -251,6 +251,12 @@ impl Session {
         self.len() == 0
     }
 
+    /// Nothing is stored in it but who answers.
+    pub fn holds_only_choices(&self) -> bool {
+        let is_choice = |kind| matches!(kind, Kind::ModelChange | Kind::ThinkingLevelChange);
+        self.tree.all().all(|index| is_choice(self.tree.kind(index)))
+    }
+
     pub fn contains(&self, id: &str) -> bool {
         self.tree.find(id).is_some()
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::blobs;
@@ -41,6 +42,15 @@ impl Session {
     /// is written as it stands there, with fields we do not know, unless xcsh has put its pictures
     /// elsewhere or its role is one that only xcsh's clients know.
     pub fn write_messages(&self, out: &mut dyn Write) -> Result<(), Error> {
+        self.write_messages_with(out, |_| None)
+    }
+
+    /// The same. `edited` gives another text for a message, or nothing to leave it as it is.
+    pub fn write_messages_with(
+        &self,
+        out: &mut dyn Write,
+        edited: impl Fn(&RawValue) -> Option<Box<RawValue>>,
+    ) -> Result<(), Error> {
         let tree = self.tree();
         let mut reader = self.log().reader();
         let mut list = List::begin(out);
@@ -54,12 +64,19 @@ impl Session {
                 && !blobs::may_be_in(&line)
                 && let Ok(message) = reading::raw_inner(&line)
             {
-                list.item(message).map_err(Error::Output)?;
+                match edited(message) {
+                    Some(edited) => list.item(&edited),
+                    None => list.item(message),
+                }
+                .map_err(Error::Output)?;
             } else if let Ok(mut message) = self.message(kind, &line) {
                 if let Some(content) = edit.and_then(|edit| ContextEdit::replacement(&edit)) {
                     reading::replace_content(&mut message, content);
                 }
-                list.item(&message).map_err(Error::Output)?;
+                let message = serde_json::value::to_raw_value(&message).map_err(io::Error::from);
+                let message = message.map_err(Error::Output)?;
+                let edited = edited(&message);
+                list.item(edited.as_deref().unwrap_or(&message)).map_err(Error::Output)?;
             }
         }
         list.end().map_err(Error::Output)

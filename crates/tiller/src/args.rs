@@ -57,6 +57,9 @@ pub struct Args {
     )]
     pub on_eof: OnEof,
 
+    /// Work in this folder
+    #[arg(long, value_name = "DIR", help_heading = "Modes")]
+    pub cwd: Option<PathBuf>,
     /// Model to use: provider/id, or a part of it; :thinking may follow
     #[arg(long, value_name = "MODEL", help_heading = "Model")]
     pub model: Option<String>,
@@ -225,6 +228,7 @@ struct Quiet {
 pub enum Mode {
     Text,
     Json,
+    #[value(alias = "rpc-ui")]
     Rpc,
 }
 

@@ -55,6 +55,10 @@ fn start() -> Result<u8, StartError> {
         Err(Instead::Help(text, rest)) => return Ok(help(&text, rest.as_deref())?),
         Err(Instead::Complain(why)) => return Err(StartError::Usage(why)),
     };
+    if let Some(folder) = &args.cwd {
+        let cannot = |err| format!("cannot work in {} (--cwd): {err}", folder.display());
+        std::env::set_current_dir(folder).map_err(cannot)?;
+    }
     let surroundings = Surroundings::of_process()?;
     if args.version {
         return Ok(show(&format!("{}\n", version(&surroundings.variables)))?);

@@ -161,6 +161,16 @@ impl Models {
         usable
     }
 
+    /// The models that a client is shown. Clients take a listed model for a sign-in, so those that
+    /// need no account are shown only if one of them was chosen.
+    pub(crate) fn offered(&self, chosen: Option<&Model>) -> Vec<Arc<Model>> {
+        let mut offered: Vec<_> = self.with_key().collect();
+        if chosen.is_some_and(|model| model.provider == BUILTIN) {
+            offered.extend(self.builtin.iter().map(|builtin| builtin.model.clone()));
+        }
+        offered
+    }
+
     /// Those an account is there for.
     fn with_key(&self) -> impl Iterator<Item = Arc<Model>> {
         self.known_at(|provider| provider != BUILTIN && self.credentials.has(provider))
@@ -335,21 +345,34 @@ impl Models {
 
     /// Stands where there is no model; it cannot be asked anything.
     pub(crate) fn none() -> Arc<Model> {
+        let name = String::from("none");
         Arc::new(Model {
-            id: "none".into(),
-            name: "none".into(),
-            api: "none".into(),
-            provider: "none".into(),
+            id: name.clone(),
+            name: name.clone(),
+            api: name.clone(),
+            provider: name,
+            input: vec![Modality::Text],
+            ..Models::unknown()
+        })
+    }
+
+    /// pi's own placeholder for no model.
+    pub(crate) fn unknown() -> Model {
+        Model {
+            id: "unknown".into(),
+            name: "unknown".into(),
+            api: "unknown".into(),
+            provider: "unknown".into(),
             base_url: String::new(),
             reasoning: false,
             thinking_level_map: None,
-            input: vec![Modality::Text],
+            input: Vec::new(),
             cost: Price::default(),
             context_window: 0,
             max_tokens: 0,
             headers: BTreeMap::new(),
             compat: None,
-        })
+        }
     }
 }
 

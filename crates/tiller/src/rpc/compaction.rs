@@ -309,11 +309,13 @@ impl State {
             cancel.cancel();
         }
         let tokens_before = match self.conversation.tokens() {
-            Ok(Tokens::Counted(tokens) | Tokens::Estimated(tokens)) => tokens,
+            Ok(Tokens::Counted(tokens)) => tokens,
+            Ok(Tokens::Estimated(tokens)) => tokens + self.frame_tokens(),
             Err(_) => 0,
         };
         // A provider that refuses what fitted by its own count is believed in the former.
         let guess = self.conversation.loaded().map_or(0, tokens::estimate_all);
+        let guess = guess + self.frame_tokens();
         let tokens_before = match reason {
             Reason::Overflow => tokens_before.max(guess),
             Reason::Manual | Reason::Threshold => tokens_before,
@@ -422,12 +424,13 @@ impl State {
         let entry = self.conversation.compact(compaction.clone(), now);
         let entry = entry.map_err(|err| err.to_string())?;
         self.tell_compacted(&entry, is_brought, reason, then.retries());
+        let frame = self.frame_tokens();
         let messages = self.conversation.messages().map_err(|err| err.to_string())?;
         Ok(Compacted {
             summary: compaction.summary,
             first_kept_entry_id: first_kept,
             tokens_before: compaction.tokens_before,
-            estimated_tokens_after: tokens::estimate_all(messages),
+            estimated_tokens_after: tokens::estimate_all(messages) + frame,
             usage: compaction.usage,
             details: compaction.details,
         })

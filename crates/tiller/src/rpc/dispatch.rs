@@ -111,7 +111,8 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::SetInterruptMode { mode } => handlers::queue::set_interrupt_mode(state, mode),
         Command::GetState => handlers::look::get_state(state, level),
         Command::GetMessages => handlers::look::get_messages(state, level),
-        Command::GetLastAssistantText => handlers::look::get_last_assistant_text(state),
+        Command::GetMessagesPage(page) => handlers::page::get_messages_page(state, level, &page),
+        Command::GetLastAssistantText => handlers::look::get_last_assistant_text(state, level),
         Command::GetSessionStats => handlers::stats::get_session_stats(state, level),
         Command::ExportHtml { output_path } => {
             handlers::export_html::export_html(state, label, level, output_path.as_deref())
@@ -151,6 +152,7 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::GetTree => handlers::tree::get_tree(state),
         Command::ListSessions(wanted) => handlers::session::list(state, label, wanted),
         Command::GetCommands => handlers::resources::get_commands(state),
+        Command::GetAvailableCommands => handlers::resources::get_available_commands(state),
         Command::Reload => handlers::resources::reload(state, label),
         Command::SetHostTools(tools) => handlers::host_tools::set_host_tools(state, tools),
         Command::HostToolUpdate { id, partial } => {

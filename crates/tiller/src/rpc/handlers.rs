@@ -9,6 +9,7 @@ pub(super) mod hello;
 pub(super) mod host_tools;
 pub(super) mod look;
 pub(super) mod model;
+pub(super) mod page;
 pub(super) mod prompt;
 pub(super) mod queue;
 pub(super) mod resources;

@@ -279,7 +279,7 @@ impl State {
     /// The level in force: what was asked for, as far as the model has it.
     pub(crate) fn thinking(&self) -> ThinkingLevel {
         let level = self.model_thinking.unwrap_or(self.wanted_thinking);
-        self.model.as_ref().map_or(level, |model| model.clamp(level))
+        self.model.as_ref().map_or(ThinkingLevel::Off, |model| model.clamp(level))
     }
 
     /// Asks for this level, here and at the models to come.
@@ -425,7 +425,8 @@ impl State {
             Question::WillRetry(end, asker) => {
                 let goes_on = self.retries.will_retry(&end)
                     || self.will_recover(&end)
-                    || self.interruptions.will_go_on(&end);
+                    || self.interruptions.will_go_on(&end)
+                    || (end == End::Complete && self.will_remind());
                 tell(asker, goes_on && !self.stopping && self.after_run.is_empty());
             }
             Question::Told(asker) | Question::MayGoOn(asker) => tell(asker, ()),

@@ -225,21 +225,28 @@ impl State {
     /// A model that has stopped although tasks are open is told of them, some times.
     pub(super) fn remind_of_todos(&mut self) -> Option<Message> {
         let settings = self.todo_settings();
-        if self.stopping || !settings.reminders || !self.offers_todos() || !self.has_stopped() {
+        if self.todos().open().next().is_none() {
+            self.todos.reminders = 0;
+        }
+        if !self.will_remind() {
             return None;
         }
         let open: Vec<_> = self.todos().open().map(|(_, task)| task.clone()).collect();
-        if open.is_empty() {
-            self.todos.reminders = 0;
-        }
-        if open.is_empty() || self.todos.reminders >= settings.reminders_max {
-            return None;
-        }
         self.todos.reminders += 1;
         let (attempt, max_attempts) = (self.todos.reminders, settings.reminders_max);
         let text = reminder(self.todos(), open.len(), attempt, max_attempts);
         self.emit(Event::TodoReminder { todos: open, attempt, max_attempts });
         Some(self.aside("todo-reminder", text))
+    }
+
+    /// Whether the model is told of its open tasks when it stops here.
+    pub(super) fn will_remind(&mut self) -> bool {
+        let settings = self.todo_settings();
+        let is_wanted = !self.stopping && settings.reminders && self.offers_todos();
+        is_wanted
+            && self.has_stopped()
+            && self.todos().open().next().is_some()
+            && self.todos.reminders < settings.reminders_max
     }
 
     /// Whether the newest answer is one that means to be the last.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use bash::ShapedOutcome;
 pub(crate) use command::{
-    COMMANDS, Command, Hello, InterruptMode, ListSessions, QueueMode, UiAnswer, WhenBusy,
+    COMMANDS, Command, Hello, InterruptMode, ListSessions, Page, QueueMode, UiAnswer, WhenBusy,
 };
 pub(crate) use compaction::ShapedCompaction;
 pub(crate) use host_tools::HostTool;
@@ -27,7 +27,7 @@ pub(crate) use record::{Detail, EVENTS, RecordWriter};
 pub(crate) use reply::Disposition;
 pub use reply::{Label, Reply};
 pub(crate) use request::{Refusal, RefusalKind, Request};
-pub(crate) use shape::Shaped;
+pub(crate) use shape::{Shaped, stored};
 
 /// Which dialect is written. All of them accept the same commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -37,6 +37,8 @@ pub enum Level {
     #[default]
     Pi,
     /// The shapes of pi since 0.84: updates carry only what is new.
+    #[serde(alias = "pi@1")]
+    #[value(alias = "pi@1")]
     PiDelta,
     /// The shapes of xcsh, with a `ready` record before everything else.
     Xcsh,

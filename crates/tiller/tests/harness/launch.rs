@@ -40,7 +40,7 @@ pub fn launch(
     let option = |name: &str| transcript.options.get(name).map(String::as_str);
     let level = match option("wire") {
         None | Some("pi") => Level::Pi,
-        Some("pi-delta") => Level::PiDelta,
+        Some("pi-delta" | "pi@1") => Level::PiDelta,
         Some("xcsh") => Level::Xcsh,
         Some(other) => return Err(format!("{other} is no wire level")),
     };

@@ -52,7 +52,11 @@ struct Turn {
 
 impl Laws {
     pub fn new(wire: Option<&str>) -> Laws {
-        let stream = if wire == Some("pi-delta") { Stream::Deltas } else { Stream::Snapshots };
+        let stream = if matches!(wire, Some("pi-delta" | "pi@1")) {
+            Stream::Deltas
+        } else {
+            Stream::Snapshots
+        };
         let (open, run, promised, host_calls) = (Vec::new(), None, None, BTreeSet::new());
         let (unsettled, will_retry, interrupted, retries) = (false, false, false, false);
         Laws {

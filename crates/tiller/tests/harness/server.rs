@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -19,6 +19,14 @@ use super::launch::launch;
 use super::printer::Printer;
 use super::reader::ReadingEnd;
 use super::transcript::{Line, Transcript, unescape};
+
+/// A folder whose path always takes the same number of tokens: the model is told it, and what
+/// tiller estimates of a conversation counts it.
+fn scratch_folder() -> TempDir {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    let name = format!("tiller-{now:020}");
+    tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in("/tmp").unwrap()
+}
 
 /// How long an end may take when nothing is left to do.
 const END_MAX: Duration = Duration::from_secs(10);
@@ -49,7 +57,7 @@ impl TestServer {
 
     /// The same on a disk that may fail.
     pub fn start_on(transcript: &Transcript, disk: Arc<Disk>) -> Result<TestServer, String> {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch_folder();
         for (path, content) in &transcript.files {
             let path = folder.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();

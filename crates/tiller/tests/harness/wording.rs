@@ -77,6 +77,10 @@ pub fn data(command: &str, mut data: Value) -> String {
             let shown: Vec<String> = messages.iter().map(brief_value).collect();
             return format!("[{}]", shown.join("; "));
         }
+        "get_messages_page" => {
+            let messages = data["messages"].as_array().into_iter().flatten();
+            data["messages"] = messages.map(|message| json!(brief_value(message))).collect();
+        }
         "get_state" => leave_out_rest(&mut data),
         "prompt" | "steer" | "follow_up" => return plain(&data["disposition"]),
         // They grow with every release; that events come as promised is a law.

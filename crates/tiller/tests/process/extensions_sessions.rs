@@ -271,7 +271,7 @@ fn the_client_is_answered_when_extensions_have_arrived() {
         }"#,
     );
     prompt(&mut client, "Hello");
-    for (kind, reason) in [("new_session", "new"), ("clone", "fork")] {
+    for (kind, reason) in [("clone", "fork"), ("new_session", "new")] {
         client.say(&json!({"id": kind, "type": kind}));
         let asked = client.until(|record| record["method"] == "confirm");
         let answer = json!({"type": "extension_ui_response", "id": asked.last().unwrap()["id"], "confirmed": true});

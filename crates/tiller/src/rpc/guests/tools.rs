@@ -60,8 +60,7 @@ impl State {
             Some(chosen) => chosen.iter().any(|one| one == name),
             None => stock.usual.iter().any(|one| one == name) || stock.known.contains(name),
         };
-        let own = self.own_tools(&brought);
-        let all = own.into_iter().chain(brought.into_iter().map(|brought| brought.tool));
+        let all = self.merged(brought).into_iter();
         let mut tools: Vec<Tool> = all.filter(|tool| is_active(tool.name())).collect();
         self.workplace.tool_rules.sort(&mut tools, Tool::name);
         self.workplace.tools = Arc::new(ToolSet::new(tools));
@@ -69,9 +68,25 @@ impl State {
 
     /// Ours and theirs, in use or not.
     pub(super) fn tools_at_hand(&self) -> impl Iterator<Item = Tool> + use<> {
-        let brought = self.brought();
-        let own = self.own_tools(&brought);
-        own.into_iter().chain(brought.into_iter().map(|brought| brought.tool))
+        self.merged(self.brought()).into_iter()
+    }
+
+    /// The built-in tools in their order, each replaced in place by an extension's tool of the
+    /// same name, then the other tools of extensions.
+    fn merged(&self, brought: Vec<RegisteredTool>) -> Vec<Tool> {
+        let mut brought: Vec<Tool> = brought.into_iter().map(|brought| brought.tool).collect();
+        let mut tools = Vec::new();
+        for own in tiller_tools::builtin() {
+            match brought.iter().position(|tool| tool.name() == own.name()) {
+                Some(at) => tools.push(brought.remove(at)),
+                None if self.workplace.tool_rules.allows_own(own.name()) => {
+                    tools.push(preferred(own, &self.settings));
+                }
+                None => {}
+            }
+        }
+        tools.extend(brought);
+        tools
     }
 
     /// What extensions bring, as far as it is allowed.

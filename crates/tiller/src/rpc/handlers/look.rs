@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tiller_agent::message::{AssistantMessage, Message, StopReason, text_of};
 use tiller_agent::model::Model;
 use tiller_agent::provider::ToolSpec;
@@ -12,9 +13,10 @@ use tiller_agent::todo::TodoList;
 use tiller_agent::tool::ToolSet;
 
 use super::data;
+use crate::models::Models;
 use crate::rpc::dispatch::{Answer, Handled};
 use crate::rpc::state::State;
-use crate::rpc::wire::{InterruptMode, Level, QueueMode, Reply, Shaped};
+use crate::rpc::wire::{InterruptMode, Level, QueueMode, Reply, Shaped, stored};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,8 +76,10 @@ pub(crate) fn get_state(state: &mut State, level: Level) -> Handled {
         dump_tools: DumpTools(state.tools()),
     });
     let waiting = state.queues.in_view();
+    // Newer clients read the fields of a model without asking whether there is one.
+    let placeholder = (level == Level::PiDelta && state.model.is_none()).then(Models::unknown);
     data(&StateData {
-        model: state.model.as_deref(),
+        model: state.model.as_deref().or(placeholder.as_ref()),
         thinking_level: state.thinking().name(),
         // A prompt that is looked at may become a run any moment.
         is_streaming: state.is_busy() || state.visitors.is_looking(),
@@ -108,7 +112,8 @@ pub(crate) fn get_messages(state: &State, level: Level) -> Handled {
     }
     let mut text = br#"{"messages":"#.to_vec();
     let session = state.conversation.session();
-    session.write_messages(&mut text).map_err(|err| err.to_string())?;
+    let shaped = |message: &RawValue| stored(message, level);
+    session.write_messages_with(&mut text, shaped).map_err(|err| err.to_string())?;
     text.push(b'}');
     Ok(Answer::Now(Reply::text(text)))
 }
@@ -118,8 +123,15 @@ struct LastText {
     text: Option<String>,
 }
 
+/// Without a text, xcsh's clients expect no field.
+#[derive(Serialize)]
+struct XcshLastText {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
 /// The newest answer that says anything: one that was aborted before it began does not count.
-pub(crate) fn get_last_assistant_text(state: &State) -> Handled {
+pub(crate) fn get_last_assistant_text(state: &State, level: Level) -> Handled {
     let began = |message: &&AssistantMessage| {
         !(message.stop_reason == StopReason::Aborted && message.content.is_empty())
     };
@@ -128,5 +140,9 @@ pub(crate) fn get_last_assistant_text(state: &State) -> Handled {
     let last = tail.first().filter(|message| began(message));
     let last = last.and_then(|message| message.as_assistant());
     let text = last.map(|message| text_of(&message.content).trim().to_owned());
-    data(&LastText { text: text.filter(|text| !text.is_empty()) })
+    let text = text.filter(|text| !text.is_empty());
+    match level {
+        Level::Xcsh => data(&XcshLastText { text }),
+        Level::Pi | Level::PiDelta => data(&LastText { text }),
+    }
 }

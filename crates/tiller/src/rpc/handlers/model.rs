@@ -51,7 +51,7 @@ struct Available<'a> {
 }
 
 pub(crate) fn get_available_models(state: &State) -> Handled {
-    let models = state.models.available();
+    let models = state.models.offered(state.model.as_deref());
     data(&Available { models: models.iter().map(|model| &**model).collect() })
 }
 

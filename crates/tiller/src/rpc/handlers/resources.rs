@@ -33,6 +33,32 @@ pub(crate) fn get_commands(state: &mut State) -> Handled {
     data(&Commands { commands: command_list(state) })
 }
 
+/// The same commands as omp's clients read them: where a file is does not matter there.
+pub(crate) fn get_available_commands(state: &mut State) -> Handled {
+    #[derive(Serialize)]
+    struct Available<'a> {
+        name: &'a Value,
+        #[serde(skip_serializing_if = "Value::is_null")]
+        description: &'a Value,
+        source: &'static str,
+    }
+    #[derive(Serialize)]
+    struct All<'a> {
+        commands: Vec<Available<'a>>,
+    }
+    let list = command_list(state);
+    let commands = list.as_array().into_iter().flatten().map(|command| Available {
+        name: &command["name"],
+        description: &command["description"],
+        source: match command["source"].as_str() {
+            Some("extension") => "extension",
+            Some("skill") => "skill",
+            _ => "file",
+        },
+    });
+    data(&All { commands: commands.collect() })
+}
+
 /// Those of extensions first, then templates, then skills, each kind in the order it was found.
 pub(crate) fn command_list(state: &mut State) -> Value {
     let brought = state.visitors.commands();

@@ -43,6 +43,9 @@ pub(crate) fn fork(state: &mut State, label: &Label, entry_id: String) -> Handle
 }
 
 pub(crate) fn clone(state: &mut State, label: &Label) -> Handled {
+    if state.conversation.session().holds_only_choices() {
+        return Err("Cannot clone session: no current entry selected".to_owned());
+    }
     change(state, label, Change::Clone)
 }
 

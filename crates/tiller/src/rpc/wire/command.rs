@@ -50,6 +50,8 @@ pub(crate) enum Command {
     GetState,
     /// The conversation as the model sees it.
     GetMessages,
+    /// The same in pages.
+    GetMessagesPage(Page),
     GetLastAssistantText,
     SetSessionName {
         name: String,
@@ -142,6 +144,8 @@ pub(crate) enum Command {
     },
     /// What a message that begins with `/` can call: templates and skills.
     GetCommands,
+    /// The same in the words of omp's clients.
+    GetAvailableCommands,
     /// Look again at settings, skills, templates and context files.
     Reload,
     /// Tools that the client runs itself, in the place of those it offered before.
@@ -181,6 +185,7 @@ impl Command {
             Command::ClearQueue => "clear_queue",
             Command::GetState => "get_state",
             Command::GetMessages => "get_messages",
+            Command::GetMessagesPage(_) => "get_messages_page",
             Command::GetLastAssistantText => "get_last_assistant_text",
             Command::SetSessionName { .. } => "set_session_name",
             Command::SetSteeringMode { .. } => "set_steering_mode",
@@ -214,6 +219,7 @@ impl Command {
             Command::SetLabel { .. } => "set_label",
             Command::NewSession { .. } => "new_session",
             Command::GetCommands => "get_commands",
+            Command::GetAvailableCommands => "get_available_commands",
             Command::Reload => "reload",
             Command::SetHostTools(_) => "set_host_tools",
             Command::HostToolUpdate { .. } => "host_tool_update",
@@ -252,7 +258,8 @@ impl Command {
             | Command::AbortAndPrompt { .. }
             | Command::Compact { .. }
             | Command::ExportHtml { .. }
-            | Command::GetCommands => true,
+            | Command::GetCommands
+            | Command::GetAvailableCommands => true,
             Command::Steer { message, .. } | Command::FollowUp { message, .. } => {
                 message.starts_with('/')
             }
@@ -271,6 +278,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "clear_queue",
     "get_state",
     "get_messages",
+    "get_messages_page",
     "get_last_assistant_text",
     "set_session_name",
     "set_steering_mode",
@@ -304,12 +312,26 @@ pub(crate) const COMMANDS: &[&str] = &[
     "navigate_tree",
     "set_label",
     "get_commands",
+    "get_available_commands",
     "reload",
     "set_host_tools",
     "host_tool_update",
     "host_tool_result",
     "set_todos",
     "hello",
+];
+
+/// Commands of omp that tiller has no equivalent for.
+const OMP_ONLY: &[&str] = &[
+    "negotiate_protocol",
+    "set_fast_mode",
+    "set_host_uri_schemes",
+    "set_subagent_subscription",
+    "get_subagents",
+    "get_subagent_messages",
+    "get_login_providers",
+    "login",
+    "handoff",
 ];
 
 /// What a prompt wants when another is at work.
@@ -376,6 +398,15 @@ pub(crate) struct ListSessions {
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct Page {
+    /// The `nextCursor` of an earlier answer.
+    #[serde(default)]
+    pub(crate) cursor: Option<String>,
+    #[serde(default)]
+    pub(crate) limit: Option<usize>,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Hello {
     /// Who is speaking. For logs; nothing depends on it.
     #[serde(default)]
@@ -414,6 +445,7 @@ pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
         "clear_queue" => Command::ClearQueue,
         "get_state" => Command::GetState,
         "get_messages" => Command::GetMessages,
+        "get_messages_page" => Command::GetMessagesPage(body(kind, text)?),
         "get_last_assistant_text" => Command::GetLastAssistantText,
         "set_session_name" => {
             let Name { name } = body(kind, text)?;
@@ -493,6 +525,7 @@ pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
             Command::NewSession { parent_session }
         }
         "get_commands" => Command::GetCommands,
+        "get_available_commands" => Command::GetAvailableCommands,
         "reload" => Command::Reload,
         "set_host_tools" => Command::SetHostTools(host_tools::tools(kind, text)?),
         "host_tool_update" => {
@@ -517,6 +550,7 @@ pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
             };
             Command::ExtensionUiResponse { id, answer }
         }
+        _ if OMP_ONLY.contains(&kind) => return Err(Refusal::unsupported(kind)),
         _ => return Err(Refusal::unknown(kind)),
     })
 }

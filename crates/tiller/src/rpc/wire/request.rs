@@ -61,6 +61,16 @@ impl Refusal {
         }
     }
 
+    /// A command that other programs have. The client gets its `id` back at every level, so that
+    /// it does not wait.
+    pub(super) fn unsupported(command: &str) -> Refusal {
+        Refusal {
+            command: command.into(),
+            kind: RefusalKind::Refused,
+            error: format!("Not supported: {command}"),
+        }
+    }
+
     pub(super) fn invalid(command: &str, why: impl std::fmt::Display) -> Refusal {
         Refusal {
             command: command.into(),

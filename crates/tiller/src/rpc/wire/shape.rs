@@ -1,7 +1,8 @@
 //! Messages as a level writes them: newer levels name things that older ones never knew.
 
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tiller_agent::message::{
     AssistantMessage, Block, Message, StopReason, ToolCall, ToolResultMessage, UnixMs, Usage,
     UsageCost, plain_number,
@@ -13,6 +14,12 @@ use super::Level;
 pub(crate) struct Shaped<'a> {
     pub(crate) message: &'a Message,
     pub(crate) level: Level,
+}
+
+impl Shaped<'_> {
+    pub(crate) fn to_json(&self) -> Box<RawValue> {
+        serde_json::value::to_raw_value(self).expect("a message can be written")
+    }
 }
 
 impl Serialize for Shaped<'_> {
@@ -221,7 +228,7 @@ pub(super) struct ShapedCall<'a> {
     kind: &'static str,
     id: &'a str,
     name: &'a str,
-    arguments: &'a serde_json::Map<String, Value>,
+    arguments: &'a Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments_error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -232,3 +239,56 @@ pub(super) struct ShapedCall<'a> {
 pub(super) fn whole(block: &Block, level: Level) -> Vec<u8> {
     serde_json::to_vec(&ShapedBlock(block, level)).expect("a block can be written")
 }
+
+/// A stored message as the level writes it; nothing if the text in the file is that already. Fields
+/// that tiller does not know stay.
+pub(crate) fn stored(message: &RawValue, level: Level) -> Option<Box<RawValue>> {
+    let text = message.get();
+    let is_meant = match level {
+        Level::PiDelta => text.contains("\"usage\""),
+        Level::Pi | Level::Xcsh => NEWER.iter().any(|name| text.contains(name)),
+    };
+    let mut message: Map<String, Value> =
+        is_meant.then(|| serde_json::from_str(text).ok()).flatten()?;
+    match level {
+        Level::PiDelta => complete_usage(&mut message),
+        Level::Pi | Level::Xcsh => leave_out_newer(&mut message),
+    }
+    serde_json::value::to_raw_value(&message).ok()
+}
+
+/// Files leave out what is zero or false.
+fn complete_usage(message: &mut Map<String, Value>) {
+    let Some(Value::Object(usage)) = message.get_mut("usage") else { return };
+    usage.entry("reasoning").or_insert_with(|| 0.into());
+    if let Some(Value::Object(cost)) = usage.get_mut("cost") {
+        cost.entry("totalFromProvider").or_insert_with(|| false.into());
+    }
+}
+
+fn leave_out_newer(message: &mut Map<String, Value>) {
+    for name in ["rawStopReason", "thinkingLevel", "durationMs"] {
+        message.shift_remove(name);
+    }
+    if let Some(Value::Object(usage)) = message.get_mut("usage") {
+        usage.shift_remove("reasoning");
+        if let Some(Value::Object(cost)) = usage.get_mut("cost") {
+            cost.shift_remove("totalFromProvider");
+        }
+    }
+    if let Some(Value::Array(blocks)) = message.get_mut("content") {
+        for block in blocks.iter_mut().filter_map(Value::as_object_mut) {
+            block.shift_remove("argumentsError");
+        }
+    }
+}
+
+/// The fields that only level `pi-delta` writes, as they stand in the text.
+const NEWER: [&str; 6] = [
+    "\"rawStopReason\"",
+    "\"thinkingLevel\"",
+    "\"durationMs\"",
+    "\"reasoning\"",
+    "\"totalFromProvider\"",
+    "\"argumentsError\"",
+];
