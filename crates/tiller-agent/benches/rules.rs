@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tiller_agent::event::Update;
-use tiller_agent::ttsr::{Rule, RuleLevel, RuleSet, RuleSource, Watch};
+use tiller_agent::stream_rules::{Rule, RuleLevel, RuleMatcher, RuleSet, RuleSource};
 
 const WORDS: [&str; 12] = [
     "let ",
@@ -72,7 +72,7 @@ fn cost(conditions: &[String], bytes: usize) -> Duration {
         deltas.push(Update::TextDelta { index: 0, delta });
     }
     let once = || {
-        let mut watch = Watch::new(set.clone(), Arc::new(PathBuf::from("/")));
+        let mut watch = RuleMatcher::new(set.clone(), Arc::new(PathBuf::from("/")));
         let start = Instant::now();
         let found: usize = deltas.iter().map(|delta| watch.read(delta).len()).sum();
         assert_eq!(found, 0, "these rules are in no text of ours");

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments;
+use crate::driver::{CallDecision, CallOutcome, Driver, NotStored, RequestSetup};
 use crate::event::Event;
-use crate::host::{CallOutcome, Host, NotStored, Setup, Verdict};
 use crate::message::{Arguments, Block, Message, ToolCall, ToolResultMessage};
 use crate::tool::{Failure, Tool, ToolContext, ToolFuture, ToolOutput, ToolResult};
 
@@ -26,12 +26,12 @@ const GRACE: Duration = Duration::from_secs(1);
 /// One turn's calls and what they run with.
 pub(crate) struct Calls<'a, H> {
     pub(crate) host: &'a H,
-    pub(crate) setup: &'a Setup,
+    pub(crate) setup: &'a RequestSetup,
     pub(crate) cancel: &'a CancellationToken,
 }
 
 /// What the calls of a turn came to.
-pub(crate) struct Answers {
+pub(crate) struct TurnResults {
     /// As messages, in the order of the calls.
     pub(crate) results: Vec<Arc<Message>>,
     /// Every one of them says that the model need not be asked again.
@@ -42,7 +42,7 @@ pub(crate) struct Answers {
 }
 
 /// A call whose arguments are in order.
-struct Prepared {
+struct PreparedCall {
     index: usize,
     call: Arc<ToolCall>,
     arguments: Arguments,
@@ -50,11 +50,11 @@ struct Prepared {
     shown: watch::Receiver<Option<ToolOutput>>,
 }
 
-impl<H: Host> Calls<'_, H> {
+impl<H: Driver> Calls<'_, H> {
     /// Runs the calls.
-    pub(crate) async fn run(&self, calls: Vec<Arc<ToolCall>>) -> Answers {
+    pub(crate) async fn run(&self, calls: Vec<Arc<ToolCall>>) -> TurnResults {
         let runs_alone = |call: &Arc<ToolCall>| {
-            self.setup.tools.get(&call.name).is_some_and(|tool| tool.runs_alone)
+            self.setup.tools.get(&call.name).is_some_and(|tool| tool.sequential)
         };
         if calls.iter().any(runs_alone) {
             return self.run_one_by_one(calls).await;
@@ -74,9 +74,9 @@ impl<H: Host> Calls<'_, H> {
     }
 
     /// Each call is over and answered before the next one begins.
-    async fn run_one_by_one(&self, calls: Vec<Arc<ToolCall>>) -> Answers {
+    async fn run_one_by_one(&self, calls: Vec<Arc<ToolCall>>) -> TurnResults {
         let results = Vec::with_capacity(calls.len());
-        let mut answers = Answers { results, ends_run: true, not_stored: None };
+        let mut answers = TurnResults { results, ends_run: true, not_stored: None };
         let stop = self.cancel.child_token();
         let mut skipping = false;
         for call in calls {
@@ -104,7 +104,7 @@ impl<H: Host> Calls<'_, H> {
         &self,
         calls: Vec<Arc<ToolCall>>,
         why: impl Fn(&ToolCall) -> String,
-    ) -> Answers {
+    ) -> TurnResults {
         let mut outcomes = Vec::with_capacity(calls.len());
         for call in &calls {
             self.host.emit(Event::ToolStart { call: call.clone() }).await;
@@ -115,7 +115,7 @@ impl<H: Host> Calls<'_, H> {
 
     /// Answers the calls of an answer that was aborted. They never began, so there are results
     /// and no executions.
-    pub(crate) async fn answer_aborted(&self, calls: Vec<Arc<ToolCall>>) -> Answers {
+    pub(crate) async fn answer_aborted(&self, calls: Vec<Arc<ToolCall>>) -> TurnResults {
         let outcomes = calls.iter().map(|_| Some(Ended::aborted())).collect();
         self.answer(calls, outcomes).await
     }
@@ -125,15 +125,15 @@ impl<H: Host> Calls<'_, H> {
         index: usize,
         call: &Arc<ToolCall>,
         stop: &CancellationToken,
-    ) -> Result<Prepared, CallOutcome> {
+    ) -> Result<PreparedCall, CallOutcome> {
         let tool = self.setup.tools.get(&call.name);
         let unknown = || refused(Failure::new(format!("Tool {} not found", call.name)));
         let tool = tool.ok_or_else(unknown)?;
         let arguments = checked(tool, call).await.map_err(refused)?;
         let arguments = match self.host.before_call(call, &arguments).await {
-            Verdict::Run => arguments,
-            Verdict::RunWith(arguments) => arguments,
-            Verdict::Block { reason, ends_run } => {
+            CallDecision::Run => arguments,
+            CallDecision::RunWith(arguments) => arguments,
+            CallDecision::Block { reason, ends_run } => {
                 let mut outcome = refused(Failure::new(reason));
                 outcome.output.ends_run = ends_run;
                 if ends_run {
@@ -153,19 +153,20 @@ impl<H: Host> Calls<'_, H> {
         );
         cx.call_id = call.id.as_str().into();
         let work = tool.run(arguments.clone(), cx);
-        Ok(Prepared { index, call: call.clone(), arguments, work, shown })
+        Ok(PreparedCall { index, call: call.clone(), arguments, work, shown })
     }
 
     async fn run_together(
         &self,
-        prepared: Vec<Prepared>,
+        prepared: Vec<PreparedCall>,
         stop: &CancellationToken,
         outcomes: &mut [Option<Ended>],
     ) {
         let mut running: FuturesUnordered<_> =
             prepared.into_iter().map(|ready| self.drive(ready, stop)).collect();
         let mut skipping = false;
-        while let Some(Done { index, call, arguments, result, duration_ms }) = running.next().await
+        while let Some(FinishedCall { index, call, arguments, result, duration_ms }) =
+            running.next().await
         {
             let outcome = match result {
                 // Steering waits: whatever is not done by now is dropped for it.
@@ -183,8 +184,8 @@ impl<H: Host> Calls<'_, H> {
     }
 
     /// One call from start to end, with what it shows on the way.
-    async fn drive(&self, ready: Prepared, stop: &CancellationToken) -> Done {
-        let Prepared { index, call, arguments, work, mut shown } = ready;
+    async fn drive(&self, ready: PreparedCall, stop: &CancellationToken) -> FinishedCall {
+        let PreparedCall { index, call, arguments, work, mut shown } = ready;
         // A task of its own: a tool that panics takes only itself down.
         let began = Instant::now();
         let mut task = tokio::spawn(work);
@@ -211,7 +212,7 @@ impl<H: Host> Calls<'_, H> {
             }
         };
         let duration_ms = began.elapsed().as_millis() as u64;
-        Done { index, call, arguments, result, duration_ms }
+        FinishedCall { index, call, arguments, result, duration_ms }
     }
 
     async fn show(&self, call: &Arc<ToolCall>, shown: &mut watch::Receiver<Option<ToolOutput>>) {
@@ -235,7 +236,7 @@ impl<H: Host> Calls<'_, H> {
         Ended { outcome, duration_ms }
     }
 
-    async fn answer(&self, calls: Vec<Arc<ToolCall>>, outcomes: Vec<Option<Ended>>) -> Answers {
+    async fn answer(&self, calls: Vec<Arc<ToolCall>>, outcomes: Vec<Option<Ended>>) -> TurnResults {
         let mut results = Vec::with_capacity(calls.len());
         let mut ends_run = true;
         let mut not_stored = None;
@@ -256,18 +257,18 @@ impl<H: Host> Calls<'_, H> {
                 let start = Event::MessageStart { message: message.clone(), ticket: None };
                 self.host.emit(start).await;
             }
-            let message = self.host.message_ends(message).await;
+            let message = self.host.finalize_message(message).await;
             match self.host.message_ended(message.clone()).await {
                 Ok(()) => results.push(message),
                 Err(why) => not_stored = not_stored.or(Some(why)),
             }
         }
-        Answers { results, ends_run, not_stored }
+        TurnResults { results, ends_run, not_stored }
     }
 }
 
 /// A call that has run.
-struct Done {
+struct FinishedCall {
     index: usize,
     call: Arc<ToolCall>,
     arguments: Arguments,

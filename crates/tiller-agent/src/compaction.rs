@@ -7,7 +7,7 @@
 
 pub mod cut;
 mod files;
-mod memory;
+mod summary_text;
 pub mod summary;
 mod transcript;
 

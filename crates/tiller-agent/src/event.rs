@@ -21,12 +21,12 @@ use serde_json::value::RawValue;
 
 use crate::compaction::summary::Progress;
 use crate::compaction::{Compacted, Reason};
-use crate::host::QueueTicket;
+use crate::driver::QueueTicket;
 use crate::message::{Arguments, Message, ToolCall, Usage};
 use crate::model::ThinkingLevel;
+use crate::stream_rules::Rule;
 use crate::todo::TodoItem;
 use crate::tool::ToolOutput;
-use crate::ttsr::Rule;
 
 /// It is moved from hand to hand thousands of times in an answer, so what is large is boxed.
 #[derive(Clone, Debug)]

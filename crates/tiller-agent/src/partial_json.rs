@@ -20,7 +20,7 @@ pub struct PartialJson {
     /// Up to here `clean` can be closed by brackets alone.
     safe: usize,
     open: Vec<Bracket>,
-    place: Place,
+    place: Position,
     token: Token,
 }
 
@@ -32,7 +32,7 @@ enum Bracket {
 
 /// What may come next between tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Place {
+enum Position {
     /// Nothing read yet: the opening brace.
     #[default]
     Start,
@@ -151,25 +151,29 @@ impl PartialJson {
             return;
         }
         match (self.place, c) {
-            (Place::Start, '{') => self.open(Bracket::Object),
-            (Place::Key { .. }, '"') => self.start_string(true),
-            (Place::Key { first: true }, '}') => self.close(),
-            (Place::Colon, ':') => {
+            (Position::Start, '{') => self.open(Bracket::Object),
+            (Position::Key { .. }, '"') => self.start_string(true),
+            (Position::Key { first: true }, '}') => self.close(),
+            (Position::Colon, ':') => {
                 self.clean.push(':');
-                self.place = Place::Value { first: false };
+                self.place = Position::Value { first: false };
             }
-            (Place::Value { first: true }, ']') => self.close(),
-            (Place::Value { .. }, _) => self.start_value(c),
-            (Place::CommaOrEnd, ',') => {
+            (Position::Value { first: true }, ']') => self.close(),
+            (Position::Value { .. }, _) => self.start_value(c),
+            (Position::CommaOrEnd, ',') => {
                 self.clean.push(',');
                 self.place = match self.open.last() {
-                    Some(Bracket::Array) => Place::Value { first: false },
-                    _ => Place::Key { first: false },
+                    Some(Bracket::Array) => Position::Value { first: false },
+                    _ => Position::Key { first: false },
                 };
             }
-            (Place::CommaOrEnd, '}') if self.open.last() == Some(&Bracket::Object) => self.close(),
-            (Place::CommaOrEnd, ']') if self.open.last() == Some(&Bracket::Array) => self.close(),
-            _ => self.place = Place::Broken,
+            (Position::CommaOrEnd, '}') if self.open.last() == Some(&Bracket::Object) => {
+                self.close()
+            }
+            (Position::CommaOrEnd, ']') if self.open.last() == Some(&Bracket::Array) => {
+                self.close()
+            }
+            _ => self.place = Position::Broken,
         }
     }
 
@@ -186,22 +190,22 @@ impl PartialJson {
                     self.clean.push(c);
                     self.token = Token::Number(number, self.valid_end(number, 0));
                 }
-                None => self.place = Place::Broken,
+                None => self.place = Position::Broken,
             },
         }
     }
 
     fn open(&mut self, bracket: Bracket) {
         if self.open.len() == DEPTH_MAX {
-            self.place = Place::Broken;
+            self.place = Position::Broken;
             return;
         }
         self.clean.push(if bracket == Bracket::Object { '{' } else { '[' });
         self.safe = self.clean.len();
         self.open.push(bracket);
         self.place = match bracket {
-            Bracket::Object => Place::Key { first: true },
-            Bracket::Array => Place::Value { first: true },
+            Bracket::Object => Position::Key { first: true },
+            Bracket::Array => Position::Value { first: true },
         };
     }
 
@@ -214,7 +218,7 @@ impl PartialJson {
 
     fn value_done(&mut self) {
         self.safe = self.clean.len();
-        self.place = if self.open.is_empty() { Place::End } else { Place::CommaOrEnd };
+        self.place = if self.open.is_empty() { Position::End } else { Position::CommaOrEnd };
     }
 
     fn start_string(&mut self, is_key: bool) {
@@ -235,7 +239,7 @@ impl PartialJson {
                 self.settle_surrogate(&mut string);
                 self.clean.push('"');
                 if string.is_key {
-                    self.place = Place::Colon;
+                    self.place = Position::Colon;
                 } else {
                     self.value_done();
                 }
@@ -329,7 +333,7 @@ impl PartialJson {
             self.value_done();
             self.between(c);
         } else {
-            self.place = Place::Broken;
+            self.place = Position::Broken;
         }
     }
 
@@ -347,7 +351,7 @@ impl PartialJson {
                 self.clean.push(c);
                 self.token = Token::Literal(rest);
             }
-            None => self.place = Place::Broken,
+            None => self.place = Position::Broken,
         }
     }
 }

@@ -10,18 +10,18 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::assembly::{Assembly, Step};
-use crate::calls::{Answers, Calls};
+use crate::calls::{Calls, TurnResults};
+use crate::driver::{Driver, End, NotStored, Queue, QueueTicket, Queued, RequestSetup};
 use crate::event::Event;
-use crate::host::{End, Host, NotStored, Queue, QueueTicket, Queued, Setup};
 use crate::message::{AssistantMessage, Message, StopReason, ToolCall};
+use crate::message_builder::{MessageBuilder, Step};
 use crate::provider::{ProviderError, Request};
-use crate::ttsr::Watch;
+use crate::stream_rules::RuleMatcher;
 
 /// Runs until there is nothing left to do. `prompts` may be empty: then the model goes on from
 /// where the conversation stands, with the steering that waits for it; where it has nothing left
 /// to answer, the follow-ups are said.
-pub async fn run<H: Host>(
+pub async fn run<H: Driver>(
     host: &H,
     history: Vec<Arc<Message>>,
     prompts: Vec<Arc<Message>>,
@@ -44,7 +44,7 @@ struct Run<'a, H> {
     added: Vec<Arc<Message>>,
 }
 
-impl<H: Host> Run<'_, H> {
+impl<H: Driver> Run<'_, H> {
     async fn turns(&mut self, prompts: Vec<Arc<Message>>) -> End {
         let last = self.context.last();
         let is_answered = last.is_none_or(|message| message.as_assistant().is_some());
@@ -59,7 +59,7 @@ impl<H: Host> Run<'_, H> {
         }
         self.host.emit(Event::TurnStart).await;
         for message in prompts {
-            if let Err(why) = self.say(message, None).await {
+            if let Err(why) = self.append(message, None).await {
                 return self.not_stored(why).await;
             }
         }
@@ -68,7 +68,7 @@ impl<H: Host> Run<'_, H> {
         }
         loop {
             if !self.cancel.is_cancelled()
-                && let Err(why) = self.say_queued(waiting).await
+                && let Err(why) = self.append_queued(waiting).await
             {
                 return self.not_stored(why).await;
             }
@@ -84,7 +84,7 @@ impl<H: Host> Run<'_, H> {
                     return End::Complete;
                 }
             }
-            if let Some(context) = self.host.next_turn().await {
+            if let Some(context) = self.host.before_next_turn().await {
                 self.context = context;
             }
             if self.cancel.is_cancelled() {
@@ -106,7 +106,7 @@ impl<H: Host> Run<'_, H> {
         let setup = self.host.setup().await;
         let (message, end) = self.answer(&setup).await;
         let stop_reason = message.stop_reason;
-        let message = self.host.message_ends(Arc::new(Message::Assistant(message))).await;
+        let message = self.host.finalize_message(Arc::new(Message::Assistant(message))).await;
         let calls = message.as_assistant().into_iter().flat_map(|answer| answer.tool_calls());
         let calls: Vec<_> = calls.cloned().map(Arc::new).collect();
         if let Err(why) = self.host.message_ended(message.clone()).await {
@@ -115,7 +115,7 @@ impl<H: Host> Run<'_, H> {
         self.add(message.clone());
 
         let calls_tools = !calls.is_empty();
-        let Answers { results, ends_run, not_stored } = match end {
+        let TurnResults { results, ends_run, not_stored } = match end {
             Some(End::Interrupted) => self.calls(&setup).decline(calls, stopped).await,
             _ => self.call(&setup, stop_reason, calls).await,
         };
@@ -127,9 +127,9 @@ impl<H: Host> Run<'_, H> {
             return (false, Some(End::NotStored(why)));
         }
         let end = end.or_else(|| self.aborted());
-        let is_wanted = self.host.turn_ends(&message, &results, end.as_ref()).await;
+        let is_wanted = self.host.before_turn_end(&message, &results, end.as_ref()).await;
         self.host.emit(Event::TurnEnd { message, results }).await;
-        if let Some(context) = self.host.turn_ended().await {
+        if let Some(context) = self.host.after_turn_end().await {
             self.context = context;
         }
         let goes_on = is_wanted || (calls_tools && !ends_run);
@@ -141,8 +141,8 @@ impl<H: Host> Run<'_, H> {
     }
 
     /// Streams one answer. Whatever goes wrong, there is a message to show for it.
-    async fn answer(&self, setup: &Setup) -> (AssistantMessage, Option<End>) {
-        let assembly = Assembly::new(setup.model.clone(), self.host.now());
+    async fn answer(&self, setup: &RequestSetup) -> (AssistantMessage, Option<End>) {
+        let assembly = MessageBuilder::new(setup.model.clone(), self.host.now());
         let mut assembly = assembly.with_thinking(setup.thinking);
         let (mut started, began) = (false, Instant::now());
         let failure = self.stream(setup, &mut assembly, &mut started).await.err();
@@ -165,13 +165,13 @@ impl<H: Host> Run<'_, H> {
 
     async fn stream(
         &self,
-        setup: &Setup,
-        assembly: &mut Assembly,
+        setup: &RequestSetup,
+        assembly: &mut MessageBuilder,
         started: &mut bool,
     ) -> Result<(), End> {
         let mut stream = setup.provider.stream(self.request(setup).await);
         let rules = setup.rules.clone();
-        let mut watch = rules.map(|rules| Watch::new(rules, setup.cwd.clone()));
+        let mut watch = rules.map(|rules| RuleMatcher::new(rules, setup.cwd.clone()));
         let cancelled = self.cancel.cancelled();
         tokio::pin!(cancelled);
         loop {
@@ -193,17 +193,17 @@ impl<H: Host> Run<'_, H> {
                 Step::Grew(update) => {
                     let met = watch.as_mut().map(|watch| watch.read(&update)).unwrap_or_default();
                     self.host.emit(Event::MessageUpdate(update)).await;
-                    if !met.is_empty() && self.host.matched(met).await {
+                    if !met.is_empty() && self.host.on_rule_match(met).await {
                         return Err(End::Interrupted);
                     }
                 }
-                Step::Noted => {}
+                Step::Ignored => {}
                 Step::Complete => return Ok(()),
             }
         }
     }
 
-    async fn request(&self, setup: &Setup) -> Request {
+    async fn request(&self, setup: &RequestSetup) -> Request {
         let request = Request {
             model: setup.model.clone(),
             system: setup.system.clone(),
@@ -214,15 +214,15 @@ impl<H: Host> Run<'_, H> {
             temperature: None,
             session_id: setup.session_id.clone(),
         };
-        self.host.shown(request).await
+        self.host.prepare_request(request).await
     }
 
     async fn call(
         &self,
-        setup: &Setup,
+        setup: &RequestSetup,
         stop_reason: StopReason,
         calls: Vec<Arc<ToolCall>>,
-    ) -> Answers {
+    ) -> TurnResults {
         let batch = self.calls(setup);
         match stop_reason {
             StopReason::Length => batch.decline(calls, cut_off).await,
@@ -234,25 +234,25 @@ impl<H: Host> Run<'_, H> {
         }
     }
 
-    fn calls<'a>(&'a self, setup: &'a Setup) -> Calls<'a, H> {
+    fn calls<'a>(&'a self, setup: &'a RequestSetup) -> Calls<'a, H> {
         Calls { host: self.host, setup, cancel: &self.cancel }
     }
 
-    async fn say(
+    async fn append(
         &mut self,
         message: Arc<Message>,
         ticket: Option<QueueTicket>,
     ) -> Result<(), NotStored> {
         self.host.emit(Event::MessageStart { message: message.clone(), ticket }).await;
-        let message = self.host.message_ends(message).await;
+        let message = self.host.finalize_message(message).await;
         self.host.message_ended(message.clone()).await?;
         self.add(message);
         Ok(())
     }
 
-    async fn say_queued(&mut self, queued: Vec<Queued>) -> Result<(), NotStored> {
+    async fn append_queued(&mut self, queued: Vec<Queued>) -> Result<(), NotStored> {
         for Queued { ticket, message } in queued {
-            self.say(message, Some(ticket)).await?;
+            self.append(message, Some(ticket)).await?;
         }
         Ok(())
     }
@@ -260,7 +260,7 @@ impl<H: Host> Run<'_, H> {
     /// Closes a turn that has no answer, because a message of it could not be stored.
     async fn not_stored(&self, why: NotStored) -> End {
         let setup = self.host.setup().await;
-        let answer = Assembly::new(setup.model.clone(), self.host.now());
+        let answer = MessageBuilder::new(setup.model.clone(), self.host.now());
         let message = Message::Assistant(answer.cut(StopReason::Error, why.0.clone()));
         self.host.emit(Event::TurnEnd { message: Arc::new(message), results: Vec::new() }).await;
         End::NotStored(why)

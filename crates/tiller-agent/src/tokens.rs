@@ -78,34 +78,34 @@ const IMAGE_TOKENS: u64 = 1600;
 /// the text is made of other stuff than words. Tokenizers know words; the rest they spell out.
 pub fn text(words: &str) -> u64 {
     let mut quarters = 0;
-    let mut run = Run { kind: Kind::Blank, len: 0, is_inner: false };
+    let mut run = CharRun { kind: CharClass::Blank, len: 0, is_inner: false };
     let mut chars = 0;
     for c in words.chars() {
         chars += 1;
-        let kind = Kind::of(c);
+        let kind = CharClass::of(c);
         if kind == run.kind {
             run.len += 1;
-        } else if run.kind == Kind::Upper && run.len == 1 && kind == Kind::Lower {
+        } else if run.kind == CharClass::Upper && run.len == 1 && kind == CharClass::Lower {
             // A capital begins the word that follows it.
-            run = Run { kind, len: 2, ..run };
+            run = CharRun { kind, len: 2, ..run };
         } else {
             quarters += run.quarters();
-            run = Run { kind, len: 1, is_inner: run.kind.is_plain() && kind.is_plain() };
+            run = CharRun { kind, len: 1, is_inner: run.kind.is_plain() && kind.is_plain() };
         }
     }
     (quarters + run.quarters()).max(chars).div_ceil(4)
 }
 
 /// A stretch of characters of one kind.
-struct Run {
-    kind: Kind,
+struct CharRun {
+    kind: CharClass,
     len: u64,
     /// It goes on from another one, as in `fooBar2` or in encoded data, which is all like that.
     is_inner: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum CharClass {
     Blank,
     Lower,
     Upper,
@@ -122,30 +122,30 @@ enum Kind {
     Symbol,
 }
 
-impl Kind {
-    fn of(c: char) -> Kind {
+impl CharClass {
+    fn of(c: char) -> CharClass {
         match c {
-            'a'..='z' => Kind::Lower,
-            'A'..='Z' => Kind::Upper,
-            '0'..='9' => Kind::Digit,
-            '\0'..=' ' => Kind::Blank,
-            '!'..='\x7f' => Kind::Sign,
-            '\u{80}'..='\u{58f}' => Kind::Alphabet,
-            '\u{590}'..='\u{10ff}' => Kind::Abugida,
+            'a'..='z' => CharClass::Lower,
+            'A'..='Z' => CharClass::Upper,
+            '0'..='9' => CharClass::Digit,
+            '\0'..=' ' => CharClass::Blank,
+            '!'..='\x7f' => CharClass::Sign,
+            '\u{80}'..='\u{58f}' => CharClass::Alphabet,
+            '\u{590}'..='\u{10ff}' => CharClass::Abugida,
             '\u{1100}'..='\u{11ff}' | '\u{3040}'..='\u{30ff}' | '\u{ac00}'..='\u{d7af}' => {
-                Kind::Syllable
+                CharClass::Syllable
             }
-            '\u{2e80}'..='\u{9fff}' | '\u{ff00}'..='\u{ffef}' => Kind::Ideograph,
-            _ => Kind::Symbol,
+            '\u{2e80}'..='\u{9fff}' | '\u{ff00}'..='\u{ffef}' => CharClass::Ideograph,
+            _ => CharClass::Symbol,
         }
     }
 
     fn is_plain(self) -> bool {
-        matches!(self, Kind::Lower | Kind::Upper | Kind::Digit)
+        matches!(self, CharClass::Lower | CharClass::Upper | CharClass::Digit)
     }
 }
 
-impl Run {
+impl CharRun {
     /// What it costs, in quarters of a token.
     fn quarters(&self) -> u64 {
         let len = self.len;
@@ -153,7 +153,7 @@ impl Run {
         inner
             + match self.kind {
                 // One blank belongs to the word behind it; indentation is a token of its own.
-                Kind::Blank => {
+                CharClass::Blank => {
                     if len > 1 {
                         4 + len / 8
                     } else {
@@ -161,15 +161,15 @@ impl Run {
                     }
                 }
                 // Short words are one token.
-                Kind::Lower => 4 * len.div_ceil(7),
-                Kind::Upper => 4 * len.div_ceil(2),
-                Kind::Digit => 4 * len.div_ceil(3),
-                Kind::Sign => 4 * len.div_ceil(2),
-                Kind::Alphabet => 2 * len + 3,
-                Kind::Abugida => 4 * len,
-                Kind::Syllable => 5 * len,
-                Kind::Ideograph => 5 * len,
-                Kind::Symbol => 10 * len,
+                CharClass::Lower => 4 * len.div_ceil(7),
+                CharClass::Upper => 4 * len.div_ceil(2),
+                CharClass::Digit => 4 * len.div_ceil(3),
+                CharClass::Sign => 4 * len.div_ceil(2),
+                CharClass::Alphabet => 2 * len + 3,
+                CharClass::Abugida => 4 * len,
+                CharClass::Syllable => 5 * len,
+                CharClass::Ideograph => 5 * len,
+                CharClass::Symbol => 10 * len,
             }
     }
 }

@@ -21,13 +21,13 @@ pub struct Tool {
     /// One line about it for the system prompt; a tool without one is not mentioned there.
     pub snippet: Option<String>,
     /// Advice for the system prompt that applies while the tool is active.
-    pub rules: Vec<String>,
+    pub guidelines: Vec<String>,
     /// Mends arguments that models are known to get wrong, before they are checked.
-    pub mend: Option<fn(&mut Arguments)>,
+    pub repair: Option<fn(&mut Arguments)>,
     /// The same where somebody else has to be asked for it.
     prepare: Option<Arc<PrepareArguments>>,
     /// Nothing else runs beside it: a turn that calls it runs its calls one after another.
-    pub runs_alone: bool,
+    pub sequential: bool,
     run: Arc<RunTool>,
 }
 
@@ -46,7 +46,15 @@ impl Tool {
     {
         let run: Arc<RunTool> = Arc::new(move |arguments, cx| Box::pin(run(arguments, cx)));
         let (snippet, rules) = (None, Vec::new());
-        Tool { spec, snippet, rules, mend: None, prepare: None, runs_alone: false, run }
+        Tool {
+            spec,
+            snippet,
+            guidelines: rules,
+            repair: None,
+            prepare: None,
+            sequential: false,
+            run,
+        }
     }
 
     pub fn snippet(mut self, snippet: impl Into<String>) -> Tool {
@@ -55,12 +63,12 @@ impl Tool {
     }
 
     pub fn rule(mut self, rule: impl Into<String>) -> Tool {
-        self.rules.push(rule.into());
+        self.guidelines.push(rule.into());
         self
     }
 
     pub fn mend(mut self, mend: fn(&mut Arguments)) -> Tool {
-        self.mend = Some(mend);
+        self.repair = Some(mend);
         self
     }
 
@@ -74,7 +82,7 @@ impl Tool {
 
     /// Arguments as the model meant them, to be checked.
     pub(crate) async fn prepared(&self, mut arguments: Arguments) -> Result<Arguments, Failure> {
-        if let Some(mend) = self.mend {
+        if let Some(mend) = self.repair {
             mend(&mut arguments);
         }
         match &self.prepare {

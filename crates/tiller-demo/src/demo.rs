@@ -24,7 +24,7 @@ use tiller_agent::message::{Block, Content, Message, ToolCall, Usage, text_of};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::{EventStream, Provider, ProviderError, Request};
 
-use crate::script::{Answer, Chunk, Draft, built_in, play};
+use crate::script::{Draft, PlayedAnswer, TextChunk, built_in, play};
 use intent::Known;
 use plan::{Act, Offer, Outcome};
 
@@ -55,7 +55,7 @@ impl Provider for Demo {
     }
 }
 
-fn answer_to(request: Request, pace: Duration) -> Result<Answer, ProviderError> {
+fn answer_to(request: Request, pace: Duration) -> Result<PlayedAnswer, ProviderError> {
     let mut usage = prompt_usage(&request);
     let window = request.model.context_window;
     if usage.total_tokens > window {
@@ -63,7 +63,7 @@ fn answer_to(request: Request, pace: Duration) -> Result<Answer, ProviderError> 
         return Err(ProviderError::Overflow { message: message.into() });
     }
     let act = act_on(&request);
-    let mut draft = Draft::new(Chunk::Words, pace);
+    let mut draft = Draft::new(TextChunk::Words, pace);
     draft.usage(usage.clone());
     let thought = match &act {
         Act::Call { thought, .. } | Act::Say { thought, .. } => thought,
@@ -96,7 +96,7 @@ fn answer_to(request: Request, pace: Duration) -> Result<Answer, ProviderError> 
     draft.close_all();
     draft.usage(usage);
     draft.stop(None, None);
-    Ok(Answer::known(draft.take_steps(), Arc::new(request), Default::default()))
+    Ok(PlayedAnswer::known(draft.take_steps(), Arc::new(request), Default::default()))
 }
 
 fn act_on(request: &Request) -> Act {

@@ -24,9 +24,9 @@ use std::fmt;
 use tiller_agent::model::{Modality, Model, Price};
 
 pub(crate) use draft::Draft;
-pub(crate) use player::{Answer, play};
+pub(crate) use player::{PlayedAnswer, play};
 pub use provider::{ScriptFeeder, ScriptProvider};
-pub(crate) use step::Chunk;
+pub(crate) use step::TextChunk;
 pub(crate) use suggest::nearest;
 
 use parse::{Line, Parser};

@@ -66,7 +66,7 @@ async fn measure() {
             input: json!({"command": "ls -la src && cat Cargo.toml"}),
         };
         let begun = Instant::now();
-        let verdict = stage.guests.ask(call).await.expect("the gate is open");
+        let verdict = stage.guests.run_hook(call).await.expect("the gate is open");
         calls.push(begun.elapsed());
         assert_eq!(verdict.block, None);
     }
@@ -76,7 +76,7 @@ async fn measure() {
     for _ in 0..50 {
         let hook = Context { messages: vec![message.clone(); 200] };
         let begun = Instant::now();
-        stage.guests.ask(hook).await.expect("context fails open");
+        stage.guests.run_hook(hook).await.expect("context fails open");
         contexts.push(begun.elapsed());
     }
     println!("a context hook with 200 messages: {:.1?} at the median", median(&mut contexts));

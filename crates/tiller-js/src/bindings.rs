@@ -12,18 +12,18 @@ use rquickjs::{
 };
 use tokio::time::Instant;
 
-use crate::core::{Core, Task};
+use crate::engine_handle::{CallError, JsError};
+use crate::engine_state::{EngineState, Task};
 use crate::modules::{Required, commonjs};
-use crate::operations::{self, Asked, Failed, Given};
-use crate::thread::{Thrown, Trouble};
+use crate::operations::{self, OpError, OpInput, OpOutput};
 use crate::world::{LogLevel, LogLine};
 
 /// The most a timer can wait; node has the same limit and takes more for one millisecond.
 const TIMER_MAX_MS: f64 = 2_147_483_647.0;
 
-pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> {
+pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<EngineState>) -> Result<Object<'js>> {
     let host = Object::new(ctx.clone())?;
-    let own = |core: &Rc<Core>| core.clone();
+    let own = |core: &Rc<EngineState>| core.clone();
 
     let core_ = own(core);
     host.set(
@@ -63,7 +63,7 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> 
         Function::new(ctx.clone(), move |call: f64, json: String| {
             let answer = match core_.memory.check_json(&json) {
                 Ok(()) => Ok(json),
-                Err(failed) => Err(Trouble::Thrown(core_.thrown(failed.message, None))),
+                Err(failed) => Err(CallError::Thrown(core_.thrown(failed.message, None))),
             };
             core_.answer(call as u64, answer);
         })?,
@@ -80,7 +80,7 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> 
                   lacks: Opt<Option<String>>| {
                 let mut thrown = core_.thrown(message, stack.0.flatten().as_deref());
                 thrown.lacks = lacks.0.flatten();
-                core_.answer(call as u64, Err(Trouble::Thrown(thrown)));
+                core_.answer(call as u64, Err(CallError::Thrown(thrown)));
             },
         )?,
     )?;
@@ -133,7 +133,7 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> 
         Function::new(
             ctx.clone(),
             move |path: String, event: String, message: String, stack: Opt<Option<String>>| {
-                let thrown: Thrown = core_.thrown(message, stack.0.flatten().as_deref());
+                let thrown: JsError = core_.thrown(message, stack.0.flatten().as_deref());
                 core_.report(path, event, thrown);
             },
         )?,
@@ -144,7 +144,7 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<Core>) -> Result<Object<'js>> 
 }
 
 /// What `require` and its kin are made of.
-fn modules<'js>(ctx: &Ctx<'js>, core: &Rc<Core>, host: &Object<'js>) -> Result<()> {
+fn modules<'js>(ctx: &Ctx<'js>, core: &Rc<EngineState>, host: &Object<'js>) -> Result<()> {
     let core_ = core.clone();
     host.set(
         "require",
@@ -203,7 +203,11 @@ fn modules<'js>(ctx: &Ctx<'js>, core: &Rc<Core>, host: &Object<'js>) -> Result<(
 
 /// Evaluates a module at once and gives its namespace. One that has to wait for something cannot
 /// be had in this way, nor one that is being evaluated at the moment.
-pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, core: &Rc<Core>, id: &str) -> Result<Object<'js>> {
+pub(crate) fn import_now<'js>(
+    ctx: &Ctx<'js>,
+    core: &Rc<EngineState>,
+    id: &str,
+) -> Result<Object<'js>> {
     let before = core.loading.borrow().clone();
     if !before.is_empty() && core.modules.borrow_mut().reaches(id, &before) {
         let message = format!("Cannot require() ES Module {id} in a cycle");
@@ -223,7 +227,7 @@ pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, core: &Rc<Core>, id: &str) -> Resu
 /// Fills in `import.meta`.
 pub(crate) fn describe<'js>(
     ctx: &Ctx<'js>,
-    core: &Rc<Core>,
+    core: &Rc<EngineState>,
     meta: &Object<'js>,
     id: &str,
     path: &Path,
@@ -250,27 +254,27 @@ pub(crate) fn describe<'js>(
     Ok(())
 }
 
-pub(crate) fn warn(core: &Core, text: String) {
+pub(crate) fn warn(core: &EngineState, text: String) {
     let extension_path = core.path(core.task.get().extension);
     core.world.log(LogLine { extension_path, level: LogLevel::Warning, text });
 }
 
 /// What an operation gave, as JavaScript has it.
-pub(crate) fn give<'js>(ctx: &Ctx<'js>, given: Given) -> Result<Value<'js>> {
+pub(crate) fn give<'js>(ctx: &Ctx<'js>, given: OpOutput) -> Result<Value<'js>> {
     match given {
-        Given::Nothing => Ok(Value::new_undefined(ctx.clone())),
-        Given::Text(text) => text.into_js(ctx),
+        OpOutput::Nothing => Ok(Value::new_undefined(ctx.clone())),
+        OpOutput::Text(text) => text.into_js(ctx),
         // A copy in the engine's own heap, so that it counts and is given back like all else.
-        Given::Bytes(bytes) => {
+        OpOutput::Bytes(bytes) => {
             let buffer = ArrayBuffer::new_copy(ctx.clone(), &bytes)?;
             Ok(TypedArray::<u8>::from_arraybuffer(buffer)?.into_value())
         }
-        Given::Json(json) => ctx.json_parse(json),
+        OpOutput::Json(json) => ctx.json_parse(json),
     }
 }
 
 /// An operation's failure, as JavaScript has it: an error with the fields node gives it.
-pub(crate) fn error<'js>(ctx: &Ctx<'js>, failed: &Failed) -> Result<Value<'js>> {
+pub(crate) fn error<'js>(ctx: &Ctx<'js>, failed: &OpError) -> Result<Value<'js>> {
     let object = Exception::from_message(ctx.clone(), &failed.message)?.into_object();
     if let Some(name) = failed.name {
         object.set("name", name)?;
@@ -281,12 +285,12 @@ pub(crate) fn error<'js>(ctx: &Ctx<'js>, failed: &Failed) -> Result<Value<'js>> 
     Ok(object.into_value())
 }
 
-fn asked(json: Opt<Option<String>>, bytes: Opt<Value<'_>>) -> Asked {
+fn asked(json: Opt<Option<String>>, bytes: Opt<Value<'_>>) -> OpInput {
     let bytes = bytes.0.and_then(|value| {
         let array = value.as_object()?.as_typed_array::<u8>()?;
         Some(copied(array))
     });
-    Asked { json: json.0.flatten().unwrap_or_default(), bytes }
+    OpInput { json: json.0.flatten().unwrap_or_default(), bytes }
 }
 
 #[allow(unsafe_code)]
@@ -321,7 +325,7 @@ fn required_object<'js>(
 
 /// A module that cannot be had, as node tells of it.
 pub(crate) fn refused(ctx: &Ctx<'_>, message: String) -> rquickjs::Error {
-    match error(ctx, &Failed::of_module(message)) {
+    match error(ctx, &OpError::of_module(message)) {
         Ok(value) => ctx.throw(value),
         Err(err) => err,
     }

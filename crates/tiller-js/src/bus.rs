@@ -6,33 +6,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
 
+use crate::engine_handle::{Backlogged, EngineSender, HandleState};
 use crate::memory::Memory;
-use crate::thread::{Behind, Line, Shared};
 
 /// Who listens to what, by engine.
 #[derive(Default)]
 pub(crate) struct Bus {
-    seats: Mutex<Vec<Seat>>,
+    seats: Mutex<Vec<Subscriber>>,
 }
 
-struct Seat {
-    line: Line,
+struct Subscriber {
+    line: EngineSender,
     channels: HashSet<String>,
 }
 
 impl Bus {
     /// An engine begins, or begins anew, and listens to nothing yet.
-    pub(crate) fn join(&self, line: Line) {
+    pub(crate) fn join(&self, line: EngineSender) {
         self.leave(&line.shared);
-        self.seats().push(Seat { line, channels: HashSet::new() });
+        self.seats().push(Subscriber { line, channels: HashSet::new() });
     }
 
-    pub(crate) fn leave(&self, engine: &Arc<Shared>) {
+    pub(crate) fn leave(&self, engine: &Arc<HandleState>) {
         self.seats().retain(|seat| !seat.is(engine));
     }
 
     /// Somebody in this engine listens to a channel, or nobody does any more.
-    pub(crate) fn listen(&self, engine: &Arc<Shared>, channel: String, listens: bool) {
+    pub(crate) fn listen(&self, engine: &Arc<HandleState>, channel: String, listens: bool) {
         if let Some(seat) = self.seats().iter_mut().find(|seat| seat.is(engine)) {
             match listens {
                 true => seat.channels.insert(channel),
@@ -42,7 +42,7 @@ impl Bus {
     }
 
     /// Whether somebody in another engine listens.
-    pub(crate) fn is_heard(&self, engine: &Arc<Shared>, channel: &str) -> bool {
+    pub(crate) fn is_heard(&self, engine: &Arc<HandleState>, channel: &str) -> bool {
         self.seats().iter().any(|seat| seat.hears(engine, channel))
     }
 
@@ -50,12 +50,12 @@ impl Bus {
     /// whether that is news.
     pub(crate) fn tell(
         &self,
-        engine: &Arc<Shared>,
+        engine: &Arc<HandleState>,
         channel: &str,
         data: Option<&str>,
         backlog_max: usize,
         memory: &Arc<Memory>,
-    ) -> Result<(), Behind> {
+    ) -> Result<(), Backlogged> {
         let channel_json = json!(channel);
         let data = data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
         let event = format!(r#"{{"type":"tiller:bus","channel":{channel_json}{data}}}"#);
@@ -63,7 +63,7 @@ impl Bus {
         for seat in self.seats().iter().filter(|seat| seat.hears(engine, channel)) {
             // What is not heard soon counts as what the speaker holds, and is dropped in the end.
             let Ok(hold) = memory.hold(event.len()) else {
-                told = Err(Behind { is_news: true });
+                told = Err(Backlogged { is_news: true });
                 continue;
             };
             if let Err(behind) = seat.line.emit("events", event.clone(), backlog_max, Some(hold)) {
@@ -73,17 +73,17 @@ impl Bus {
         told
     }
 
-    fn seats(&self) -> MutexGuard<'_, Vec<Seat>> {
+    fn seats(&self) -> MutexGuard<'_, Vec<Subscriber>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seat {
-    fn is(&self, engine: &Arc<Shared>) -> bool {
+impl Subscriber {
+    fn is(&self, engine: &Arc<HandleState>) -> bool {
         Arc::ptr_eq(&self.line.shared, engine)
     }
 
-    fn hears(&self, from: &Arc<Shared>, channel: &str) -> bool {
+    fn hears(&self, from: &Arc<HandleState>, channel: &str) -> bool {
         !self.is(from) && self.channels.contains(channel)
     }
 }

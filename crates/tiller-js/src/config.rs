@@ -122,12 +122,12 @@ pub struct Extension {
     /// Whether it has an engine of its own and shares nothing with others.
     pub isolate: bool,
     pub permissions: Permissions,
-    pub engine: Engine,
+    pub engine: EngineChoice,
 }
 
 /// What runs an extension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Engine {
+pub enum EngineChoice {
     /// The engine in this process; a sidecar if the extension needs what that one lacks.
     #[default]
     Auto,
@@ -148,7 +148,12 @@ impl Extension {
     /// An extension that may do everything, in the engine all share.
     pub fn new(path: impl Into<PathBuf>) -> Extension {
         let path = path.into();
-        Extension { path, isolate: false, permissions: Permissions::ALL, engine: Engine::Auto }
+        Extension {
+            path,
+            isolate: false,
+            permissions: Permissions::ALL,
+            engine: EngineChoice::Auto,
+        }
     }
 
     pub(crate) fn shares(&self) -> bool {

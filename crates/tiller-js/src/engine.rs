@@ -10,9 +10,9 @@ pub(crate) mod sidecar;
 use embedded::Embedded;
 use sidecar::Sidecar;
 
-use crate::core::{Core, Task};
-use crate::host::News;
-use crate::thread::{Body, Thrown};
+use crate::engine_handle::{EngineSpec, JsError};
+use crate::engine_loop::OperationEvent;
+use crate::engine_state::{EngineState, Task};
 
 pub(crate) enum Engine {
     Embedded(Embedded),
@@ -20,16 +20,16 @@ pub(crate) enum Engine {
 }
 
 /// What became of a turn.
-pub(crate) struct Outcome {
-    pub result: Result<(), Thrown>,
+pub(crate) struct TurnOutcome {
+    pub result: Result<(), JsError>,
     pub interrupted: bool,
 }
 
 impl Engine {
-    pub(crate) fn start(body: &Body, core: Rc<Core>) -> Result<Engine, Thrown> {
+    pub(crate) fn start(body: &EngineSpec, core: Rc<EngineState>) -> Result<Engine, JsError> {
         match body {
-            Body::Embedded => Embedded::start(core).map(Engine::Embedded),
-            Body::Sidecar(program) => Sidecar::start(program, core).map(Engine::Sidecar),
+            EngineSpec::Embedded => Embedded::start(core).map(Engine::Embedded),
+            EngineSpec::Sidecar(program) => Sidecar::start(program, core).map(Engine::Sidecar),
         }
     }
 
@@ -40,32 +40,32 @@ impl Engine {
         task: Task,
         limit: Duration,
         what: &'static str,
-        work: impl FnOnce(&Engine) -> Result<(), Thrown>,
-    ) -> Outcome {
+        work: impl FnOnce(&Engine) -> Result<(), JsError>,
+    ) -> TurnOutcome {
         match self {
             Engine::Embedded(embedded) => embedded.turn(task, limit, || work(self)),
             Engine::Sidecar(sidecar) => {
                 sidecar.next_turn(task, limit, what);
-                Outcome { result: work(self), interrupted: false }
+                TurnOutcome { result: work(self), interrupted: false }
             }
         }
     }
 
-    pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), Thrown> {
+    pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), JsError> {
         match self {
             Engine::Embedded(embedded) => embedded.call(call, entry, json),
             Engine::Sidecar(sidecar) => sidecar.call(call, entry, json),
         }
     }
 
-    pub(crate) fn emit(&self, json: &str) -> Result<(), Thrown> {
+    pub(crate) fn emit(&self, json: &str) -> Result<(), JsError> {
         match self {
             Engine::Embedded(embedded) => embedded.emit(json),
             Engine::Sidecar(sidecar) => sidecar.emit(json),
         }
     }
 
-    pub(crate) fn abort(&self, call: u64) -> Result<(), Thrown> {
+    pub(crate) fn abort(&self, call: u64) -> Result<(), JsError> {
         match self {
             Engine::Embedded(embedded) => embedded.abort(call),
             Engine::Sidecar(sidecar) => sidecar.abort(call),
@@ -73,21 +73,21 @@ impl Engine {
     }
 
     /// A timer is due. Only an engine without a clock of its own has any.
-    pub(crate) fn fire(&self, timer: u64) -> Result<(), Thrown> {
+    pub(crate) fn fire(&self, timer: u64) -> Result<(), JsError> {
         match self {
             Engine::Embedded(embedded) => embedded.fire(timer),
             Engine::Sidecar(_) => Ok(()),
         }
     }
 
-    pub(crate) fn run_signal(&self, word: &'static str) -> Result<(), Thrown> {
+    pub(crate) fn run_signal(&self, word: &'static str) -> Result<(), JsError> {
         match self {
             Engine::Embedded(embedded) => embedded.run_signal(word),
             Engine::Sidecar(sidecar) => sidecar.run_signal(word),
         }
     }
 
-    pub(crate) fn deliver(&self, operation: u64, news: News) -> Result<(), Thrown> {
+    pub(crate) fn deliver(&self, operation: u64, news: OperationEvent) -> Result<(), JsError> {
         match self {
             Engine::Embedded(embedded) => embedded.deliver(operation, news),
             Engine::Sidecar(sidecar) => sidecar.deliver(operation, news),

@@ -15,7 +15,7 @@ mod provider;
 mod session;
 mod tools;
 
-pub use boundary::{AgentBeforeSettle, Boundary, MessageEnd, Outcome, Replacement, TurnEnd};
+pub use boundary::{AgentBeforeSettle, Boundary, MessageEnd, Replacement, RunOutcome, TurnEnd};
 pub use prompt::{
     BeforeAgentStart, Input, InputOutcome, InputSource, Operations, PromptChange, UserBash,
     UserBashOutcome,
@@ -25,7 +25,7 @@ pub use provider::{
     Payload,
 };
 pub use session::{
-    Cancel, Compaction, ForkPosition, ProjectTrust, Resources, ResourcesDiscover,
+    Cancel, Compaction, DiscoveredPaths, ForkPosition, ProjectTrust, ResourcesDiscover,
     SessionBeforeCompact, SessionBeforeFork, SessionBeforeSwitch, SessionBeforeTree, SwitchReason,
     TreeChange, TreeSummary, Trust, Trusted,
 };

@@ -1,6 +1,6 @@
 //! JavaScript. Extensions are guests: they run here, in an engine on a thread of its own that is
 //! started with the first of them, or beside us where they need what only node or bun has. What
-//! they want of the outside they ask of a [`World`](world::World).
+//! they want of the outside they ask of a [`HostApi`](world::HostApi).
 //!
 //! Begin at `guests.rs`, which is all that others call; then `thread.rs` and `host.rs`, the two
 //! sides of the channel to an engine; then `js/runtime/main.js`, where JavaScript begins.
@@ -17,7 +17,7 @@
 //! has a limit of memory and of time without a pause; who exceeds it is interrupted and reported,
 //! and nobody outside waits for it.
 
-mod guests;
+mod extensions;
 pub mod world;
 pub mod event;
 pub mod hook;
@@ -25,23 +25,24 @@ mod config;
 mod access;
 mod registrations;
 mod tool;
-mod progress;
+mod coalesce;
 mod bus;
-mod thread;
+mod engine_handle;
 mod mailbox;
-mod host;
-mod core;
+mod engine_loop;
+mod engine_state;
 mod memory;
 mod engine;
 mod bindings;
 mod modules;
 mod operations;
 
+pub use coalesce::{Coalesce, JoinDeltas, JoinText, KeepNewest, Progress};
 pub use config::{
-    Config, Engine, EngineClock, Extension, HookObserver, HookTiming, Limits, Permissions, Runtime,
+    Config, EngineChoice, EngineClock, Extension, HookObserver, HookTiming, Limits, Permissions,
+    Runtime,
 };
-pub use guests::{Guests, LoadReport, Refused};
-pub use progress::{Events, Melts, Newest, Progress, Text};
+pub use extensions::{Extensions, HookRefused, LoadReport};
 pub use registrations::{
     FlagKind, LoadError, LoadedExtension, Provider, RegisteredCommand, RegisteredFlag,
     RegisteredShortcut, RegisteredTool, Registrations,

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::config::{Config, EngineClock};
-use crate::thread::Message;
+use crate::engine_handle::Message;
 
 /// Where messages to a thread are put.
 #[derive(Clone)]

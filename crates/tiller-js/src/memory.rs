@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::operations::Failed;
+use crate::operations::OpError;
 
 pub(crate) struct Memory {
     /// All there is, the engine's own heap included.
@@ -29,7 +29,7 @@ impl Memory {
     }
 
     /// Fails where that would be more than half of everything.
-    pub(crate) fn hold(self: &Arc<Memory>, bytes: usize) -> Result<Hold, Failed> {
+    pub(crate) fn hold(self: &Arc<Memory>, bytes: usize) -> Result<Hold, OpError> {
         let mut hold = Hold { memory: self.clone(), bytes: 0 };
         hold.grow(bytes)?;
         Ok(hold)
@@ -52,7 +52,7 @@ impl Memory {
     }
 
     /// Whether a text can be read as JSON. Many small values take far more room than their text.
-    pub(crate) fn check_json(&self, json: &str) -> Result<(), Failed> {
+    pub(crate) fn check_json(&self, json: &str) -> Result<(), OpError> {
         if json.len() <= SMALL_JSON_BYTES {
             return Ok(());
         }
@@ -66,7 +66,7 @@ impl Memory {
 }
 
 impl Hold {
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failed> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), OpError> {
         let most = self.memory.limit / 2;
         let grown = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
         match self.memory.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown) {
@@ -94,8 +94,8 @@ impl Drop for Hold {
 }
 
 /// In the engine's own words.
-pub(crate) fn out_of_memory() -> Failed {
-    Failed::coded("ERR_OUT_OF_MEMORY", "out of memory")
+pub(crate) fn out_of_memory() -> OpError {
+    OpError::coded("ERR_OUT_OF_MEMORY", "out of memory")
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(crate) mod stack;
 pub(crate) mod transform;
 
 pub(crate) use own_files::OwnFiles;
-use resolve::{Place, Resolve};
+use resolve::{Resolve, ResolvedModule};
 use transform::{Import, Unit};
 
 use crate::config::Runtime;
@@ -158,8 +158,8 @@ impl Modules {
         let (from, extension) = split(importer);
         let from = from.to_owned();
         match self.locate(&from, name, resolve::By::Require)? {
-            Place::Builtin(id) => Ok(Required::Module(id.to_owned())),
-            Place::File { path, is_module } => {
+            ResolvedModule::Builtin(id) => Ok(Required::Module(id.to_owned())),
+            ResolvedModule::File { path, is_module } => {
                 let id = join(&path, extension);
                 match &*self.read(&path, is_module)? {
                     Read::Json(text) => Ok(Required::Json { id, text: text.clone() }),
@@ -192,8 +192,8 @@ impl Modules {
     pub(crate) fn find(&mut self, importer: &str, name: &str) -> Result<String, String> {
         let from = split(importer).0.to_owned();
         match self.locate(&from, name, resolve::By::Require)? {
-            Place::Builtin(id) => Ok(id.to_owned()),
-            Place::File { path, .. } => Ok(path.to_string_lossy().into_owned()),
+            ResolvedModule::Builtin(id) => Ok(id.to_owned()),
+            ResolvedModule::File { path, .. } => Ok(path.to_string_lossy().into_owned()),
         }
     }
 
@@ -213,7 +213,7 @@ impl Modules {
             let Ok(read) = self.read(&path, None) else { continue };
             let Read::Code(unit, _) = &*read else { continue };
             for import in &unit.imports {
-                if let Ok(Place::File { path, is_module }) =
+                if let Ok(ResolvedModule::File { path, is_module }) =
                     self.locate(&path, &import.from, resolve::By::Import)
                     // Read now, while it is known what its surroundings say.
                     && self.read(&path, is_module).is_ok()
@@ -249,13 +249,15 @@ impl Modules {
     }
 
     /// From a name to a place, of which an extension that may not read files sees its own alone.
-    fn locate(&self, from: &Path, name: &str, by: resolve::By) -> Result<Place, String> {
+    fn locate(&self, from: &Path, name: &str, by: resolve::By) -> Result<ResolvedModule, String> {
         let Some(own_files) = &self.own_files else { return self.resolve.locate(from, name, by) };
         if !own_files.may_name(from, name) {
             return Err(own_files::refused(name));
         }
         match self.resolve.locate(from, name, by)? {
-            Place::File { path, .. } if !own_files.contains(&path) => Err(own_files::refused(name)),
+            ResolvedModule::File { path, .. } if !own_files.contains(&path) => {
+                Err(own_files::refused(name))
+            }
             place => Ok(place),
         }
     }
@@ -269,16 +271,16 @@ impl Modules {
 
     fn link_to(
         &mut self,
-        place: Place,
+        place: ResolvedModule,
         import: &Import,
         importer: &str,
         extension: u32,
     ) -> Result<String, String> {
         let (id, missing) = match place {
-            Place::Builtin(id) if self.elsewhere.is_some() && id.starts_with("node:") => {
+            ResolvedModule::Builtin(id) if self.elsewhere.is_some() && id.starts_with("node:") => {
                 return Ok(id.to_owned());
             }
-            Place::Builtin(id) => {
+            ResolvedModule::Builtin(id) => {
                 if self.strict.contains(&extension)
                     && let Some(lacking) = builtin::lacking(id, &import.names)
                 {
@@ -288,11 +290,11 @@ impl Modules {
                 let lacks = |name: &&String| *name != "default" && !known.contains(&name.as_str());
                 (id.to_owned(), import.names.iter().filter(lacks).cloned().collect::<Vec<_>>())
             }
-            Place::File { path, .. } if self.elsewhere.is_some() && is_addon(&path) => {
+            ResolvedModule::File { path, .. } if self.elsewhere.is_some() && is_addon(&path) => {
                 let id = join(&path, extension);
                 return Ok(self.facade(commonjs::facade(&id, import.names.clone(), true)));
             }
-            Place::File { path, is_module } => {
+            ResolvedModule::File { path, is_module } => {
                 let read = self.read(&path, is_module)?;
                 let id = join(&path, extension);
                 match &*read {
@@ -392,8 +394,8 @@ impl Modules {
         name != "default"
             && unit.stars.iter().any(|star| {
                 match self.locate(path, star, resolve::By::Import) {
-                    Ok(Place::Builtin(id)) => builtin::exports(id).contains(&name),
-                    Ok(Place::File { path, is_module }) => {
+                    Ok(ResolvedModule::Builtin(id)) => builtin::exports(id).contains(&name),
+                    Ok(ResolvedModule::File { path, is_module }) => {
                         // Read with what its own surroundings say, which `exports` does not know.
                         self.read(&path, is_module).is_ok() && self.exports(&path, name, seen)
                     }
@@ -412,7 +414,7 @@ impl Modules {
         self.codes.insert(path.to_owned(), code);
         let mut names = found.names;
         for passed_on in found.passed_on {
-            if let Ok(Place::File { path, is_module }) =
+            if let Ok(ResolvedModule::File { path, is_module }) =
                 self.locate(path, &passed_on, resolve::By::Require)
                 && let Ok(read) = self.read(&path, is_module)
                 && let Read::Code(..) = &*read

@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::access::{self, Access, Denied};
-use crate::core::Core;
-use crate::host::News;
+use crate::engine_handle::Message;
+use crate::engine_loop::OperationEvent;
+use crate::engine_state::EngineState;
 use crate::mailbox::Mailbox;
 use crate::memory::Memory;
 use crate::modules::builtin;
-use crate::thread::Message;
 
 mod bus;
 mod child;
@@ -25,7 +25,7 @@ mod fs;
 mod http;
 mod net;
 mod os;
-mod outside;
+mod host;
 pub(crate) mod resources;
 mod text;
 mod url;
@@ -36,15 +36,15 @@ pub(crate) use url::file_url;
 pub(crate) use waiting::Patience;
 
 /// What an operation is asked with.
-pub(crate) struct Asked {
+pub(crate) struct OpInput {
     pub json: String,
     pub bytes: Option<Vec<u8>>,
 }
 
-impl Asked {
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failed> {
+impl OpInput {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, OpError> {
         let json = if self.json.is_empty() { "null" } else { &self.json };
-        serde_json::from_str(json).map_err(|err| Failed::typed(err.to_string()))
+        serde_json::from_str(json).map_err(|err| OpError::typed(err.to_string()))
     }
 
     fn bytes(self) -> Vec<u8> {
@@ -54,89 +54,89 @@ impl Asked {
 
 /// What an operation gives.
 #[derive(Debug)]
-pub(crate) enum Given {
+pub(crate) enum OpOutput {
     Nothing,
     Text(String),
     Bytes(Vec<u8>),
     Json(String),
 }
 
-impl Given {
+impl OpOutput {
     fn bytes(&self) -> usize {
         match self {
-            Given::Nothing => 0,
-            Given::Text(text) | Given::Json(text) => text.len(),
-            Given::Bytes(bytes) => bytes.len(),
+            OpOutput::Nothing => 0,
+            OpOutput::Text(text) | OpOutput::Json(text) => text.len(),
+            OpOutput::Bytes(bytes) => bytes.len(),
         }
     }
 
-    pub(crate) fn json(value: &impl serde::Serialize) -> Given {
-        Given::Json(serde_json::to_string(value).unwrap_or_else(|_| "null".into()))
+    pub(crate) fn json(value: &impl serde::Serialize) -> OpOutput {
+        OpOutput::Json(serde_json::to_string(value).unwrap_or_else(|_| "null".into()))
     }
 }
 
 /// An error as node would tell it.
 #[derive(Debug, Default)]
-pub(crate) struct Failed {
+pub(crate) struct OpError {
     pub message: String,
     /// Another kind than `Error`.
     pub name: Option<&'static str>,
     pub fields: Vec<(&'static str, Value)>,
 }
 
-impl Failed {
-    pub(crate) fn new(message: impl Into<String>) -> Failed {
-        Failed { message: message.into(), ..Failed::default() }
+impl OpError {
+    pub(crate) fn new(message: impl Into<String>) -> OpError {
+        OpError { message: message.into(), ..OpError::default() }
     }
 
-    pub(crate) fn coded(code: &str, message: impl Into<String>) -> Failed {
+    pub(crate) fn coded(code: &str, message: impl Into<String>) -> OpError {
         let fields = vec![("code", code.into())];
-        Failed { message: message.into(), name: None, fields }
+        OpError { message: message.into(), name: None, fields }
     }
 
     /// A module that cannot be had, in the words of those who look for modules.
-    pub(crate) fn of_module(message: String) -> Failed {
+    pub(crate) fn of_module(message: String) -> OpError {
         if message.starts_with("Cannot find module") {
-            Failed::coded("MODULE_NOT_FOUND", message)
+            OpError::coded("MODULE_NOT_FOUND", message)
         } else if message.contains(builtin::LACKING) {
-            Failed::coded("ERR_TILLER_UNSUPPORTED", message)
+            OpError::coded("ERR_TILLER_UNSUPPORTED", message)
         } else if message.starts_with("EACCES: ") {
-            Failed::coded("EACCES", message)
+            OpError::coded("EACCES", message)
         } else {
-            Failed::new(message)
+            OpError::new(message)
         }
     }
 
-    fn typed(message: String) -> Failed {
+    fn typed(message: String) -> OpError {
         let fields = vec![("code", "ERR_INVALID_ARG_TYPE".into())];
-        Failed { message, name: Some("TypeError"), fields }
+        OpError { message, name: Some("TypeError"), fields }
     }
 
     /// The settings do not let this extension do so.
-    pub(crate) fn denied(denied: Denied) -> Failed {
-        Failed::coded("EACCES", denied.to_string())
+    pub(crate) fn denied(denied: Denied) -> OpError {
+        OpError::coded("EACCES", denied.to_string())
     }
 }
 
-pub(crate) type Answer = Result<Given, Failed>;
-pub(crate) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub(crate) type OpReply = Result<OpOutput, OpError>;
+pub(crate) type Later = Pin<Box<dyn Future<Output = OpReply> + Send>>;
 
 /// By which an operation tells how it goes.
 #[derive(Clone)]
-pub(crate) struct Teller {
+pub(crate) struct OpEvents {
     memory: Arc<Memory>,
     pub id: u64,
     pub to: Mailbox,
 }
 
-impl Teller {
-    fn done(&self, result: Answer) {
-        self.send(News::Done(result));
+impl OpEvents {
+    fn done(&self, result: OpReply) {
+        self.send(OperationEvent::Done(result));
     }
 
     /// Something on the way.
-    pub(crate) fn tell(&self, given: Given) {
-        self.send(News::Event(given));
+    pub(crate) fn tell(&self, given: OpOutput) {
+        self.send(OperationEvent::Event(given));
     }
 
     /// Whether so much waits to be heard that nothing more should be read.
@@ -144,10 +144,10 @@ impl Teller {
         self.memory.is_full()
     }
 
-    fn send(&self, news: News) {
+    fn send(&self, news: OperationEvent) {
         let bytes = match &news {
-            News::Event(given) | News::Done(Ok(given)) => given.bytes(),
-            News::Done(Err(failed)) => failed.message.len(),
+            OperationEvent::Event(given) | OperationEvent::Done(Ok(given)) => given.bytes(),
+            OperationEvent::Done(Err(failed)) => failed.message.len(),
         };
         let hold = self.memory.note(bytes);
         // A thread that is gone has nobody who waits.
@@ -155,7 +155,7 @@ impl Teller {
     }
 }
 
-pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+pub(crate) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
     allow(core, name)?;
     core.memory.check_json(&asked.json)?;
     match name.split_once('.') {
@@ -168,7 +168,7 @@ pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
         Some(("child", name)) => child::sync(core, name, asked),
         Some(("net", name)) => net::sync(core, name, asked),
         Some(("bus", name)) => bus::sync(core, name, &asked),
-        _ => outside::sync(core, name, &asked),
+        _ => host::sync(core, name, &asked),
     }
 }
 
@@ -176,9 +176,9 @@ pub(crate) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
 const OPERATION_BYTES: usize = 1 << 10;
 
 /// Begins something and gives the number under which it will be told of.
-pub(crate) fn launch(core: &Rc<Core>, name: &str, asked: Asked) -> u64 {
+pub(crate) fn launch(core: &Rc<EngineState>, name: &str, asked: OpInput) -> u64 {
     let id = core.begin();
-    let teller = Teller { memory: core.memory.clone(), id, to: core.to.clone() };
+    let teller = OpEvents { memory: core.memory.clone(), id, to: core.to.clone() };
     let room = asked.json.len() + asked.bytes.as_ref().map_or(0, Vec::len) + OPERATION_BYTES;
     let started = core.memory.hold(room).and_then(|hold| {
         core.memory.check_json(&asked.json)?;
@@ -201,7 +201,12 @@ pub(crate) fn launch(core: &Rc<Core>, name: &str, asked: Asked) -> u64 {
     id
 }
 
-fn start(core: &Rc<Core>, name: &str, asked: Asked, teller: Teller) -> Result<Later, Failed> {
+fn start(
+    core: &Rc<EngineState>,
+    name: &str,
+    asked: OpInput,
+    teller: OpEvents,
+) -> Result<Later, OpError> {
     allow(core, name)?;
     match name.split_once('.') {
         Some(("fs", name)) => fs::start(core, name, asked),
@@ -209,18 +214,18 @@ fn start(core: &Rc<Core>, name: &str, asked: Asked, teller: Teller) -> Result<La
         Some(("child", name)) => child::start(core, name, &asked, teller),
         Some(("net", name)) => net::start(core, name, &asked, teller),
         Some(("zlib", name)) => zlib::start(core, name, asked),
-        _ => outside::start(core, name, &asked, teller),
+        _ => host::start(core, name, &asked, teller),
     }
 }
 
 /// An operation without a row in the table of permissions does not exist.
-fn allow(core: &Core, name: &str) -> Result<(), Failed> {
+fn allow(core: &EngineState, name: &str) -> Result<(), OpError> {
     if access::operation(name).is_none() {
         return Err(unknown(name));
     }
     core.allow(Access::Operation(name))
 }
 
-fn unknown(name: &str) -> Failed {
-    Failed::new(format!("no operation \"{name}\""))
+fn unknown(name: &str) -> OpError {
+    OpError::new(format!("no operation \"{name}\""))
 }

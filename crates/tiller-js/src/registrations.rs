@@ -12,7 +12,7 @@ use tiller_agent::tool::Tool;
 
 use crate::access::{self, Access};
 use crate::config::Permissions;
-use crate::thread::Thread;
+use crate::engine_handle::EngineHandle;
 use crate::tool;
 
 #[derive(Clone, Debug, Default)]
@@ -82,9 +82,9 @@ pub struct Provider {
     pub name: String,
     /// What is data in its configuration: `baseUrl`, `apiKey`, `api`, `headers`, `models`, ….
     pub config: Value,
-    /// Whether the extension streams the answers itself, by [`Guests::stream`].
+    /// Whether the extension streams the answers itself, by [`Extensions::stream`].
     ///
-    /// [`Guests::stream`]: crate::Guests::stream
+    /// [`Extensions::stream`]: crate::Extensions::stream
     pub streams: bool,
     /// Whether it has a login of its own.
     pub has_oauth: bool,
@@ -104,21 +104,21 @@ pub struct LoadError {
 /// What one extension says of itself.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Own {
+pub(crate) struct OwnRegistrations {
     pub number: u32,
     pub path: String,
     handlers: Vec<(String, u64)>,
     message_renderers: Vec<String>,
-    tools: Vec<OwnTool>,
-    commands: Vec<OwnCommand>,
-    flags: Vec<OwnFlag>,
-    shortcuts: Vec<OwnShortcut>,
-    providers: Vec<OwnProvider>,
+    tools: Vec<ToolRegistration>,
+    commands: Vec<CommandRegistration>,
+    flags: Vec<FlagRegistration>,
+    shortcuts: Vec<ShortcutRegistration>,
+    providers: Vec<ProviderRegistration>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OwnTool {
+struct ToolRegistration {
     name: String,
     #[serde(default)]
     label: Option<String>,
@@ -136,14 +136,14 @@ struct OwnTool {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct OwnCommand {
+struct CommandRegistration {
     name: String,
     #[serde(default)]
     description: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct OwnFlag {
+struct FlagRegistration {
     name: String,
     #[serde(default)]
     description: Option<String>,
@@ -154,7 +154,7 @@ struct OwnFlag {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct OwnShortcut {
+struct ShortcutRegistration {
     key: String,
     #[serde(default)]
     description: Option<String>,
@@ -162,7 +162,7 @@ struct OwnShortcut {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OwnProvider {
+struct ProviderRegistration {
     name: String,
     config: Value,
     #[serde(default)]
@@ -171,11 +171,11 @@ struct OwnProvider {
     has_oauth: bool,
 }
 
-impl Own {
+impl OwnRegistrations {
     /// Leaves out what an extension with these permissions may not bring.
     pub(crate) fn restrict(&mut self, permissions: Permissions) {
         self.providers.retain(|provider| {
-            let OwnProvider { config, streams, has_oauth, .. } = provider;
+            let ProviderRegistration { config, streams, has_oauth, .. } = provider;
             let (streams, has_oauth) = (*streams, *has_oauth);
             let access = Access::Provider { config, streams, has_oauth };
             access::check(permissions, access).is_ok()
@@ -190,7 +190,7 @@ impl Own {
 
 impl Registrations {
     /// Puts together what each extension said of itself, in load order.
-    pub(crate) fn merge(all: &[(Own, Thread)]) -> Registrations {
+    pub(crate) fn merge(all: &[(OwnRegistrations, EngineHandle)]) -> Registrations {
         let mut merged = Registrations::default();
         let mut command_names: HashMap<&str, usize> = HashMap::new();
         for (own, _) in all {
@@ -249,7 +249,7 @@ impl Registrations {
         merged
     }
 
-    fn add_tool(&mut self, own: &Own, tool: &OwnTool, thread: &Thread) {
+    fn add_tool(&mut self, own: &OwnRegistrations, tool: &ToolRegistration, thread: &EngineHandle) {
         if let Some(first) = self.tools.iter().find(|known| known.tool.name() == tool.name) {
             let error = format!("Tool \"{}\" conflicts with {}", tool.name, first.extension_path);
             self.conflicts.push(LoadError { path: own.path.clone(), error, at: None });
@@ -261,9 +261,9 @@ impl Registrations {
             parameters: tool.parameters.clone(),
         };
         let mut built = tool::tool(spec, own.number, thread.clone(), tool.prepares);
-        built.runs_alone = tool.sequential;
+        built.sequential = tool.sequential;
         built.snippet = tool.prompt_snippet.clone();
-        built.rules = tool.prompt_guidelines.clone();
+        built.guidelines = tool.prompt_guidelines.clone();
         self.tools.push(RegisteredTool {
             tool: built,
             label: tool.label.clone().unwrap_or_else(|| tool.name.clone()),
@@ -271,7 +271,7 @@ impl Registrations {
         });
     }
 
-    fn add_flag(&mut self, own: &Own, flag: &OwnFlag) {
+    fn add_flag(&mut self, own: &OwnRegistrations, flag: &FlagRegistration) {
         if let Some(first) = self.flags.iter().find(|known| known.name == flag.name) {
             if first.extension_path != own.path {
                 let error =

@@ -7,11 +7,11 @@ use tiller_agent::message::{Arguments, Block};
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
 
-use crate::progress::{self, Newest};
-use crate::thread::{Thread, Trouble};
+use crate::coalesce::{self, KeepNewest};
+use crate::engine_handle::{CallError, EngineHandle};
 
 /// `prepares` says whether it looks at its arguments before they are checked.
-pub(crate) fn tool(spec: ToolSpec, extension: u32, thread: Thread, prepares: bool) -> Tool {
+pub(crate) fn tool(spec: ToolSpec, extension: u32, thread: EngineHandle, prepares: bool) -> Tool {
     let name = spec.name.clone();
     let preparing = (thread.clone(), name.clone());
     let tool = Tool::new(spec, move |arguments, cx| {
@@ -27,7 +27,7 @@ pub(crate) fn tool(spec: ToolSpec, extension: u32, thread: Thread, prepares: boo
 }
 
 async fn prepare(
-    thread: Thread,
+    thread: EngineHandle,
     extension: u32,
     name: String,
     arguments: Arguments,
@@ -45,7 +45,7 @@ async fn prepare(
 }
 
 async fn run(
-    thread: Thread,
+    thread: EngineHandle,
     extension: u32,
     name: String,
     arguments: Value,
@@ -53,7 +53,7 @@ async fn run(
 ) -> ToolResult {
     let call = json!({ "extension": extension, "name": name, "params": arguments,
         "toolCallId": &*cx.call_id });
-    let (progress, mut shown) = progress::channel::<Newest>();
+    let (progress, mut shown) = coalesce::channel::<KeepNewest>();
     let mut running =
         thread.call_about("tool", "tool", &call, Some(cx.cancel.clone()), Some(progress));
     let result = loop {
@@ -61,7 +61,7 @@ async fn run(
             biased;
             Some(partial) = shown.next() => {
                 // What cannot be read is not shown; the result says more than it would have.
-                if let Ok(partial) = serde_json::from_str::<Answer>(&partial) {
+                if let Ok(partial) = serde_json::from_str::<ToolAnswer>(&partial) {
                     cx.show(partial.into_output());
                 }
             }
@@ -69,7 +69,7 @@ async fn run(
         }
     };
     match result {
-        Ok(answer) => match serde_json::from_str::<Answer>(&answer) {
+        Ok(answer) => match serde_json::from_str::<ToolAnswer>(&answer) {
             Ok(answer) => Ok(answer.into_output()),
             Err(err) => Err(Failure::new(format!("the tool \"{name}\" gave no result: {err}"))),
         },
@@ -78,16 +78,16 @@ async fn run(
 }
 
 /// What a tool throws is for the model; the rest says whose fault it is.
-fn failure(name: &str, trouble: Trouble) -> Failure {
+fn failure(name: &str, trouble: CallError) -> Failure {
     match trouble {
-        Trouble::Thrown(thrown) => Failure::new(thrown.message),
+        CallError::Thrown(thrown) => Failure::new(thrown.message),
         trouble => Failure::new(format!("the tool \"{name}\" failed: {trouble}")),
     }
 }
 
 /// What `execute` gives, and what it shows.
 #[derive(Deserialize)]
-struct Answer {
+struct ToolAnswer {
     #[serde(default)]
     content: Vec<Part>,
     #[serde(default)]
@@ -106,7 +106,7 @@ enum Part {
     Other(Value),
 }
 
-impl Answer {
+impl ToolAnswer {
     fn into_output(self) -> ToolOutput {
         let block = |part| match part {
             Part::Block(block) => block,

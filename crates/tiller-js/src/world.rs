@@ -1,5 +1,5 @@
 //! What extensions want of the world outside their engine. This crate knows no session, no model,
-//! no socket and no client; whoever starts it brings a [`World`] that does.
+//! no socket and no client; whoever starts it brings a [`HostApi`] that does.
 
 use std::future::Future;
 use std::io;
@@ -14,46 +14,46 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 mod ask;
-mod looks;
+mod request_callbacks;
 mod ui;
 
 pub use ask::{Action, Delivery, ModelRead, Query, Request, SessionRead};
-pub use looks::Looks;
-pub(crate) use looks::{Answers, Wants};
+pub use request_callbacks::RequestCallbacks;
+pub(crate) use request_callbacks::{Answers, Wants};
 pub use ui::{Dialog, DialogKind, Notice};
 
 /// An answer that takes its time.
-pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Everything an engine asks of others. All methods are called on an engine's own thread,
-/// [`World::log`] also on one that reads what a sidecar prints, and [`World::report`] also on
+/// [`HostApi::log`] also on one that reads what a sidecar prints, and [`HostApi::report`] also on
 /// others that may be made to wait.
 ///
 /// Text in the error places is for the author of the extension; it becomes the message of a
 /// JavaScript error.
-pub trait World: Send + Sync + 'static {
+pub trait HostApi: Send + Sync + 'static {
     /// How things stand. The engine's thread waits for the answer, so it must come at once; it
     /// must not depend on anything that waits for this engine.
     fn query(&self, query: Query) -> Result<Value, String>;
 
     /// Something to be done that nobody waits for. Actions take effect in the order they come,
-    /// and before any later query is answered. What goes wrong is told by [`World::report`]'s
+    /// and before any later query is answered. What goes wrong is told by [`HostApi::report`]'s
     /// receiver itself, as an `extension_error`.
     fn act(&self, action: Action);
 
     /// Something to be done whose end the extension waits for.
-    fn request(&self, request: Request) -> Later<Result<Value, String>>;
+    fn request(&self, request: Request) -> BoxFuture<Result<Value, String>>;
 
     /// A question to the user. The answer is `null` (for [`DialogKind::Confirm`] `false`) when
     /// there is none: cancelled, timed out, or nobody there to ask. When `cancel` fires, nobody
     /// waits for the answer any more.
-    fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> Later<Value>;
+    fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> BoxFuture<Value>;
 
     /// Something to show that needs no answer.
     fn notice(&self, notice: Notice);
 
     /// One HTTP exchange. Redirects are the caller's business unless the request says otherwise.
-    fn http(&self, request: HttpRequest) -> Later<Result<HttpResponse, String>>;
+    fn http(&self, request: HttpRequest) -> BoxFuture<Result<HttpResponse, String>>;
 
     /// A child process that must not outlive us. `sink` is called from a thread that may be made
     /// to wait when the extension reads slowly; the last thing it is told is
@@ -73,7 +73,7 @@ pub trait World: Send + Sync + 'static {
     fn log(&self, line: LogLine);
 
     /// Tools, commands, flags or providers are others than before: see
-    /// [`Guests::registrations`](crate::Guests::registrations).
+    /// [`Extensions::registrations`](crate::Extensions::registrations).
     fn changed(&self);
 }
 
@@ -187,5 +187,5 @@ pub struct ModelRequest {
     pub options: Value,
     /// Set where the extension wants to look at what is sent and how it is answered.
     #[serde(skip)]
-    pub looks: Option<Looks>,
+    pub looks: Option<RequestCallbacks>,
 }

@@ -337,7 +337,7 @@ async fn late_registrations_are_noticed() {
     let now = stage.guests.registrations();
     let tools: Vec<&str> = now.tools.iter().map(|tool| tool.tool.name()).collect();
     let commands: Vec<&str> = now.commands.iter().map(|command| command.name.as_str()).collect();
-    let hears = stage.guests.hears("tool_call");
+    let hears = stage.guests.has_listener("tool_call");
     expect![[r#"
         ["late"] ["go", "more"] true Some(("mine", true))
         act RegisterProvider { name: "mine", config: Object {"baseUrl": String("http://x"), "apiKey": String("$K"), "api": String("openai-completions"), "models": Array [Object {"id": String("m")}], "streams": Bool(true), "hasOauth": Bool(false), "extensionPath": String("DIR/ext.ts")} }

@@ -6,7 +6,7 @@ mod support;
 
 use expect_test::expect;
 use support::{Stage, quick_limits};
-use tiller_js::{Engine, Runtime};
+use tiller_js::{EngineChoice, Runtime};
 
 const SPEAKER: &str = r#"
     export default (pi) => {
@@ -76,5 +76,5 @@ async fn one_in_node_is_heard_and_hears() {
     }
     let path = std::env::var("PATH").unwrap();
     let stage = Stage::set_with(&files(), quick_limits(), true, path);
-    check(stage, |extension| extension.engine = Engine::Sidecar(Runtime::Node)).await;
+    check(stage, |extension| extension.engine = EngineChoice::Sidecar(Runtime::Node)).await;
 }

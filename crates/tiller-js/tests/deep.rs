@@ -118,6 +118,6 @@ async fn values_that_are_nested_too_deeply_do_not_reach_the_host() {
     stage.load().await;
     stage.guests.bind().await;
     let call = ToolCall { tool_call_id: "c".into(), tool_name: "bash".into(), input: json!({}) };
-    let refused = stage.guests.ask(call).await;
+    let refused = stage.guests.run_hook(call).await;
     assert!(refused.is_err());
 }

@@ -22,7 +22,7 @@ async fn check_call(sources: &[&str], expect: Expect) {
     let files: Vec<(&str, &str)> = names.into_iter().zip(sources.iter().copied()).collect();
     let stage = Stage::play(&files).await;
     stage.log();
-    let outcome = stage.guests.ask(call(json!({"command": "ls"}))).await;
+    let outcome = stage.guests.run_hook(call(json!({"command": "ls"}))).await;
     expect.assert_eq(&format!("{outcome:?}\n{}", stage.log()));
 }
 
@@ -115,7 +115,7 @@ async fn results_chain() {
         is_error: false,
         usage: None,
     };
-    let change = stage.guests.ask(hook).await.unwrap();
+    let change = stage.guests.run_hook(hook).await.unwrap();
     expect![[r#"
         ToolResultChange { content: Some(Array [Object {"type": String("text"), "text": String("first")}]), details: Some(Object {"seen": Number(1)}), is_error: Some(true), usage: None }
         extension_error ext-1.ts tool_result: oops at DIR/ext-1.ts:1:144
@@ -138,7 +138,7 @@ async fn input_is_transformed_and_handled() {
             source: InputSource::Rpc,
             streaming_behavior: None,
         };
-        shown.push(format!("{:?}", stage.guests.ask(hook).await.unwrap()));
+        shown.push(format!("{:?}", stage.guests.run_hook(hook).await.unwrap()));
     }
     expect![[r#"
         Continue
@@ -164,7 +164,7 @@ async fn prompts_grow() {
         system_prompt: "Zero.".into(),
         system_prompt_options: json!({"selectedTools": ["read"]}),
     };
-    let change = stage.guests.ask(hook).await.unwrap();
+    let change = stage.guests.run_hook(hook).await.unwrap();
     expect![[r#"
         PromptChange { messages: [Object {"customType": String("n"), "content": String("note"), "display": Bool(false)}], system_prompt: Some("Zero. One. Two."), system_prompt_options: Some(Object {"selectedTools": Array [String("read"), String("x")]}) }
         Info: Zero. One. / Zero. One."#]].assert_eq(&format!("{change:?}\n{}", stage.log()));
@@ -191,17 +191,18 @@ async fn other_questions() {
     stage.world.answers.lock().unwrap().push(true.into());
     let guests = &stage.guests;
     let messages = vec![json!({"role": "user", "content": "a"})];
-    let context = guests.ask(Context { messages }).await;
-    let payload = guests.ask(BeforeProviderRequest { payload: json!({"model": "m"}) }).await;
+    let context = guests.run_hook(Context { messages }).await;
+    let payload = guests.run_hook(BeforeProviderRequest { payload: json!({"model": "m"}) }).await;
     let switch = |reason| SessionBeforeSwitch { reason, target_session_file: None };
-    let stays = guests.ask(switch(SwitchReason::New)).await;
-    let leaves = guests.ask(switch(SwitchReason::Resume)).await;
-    let found = guests.ask(ResourcesDiscover { cwd: ".".into(), reason: "startup".into() }).await;
+    let stays = guests.run_hook(switch(SwitchReason::New)).await;
+    let leaves = guests.run_hook(switch(SwitchReason::Resume)).await;
+    let found =
+        guests.run_hook(ResourcesDiscover { cwd: ".".into(), reason: "startup".into() }).await;
     let bash = guests
-        .ask(UserBash { command: "x".into(), exclude_from_context: false, cwd: ".".into() })
+        .run_hook(UserBash { command: "x".into(), exclude_from_context: false, cwd: ".".into() })
         .await;
     let message =
-        guests.ask(MessageEnd { message: json!({"role": "assistant", "content": []}) }).await;
+        guests.run_hook(MessageEnd { message: json!({"role": "assistant", "content": []}) }).await;
     let shown = format!(
         "{context:?}\n{payload:?}\n{stays:?}\n{leaves:?}\n{found:?}\n{bash:?}\n{message:?}\n{}",
         stage.log()
@@ -241,8 +242,8 @@ async fn events_keep_their_order_and_mistakes_are_told() {
     guests.emit(&Event::SessionStart { reason: StartReason::Startup, previous_session_file: None });
     guests.emit(&Event::AgentStart);
     guests.emit(&Event::TurnStart { turn_index: 0, timestamp: 1 });
-    guests.ask(call(json!({}))).await.unwrap();
-    guests.tell(&Event::AgentStart).await;
+    guests.run_hook(call(json!({}))).await.unwrap();
+    guests.emit_and_wait(&Event::AgentStart).await;
     expect![[r#"
         Info: start startup 1
         Info: started
@@ -269,7 +270,7 @@ async fn an_isolated_extension_keeps_its_place_in_the_order() {
     extensions[1].isolate = true;
     stage.guests.load(&extensions).await;
     stage.guests.bind().await;
-    let verdict = stage.guests.ask(call(json!({"command": "-"}))).await;
+    let verdict = stage.guests.run_hook(call(json!({"command": "-"}))).await;
     expect![[r#"
         Ok(ToolVerdict { block: None, terminate: false, input: Some(Object {"command": String("-abc")}) })
         Info: 1

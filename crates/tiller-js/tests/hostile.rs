@@ -58,14 +58,17 @@ async fn play(limits: Limits, source: &str) -> String {
         stage.world.note(format!("not loaded: {}", error.error));
     }
     stage.guests.bind().await;
-    let verdict = match stage.guests.ask(call()).await {
+    let verdict = match stage.guests.run_hook(call()).await {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     };
     stage.world.note(verdict);
     stage
         .guests
-        .tell(&Event::SessionStart { reason: StartReason::Startup, previous_session_file: None })
+        .emit_and_wait(&Event::SessionStart {
+            reason: StartReason::Startup,
+            previous_session_file: None,
+        })
         .await;
     stage.command("ping").await;
     assert!(begun.elapsed() < Duration::from_secs(10), "took {:?}", begun.elapsed());
@@ -223,7 +226,7 @@ async fn an_endless_chain_of_promises() {
     let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], limits());
     stage.load().await;
     stage.guests.bind().await;
-    let refused = stage.guests.ask(call()).await.err().unwrap();
+    let refused = stage.guests.run_hook(call()).await.err().unwrap();
     assert_eq!(refused.reason, "stopped after 150 ms");
     // Whether its time or its memory runs out first, and whom that meets, is a matter of speed.
     ping_until_pong(&stage).await;
@@ -371,7 +374,7 @@ async fn an_engine_is_started_anew_and_the_gate_is_back() {
     stage.guests.bind().await;
     let ask = |command: &str| ToolCall { input: json!({"command": command}), ..call() };
     for command in ["x", "loop", "loop", "x", "loop", "x"] {
-        let verdict = stage.guests.ask(ask(command)).await;
+        let verdict = stage.guests.run_hook(ask(command)).await;
         stage.world.note(format!("{command}: {:?}", verdict.map(|verdict| verdict.block)));
     }
     let log = errors_first(&stage.log());
@@ -397,7 +400,7 @@ async fn a_guard_that_does_not_come_back() {
     let stage = Stage::set(&[("ext-guard.js", guard), ("ext-loop.js", looping)], limits);
     stage.load().await;
     stage.guests.bind().await;
-    let ask = || async { stage.guests.ask(call()).await.map(|verdict| verdict.block) };
+    let ask = || async { stage.guests.run_hook(call()).await.map(|verdict| verdict.block) };
     stage.world.note(format!("{:?}", ask().await));
     stage.command("loop").await;
     while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("only once")) {

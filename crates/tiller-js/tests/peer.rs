@@ -12,7 +12,7 @@ use serde_json::json;
 use support::{Stage, quick_limits};
 use tiller_js::event::Event;
 use tiller_js::hook::ToolCall;
-use tiller_js::{Engine, Extension, Limits, Runtime};
+use tiller_js::{EngineChoice, Extension, Limits, Runtime};
 
 /// How a shell becomes a sidecar: its last two words are the numbers of its files.
 const HEAD: &str = r#"#!/bin/bash
@@ -40,7 +40,7 @@ fn stage(script: &str) -> Stage {
 async fn check(script: &str, expect: Expect) {
     let stage = stage(script);
     let one = Extension::new(stage.dir.path().join("ext.ts"));
-    let one = Extension { engine: Engine::Sidecar(Runtime::Node), ..one };
+    let one = Extension { engine: EngineChoice::Sidecar(Runtime::Node), ..one };
     for error in stage.guests.load(&[one]).await.errors {
         stage.world.note(format!("not loaded: {}", error.error));
     }
@@ -50,7 +50,7 @@ async fn check(script: &str, expect: Expect) {
         tool_name: "bash".into(),
         input: json!({"command": "ls"}),
     };
-    stage.world.note(match stage.guests.ask(call).await {
+    stage.world.note(match stage.guests.run_hook(call).await {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     });

@@ -269,7 +269,7 @@ async fn a_tool_call_that_is_changed_without_permission_is_blocked() {
         (Permissions { exec: true, ..NOTHING }, "cat auth.json"),
     ] {
         let stage = stage(source, permissions).await;
-        let verdict = |command: &str| stage.guests.ask(call(command));
+        let verdict = |command: &str| stage.guests.run_hook(call(command));
         assert_eq!(verdict("look").await.unwrap().input, None);
         assert_eq!(verdict("no").await.unwrap().block.as_deref(), Some("said no"));
         let changed = match verdict("ls").await {
@@ -290,8 +290,8 @@ async fn calls_are_not_added_to_an_answer_without_permission() {
     let end = |calls: bool| MessageEnd {
         message: json!({"role": "assistant", "content": [], "calls": calls}),
     };
-    assert_eq!(stage.guests.ask(end(false)).await.unwrap().message, None);
-    assert!(stage.guests.ask(end(true)).await.unwrap().message.is_some());
+    assert_eq!(stage.guests.run_hook(end(false)).await.unwrap().message, None);
+    assert!(stage.guests.run_hook(end(true)).await.unwrap().message.is_some());
     expect!["extension_error <runtime> message_end: an extension added a call of bash and has no permission for exec"].assert_eq(&stage.log());
 }
 
@@ -304,13 +304,14 @@ async fn questions_beyond_the_conversation_are_not_asked() {
     };"#;
     let stage = stage(source, NOTHING).await;
     let names = ["project_trust", "resources_discover", "before_provider_headers"];
-    assert_eq!(names.map(|name| stage.guests.hears(name)), [false; 3]);
-    let trust = stage.guests.ask(ProjectTrust { cwd: "/".into() }).await.unwrap();
+    assert_eq!(names.map(|name| stage.guests.has_listener(name)), [false; 3]);
+    let trust = stage.guests.run_hook(ProjectTrust { cwd: "/".into() }).await.unwrap();
     assert_eq!(trust, Default::default());
-    let found = stage.guests.ask(ResourcesDiscover { cwd: "/".into(), reason: "startup".into() });
+    let found =
+        stage.guests.run_hook(ResourcesDiscover { cwd: "/".into(), reason: "startup".into() });
     assert_eq!(found.await.unwrap(), Default::default());
     let headers = json!({"x-key": "the secret"});
-    stage.guests.ask(BeforeProviderHeaders { headers }).await.unwrap();
+    stage.guests.run_hook(BeforeProviderHeaders { headers }).await.unwrap();
     expect![[r#"
         extension_error mine.js project_trust: EACCES: this extension has no permission for fs, exec, net, env
         extension_error mine.js resources_discover: EACCES: this extension has no permission for fs

@@ -14,7 +14,7 @@ use support::{Stage, quick_limits, shown, skip};
 use tiller_agent::tool::ToolContext;
 use tiller_js::event::{Event, StartReason};
 use tiller_js::hook::ToolCall;
-use tiller_js::{Engine, Extension, Guests, Limits, Permissions, Runtime};
+use tiller_js::{EngineChoice, Extension, Extensions, Limits, Permissions, Runtime};
 use tokio_util::sync::CancellationToken;
 
 /// The `PATH`, if there is a node in it that can be a sidecar.
@@ -59,7 +59,7 @@ async fn a_bun_can_do_it_as_well() {
     ];
     let stage = Stage::set_with(&files, quick_limits(), true, path);
     let one = Extension::new(stage.dir.path().join("ext.ts"));
-    let one = Extension { engine: Engine::Sidecar(Runtime::Bun), ..one };
+    let one = Extension { engine: EngineChoice::Sidecar(Runtime::Bun), ..one };
     let report = stage.guests.load(&[one]).await;
     stage.world.note(shown(&report, &stage));
     stage.guests.bind().await;
@@ -138,13 +138,13 @@ const DATABASE: &str = r#"
     }"#;
 
 /// Whether a call may go through, in words.
-async fn verdict(guests: &Guests, command: &str) -> String {
+async fn verdict(guests: &Extensions, command: &str) -> String {
     let call = ToolCall {
         tool_call_id: "c1".into(),
         tool_name: "bash".into(),
         input: json!({ "command": command }),
     };
-    match guests.ask(call).await {
+    match guests.run_hook(call).await {
         Ok(verdict) => format!("{:?} {:?}", verdict.block, verdict.input.map(|it| it.to_string())),
         Err(refused) => format!("refused: {}", refused.reason),
     }
@@ -270,7 +270,7 @@ async fn mistakes_are_told_in_the_authors_lines() {
     let Some(stage) = play(&files).await else { return };
     stage.command("go").await;
     let start = Event::SessionStart { reason: StartReason::Startup, previous_session_file: None };
-    stage.guests.tell(&start).await;
+    stage.guests.emit_and_wait(&start).await;
     stage.world.wait_for("late").await;
     expect![[r#"
         command /go None
@@ -407,10 +407,10 @@ async fn the_settings_have_the_last_word() {
     let all = [
         one.clone(),
         Extension { isolate: true, ..one.clone() },
-        Extension { engine: Engine::Embedded, ..one.clone() },
-        Extension { engine: Engine::Sidecar(Runtime::Node), ..one.clone() },
+        Extension { engine: EngineChoice::Embedded, ..one.clone() },
+        Extension { engine: EngineChoice::Sidecar(Runtime::Node), ..one.clone() },
         Extension { permissions: denied, ..one.clone() },
-        Extension { engine: Engine::Sidecar(Runtime::Node), permissions: denied, ..one },
+        Extension { engine: EngineChoice::Sidecar(Runtime::Node), permissions: denied, ..one },
     ];
     let report = stage.guests.load(&all).await;
     for error in report.errors {

@@ -53,7 +53,7 @@ async fn check(body: &str, expect: Expect) {
 
 async fn check_within(limits: Limits, body: &str, expect: Expect) {
     let stage = stage(body, limits).await;
-    let verdict = match stage.guests.ask(call()).await {
+    let verdict = match stage.guests.run_hook(call()).await {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     };
@@ -118,14 +118,17 @@ async fn a_fifo_with_somebody_at_the_other_end_works() {
         std::fs::write(&fifo, "from the test").unwrap();
         heard
     });
-    assert_eq!(stage.guests.ask(call()).await.unwrap().block.as_deref(), Some("from the test"));
+    assert_eq!(
+        stage.guests.run_hook(call()).await.unwrap().block.as_deref(),
+        Some("from the test")
+    );
     assert_eq!(other.join().unwrap(), "to the test");
 }
 
 #[tokio::test]
 async fn a_read_beside_the_engine_ends_with_the_engine() {
     let stage = stage("() => { fs.promises.readFile('fifo'); fs.promises.open('fifo').then((file) => file.read(new Uint8Array(9))); }", limits()).await;
-    assert_eq!(stage.guests.ask(call()).await.unwrap().block, None);
+    assert_eq!(stage.guests.run_hook(call()).await.unwrap().block, None);
     // Otherwise the runtime would wait for the thread that reads, and the test would not end.
     stage.guests.stop();
 }

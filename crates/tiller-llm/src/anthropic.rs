@@ -7,22 +7,22 @@ use serde_json::{Map, Value};
 use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
-use crate::access::Access;
 use crate::errors::{self, Failure};
-use crate::stream::{Api, Decode, Post};
+use crate::request_options::RequestOptions;
+use crate::stream::{Api, Decode, HttpRequest};
 use crate::{json, sse};
 
 pub(crate) struct Messages;
 
 impl Api for Messages {
-    type Decoder = Decoder;
+    type Decoder = AnthropicDecoder;
 
-    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    fn post(request: &Request, access: &RequestOptions) -> Result<HttpRequest, ProviderError> {
         request::post(request, access)
     }
 
-    fn decoder(request: &Request) -> Decoder {
-        Decoder::new(&request.model.id)
+    fn decoder(request: &Request) -> AnthropicDecoder {
+        AnthropicDecoder::new(&request.model.id)
     }
 
     fn error_text(status: u16, body: &str) -> String {
@@ -35,11 +35,11 @@ const HIDDEN: &str = "[Reasoning redacted]";
 
 /// Folds their events into ours.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub(crate) struct AnthropicDecoder {
     /// The model we asked for.
     model: String,
     /// Blocks that have begun and not ended; hardly ever more than one.
-    open: Vec<OpenBlock>,
+    open: Vec<AnthropicOpenBlock>,
     /// How many blocks our side has been told of. Theirs may have more, of kinds we do not know.
     blocks: usize,
     calls: bool,
@@ -49,15 +49,15 @@ pub(crate) struct Decoder {
 }
 
 #[derive(Debug)]
-struct OpenBlock {
+struct AnthropicOpenBlock {
     theirs: usize,
     ours: usize,
-    so_far: SoFar,
+    so_far: AnthropicBlockState,
 }
 
 /// What must be remembered of a block until it ends.
 #[derive(Debug)]
-enum SoFar {
+enum AnthropicBlockState {
     Text,
     Thinking {
         signature: String,
@@ -70,9 +70,9 @@ enum SoFar {
     },
 }
 
-impl Decoder {
-    fn new(model: &str) -> Decoder {
-        Decoder {
+impl AnthropicDecoder {
+    fn new(model: &str) -> AnthropicDecoder {
+        AnthropicDecoder {
             model: model.to_owned(),
             open: Vec::new(),
             blocks: 0,
@@ -84,7 +84,7 @@ impl Decoder {
     }
 }
 
-impl Decode for Decoder {
+impl Decode for AnthropicDecoder {
     fn push(
         &mut self,
         event: sse::Event<'_>,
@@ -93,28 +93,28 @@ impl Decode for Decoder {
         if self.done {
             return Ok(());
         }
-        let native = Native::read(event)?;
+        let native = AnthropicEvent::read(event)?;
         match native.kind {
-            Kind::MessageStart => self.start(*native.message.unwrap_or_default(), out),
-            Kind::ContentBlockStart => {
+            AnthropicKind::MessageStart => self.start(*native.message.unwrap_or_default(), out),
+            AnthropicKind::ContentBlockStart => {
                 self.start_block(native.index, *native.content_block.unwrap_or_default(), out);
             }
-            Kind::ContentBlockDelta => {
+            AnthropicKind::ContentBlockDelta => {
                 self.grow_block(native.index, native.delta.unwrap_or_default(), out);
             }
-            Kind::ContentBlockStop => self.end_block(native.index, out),
-            Kind::MessageDelta => {
+            AnthropicKind::ContentBlockStop => self.end_block(native.index, out),
+            AnthropicKind::MessageDelta => {
                 let reason = native.delta.and_then(|delta| delta.stop_reason);
                 self.stop_reason = reason.or(self.stop_reason.take());
                 self.count(*native.usage.unwrap_or_default(), out);
             }
-            Kind::MessageStop => return self.stop(out),
-            Kind::Error => {
+            AnthropicKind::MessageStop => return self.stop(out),
+            AnthropicKind::Error => {
                 let failure = Failure { body: event.data, ..Failure::default() };
                 return Err(failure.classify(event.data.to_owned()));
             }
             // `ping`, and whatever they add next: their docs ask clients to bear with it.
-            Kind::Unknown => (),
+            AnthropicKind::Unknown => (),
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl AnthropicDecoder {
     fn start(&mut self, message: NativeMessage, out: &mut Vec<StreamEvent>) {
         out.extend(message.id.map(StreamEvent::ResponseId));
         let other = message.model.filter(|model| *model != self.model);
@@ -139,7 +139,7 @@ impl Decoder {
             NativeBlock::Text { text } => {
                 out.push(StreamEvent::TextStart { index });
                 push_unless_empty(text, out, |delta| StreamEvent::TextDelta { index, delta });
-                SoFar::Text
+                AnthropicBlockState::Text
             }
             NativeBlock::Thinking { thinking, signature } => {
                 out.push(StreamEvent::ThinkingStart { index });
@@ -147,42 +147,42 @@ impl Decoder {
                     index,
                     delta,
                 });
-                SoFar::Thinking { signature, redacted: false }
+                AnthropicBlockState::Thinking { signature, redacted: false }
             }
             NativeBlock::RedactedThinking { data } => {
                 out.push(StreamEvent::ThinkingStart { index });
                 let delta = HIDDEN.to_owned();
                 out.push(StreamEvent::ThinkingDelta { index, delta });
-                SoFar::Thinking { signature: data, redacted: true }
+                AnthropicBlockState::Thinking { signature: data, redacted: true }
             }
             NativeBlock::ToolUse { id, name, input } => {
                 out.push(StreamEvent::CallStart { index, id, name });
                 self.calls = true;
-                SoFar::Call { input, spelled_out: false }
+                AnthropicBlockState::Call { input, spelled_out: false }
             }
             NativeBlock::Unknown => return,
         };
         self.blocks += 1;
-        self.open.push(OpenBlock { theirs, ours: index, so_far });
+        self.open.push(AnthropicOpenBlock { theirs, ours: index, so_far });
     }
 
-    fn grow_block(&mut self, theirs: usize, delta: Delta, out: &mut Vec<StreamEvent>) {
+    fn grow_block(&mut self, theirs: usize, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
         let Some(block) = self.open.iter_mut().find(|block| block.theirs == theirs) else {
             return;
         };
         let index = block.ours;
         // A delta that does not fit its block, or of a kind we do not know, changes nothing.
         match &mut block.so_far {
-            SoFar::Text => {
+            AnthropicBlockState::Text => {
                 let event = |delta| StreamEvent::TextDelta { index, delta };
                 push_unless_empty(delta.text.unwrap_or_default(), out, event);
             }
-            SoFar::Thinking { signature, .. } => {
+            AnthropicBlockState::Thinking { signature, .. } => {
                 signature.push_str(&delta.signature.unwrap_or_default());
                 let event = |delta| StreamEvent::ThinkingDelta { index, delta };
                 push_unless_empty(delta.thinking.unwrap_or_default(), out, event);
             }
-            SoFar::Call { spelled_out, .. } => {
+            AnthropicBlockState::Call { spelled_out, .. } => {
                 let json = delta.partial_json.unwrap_or_default();
                 *spelled_out |= !json.is_empty();
                 push_unless_empty(json, out, |delta| StreamEvent::CallDelta { index, delta });
@@ -198,7 +198,7 @@ impl Decoder {
     }
 
     /// Takes over the numbers that are there; each message tells only what has changed.
-    fn count(&mut self, told: NativeUsage, out: &mut Vec<StreamEvent>) {
+    fn count(&mut self, told: AnthropicWireUsage, out: &mut Vec<StreamEvent>) {
         let usage = &mut self.usage;
         usage.input = told.input_tokens.unwrap_or(usage.input);
         usage.output = told.output_tokens.unwrap_or(usage.output);
@@ -249,15 +249,15 @@ fn stop_reason(raw: Option<&str>, calls: bool) -> Result<StopReason, ProviderErr
     })
 }
 
-fn out_end(block: OpenBlock, out: &mut Vec<StreamEvent>) {
+fn out_end(block: AnthropicOpenBlock, out: &mut Vec<StreamEvent>) {
     let index = block.ours;
     match block.so_far {
-        SoFar::Text => out.push(StreamEvent::TextEnd { index, signature: None }),
-        SoFar::Thinking { signature, redacted } => {
+        AnthropicBlockState::Text => out.push(StreamEvent::TextEnd { index, signature: None }),
+        AnthropicBlockState::Thinking { signature, redacted } => {
             let signature = (!signature.is_empty()).then_some(signature);
             out.push(StreamEvent::ThinkingEnd { index, signature, redacted });
         }
-        SoFar::Call { input, spelled_out } => {
+        AnthropicBlockState::Call { input, spelled_out } => {
             if !spelled_out && !input.is_empty() {
                 let delta = Value::Object(input).to_string();
                 out.push(StreamEvent::CallDelta { index, delta });
@@ -280,21 +280,21 @@ fn push_unless_empty(
 /// Their events, in their words. All kinds in one: an enum that chooses by `type` would have to
 /// read every event twice, and an answer has tens of thousands.
 #[derive(Debug, Deserialize)]
-struct Native {
+struct AnthropicEvent {
     #[serde(rename = "type")]
-    kind: Kind,
+    kind: AnthropicKind,
     #[serde(default)]
     index: usize,
     // What comes once or twice in an answer stands apart, so that a delta is small to move.
     message: Option<Box<NativeMessage>>,
     content_block: Option<Box<NativeBlock>>,
-    delta: Option<Delta>,
-    usage: Option<Box<NativeUsage>>,
+    delta: Option<AnthropicDelta>,
+    usage: Option<Box<AnthropicWireUsage>>,
 }
 
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum AnthropicKind {
     MessageStart,
     ContentBlockStart,
     ContentBlockDelta,
@@ -309,7 +309,7 @@ enum Kind {
 
 /// Of a block or of the message.
 #[derive(Debug, Default, Deserialize)]
-struct Delta {
+struct AnthropicDelta {
     text: Option<String>,
     thinking: Option<String>,
     signature: Option<String>,
@@ -321,7 +321,7 @@ struct Delta {
 struct NativeMessage {
     id: Option<String>,
     model: Option<String>,
-    usage: Option<NativeUsage>,
+    usage: Option<AnthropicWireUsage>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -353,13 +353,13 @@ enum NativeBlock {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct NativeUsage {
+struct AnthropicWireUsage {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     cache_creation: Option<NativeCacheCreation>,
-    output_tokens_details: Option<NativeOutputDetails>,
+    output_tokens_details: Option<AnthropicWireOutputDetails>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -368,27 +368,33 @@ struct NativeCacheCreation {
 }
 
 #[derive(Debug, Deserialize)]
-struct NativeOutputDetails {
+struct AnthropicWireOutputDetails {
     thinking_tokens: Option<u64>,
 }
 
-impl Native {
-    fn read(event: sse::Event<'_>) -> Result<Native, ProviderError> {
+impl AnthropicEvent {
+    fn read(event: sse::Event<'_>) -> Result<AnthropicEvent, ProviderError> {
         json::read(event.data)
-            .or_else(|err| Native::strange(event.data).ok_or(err))
+            .or_else(|err| AnthropicEvent::strange(event.data).ok_or(err))
             .map_err(|err| unreadable(event, &err))
     }
 
     /// An event of a kind we do not know may use the other words in its own way.
-    fn strange(data: &str) -> Option<Native> {
+    fn strange(data: &str) -> Option<AnthropicEvent> {
         #[derive(Deserialize)]
         struct Typed {
-            r#type: Kind,
+            r#type: AnthropicKind,
         }
         let Typed { r#type: kind } = json::read(data).ok()?;
-        let strange =
-            Native { kind, index: 0, message: None, content_block: None, delta: None, usage: None };
-        (strange.kind == Kind::Unknown).then_some(strange)
+        let strange = AnthropicEvent {
+            kind,
+            index: 0,
+            message: None,
+            content_block: None,
+            delta: None,
+            usage: None,
+        };
+        (strange.kind == AnthropicKind::Unknown).then_some(strange)
     }
 }
 

@@ -9,25 +9,29 @@
 use tiller_agent::model::Model;
 use tiller_agent::provider::{ProviderError, Request};
 
-use crate::access::{Access, Secret};
 use crate::compat;
 use crate::openai_responses::{self, request};
-use crate::stream::{Api, Post};
+use crate::request_options::{RequestOptions, Secret};
+use crate::stream::{Api, HttpRequest};
 
-pub(crate) struct Responses;
+pub(crate) struct AzureResponses;
 
-impl Api for Responses {
-    type Decoder = openai_responses::Decoder;
+impl Api for AzureResponses {
+    type Decoder = openai_responses::ResponsesDecoder;
 
-    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    fn post(request: &Request, access: &RequestOptions) -> Result<HttpRequest, ProviderError> {
         let url = url(&request.model.base_url)?;
         let key = access.key.as_ref().map(Secret::expose);
         let headers = key.map(|key| ("api-key", key.to_owned())).into_iter().collect();
-        Ok(Post { url, headers, body: request::body(request, deployment(&request.model), access)? })
+        Ok(HttpRequest {
+            url,
+            headers,
+            body: request::body(request, deployment(&request.model), access)?,
+        })
     }
 
-    fn decoder(request: &Request) -> openai_responses::Decoder {
-        openai_responses::Decoder::new(&request.model.id)
+    fn decoder(request: &Request) -> openai_responses::ResponsesDecoder {
+        openai_responses::ResponsesDecoder::new(&request.model.id)
     }
 
     fn error_text(status: u16, body: &str) -> String {
@@ -131,8 +135,8 @@ mod tests {
         model.base_url = "https://r.openai.azure.com".into();
         model.compat = Some(serde_json::json!({"azureDeploymentName": "ours"}));
         request.model = Arc::new(model);
-        let Post { url, headers, body } =
-            Responses::post(&request, &Access::with_key("azure-key")).unwrap();
+        let HttpRequest { url, headers, body } =
+            AzureResponses::post(&request, &RequestOptions::with_key("azure-key")).unwrap();
         let body = String::from_utf8(body).unwrap();
         expect![[r#"
             https://r.openai.azure.com/openai/v1/responses
@@ -145,6 +149,6 @@ mod tests {
     fn errors_name_the_vendor() {
         let body = r#"{"error":{"code":"DeploymentNotFound","message":"no such deployment"}}"#;
         expect!["Azure OpenAI API error (404): 404 no such deployment"]
-            .assert_eq(&Responses::error_text(404, body));
+            .assert_eq(&AzureResponses::error_text(404, body));
     }
 }

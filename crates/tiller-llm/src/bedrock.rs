@@ -12,26 +12,26 @@ use serde::Deserialize;
 use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
-use crate::access::Access;
-use crate::stream::{Api, Decode, Post};
+use crate::request_options::RequestOptions;
+use crate::stream::{Api, Decode, HttpRequest};
 use crate::{errors, json, sse};
 use frames::Frames;
 
 pub(crate) struct ConverseStream;
 
 impl Api for ConverseStream {
-    type Decoder = Decoder;
+    type Decoder = BedrockDecoder;
 
-    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    fn post(request: &Request, access: &RequestOptions) -> Result<HttpRequest, ProviderError> {
         request::post(request, access)
     }
 
-    fn reseal(post: &mut Post, access: &Access) -> Result<(), ProviderError> {
+    fn reseal(post: &mut HttpRequest, access: &RequestOptions) -> Result<(), ProviderError> {
         request::sign_again(post, access)
     }
 
-    fn decoder(_request: &Request) -> Decoder {
-        Decoder::default()
+    fn decoder(_request: &Request) -> BedrockDecoder {
+        BedrockDecoder::default()
     }
 
     fn error_text(status: u16, body: &str) -> String {
@@ -47,10 +47,10 @@ impl Api for ConverseStream {
 
 /// Folds their events into ours.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub(crate) struct BedrockDecoder {
     frames: Frames,
     /// Blocks that have begun and not ended; hardly ever more than one.
-    open: Vec<OpenBlock>,
+    open: Vec<BedrockOpenBlock>,
     blocks: usize,
     calls: bool,
     stop_reason: Option<String>,
@@ -58,21 +58,21 @@ pub(crate) struct Decoder {
 }
 
 #[derive(Debug)]
-struct OpenBlock {
+struct BedrockOpenBlock {
     theirs: usize,
     ours: usize,
-    so_far: SoFar,
+    so_far: BedrockBlockState,
 }
 
 /// What must be remembered of a block until it ends.
 #[derive(Debug)]
-enum SoFar {
+enum BedrockBlockState {
     Text,
     Thinking { signature: String, redacted: bool },
     Call,
 }
 
-impl Decode for Decoder {
+impl Decode for BedrockDecoder {
     fn push(
         &mut self,
         event: sse::Event<'_>,
@@ -86,7 +86,7 @@ impl Decode for Decoder {
         if !known.contains(&event.name) && !["messageStop", "metadata"].contains(&event.name) {
             return Ok(());
         }
-        let native: Native =
+        let native: BedrockEvent =
             json::read(event.data).map_err(|err| errors::unreadable(event.data, &err))?;
         let at = native.content_block_index;
         match event.name {
@@ -110,7 +110,7 @@ impl Decode for Decoder {
     /// Each frame is an event of the same kind, only wrapped otherwise.
     fn read(
         &mut self,
-        _sse: &mut sse::Decoder,
+        _sse: &mut sse::SseDecoder,
         bytes: &[u8],
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
@@ -126,26 +126,29 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
-    fn start_call(&mut self, theirs: usize, call: NativeCall, out: &mut Vec<StreamEvent>) {
+impl BedrockDecoder {
+    fn start_call(&mut self, theirs: usize, call: BedrockWireCall, out: &mut Vec<StreamEvent>) {
         self.end_block(theirs, out);
         let index = self.blocks;
         self.blocks += 1;
         self.calls = true;
         out.push(StreamEvent::CallStart { index, id: call.tool_use_id, name: call.name });
-        self.open.push(OpenBlock { theirs, ours: index, so_far: SoFar::Call });
+        self.open.push(BedrockOpenBlock { theirs, ours: index, so_far: BedrockBlockState::Call });
     }
 
     /// Only calls are announced; other blocks begin with their first piece.
-    fn grow(&mut self, theirs: usize, delta: Delta, out: &mut Vec<StreamEvent>) {
+    fn grow(&mut self, theirs: usize, delta: BedrockDelta, out: &mut Vec<StreamEvent>) {
         if let Some(text) = delta.text {
-            if let Some((index, SoFar::Text)) = self.block(theirs, || SoFar::Text, out) {
+            if let Some((index, BedrockBlockState::Text)) =
+                self.block(theirs, || BedrockBlockState::Text, out)
+            {
                 push_unless_empty(text, out, |delta| StreamEvent::TextDelta { index, delta });
             }
         } else if let Some(thought) = delta.reasoning_content {
-            let begin = || SoFar::Thinking { signature: String::new(), redacted: false };
+            let begin =
+                || BedrockBlockState::Thinking { signature: String::new(), redacted: false };
             let open = self.block(theirs, begin, out);
-            if let Some((index, SoFar::Thinking { signature, redacted })) = open {
+            if let Some((index, BedrockBlockState::Thinking { signature, redacted })) = open {
                 signature.push_str(&thought.signature.unwrap_or_default());
                 if let Some(hidden) = thought.redacted_content {
                     signature.push_str(&hidden);
@@ -156,7 +159,9 @@ impl Decoder {
             }
         } else if let Some(call) = delta.tool_use {
             let open = self.open.iter().find(|block| block.theirs == theirs);
-            if let Some(OpenBlock { ours: index, so_far: SoFar::Call, .. }) = open {
+            if let Some(BedrockOpenBlock { ours: index, so_far: BedrockBlockState::Call, .. }) =
+                open
+            {
                 let event = |delta| StreamEvent::CallDelta { index: *index, delta };
                 push_unless_empty(call.input, out, event);
             }
@@ -167,17 +172,19 @@ impl Decoder {
     fn block(
         &mut self,
         theirs: usize,
-        begin: impl FnOnce() -> SoFar,
+        begin: impl FnOnce() -> BedrockBlockState,
         out: &mut Vec<StreamEvent>,
-    ) -> Option<(usize, &mut SoFar)> {
+    ) -> Option<(usize, &mut BedrockBlockState)> {
         if !self.open.iter().any(|block| block.theirs == theirs) {
             let (index, so_far) = (self.blocks, begin());
             self.blocks += 1;
             out.push(match so_far {
-                SoFar::Thinking { .. } => StreamEvent::ThinkingStart { index },
-                SoFar::Text | SoFar::Call => StreamEvent::TextStart { index },
+                BedrockBlockState::Thinking { .. } => StreamEvent::ThinkingStart { index },
+                BedrockBlockState::Text | BedrockBlockState::Call => {
+                    StreamEvent::TextStart { index }
+                }
             });
-            self.open.push(OpenBlock { theirs, ours: index, so_far });
+            self.open.push(BedrockOpenBlock { theirs, ours: index, so_far });
         }
         let block = self.open.iter_mut().find(|block| block.theirs == theirs)?;
         Some((block.ours, &mut block.so_far))
@@ -224,16 +231,16 @@ fn stop_reason(raw: &str, calls: bool) -> Result<StopReason, ProviderError> {
     })
 }
 
-impl OpenBlock {
+impl BedrockOpenBlock {
     fn end(self, out: &mut Vec<StreamEvent>) {
         let index = self.ours;
         out.push(match self.so_far {
-            SoFar::Text => StreamEvent::TextEnd { index, signature: None },
-            SoFar::Thinking { signature, redacted } => {
+            BedrockBlockState::Text => StreamEvent::TextEnd { index, signature: None },
+            BedrockBlockState::Thinking { signature, redacted } => {
                 let signature = (!signature.is_empty()).then_some(signature);
                 StreamEvent::ThinkingEnd { index, signature, redacted }
             }
-            SoFar::Call => StreamEvent::CallEnd { index, thought_signature: None },
+            BedrockBlockState::Call => StreamEvent::CallEnd { index, thought_signature: None },
         });
     }
 }
@@ -251,31 +258,31 @@ fn push_unless_empty(
 /// Their events, in their words, all kinds in one.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Native {
+struct BedrockEvent {
     #[serde(default)]
     content_block_index: usize,
     start: Option<NativeStart>,
-    delta: Option<Delta>,
+    delta: Option<BedrockDelta>,
     stop_reason: Option<String>,
-    usage: Option<NativeUsage>,
+    usage: Option<BedrockWireUsage>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NativeStart {
-    tool_use: Option<NativeCall>,
+    tool_use: Option<BedrockWireCall>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct NativeCall {
+struct BedrockWireCall {
     tool_use_id: String,
     name: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Delta {
+struct BedrockDelta {
     text: Option<String>,
     tool_use: Option<NativeInput>,
     reasoning_content: Option<NativeThought>,
@@ -297,15 +304,15 @@ struct NativeThought {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct NativeUsage {
+struct BedrockWireUsage {
     input_tokens: u64,
     output_tokens: u64,
     cache_read_input_tokens: u64,
     cache_write_input_tokens: u64,
 }
 
-impl From<NativeUsage> for Usage {
-    fn from(told: NativeUsage) -> Usage {
+impl From<BedrockWireUsage> for Usage {
+    fn from(told: BedrockWireUsage) -> Usage {
         let counts = [
             told.input_tokens,
             told.output_tokens,

@@ -19,22 +19,22 @@ use tiller_agent::model::Model;
 /// One turn of the conversation. It borrows from the messages: a request of megabytes is not
 /// copied before it is written out.
 #[derive(Debug)]
-pub(crate) enum Said<'a> {
-    User(Vec<Part<'a>>),
-    Assistant(Vec<Spoken<'a>>),
+pub(crate) enum ConvertedTurn<'a> {
+    User(Vec<UserPart<'a>>),
+    Assistant(Vec<AssistantPart<'a>>),
     /// The results of all calls of the answer before, in the order of the calls.
     Results(Vec<CallResult<'a>>),
 }
 
 #[derive(Debug)]
-pub(crate) enum Part<'a> {
+pub(crate) enum UserPart<'a> {
     Text(Cow<'a, str>),
     Image { data: &'a str, mime_type: &'a str },
 }
 
 /// Signatures are there only if this model made them.
 #[derive(Debug)]
-pub(crate) enum Spoken<'a> {
+pub(crate) enum AssistantPart<'a> {
     Text {
         text: &'a str,
         signature: Option<&'a str>,
@@ -59,12 +59,12 @@ pub(crate) enum Spoken<'a> {
 pub(crate) struct CallResult<'a> {
     pub id: String,
     pub tool_name: &'a str,
-    pub content: Vec<Part<'a>>,
+    pub content: Vec<UserPart<'a>>,
     pub is_error: bool,
 }
 
 /// What the APIs ask for differently.
-pub(crate) struct Rules {
+pub(crate) struct ConvertRules {
     /// The user wants no picture to leave the machine.
     pub block_images: bool,
     /// Makes a call's id one that the API accepts.
@@ -74,14 +74,14 @@ pub(crate) struct Rules {
 pub(crate) fn conversation<'a>(
     messages: &'a [Arc<Message>],
     model: &Model,
-    rules: &Rules,
-) -> Vec<Said<'a>> {
+    rules: &ConvertRules,
+) -> Vec<ConvertedTurn<'a>> {
     let pictures = match (rules.block_images, model.sees_images()) {
-        (true, _) => Pictures::Blocked,
-        (false, true) => Pictures::Shown,
-        (false, false) => Pictures::Unseen,
+        (true, _) => ImagePolicy::Blocked,
+        (false, true) => ImagePolicy::Shown,
+        (false, false) => ImagePolicy::Unseen,
     };
-    let mut ids = Ids { clean: rules.clean_id, given: HashSet::new(), repeats: HashMap::new() };
+    let mut ids = CallIds { clean: rules.clean_id, given: HashSet::new(), repeats: HashMap::new() };
     let mut said = Vec::with_capacity(messages.len());
     let kept: Vec<&Message> = messages.iter().map(|message| &**message).filter(heard).collect();
 
@@ -104,8 +104,8 @@ pub(crate) fn conversation<'a>(
     // A question that came out empty is still a question: without it the conversation would end
     // with an answer, or with nothing, and no API takes that.
     let asked = kept.last().is_some_and(|message| message.as_assistant().is_none());
-    if asked && !matches!(said.last(), Some(Said::User(_) | Said::Results(_))) {
-        said.push(Said::User(vec![Part::Text(Cow::Borrowed("(empty message)"))]));
+    if asked && !matches!(said.last(), Some(ConvertedTurn::User(_) | ConvertedTurn::Results(_))) {
+        said.push(ConvertedTurn::User(vec![UserPart::Text(Cow::Borrowed("(empty message)"))]));
     }
     said
 }
@@ -124,12 +124,12 @@ fn heard(message: &&Message) -> bool {
 /// The answer, then a result for every call: the stored one, or an excuse. Results of calls that
 /// were never made are left out.
 fn push_answer<'a>(
-    said: &mut Vec<Said<'a>>,
+    said: &mut Vec<ConvertedTurn<'a>>,
     answer: &'a AssistantMessage,
     others: &[&'a Message],
     model: &Model,
-    pictures: Pictures,
-    ids: &mut Ids,
+    pictures: ImagePolicy,
+    ids: &mut CallIds,
 ) {
     let same_model =
         answer.provider == model.provider && answer.api == model.api && answer.model == model.id;
@@ -153,7 +153,7 @@ fn push_answer<'a>(
                 let signature = call.thought_signature.as_deref().filter(|_| same_model);
                 let own_id = same_model.then_some(&*call.id);
                 let (name, arguments) = (call.name.as_str(), &call.arguments);
-                spoken.push(Spoken::Call { id, own_id, name, arguments, signature });
+                spoken.push(AssistantPart::Call { id, own_id, name, arguments, signature });
             }
             // Half a thought is signed by nobody, and without a signature no API takes it back.
             Block::Thinking { thinking_signature: None, .. }
@@ -162,36 +162,36 @@ fn push_answer<'a>(
         }
     }
     if !spoken.is_empty() {
-        said.push(Said::Assistant(spoken));
+        said.push(ConvertedTurn::Assistant(spoken));
     }
     if !results.is_empty() {
-        said.push(Said::Results(results));
+        said.push(ConvertedTurn::Results(results));
     }
 }
 
-fn spoken_block(block: &Block, same_model: bool) -> Option<Spoken<'_>> {
+fn spoken_block(block: &Block, same_model: bool) -> Option<AssistantPart<'_>> {
     match block {
         Block::Text { text, text_signature } => {
             let signature = text_signature.as_deref().filter(|_| same_model);
-            (!blank(text) || signature.is_some()).then_some(Spoken::Text { text, signature })
+            (!blank(text) || signature.is_some()).then_some(AssistantPart::Text { text, signature })
         }
         Block::Thinking { thinking, thinking_signature, redacted } if same_model => {
             let signature = thinking_signature.as_deref();
             let empty = blank(thinking) && signature.is_none();
             let redacted = *redacted;
-            (!empty).then_some(Spoken::Thinking { text: thinking, signature, redacted })
+            (!empty).then_some(AssistantPart::Thinking { text: thinking, signature, redacted })
         }
         // Nobody but the model that hid them can read these.
         Block::Thinking { redacted: true, .. } => None,
         Block::Thinking { thinking, .. } => {
-            (!blank(thinking)).then_some(Spoken::Text { text: thinking, signature: None })
+            (!blank(thinking)).then_some(AssistantPart::Text { text: thinking, signature: None })
         }
         // No model sends pictures, and calls were taken before.
         Block::Image { .. } | Block::ToolCall(_) => None,
     }
 }
 
-fn call_result(id: String, result: &ToolResultMessage, pictures: Pictures) -> CallResult<'_> {
+fn call_result(id: String, result: &ToolResultMessage, pictures: ImagePolicy) -> CallResult<'_> {
     CallResult {
         id,
         tool_name: &result.tool_name,
@@ -205,27 +205,27 @@ fn call_result(id: String, result: &ToolResultMessage, pictures: Pictures) -> Ca
 }
 
 fn unanswered(id: String, call: &ToolCall) -> CallResult<'_> {
-    let excuse = Part::Text(Cow::Borrowed("No result provided"));
+    let excuse = UserPart::Text(Cow::Borrowed("No result provided"));
     CallResult { id, tool_name: &call.name, content: vec![excuse], is_error: true }
 }
 
 /// What stands between answers and is no result is the user's to say. `None` if it says nothing.
-fn user_parts<'a>(message: &'a Message, pictures: Pictures) -> Option<Said<'a>> {
+fn user_parts<'a>(message: &'a Message, pictures: ImagePolicy) -> Option<ConvertedTurn<'a>> {
     let parts = match message {
         Message::User(user) => content_parts(&user.content, pictures),
         Message::Custom(custom) => content_parts(&custom.content, pictures),
-        Message::BashExecution(bash) => vec![Part::Text(ran(bash).into())],
+        Message::BashExecution(bash) => vec![UserPart::Text(ran(bash).into())],
         Message::CompactionSummary(compaction) => {
             let summary = &compaction.summary;
-            vec![Part::Text(format!("{COMPACTED}\n\n<summary>\n{summary}\n</summary>").into())]
+            vec![UserPart::Text(format!("{COMPACTED}\n\n<summary>\n{summary}\n</summary>").into())]
         }
         Message::BranchSummary(branch) => {
             let summary = &branch.summary;
-            vec![Part::Text(format!("{BRANCHED}\n\n<summary>\n{summary}</summary>").into())]
+            vec![UserPart::Text(format!("{BRANCHED}\n\n<summary>\n{summary}</summary>").into())]
         }
         Message::Assistant(_) | Message::ToolResult(_) => Vec::new(),
     };
-    (!parts.is_empty()).then_some(Said::User(parts))
+    (!parts.is_empty()).then_some(ConvertedTurn::User(parts))
 }
 
 const COMPACTED: &str =
@@ -251,10 +251,10 @@ fn ran(bash: &BashExecution) -> String {
     text
 }
 
-fn content_parts(content: &Content, pictures: Pictures) -> Vec<Part<'_>> {
+fn content_parts(content: &Content, pictures: ImagePolicy) -> Vec<UserPart<'_>> {
     match content {
         Content::Text(text) if blank(text) => Vec::new(),
-        Content::Text(text) => vec![Part::Text(Cow::Borrowed(text))],
+        Content::Text(text) => vec![UserPart::Text(Cow::Borrowed(text))],
         Content::Blocks(blocks) => {
             parts(blocks, pictures, "(image omitted: model does not support images)")
         }
@@ -262,7 +262,7 @@ fn content_parts(content: &Content, pictures: Pictures) -> Vec<Part<'_>> {
 }
 
 #[derive(Clone, Copy)]
-enum Pictures {
+enum ImagePolicy {
     Shown,
     /// The model has no eyes.
     Unseen,
@@ -270,22 +270,26 @@ enum Pictures {
 }
 
 /// `unseen` stands where a picture would be; a row of pictures gets one such note.
-fn parts<'a>(blocks: &'a [Block], pictures: Pictures, unseen: &'static str) -> Vec<Part<'a>> {
-    let mut parts: Vec<Part<'a>> = Vec::with_capacity(blocks.len());
+fn parts<'a>(
+    blocks: &'a [Block],
+    pictures: ImagePolicy,
+    unseen: &'static str,
+) -> Vec<UserPart<'a>> {
+    let mut parts: Vec<UserPart<'a>> = Vec::with_capacity(blocks.len());
     for block in blocks {
         match block {
-            Block::Text { text, .. } if !blank(text) => parts.push(Part::Text(text.into())),
+            Block::Text { text, .. } if !blank(text) => parts.push(UserPart::Text(text.into())),
             Block::Image { data, mime_type } => {
                 let note = match pictures {
-                    Pictures::Shown => {
-                        parts.push(Part::Image { data, mime_type });
+                    ImagePolicy::Shown => {
+                        parts.push(UserPart::Image { data, mime_type });
                         continue;
                     }
-                    Pictures::Unseen => unseen,
-                    Pictures::Blocked => "Image reading is disabled.",
+                    ImagePolicy::Unseen => unseen,
+                    ImagePolicy::Blocked => "Image reading is disabled.",
                 };
-                if !matches!(parts.last(), Some(Part::Text(last)) if last == note) {
-                    parts.push(Part::Text(Cow::Borrowed(note)));
+                if !matches!(parts.last(), Some(UserPart::Text(last)) if last == note) {
+                    parts.push(UserPart::Text(Cow::Borrowed(note)));
                 }
             }
             _ => (),
@@ -314,14 +318,14 @@ pub(crate) fn object_schema(schema: &Value) -> Cow<'_, Value> {
 
 /// Hands out ids for calls. APIs want them unique in the whole conversation, but some servers
 /// count from zero in every answer, and cleaning can make two ids equal.
-struct Ids {
+struct CallIds {
     clean: fn(&str) -> String,
     given: HashSet<String>,
     /// How often a cleaned id came, so that the next free number is found at once.
     repeats: HashMap<String, usize>,
 }
 
-impl Ids {
+impl CallIds {
     fn give(&mut self, id: &str) -> String {
         let clean = (self.clean)(id);
         if self.given.insert(clean.clone()) {

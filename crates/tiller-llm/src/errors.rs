@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tiller_agent::provider::ProviderError;
 
-use crate::patience;
+use crate::retry_after;
 
 /// A failure, as far as the server described it.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Failure<'_> {
         let message = message.into();
         match self.remedy() {
             Remedy::Wait => {
-                let after = self.after.or_else(|| patience::told(self.body));
+                let after = self.after.or_else(|| retry_after::told(self.body));
                 ProviderError::Retry { message, after }
             }
             Remedy::Shrink => ProviderError::Overflow { message },
@@ -169,7 +169,7 @@ fn names(body: &str) -> Vec<String> {
 /// Google calls every limit a quota. One that is not for the day and comes with a time to wait is
 /// full again by then.
 fn passes(body: &str, text: &str) -> bool {
-    patience::retry_info(body).is_some() && !mentions_any(text, &["perday"])
+    retry_after::retry_info(body).is_some() && !mentions_any(text, &["perday"])
 }
 
 fn too_long(text: &str) -> bool {

@@ -14,23 +14,23 @@ use serde_json::{Map, Value};
 use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
-use crate::access::Access;
 use crate::errors::{self, Failure};
-use crate::json::{self, First};
+use crate::json::{self, FirstItem};
+use crate::request_options::RequestOptions;
 use crate::sse;
-use crate::stream::{Api, Decode, Post};
+use crate::stream::{Api, Decode, HttpRequest};
 
 pub(crate) struct GenerateContent;
 
 impl Api for GenerateContent {
-    type Decoder = Decoder;
+    type Decoder = GoogleDecoder;
 
-    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    fn post(request: &Request, access: &RequestOptions) -> Result<HttpRequest, ProviderError> {
         request::post(request, access)
     }
 
-    fn decoder(request: &Request) -> Decoder {
-        Decoder::new(&request.model.id, request.messages.len())
+    fn decoder(request: &Request) -> GoogleDecoder {
+        GoogleDecoder::new(&request.model.id, request.messages.len())
     }
 
     /// The body says it all, the status included. It comes spread over many lines.
@@ -41,7 +41,7 @@ impl Api for GenerateContent {
 
 /// Folds their responses into our events.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub(crate) struct GoogleDecoder {
     /// The model we asked for.
     model: String,
     /// How many messages came before this answer.
@@ -49,7 +49,7 @@ pub(crate) struct Decoder {
     response_id: Option<String>,
     /// The model that answers, once they have named it.
     answered_by: Option<String>,
-    open: Option<OpenBlock>,
+    open: Option<GoogleOpenBlock>,
     blocks: usize,
     /// The ids of the calls so far.
     calls: HashSet<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Decoder {
 }
 
 #[derive(Debug)]
-struct OpenBlock {
+struct GoogleOpenBlock {
     index: usize,
     thought: bool,
     signature: Option<String>,
@@ -70,9 +70,9 @@ struct Finish {
     message: Option<String>,
 }
 
-impl Decoder {
-    fn new(model: &str, place: usize) -> Decoder {
-        Decoder {
+impl GoogleDecoder {
+    fn new(model: &str, place: usize) -> GoogleDecoder {
+        GoogleDecoder {
             model: model.to_owned(),
             place,
             response_id: None,
@@ -85,13 +85,13 @@ impl Decoder {
     }
 }
 
-impl Decode for Decoder {
+impl Decode for GoogleDecoder {
     fn push(
         &mut self,
         event: sse::Event<'_>,
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
-        let native: Native =
+        let native: GoogleEvent =
             json::read(event.data).map_err(|err| errors::unreadable(event.data, &err))?;
         if let Some(error) = native.error {
             let status = error.code.and_then(|code| u16::try_from(code).ok());
@@ -130,7 +130,7 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl GoogleDecoder {
     /// Who answers. Every response says it, but one that only reports on the prompt may not.
     fn begin(
         &mut self,
@@ -148,7 +148,7 @@ impl Decoder {
         }
     }
 
-    fn take(&mut self, part: NativePart, out: &mut Vec<StreamEvent>) {
+    fn take(&mut self, part: GoogleWirePart, out: &mut Vec<StreamEvent>) {
         if let Some(call) = part.function_call {
             self.call(*call, part.thought_signature, out);
         } else if let Some(text) = part.text {
@@ -175,7 +175,7 @@ impl Decoder {
                 true => StreamEvent::ThinkingStart { index },
                 false => StreamEvent::TextStart { index },
             });
-            self.open = Some(OpenBlock { index, thought, signature: None });
+            self.open = Some(GoogleOpenBlock { index, thought, signature: None });
         }
         let Some(open) = &mut self.open else { return };
         open.signature = signature.or(open.signature.take());
@@ -188,7 +188,12 @@ impl Decoder {
         }
     }
 
-    fn call(&mut self, call: NativeCall, signature: Option<String>, out: &mut Vec<StreamEvent>) {
+    fn call(
+        &mut self,
+        call: GoogleWireCall,
+        signature: Option<String>,
+        out: &mut Vec<StreamEvent>,
+    ) {
         self.close(out);
         let index = self.blocks;
         self.blocks += 1;
@@ -215,7 +220,7 @@ impl Decoder {
     }
 
     fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        let Some(OpenBlock { index, thought, signature }) = self.open.take() else {
+        let Some(GoogleOpenBlock { index, thought, signature }) = self.open.take() else {
             return;
         };
         out.push(match thought {
@@ -245,14 +250,14 @@ fn stop_reason(
 /// A response, in their words.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Native {
+struct GoogleEvent {
     #[serde(default)]
-    candidates: First<NativeCandidate>,
-    usage_metadata: Option<Box<NativeUsage>>,
+    candidates: FirstItem<NativeCandidate>,
+    usage_metadata: Option<Box<GoogleWireUsage>>,
     model_version: Option<String>,
     response_id: Option<String>,
     prompt_feedback: Option<NativeFeedback>,
-    error: Option<NativeError>,
+    error: Option<GoogleWireError>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -266,23 +271,23 @@ struct NativeCandidate {
 #[derive(Debug, Deserialize)]
 struct NativeContent {
     #[serde(default)]
-    parts: Vec<NativePart>,
+    parts: Vec<GoogleWirePart>,
 }
 
 /// Parts of other kinds (pictures, code they ran) have none of these.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct NativePart {
+struct GoogleWirePart {
     text: Option<String>,
     #[serde(default)]
     thought: bool,
     thought_signature: Option<String>,
     /// Apart, so that a piece of text is small to move.
-    function_call: Option<Box<NativeCall>>,
+    function_call: Option<Box<GoogleWireCall>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct NativeCall {
+struct GoogleWireCall {
     id: Option<String>,
     name: String,
     args: Option<Map<String, Value>>,
@@ -295,13 +300,13 @@ struct NativeFeedback {
 }
 
 #[derive(Debug, Deserialize)]
-struct NativeError {
+struct GoogleWireError {
     code: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct NativeUsage {
+struct GoogleWireUsage {
     prompt_token_count: u64,
     cached_content_token_count: u64,
     candidates_token_count: u64,
@@ -309,9 +314,9 @@ struct NativeUsage {
     total_token_count: Option<u64>,
 }
 
-impl From<NativeUsage> for Usage {
+impl From<GoogleWireUsage> for Usage {
     /// They count cached tokens as prompt tokens, and thoughts beside the answer.
-    fn from(told: NativeUsage) -> Usage {
+    fn from(told: GoogleWireUsage) -> Usage {
         let cached = told.cached_content_token_count;
         let output = told.candidates_token_count.saturating_add(told.thoughts_token_count);
         Usage {

@@ -12,12 +12,12 @@ use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSF
 use reqwest::{Client, Method, Response};
 use tokio::time::timeout;
 
-use crate::trouble::{TroubleKind, shown};
-use crate::{client, unreachable};
+use crate::diagnosis::{Cause, shown};
+use crate::{client, connect_error};
 
 /// What to ask.
 #[derive(Clone, Debug, Default)]
-pub struct Exchange {
+pub struct HttpExchange {
     pub method: String,
     pub url: String,
     /// In the order they were given; a name may be there more than once.
@@ -29,7 +29,7 @@ pub struct Exchange {
 }
 
 /// What the server answers. The body is still to come.
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     /// The usual words for the status.
     pub status_text: String,
@@ -45,12 +45,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 /// Asks a server and waits for the beginning of its answer. Must be called inside a Tokio runtime
 /// with time and I/O enabled. The error is a sentence that says what can be done.
-pub async fn exchange(exchange: Exchange) -> Result<Answer, String> {
+pub async fn exchange(exchange: HttpExchange) -> Result<HttpResponse, String> {
     within(SILENCE_MAX, exchange).await
 }
 
-async fn within(silence_max: Duration, exchange: Exchange) -> Result<Answer, String> {
-    let Exchange { method, url, headers, body, follow_redirects } = exchange;
+async fn within(silence_max: Duration, exchange: HttpExchange) -> Result<HttpResponse, String> {
+    let HttpExchange { method, url, headers, body, follow_redirects } = exchange;
     let client = client_for(&url, follow_redirects)?;
     let upper = method.to_ascii_uppercase();
     let method = Method::from_bytes(upper.as_bytes())
@@ -72,7 +72,7 @@ async fn within(silence_max: Duration, exchange: Exchange) -> Result<Answer, Str
         .await
         .map_err(silent)?
         .map_err(|err| explain(&url, &err))?;
-    Ok(Answer {
+    Ok(HttpResponse {
         status: response.status().as_u16(),
         status_text: response.status().canonical_reason().unwrap_or_default().to_owned(),
         url: response.url().to_string(),
@@ -134,21 +134,21 @@ fn explain(url: &str, err: &reqwest::Error) -> String {
     // Redirects may have led elsewhere.
     let url = err.url().map_or(url, |url| url.as_str());
     let address = shown(url);
-    let (error, kind) = unreachable::explain(url, err);
+    let (error, kind) = connect_error::explain(url, err);
     match kind {
-        Some(TroubleKind::UnknownHost) => {
+        Some(Cause::UnknownHost) => {
             format!("cannot reach {address}: there is no such name, or no network")
         }
-        Some(TroubleKind::Unreachable(why)) => format!("cannot reach {address}: {why}"),
-        Some(TroubleKind::Proxy(how)) => {
+        Some(Cause::Unreachable(why)) => format!("cannot reach {address}: {why}"),
+        Some(Cause::Proxy(how)) => {
             let proxy = client::proxy_for(url).unwrap_or_default();
             format!("cannot reach {address}: the proxy {proxy} {how}")
         }
-        Some(TroubleKind::NoTls) => {
+        Some(Cause::NoTls) => {
             format!("cannot reach {address}: the server does not speak TLS; try http://")
         }
-        Some(TroubleKind::NoAddress) => error.to_string(),
-        Some(TroubleKind::Lost(_)) | None => format!("{address} hung up before it answered"),
+        Some(Cause::NoAddress) => error.to_string(),
+        Some(Cause::Lost(_)) | None => format!("{address} hung up before it answered"),
         Some(_) => format!("cannot reach {address}: {error}"),
     }
 }

@@ -18,28 +18,28 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Err
 /// The first of a list. Servers send their answer as a list of answers, and we ask for one: there
 /// are thousands of these lists, and none needs a place of its own in memory.
 #[derive(Debug)]
-pub(crate) struct First<T>(pub Option<T>);
+pub(crate) struct FirstItem<T>(pub Option<T>);
 
-impl<T> Default for First<T> {
-    fn default() -> First<T> {
-        First(None)
+impl<T> Default for FirstItem<T> {
+    fn default() -> FirstItem<T> {
+        FirstItem(None)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for First<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<First<T>, D::Error> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for FirstItem<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FirstItem<T>, D::Error> {
         struct Read<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
-            type Value = First<T>;
+            type Value = FirstItem<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<First<T>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FirstItem<T>, A::Error> {
                 let first = list.next_element()?;
                 while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(First(first))
+                Ok(FirstItem(first))
             }
         }
         deserializer.deserialize_seq(Read(PhantomData))
@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn of_a_list_the_first_is_read() {
         for (text, first) in [("[]", None), ("[1]", Some(1)), ("[1, \"a\", {}]", Some(1))] {
-            assert_eq!(read::<First<u64>>(text).unwrap().0, first, "{text}");
+            assert_eq!(read::<FirstItem<u64>>(text).unwrap().0, first, "{text}");
         }
         for text in ["1", "null", "[\"a\"]", "[1"] {
-            assert!(read::<First<u64>>(text).is_err(), "{text}");
+            assert!(read::<FirstItem<u64>>(text).is_err(), "{text}");
         }
     }
 

@@ -14,7 +14,7 @@
 //! a person could mend about a failure is a `trouble`; who has a say in requests is an
 //! [`onlooker`], who only keeps a record of them an [`Observer`]. [`http`] asks servers that are no models.
 
-mod access;
+mod request_options;
 
 // Values in, values out.
 mod anthropic;
@@ -28,19 +28,19 @@ mod google;
 mod json;
 mod openai_completions;
 mod openai_responses;
-mod patience;
-mod room;
+mod retry_after;
+mod max_tokens;
 mod sse;
 
 // The network.
 mod client;
 pub mod http;
 mod observer;
-pub mod onlooker;
+pub mod interceptor;
 mod stream;
 mod tls;
-mod trouble;
-mod unreachable;
+mod diagnosis;
+mod connect_error;
 
 #[cfg(any(test, feature = "fuzzing"))]
 mod listing;
@@ -54,16 +54,16 @@ use std::sync::Arc;
 use tiller_agent::model::Model;
 use tiller_agent::provider::{Provider, ProviderError};
 
-pub use access::{Access, AwsKeys, CacheRetention, Secret, ThinkingBudgets};
+pub use diagnosis::{Cause, CertificateFault, Diagnosis, HintSource, LostWhen};
+pub use interceptor::Interceptor;
 pub use observer::{ExchangeEnd, Observed, Observer};
-pub use onlooker::Onlooker;
-pub use trouble::{Adviser, CertificateFault, LostWhen, Trouble, TroubleKind};
+pub use request_options::{AwsKeys, CacheRetention, RequestOptions, Secret, ThinkingBudgets};
 
 /// Whoever answers for this model. `None` if we do not speak its API.
 ///
 /// Nothing is opened, read or built before the first answer is asked for. The provider serves any
 /// model of the same API that the same access is good for.
-pub fn provider(model: &Model, access: Access) -> Option<Arc<dyn Provider>> {
+pub fn provider(model: &Model, access: RequestOptions) -> Option<Arc<dyn Provider>> {
     connect(&model.api).map(|connect| connect(access))
 }
 
@@ -78,14 +78,14 @@ pub fn judged(message: &str) -> ProviderError {
     failure.classify(message.to_owned())
 }
 
-type Connect = fn(Access) -> Arc<dyn Provider>;
+type Connect = fn(RequestOptions) -> Arc<dyn Provider>;
 
 fn connect(api: &str) -> Option<Connect> {
     match api {
         "anthropic-messages" => Some(stream::connect::<anthropic::Messages>),
         "openai-completions" => Some(stream::connect::<openai_completions::Completions>),
         "openai-responses" => Some(stream::connect::<openai_responses::Responses>),
-        "azure-openai-responses" => Some(stream::connect::<azure::Responses>),
+        "azure-openai-responses" => Some(stream::connect::<azure::AzureResponses>),
         "google-generative-ai" => Some(stream::connect::<google::GenerateContent>),
         #[cfg(feature = "bedrock")]
         "bedrock-converse-stream" => Some(stream::connect::<bedrock::ConverseStream>),

@@ -8,7 +8,7 @@ use crate::stream::Decode;
 
 /// Decodes the bytes as if they came in chunks of this size.
 pub(crate) fn decode<D: Decode>(mut decoder: D, bytes: &[u8], chunk_bytes: usize) -> String {
-    let mut sse = sse::Decoder::default();
+    let mut sse = sse::SseDecoder::default();
     let mut out = Vec::new();
     let mut decoded = bytes
         .chunks(chunk_bytes.max(1))

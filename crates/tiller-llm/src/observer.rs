@@ -1,7 +1,7 @@
 //! A record of each exchange with a model's server, for a log. Without an observer, nothing of this
 //! is paid for.
 //!
-//! An observer sees no secret: what it is given has passed [`Access::scrub`], and headers that say
+//! An observer sees no secret: what it is given has passed [`RequestOptions::scrub`], and headers that say
 //! who we are come without their values.
 
 use std::fmt;
@@ -13,9 +13,9 @@ use reqwest::Response;
 use reqwest::header::HeaderMap;
 use tiller_agent::model::Model;
 
-use crate::access::{Access, REDACTED};
-use crate::onlooker::{self, OURS};
-use crate::trouble::shown;
+use crate::diagnosis::shown;
+use crate::interceptor::{self, OURS};
+use crate::request_options::{REDACTED, RequestOptions};
 
 /// How much of an answer is kept for the record.
 const BODY_MAX_BYTES: usize = 256 << 10;
@@ -74,7 +74,7 @@ impl fmt::Debug for Observer {
 /// One exchange that is observed. Dropping it tells its end.
 pub(crate) struct Exchange {
     observer: Observer,
-    access: Arc<Access>,
+    access: Arc<RequestOptions>,
     /// The model's, which may have a password in it.
     address: String,
     id: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// Begins with a request, if there is an observer.
     pub(crate) fn begin(
-        access: &Arc<Access>,
+        access: &Arc<RequestOptions>,
         model: &Model,
         url: &str,
         headers: &HeaderMap,
@@ -154,13 +154,13 @@ impl Drop for Exchange {
 }
 
 /// Headers without the values that say who we are. Those the user configured may be tokens too.
-fn visible(headers: &HeaderMap, access: &Access, address: &str) -> Vec<(String, String)> {
+fn visible(headers: &HeaderMap, access: &RequestOptions, address: &str) -> Vec<(String, String)> {
     let is_secret = |name: &str| {
         OURS.contains(&name)
             || name == "set-cookie"
             || access.headers.keys().any(|own| own.eq_ignore_ascii_case(name))
     };
-    let all = onlooker::texts(headers, |_| true).into_iter();
+    let all = interceptor::texts(headers, |_| true).into_iter();
     all.map(|(name, value)| match is_secret(&name) {
         true => (name, REDACTED.to_owned()),
         false => (name, access.scrub(value, address)),

@@ -16,25 +16,25 @@ use serde_json::Value;
 use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
-use crate::access::Access;
 use crate::compat::flag;
+use crate::request_options::RequestOptions;
 use crate::sse;
-use crate::stream::{Api, Decode, Post};
+use crate::stream::{Api, Decode, HttpRequest};
 use calls::Calls;
-use native::{CallDelta, Chunk, Delta, NativeUsage};
+use native::{CallDelta, CompletionsChunk, CompletionsDelta, CompletionsWireUsage};
 
 pub(crate) struct Completions;
 
 impl Api for Completions {
-    type Decoder = Decoder;
+    type Decoder = CompletionsDecoder;
 
-    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    fn post(request: &Request, access: &RequestOptions) -> Result<HttpRequest, ProviderError> {
         request::post(request, access)
     }
 
-    fn decoder(request: &Request) -> Decoder {
+    fn decoder(request: &Request) -> CompletionsDecoder {
         let model = &request.model;
-        Decoder::new(&model.id, flag(model, "supportsFinishReason", true))
+        CompletionsDecoder::new(&model.id, flag(model, "supportsFinishReason", true))
     }
 
     fn error_text(status: u16, body: &str) -> String {
@@ -44,7 +44,7 @@ impl Api for Completions {
 
 /// Folds their chunks into our events.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub(crate) struct CompletionsDecoder {
     /// The model we asked for.
     model: String,
     /// Whether an answer without a reason for its end was cut off.
@@ -52,7 +52,7 @@ pub(crate) struct Decoder {
     response_id: Option<String>,
     response_model: Option<String>,
     /// Ours, in the order they began.
-    blocks: Vec<Block>,
+    blocks: Vec<CompletionsBlock>,
     text: Option<usize>,
     thinking: Option<usize>,
     calls: Calls,
@@ -64,7 +64,7 @@ pub(crate) struct Decoder {
 }
 
 #[derive(Debug)]
-enum Block {
+enum CompletionsBlock {
     Text,
     Thinking {
         field: Option<&'static str>,
@@ -73,9 +73,9 @@ enum Block {
     Call(usize),
 }
 
-impl Decoder {
-    fn new(model: &str, says_why: bool) -> Decoder {
-        Decoder {
+impl CompletionsDecoder {
+    fn new(model: &str, says_why: bool) -> CompletionsDecoder {
+        CompletionsDecoder {
             model: model.to_owned(),
             says_why,
             response_id: None,
@@ -92,7 +92,7 @@ impl Decoder {
     }
 }
 
-impl Decode for Decoder {
+impl Decode for CompletionsDecoder {
     fn push(
         &mut self,
         event: sse::Event<'_>,
@@ -105,7 +105,7 @@ impl Decode for Decoder {
         if data == "[DONE]" {
             return self.finish(out);
         }
-        let chunk = Chunk::read(data)?;
+        let chunk = CompletionsChunk::read(data)?;
         self.introduce(chunk.id, chunk.model, out);
         let mut usage = chunk.usage;
         // We ask for one answer, so there is one choice.
@@ -127,7 +127,7 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl CompletionsDecoder {
     /// Every chunk repeats these.
     fn introduce(&mut self, id: Option<String>, model: Option<String>, out: &mut Vec<StreamEvent>) {
         if let (None, Some(id)) = (&self.response_id, id.filter(|id| !id.is_empty())) {
@@ -141,7 +141,7 @@ impl Decoder {
         }
     }
 
-    fn grow(&mut self, delta: Delta, out: &mut Vec<StreamEvent>) {
+    fn grow(&mut self, delta: CompletionsDelta, out: &mut Vec<StreamEvent>) {
         if let Some((field, thought)) = delta.thought() {
             self.think(Some(field), thought.to_owned(), out);
         }
@@ -164,7 +164,7 @@ impl Decoder {
     fn say(&mut self, delta: String, out: &mut Vec<StreamEvent>) {
         let index = *self.text.get_or_insert_with(|| {
             let index = self.blocks.len();
-            self.blocks.push(Block::Text);
+            self.blocks.push(CompletionsBlock::Text);
             out.push(StreamEvent::TextStart { index });
             index
         });
@@ -174,7 +174,7 @@ impl Decoder {
     fn think(&mut self, field: Option<&'static str>, delta: String, out: &mut Vec<StreamEvent>) {
         let index = *self.thinking.get_or_insert_with(|| {
             let index = self.blocks.len();
-            self.blocks.push(Block::Thinking { field });
+            self.blocks.push(CompletionsBlock::Thinking { field });
             out.push(StreamEvent::ThinkingStart { index });
             index
         });
@@ -200,7 +200,7 @@ impl Decoder {
 
     fn start_call(&mut self, at: usize, out: &mut Vec<StreamEvent>) {
         let index = self.blocks.len();
-        self.blocks.push(Block::Call(at));
+        self.blocks.push(CompletionsBlock::Call(at));
         let call = &mut self.calls.all[at];
         call.ours = Some(index);
         let (id, name) = (call.id.clone(), call.name.clone());
@@ -217,7 +217,7 @@ impl Decoder {
         }
     }
 
-    fn count(&mut self, told: &NativeUsage, out: &mut Vec<StreamEvent>) {
+    fn count(&mut self, told: &CompletionsWireUsage, out: &mut Vec<StreamEvent>) {
         let usage = Some(told.usage());
         // Some servers count in every chunk.
         if usage != self.usage {
@@ -231,12 +231,12 @@ impl Decoder {
         let nameless = self.start_held_calls(out);
         for (index, block) in std::mem::take(&mut self.blocks).into_iter().enumerate() {
             out.push(match block {
-                Block::Text => StreamEvent::TextEnd { index, signature: None },
-                Block::Thinking { field } => {
+                CompletionsBlock::Text => StreamEvent::TextEnd { index, signature: None },
+                CompletionsBlock::Thinking { field } => {
                     let signature = field.map(String::from);
                     StreamEvent::ThinkingEnd { index, signature, redacted: false }
                 }
-                Block::Call(at) => {
+                CompletionsBlock::Call(at) => {
                     let thought_signature = self.hidden.remove(&self.calls.all[at].id);
                     StreamEvent::CallEnd { index, thought_signature }
                 }

@@ -12,23 +12,26 @@ use serde_json::{Value, json};
 use tiller_agent::message::StopReason;
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
-use crate::access::Access;
 use crate::errors::Failure;
-use crate::stream::{Api, Decode, Post};
+use crate::request_options::RequestOptions;
+use crate::stream::{Api, Decode, HttpRequest};
 use crate::{json, sse};
-use native::{Kind, Native, NativeError, NativeFailure, NativeItem, NativePart, NativeResponse};
+use native::{
+    NativeFailure, NativeItem, NativeResponse, ResponsesEvent, ResponsesKind, ResponsesWireError,
+    ResponsesWirePart,
+};
 
 pub(crate) struct Responses;
 
 impl Api for Responses {
-    type Decoder = Decoder;
+    type Decoder = ResponsesDecoder;
 
-    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+    fn post(request: &Request, access: &RequestOptions) -> Result<HttpRequest, ProviderError> {
         request::post(request, access)
     }
 
-    fn decoder(request: &Request) -> Decoder {
-        Decoder::new(&request.model.id)
+    fn decoder(request: &Request) -> ResponsesDecoder {
+        ResponsesDecoder::new(&request.model.id)
     }
 
     fn error_text(status: u16, body: &str) -> String {
@@ -40,7 +43,7 @@ impl Api for Responses {
 pub(crate) fn error_text(vendor: &str, status: u16, body: &str) -> String {
     #[derive(Deserialize)]
     struct Body {
-        error: NativeError,
+        error: ResponsesWireError,
     }
     let message = json::read::<Body>(body).ok().and_then(|body| body.error.message);
     let said = message.as_deref().unwrap_or(body);
@@ -60,7 +63,7 @@ pub(crate) struct TextSignature {
 
 /// Folds their events into ours.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub(crate) struct ResponsesDecoder {
     /// The model we asked for.
     model: String,
     /// Items that have begun and not ended; hardly ever more than one.
@@ -90,9 +93,9 @@ enum ItemKind {
     Call,
 }
 
-impl Decoder {
-    pub(crate) fn new(model: &str) -> Decoder {
-        Decoder {
+impl ResponsesDecoder {
+    pub(crate) fn new(model: &str) -> ResponsesDecoder {
+        ResponsesDecoder {
             model: model.to_owned(),
             open: Vec::new(),
             blocks: 0,
@@ -103,7 +106,7 @@ impl Decoder {
     }
 }
 
-impl Decode for Decoder {
+impl Decode for ResponsesDecoder {
     fn push(
         &mut self,
         event: sse::Event<'_>,
@@ -113,34 +116,34 @@ impl Decode for Decoder {
         if self.done || event.data == "[DONE]" {
             return Ok(());
         }
-        let native = Native::read(event)?;
+        let native = ResponsesEvent::read(event)?;
         let at = native.output_index;
         match native.kind {
-            Kind::Created => self.begin(*native.response.unwrap_or_default(), out),
-            Kind::ItemAdded => self.start_item(at, &native.read_item(event)?, out),
-            Kind::TextDelta | Kind::RefusalDelta => {
+            ResponsesKind::Created => self.begin(*native.response.unwrap_or_default(), out),
+            ResponsesKind::ItemAdded => self.start_item(at, &native.read_item(event)?, out),
+            ResponsesKind::TextDelta | ResponsesKind::RefusalDelta => {
                 self.grow(at, ItemKind::Text, 0, native.delta, out);
             }
-            Kind::SummaryDelta => {
+            ResponsesKind::SummaryDelta => {
                 self.grow(at, ItemKind::Thinking, native.summary_index, native.delta, out);
             }
-            Kind::ReasoningDelta => {
+            ResponsesKind::ReasoningDelta => {
                 self.grow(at, ItemKind::Thinking, native.content_index, native.delta, out);
             }
-            Kind::ArgumentsDelta => self.grow(at, ItemKind::Call, 0, native.delta, out),
-            Kind::ItemDone => {
+            ResponsesKind::ArgumentsDelta => self.grow(at, ItemKind::Call, 0, native.delta, out),
+            ResponsesKind::ItemDone => {
                 let item = native.read_item(event)?;
                 self.end_item(at, item, native.item.map(|item| *item), out);
             }
-            Kind::Completed | Kind::Incomplete => {
+            ResponsesKind::Completed | ResponsesKind::Incomplete => {
                 return self.stop(*native.response.unwrap_or_default(), out);
             }
-            Kind::Failed => {
+            ResponsesKind::Failed => {
                 let response = native.response.unwrap_or_default();
                 out.extend(response.status.map(StreamEvent::RawStop));
                 return Err(failed(response.error));
             }
-            Kind::Error => {
+            ResponsesKind::Error => {
                 let said = json::read::<NativeFailure>(event.data).unwrap_or_default();
                 let failure = Failure { body: event.data, ..Failure::default() };
                 let error = said.error.unwrap_or(said.top);
@@ -151,7 +154,7 @@ impl Decode for Decoder {
                 return Err(failure.classify(text));
             }
             // What comes whole as well as in pieces, and whatever they add next.
-            Kind::Unknown => (),
+            ResponsesKind::Unknown => (),
         }
         Ok(())
     }
@@ -162,7 +165,7 @@ impl Decode for Decoder {
     }
 }
 
-impl Decoder {
+impl ResponsesDecoder {
     fn begin(&mut self, response: NativeResponse, out: &mut Vec<StreamEvent>) {
         if self.begun {
             return;
@@ -337,13 +340,13 @@ impl OpenItem {
     }
 }
 
-fn joined(parts: &[NativePart], between: &str) -> String {
+fn joined(parts: &[ResponsesWirePart], between: &str) -> String {
     let texts: Vec<&str> =
         parts.iter().filter_map(|part| part.text.as_deref().or(part.refusal.as_deref())).collect();
     texts.join(between)
 }
 
-fn failed(error: Option<NativeError>) -> ProviderError {
+fn failed(error: Option<ResponsesWireError>) -> ProviderError {
     let error = error.unwrap_or_default();
     let body = json!({ "error": { "code": error.code, "message": error.message } }).to_string();
     Failure { body: &body, ..Failure::default() }.classify(error.to_string())

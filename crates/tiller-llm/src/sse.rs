@@ -18,7 +18,7 @@ pub(crate) struct Event<'a> {
 
 /// Assembles events from chunks. Every byte is looked at once and copied at most twice.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub(crate) struct SseDecoder {
     /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
     /// The last chunk ended with CR; a LF at the start of the next one belongs to it.
@@ -35,7 +35,7 @@ pub(crate) struct Decoder {
 #[derive(Debug, PartialEq)]
 pub(crate) struct TooLarge;
 
-impl Decoder {
+impl SseDecoder {
     /// Takes the next bytes and hands on every event they complete. Stops at the first error.
     pub(crate) fn push<E: From<TooLarge>>(
         &mut self,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn decode(chunks: &[&[u8]]) -> String {
-        let mut decoder = Decoder::default();
+        let mut decoder = SseDecoder::default();
         let mut printed = String::new();
         for chunk in chunks {
             decoder
@@ -252,12 +252,12 @@ mod tests {
     #[test]
     fn an_endless_event_is_refused() {
         let line = [b"data: ".as_slice(), &[b'x'; 1 << 20], b"\n"].concat();
-        let mut decoder = Decoder::default();
+        let mut decoder = SseDecoder::default();
         let mut push = |bytes| decoder.push(bytes, |_| Ok::<_, TooLarge>(()));
         let taken = (0..100).take_while(|_| push(&line).is_ok()).count();
         assert_eq!(taken, 63, "64 MiB, less the line feeds between");
 
-        let mut decoder = Decoder::default();
+        let mut decoder = SseDecoder::default();
         let mut push = |bytes| decoder.push(bytes, |_| Ok::<_, TooLarge>(()));
         assert!((0..100).any(|_| push(&[b'x'; 1 << 20]) == Err(TooLarge)), "a line without end");
     }
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn an_error_stops_the_chunk() {
         let mut seen = 0;
-        let result = Decoder::default().push(b"data: 1\n\ndata: 2\n\n", |_| {
+        let result = SseDecoder::default().push(b"data: 1\n\ndata: 2\n\n", |_| {
             seen += 1;
             Err(TooLarge)
         });

@@ -16,22 +16,22 @@ use tiller_agent::model::Model;
 use tiller_agent::provider::{EventStream, Provider, ProviderError, Request, StreamEvent};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::access::Access;
+use crate::diagnosis::{Cause, LostWhen, advised, behind};
 use crate::errors::{self, Failure};
+use crate::interceptor::Interceptor;
 use crate::observer::Exchange;
-use crate::onlooker::Onlooker;
-use crate::trouble::{LostWhen, TroubleKind, advised, behind};
-use crate::{client, onlooker, patience, sse, unreachable};
+use crate::request_options::RequestOptions;
+use crate::{client, connect_error, interceptor, retry_after, sse};
 
 /// How one vendor is spoken to.
 pub(crate) trait Api: Send + Sync + 'static {
     type Decoder: Decode;
 
     /// What to send.
-    fn post(request: &Request, access: &Access) -> Result<Post, ProviderError>;
+    fn post(request: &Request, access: &RequestOptions) -> Result<HttpRequest, ProviderError>;
 
     /// Makes the request good again after its body was changed, where that matters.
-    fn reseal(_post: &mut Post, _access: &Access) -> Result<(), ProviderError> {
+    fn reseal(_post: &mut HttpRequest, _access: &RequestOptions) -> Result<(), ProviderError> {
         Ok(())
     }
 
@@ -52,7 +52,7 @@ pub(crate) trait Decode: Send + 'static {
     /// Takes bytes as they come. Almost everybody sends server-sent events.
     fn read(
         &mut self,
-        sse: &mut sse::Decoder,
+        sse: &mut sse::SseDecoder,
         bytes: &[u8],
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
@@ -65,7 +65,7 @@ pub(crate) trait Decode: Send + 'static {
 
 /// A request, ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Post {
+pub(crate) struct HttpRequest {
     pub url: String,
     /// Ours; the model's and the user's own are put on top.
     pub headers: Vec<(&'static str, String)>,
@@ -73,34 +73,34 @@ pub(crate) struct Post {
 }
 
 /// Opens nothing yet: a provider is only a promise to ask.
-pub(crate) fn connect<A: Api>(access: Access) -> Arc<dyn Provider> {
-    Arc::new(Remote::<A> { access: Arc::new(access), api: PhantomData })
+pub(crate) fn connect<A: Api>(access: RequestOptions) -> Arc<dyn Provider> {
+    Arc::new(HttpProvider::<A> { access: Arc::new(access), api: PhantomData })
 }
 
 /// A model at the other end of the network.
-struct Remote<A> {
-    access: Arc<Access>,
+struct HttpProvider<A> {
+    access: Arc<RequestOptions>,
     api: PhantomData<A>,
 }
 
-impl<A: Api> Provider for Remote<A> {
+impl<A: Api> Provider for HttpProvider<A> {
     fn stream(&self, request: Request) -> EventStream {
-        let unasked = Unasked { request, access: self.access.clone() };
-        let answer = Some(Answer::<A>::Unasked(Box::new(unasked)));
-        let telling = Telling { events: Vec::new().into_iter(), failure: None, answer };
-        Box::pin(stream::unfold(telling, Telling::next).fuse())
+        let unasked = NotSent { request, access: self.access.clone() };
+        let answer = Some(ResponseStream::<A>::Unasked(Box::new(unasked)));
+        let telling = EventReader { events: Vec::new().into_iter(), failure: None, answer };
+        Box::pin(stream::unfold(telling, EventReader::next).fuse())
     }
 }
 
 /// What is still to be told: the rest of what a chunk brought, then whatever comes.
-struct Telling<A: Api> {
+struct EventReader<A: Api> {
     events: vec::IntoIter<StreamEvent>,
     failure: Option<ProviderError>,
-    answer: Option<Answer<A>>,
+    answer: Option<ResponseStream<A>>,
 }
 
-impl<A: Api> Telling<A> {
-    async fn next(mut self) -> Option<(Result<StreamEvent, ProviderError>, Telling<A>)> {
+impl<A: Api> EventReader<A> {
+    async fn next(mut self) -> Option<(Result<StreamEvent, ProviderError>, EventReader<A>)> {
         loop {
             if let Some(event) = self.events.next() {
                 return Some((Ok(event), self));
@@ -110,31 +110,31 @@ impl<A: Api> Telling<A> {
             }
             let (batch, answer) = self.answer?.step().await;
             let Batch { events, failure } = batch;
-            self = Telling { events: events.into_iter(), failure, answer };
+            self = EventReader { events: events.into_iter(), failure, answer };
         }
     }
 }
 
 /// It is handed on with every chunk, so it is kept small.
-enum Answer<A: Api> {
-    Unasked(Box<Unasked>),
-    Open(Box<Open<A>>),
+enum ResponseStream<A: Api> {
+    Unasked(Box<NotSent>),
+    Open(Box<OpenResponse<A>>),
 }
 
-struct Unasked {
+struct NotSent {
     request: Request,
-    access: Arc<Access>,
+    access: Arc<RequestOptions>,
 }
 
-struct Open<A: Api> {
+struct OpenResponse<A: Api> {
     response: Response,
-    silence: Silence,
+    silence: IdleTimer,
     /// Whether anything of the answer has been seen.
     begun: bool,
-    sse: sse::Decoder,
+    sse: sse::SseDecoder,
     decoder: A::Decoder,
     model: Arc<Model>,
-    access: Arc<Access>,
+    access: Arc<RequestOptions>,
     exchange: Option<Exchange>,
 }
 
@@ -145,19 +145,19 @@ struct Batch {
     failure: Option<ProviderError>,
 }
 
-impl<A: Api> Answer<A> {
+impl<A: Api> ResponseStream<A> {
     /// Goes on until there is news. `None` in the second place: there will be no more.
-    async fn step(self) -> (Batch, Option<Answer<A>>) {
+    async fn step(self) -> (Batch, Option<ResponseStream<A>>) {
         let mut batch = Batch::default();
         let next = match self {
-            Answer::Unasked(unasked) => {
-                let opened = Open::<A>::ask(*unasked).await;
+            ResponseStream::Unasked(unasked) => {
+                let opened = OpenResponse::<A>::ask(*unasked).await;
                 opened.inspect(|_| batch.events.push(StreamEvent::Start)).map(Some)
             }
-            Answer::Open(open) => open.read(&mut batch.events).await,
+            ResponseStream::Open(open) => open.read(&mut batch.events).await,
         };
         match next {
-            Ok(next) => (batch, next.map(Answer::Open)),
+            Ok(next) => (batch, next.map(ResponseStream::Open)),
             Err(failure) => {
                 batch.failure = Some(failure);
                 (batch, None)
@@ -166,27 +166,27 @@ impl<A: Api> Answer<A> {
     }
 }
 
-impl<A: Api> Open<A> {
-    async fn ask(unasked: Unasked) -> Result<Box<Open<A>>, ProviderError> {
-        let Unasked { request, access } = unasked;
+impl<A: Api> OpenResponse<A> {
+    async fn ask(unasked: NotSent) -> Result<Box<OpenResponse<A>>, ProviderError> {
+        let NotSent { request, access } = unasked;
         let mut post = A::post(&request, &access)?;
-        if let Some(Onlooker(onlooker)) = &access.onlooker
+        if let Some(Interceptor(onlooker)) = &access.onlooker
             && let Some(body) = onlooker.body(&post.body).await
         {
             post.body = body;
             A::reseal(&mut post, &access)?;
         }
-        let Post { url, headers, body } = post;
+        let HttpRequest { url, headers, body } = post;
         let mut headers = all_headers(&headers, &request, &access)?;
         if let Some(onlooker) = &access.onlooker {
-            headers = onlooker::headers(onlooker, headers).await?;
+            headers = interceptor::headers(onlooker, headers).await?;
         }
         let model = request.model.clone();
         let mut exchange = Exchange::begin(&access, &model, &url, &headers, &body);
         let post = client::for_url(&url)?.post(&url).headers(headers).body(body);
-        let mut silence = Silence::of(access.idle_timeout);
+        let mut silence = IdleTimer::of(access.idle_timeout);
         let response = noted(&mut exchange, silence.during(post.send()).await)?.map_err(|err| {
-            let (err, kind) = unreachable::explain(&model.base_url, &err);
+            let (err, kind) = connect_error::explain(&model.base_url, &err);
             let err = advised(err, kind, &model, &access);
             note(&mut exchange, &err);
             err
@@ -194,8 +194,8 @@ impl<A: Api> Open<A> {
         if let Some(exchange) = &exchange {
             exchange.answered(&response);
         }
-        if let Some(Onlooker(onlooker)) = &access.onlooker {
-            let headers = onlooker::texts(response.headers(), |_| true);
+        if let Some(Interceptor(onlooker)) = &access.onlooker {
+            let headers = interceptor::texts(response.headers(), |_| true);
             onlooker.answered(response.status().as_u16(), headers);
         }
         if !response.status().is_success() {
@@ -203,16 +203,25 @@ impl<A: Api> Open<A> {
             note(&mut exchange, &err);
             return Err(err);
         }
-        let (sse, decoder) = (sse::Decoder::default(), A::decoder(&request));
+        let (sse, decoder) = (sse::SseDecoder::default(), A::decoder(&request));
         let begun = false;
-        Ok(Box::new(Open { response, silence, begun, sse, decoder, model, access, exchange }))
+        Ok(Box::new(OpenResponse {
+            response,
+            silence,
+            begun,
+            sse,
+            decoder,
+            model,
+            access,
+            exchange,
+        }))
     }
 
     /// Reads and decodes the next chunk. `None` once the answer is complete.
     async fn read(
         mut self: Box<Self>,
         out: &mut Vec<StreamEvent>,
-    ) -> Result<Option<Box<Open<A>>>, ProviderError> {
+    ) -> Result<Option<Box<OpenResponse<A>>>, ProviderError> {
         let mut exchange = self.exchange.take();
         let read = self.read_chunk(&mut exchange, out).await;
         match noted(&mut exchange, read)? {
@@ -233,10 +242,10 @@ impl<A: Api> Open<A> {
         mut self: Box<Self>,
         exchange: &mut Option<Exchange>,
         out: &mut Vec<StreamEvent>,
-    ) -> Result<Option<Box<Open<A>>>, ProviderError> {
+    ) -> Result<Option<Box<OpenResponse<A>>>, ProviderError> {
         // Why a connection broke in the middle is nothing a client could act upon.
         let chunk = self.silence.during(self.response.chunk()).await?.map_err(|_cut| {
-            let kind = Some(TroubleKind::Lost(LostWhen::InAnswer));
+            let kind = Some(Cause::Lost(LostWhen::InAnswer));
             advised(ProviderError::retry("terminated"), kind, &self.model, &self.access)
         })?;
         if let (Some(exchange), Some(chunk)) = (exchange, &chunk) {
@@ -287,7 +296,7 @@ impl<A: Api> Open<A> {
         let words = body.split_whitespace().collect::<Vec<_>>().join(" ");
         let begin: String = words.chars().take(200).collect();
         let err = ProviderError::fatal(format!("the server sent no stream of events: {begin}"));
-        advised(err, Some(TroubleKind::NotTheApi), &self.model, &self.access)
+        advised(err, Some(Cause::NotTheApi), &self.model, &self.access)
     }
 }
 
@@ -313,13 +322,13 @@ impl From<sse::TooLarge> for ProviderError {
 
 /// How long a server may say nothing. One timer serves the whole answer: there are as many chunks
 /// as deltas, and it costs much less to put a timer off than to set another.
-struct Silence(Option<(Duration, Pin<Box<Sleep>>)>);
+struct IdleTimer(Option<(Duration, Pin<Box<Sleep>>)>);
 
-impl Silence {
-    fn of(limit: Option<Duration>) -> Silence {
+impl IdleTimer {
+    fn of(limit: Option<Duration>) -> IdleTimer {
         // No clock reaches to the end of a number that somebody has made up.
         let limit = limit.map(|limit| limit.min(Duration::from_hours(24 * 365)));
-        Silence(limit.map(|limit| (limit, Box::pin(sleep(limit)))))
+        IdleTimer(limit.map(|limit| (limit, Box::pin(sleep(limit)))))
     }
 
     /// Waits, but not for ever.
@@ -345,7 +354,7 @@ impl Silence {
 fn all_headers(
     ours: &[(&'static str, String)],
     request: &Request,
-    access: &Access,
+    access: &RequestOptions,
 ) -> Result<HeaderMap, ProviderError> {
     let ours = ours.iter().map(|(name, value)| (*name, value.as_str()));
     let models = request.model.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -368,9 +377,13 @@ fn all_headers(
 }
 
 /// The server answered, but with an error.
-async fn refused<A: Api>(response: Response, model: &Model, access: &Access) -> ProviderError {
+async fn refused<A: Api>(
+    response: Response,
+    model: &Model,
+    access: &RequestOptions,
+) -> ProviderError {
     let status = response.status();
-    let after = patience::in_header(response.headers(), SystemTime::now());
+    let after = retry_after::in_header(response.headers(), SystemTime::now());
     let body = access.scrub(rest_of(response, Vec::new()).await, &model.base_url);
     let text = match body.trim() {
         "" => format!("{} status code (no body)", status.as_u16()),

@@ -4,32 +4,30 @@ use std::fmt;
 
 use rustls::{CertificateError, Error};
 
-use crate::trouble::{CertificateFault, TroubleKind};
+use crate::diagnosis::{Cause, CertificateFault};
 
 /// The reason, and what is to blame for it.
-pub(crate) fn explain(err: &Error) -> (String, TroubleKind) {
+pub(crate) fn explain(err: &Error) -> (String, Cause) {
     match err {
-        Error::InvalidMessage(_) => {
-            ("the server does not speak TLS".to_owned(), TroubleKind::NoTls)
-        }
+        Error::InvalidMessage(_) => ("the server does not speak TLS".to_owned(), Cause::NoTls),
         Error::InvalidCertificate(err) => {
             let (reason, fault) = certificate(err);
             let reason = format!("the server's certificate {reason}");
-            (reason, TroubleKind::Certificate(fault))
+            (reason, Cause::Certificate(fault))
         }
         Error::AlertReceived(alert) => {
             let reason = format!("the server refuses the TLS connection: {}", in_words(alert));
-            (reason, TroubleKind::NotSecure)
+            (reason, Cause::NotSecure)
         }
         Error::PeerIncompatible(why) => {
             let reason = format!("the server's TLS is not compatible: {}", in_words(why));
-            (reason, TroubleKind::NotSecure)
+            (reason, Cause::NotSecure)
         }
         Error::PeerMisbehaved(why) => {
             let reason = format!("the server breaks the rules of TLS: {}", in_words(why));
-            (reason, TroubleKind::NotSecure)
+            (reason, Cause::NotSecure)
         }
-        err => (format!("TLS fails: {}", in_words(err)), TroubleKind::NotSecure),
+        err => (format!("TLS fails: {}", in_words(err)), Cause::NotSecure),
     }
 }
 

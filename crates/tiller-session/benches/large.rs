@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tiller_agent::message::Message;
 use tiller_session::list::{self, Scope};
-use tiller_session::place;
+use tiller_session::paths;
 use tiller_session::{Body, Files, NewSession, Owner, Session, SessionId, Storage};
 
 const NOW: u64 = 1_794_775_156_762;
@@ -86,7 +86,7 @@ fn many_files(dir: &Path, count: usize) -> Result<(), Box<dyn std::error::Error>
     for at in 0..count {
         let project = sessions.join(format!("--project-{}--", at % 10));
         fs::create_dir_all(&project)?;
-        let name = place::file_name(&SessionId::fresh(), NOW);
+        let name = paths::file_name(&SessionId::fresh(), NOW);
         generate(&project.join(name), 40, 20_000)?;
     }
     let first = sessions.join("--project-0--");

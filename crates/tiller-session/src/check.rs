@@ -11,8 +11,8 @@ use tiller_agent::message::UnixMs;
 use crate::error::Error;
 use crate::head::Kind;
 use crate::lines;
+use crate::message_line;
 use crate::problem::{Problem, Problems};
-use crate::reading;
 use crate::session::Session;
 use crate::stats::Stats;
 
@@ -70,7 +70,7 @@ fn not_json(session: &Session, known: &[Problem]) -> Result<Vec<Problem>, Error>
         number += 1;
         let checked = match str::from_utf8(line) {
             Ok("") => Ok(()),
-            Ok(line) => reading::check_json(line),
+            Ok(line) => message_line::check_json(line),
             Err(err) => Err(err.to_string()),
         };
         if let Err(reason) = checked
@@ -101,8 +101,8 @@ fn unreadable(session: &Session) -> Result<Vec<(String, String)>, Error> {
     let is_read = |kind: Kind| kind.is_in_context() || kind == Kind::Compaction;
     for index in tree.all().filter(|&index| is_read(tree.kind(index))) {
         let line = reader.text(tree.at(index)).map_err(session.read_error())?;
-        if reading::check_json(&line).is_ok()
-            && let Err(reason) = reading::message(tree.kind(index), &line)
+        if message_line::check_json(&line).is_ok()
+            && let Err(reason) = message_line::message(tree.kind(index), &line)
         {
             unreadable.push((tree.id(index).to_owned(), reason));
         }

@@ -14,7 +14,7 @@ use crate::blobs::{self, Blobs};
 use crate::entry::{self, ContextEdit, ModelChange};
 use crate::error::Error;
 use crate::head::Kind;
-use crate::reading;
+use crate::message_line;
 use crate::session::Session;
 use crate::tree::{Index, Tree};
 
@@ -66,7 +66,7 @@ impl Session {
             match read {
                 Ok(mut message) => {
                     if let Some(content) = edit.and_then(|edit| ContextEdit::replacement(&edit)) {
-                        reading::replace_content(&mut message, content);
+                        message_line::replace_content(&mut message, content);
                     }
                     let message = Arc::new(message);
                     context.messages.push(ContextMessage { entry_id, message });
@@ -96,7 +96,7 @@ impl Session {
             };
             let edit = item.edit.map(|edit| self.line(edit)).transpose()?;
             if let Some(content) = edit.and_then(|edit| ContextEdit::replacement(&edit)) {
-                reading::replace_content(&mut message, content);
+                message_line::replace_content(&mut message, content);
             }
             let is_enough = enough(&message, at >= fresh_from);
             tail.push(Arc::new(message));
@@ -110,7 +110,7 @@ impl Session {
 
     /// The message an entry of this kind stands for, with the pictures that lie beside the file.
     pub(crate) fn message(&self, kind: Kind, line: &str) -> Result<Message, String> {
-        let mut message = reading::message(kind, line)?;
+        let mut message = message_line::message(kind, line)?;
         if blobs::may_be_in(line) {
             Blobs::beside(self.path()).restore(&mut message);
         }
@@ -149,13 +149,13 @@ impl Session {
             match self.tree().kind(index) {
                 Kind::ToolResult => {
                     if let Ok(Message::ToolResult(result)) =
-                        reading::message(Kind::ToolResult, &self.line(index)?)
+                        message_line::message(Kind::ToolResult, &self.line(index)?)
                     {
                         answered.insert(result.tool_call_id);
                     }
                 }
                 Kind::Assistant => {
-                    let message = reading::message(Kind::Assistant, &self.line(index)?).ok();
+                    let message = message_line::message(Kind::Assistant, &self.line(index)?).ok();
                     let Some(Message::Assistant(message)) = message else {
                         return Ok(Vec::new());
                     };
@@ -216,7 +216,7 @@ impl Session {
     /// What a user message says, if there is one of this id.
     pub fn user_text(&self, entry_id: &str) -> Option<String> {
         let index = self.find(entry_id).ok()?;
-        reading::user_text(&self.line(index).ok()?)
+        message_line::user_text(&self.line(index).ok()?)
     }
 
     /// The user messages of all branches, in the order of the file: those that can be forked
@@ -226,7 +226,7 @@ impl Session {
         let mut messages = Vec::new();
         for index in self.tree().all().filter(|&index| self.tree().kind(index) == Kind::User) {
             let line = reader.text(self.tree().at(index)).map_err(self.read_error())?;
-            let text = reading::user_text(&line).unwrap_or_default();
+            let text = message_line::user_text(&line).unwrap_or_default();
             if !text.is_empty() {
                 messages.push(ForkMessage { entry_id: self.tree().id(index).to_owned(), text });
             }
@@ -303,7 +303,7 @@ fn chosen_model(line: &str) -> Option<ModelName> {
 }
 
 fn answering_model(line: &str) -> Option<ModelName> {
-    match reading::message(Kind::Assistant, line).ok()? {
+    match message_line::message(Kind::Assistant, line).ok()? {
         Message::Assistant(message) => {
             Some(ModelName { provider: message.provider, id: message.model })
         }

@@ -319,18 +319,18 @@ impl Body {
 /// The text of a new entry, without its line end. pi puts the id and its companions before an
 /// entry's own fields, but after those of `custom` and `custom_message`.
 pub(crate) fn line(body: &Body, id: &str, parent_id: Option<&str>, now: UnixMs) -> String {
-    let line = Line { body, id, parent_id, timestamp: time::iso(now) };
+    let line = RawEntry { body, id, parent_id, timestamp: time::iso(now) };
     serde_json::to_string(&line).expect("an entry is plain data")
 }
 
-struct Line<'a> {
+struct RawEntry<'a> {
     body: &'a Body,
     id: &'a str,
     parent_id: Option<&'a str>,
     timestamp: String,
 }
 
-impl Serialize for Line<'_> {
+impl Serialize for RawEntry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self.body {
@@ -411,7 +411,7 @@ impl Serialize for Line<'_> {
     }
 }
 
-impl Line<'_> {
+impl RawEntry<'_> {
     fn head<M: SerializeMap>(&self, kind: &str, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("type", kind)?;
         self.place(map)

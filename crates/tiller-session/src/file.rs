@@ -130,7 +130,7 @@ impl Syncer {
 }
 
 /// A file being written beside its place. It and the folders made for it are for the user alone.
-pub(crate) struct Draft {
+pub(crate) struct PendingFile {
     temp: BufWriter<Temp>,
 }
 
@@ -151,9 +151,9 @@ impl Write for Temp {
     }
 }
 
-impl Draft {
+impl PendingFile {
     /// Begins a file that will end up in this folder, which is made when it is not there.
-    pub(crate) fn begin(dir: &Path, files: &Files) -> io::Result<Draft> {
+    pub(crate) fn begin(dir: &Path, files: &Files) -> io::Result<PendingFile> {
         files.system().create()?;
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let file = tempfile::Builder::new()
@@ -163,7 +163,7 @@ impl Draft {
             .append(true)
             .tempfile_in(dir)?;
         let temp = Temp { file, files: files.clone() };
-        Ok(Draft { temp: BufWriter::with_capacity(256 * 1024, temp) })
+        Ok(PendingFile { temp: BufWriter::with_capacity(256 * 1024, temp) })
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

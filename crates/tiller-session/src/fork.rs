@@ -13,16 +13,16 @@ use crate::blobs::Blobs;
 use crate::entry::{self, Body, Entry};
 use crate::error::Error;
 use crate::fields::Fields;
-use crate::file::{self, Draft};
+use crate::file::{self, PendingFile};
 use crate::files::Files;
 use crate::head::Kind;
-use crate::lock::Note;
+use crate::lock::LockNote;
 use crate::log::{Log, Reader};
+use crate::message_line;
 use crate::name::{self, SessionId};
 use crate::problem::Problems;
-use crate::reading;
 use crate::scan::Scan;
-use crate::session::{Home, LEAF_MARK, NewSession, Session, Storage};
+use crate::session::{LEAF_MARK, NewSession, Session, Storage, StorageState};
 use crate::tree::{Index, Tree};
 
 /// The `customType` that a damaged line gets in a copy, where it must be an entry again.
@@ -47,7 +47,7 @@ impl Session {
         let entry = self.tree().find(entry_id);
         let entry = entry.filter(|&entry| self.tree().kind(entry) == Kind::User);
         let entry = entry.ok_or(Error::NotAUserMessage)?;
-        let text = reading::user_text(&self.line(entry)?).unwrap_or_default();
+        let text = message_line::user_text(&self.line(entry)?).unwrap_or_default();
         let session = self.branch_off(self.tree().parent(entry), id, storage, now)?;
         Ok(Forked { session, text })
     }
@@ -93,8 +93,8 @@ impl Session {
     /// Writes all entries into a file that is not there yet, each on a line of its own and
     /// without the lines that are no entries.
     pub(crate) fn write_clean(&self, path: &Path, now: UnixMs) -> Result<(), Error> {
-        let mut draft =
-            Draft::begin(file::dir_of(path), &Files::default()).map_err(Error::write(path))?;
+        let mut draft = PendingFile::begin(file::dir_of(path), &Files::default())
+            .map_err(Error::write(path))?;
         let mut reader = self.log().reader();
         draft.write((self.header().line() + "\n").as_bytes()).map_err(Error::write(path))?;
         for index in self.tree().all() {
@@ -134,7 +134,7 @@ impl Session {
         }
         for (target, label) in self.tree().labels() {
             if stand_ins.get(&target) == Some(&target) {
-                let given = reading::time(&self.line(label.entry)?);
+                let given = message_line::time(&self.line(label.entry)?);
                 copy.label(self.tree().id(target), &label.text, given)?;
             }
         }
@@ -154,7 +154,7 @@ impl Session {
         now: UnixMs,
     ) -> Result<String, Error> {
         let text = reader.text(self.tree().at(index)).map_err(self.read_error())?;
-        if self.tree().kind(index) != Kind::Damaged && reading::check_json(&text).is_ok() {
+        if self.tree().kind(index) != Kind::Damaged && message_line::check_json(&text).is_ok() {
             return Ok(text.into_owned());
         }
         let parent = self.tree().parent(index).map(|parent| self.tree().id(parent));
@@ -176,7 +176,7 @@ fn is_leaf_mark(line: &str) -> bool {
 /// A new session being filled. It goes straight to disk when it is worth a file, so that a large
 /// one is never in memory.
 struct Copy {
-    home: Home,
+    home: StorageState,
     to: Target,
     scan: Scan,
     at: u64,
@@ -185,7 +185,7 @@ struct Copy {
 
 enum Target {
     Memory(Vec<u8>),
-    File(Draft),
+    File(PendingFile),
 }
 
 impl Copy {
@@ -198,8 +198,8 @@ impl Copy {
         let is_worth_a_file = entries.iter().any(|&index| source.tree().kind(index).begins_file());
         let (home, header) = Session::new(new, storage).into_beginning();
         let to = match &home {
-            Home::Planned { path, files, .. } if is_worth_a_file => {
-                let draft = Draft::begin(file::dir_of(path), files);
+            StorageState::Planned { path, files, .. } if is_worth_a_file => {
+                let draft = PendingFile::begin(file::dir_of(path), files);
                 Target::File(draft.map_err(Error::write(path))?)
             }
             _ => Target::Memory(Vec::new()),
@@ -216,7 +216,7 @@ impl Copy {
                 bytes.extend_from_slice(line.as_bytes());
                 bytes.push(b'\n');
             }
-            (Target::File(draft), Home::Planned { path, .. }) => draft
+            (Target::File(draft), StorageState::Planned { path, .. }) => draft
                 .write(line.as_bytes())
                 .and_then(|()| draft.write(b"\n"))
                 .map_err(Error::write(path))?,
@@ -271,11 +271,11 @@ impl Copy {
         let Copy { home, to, scan, at, .. } = self;
         let (home, log) = match (to, home) {
             (Target::Memory(bytes), home) => (home, Log::in_memory(bytes)),
-            (Target::File(draft), Home::Planned { path, owner, files }) => {
+            (Target::File(draft), StorageState::Planned { path, owner, files }) => {
                 let placed = draft.place(&path).and_then(|disk| Ok((disk.id()?, disk)));
                 let (id, disk) = placed.map_err(Error::write(&path))?;
-                let note = Note::write(&path, id, &owner);
-                (Home::File { path, owner, files, note }, Log::on_disk(disk, at))
+                let note = LockNote::write(&path, id, &owner);
+                (StorageState::File { path, owner, files, note }, Log::on_disk(disk, at))
             }
             (Target::File(_), _) => unreachable!("a draft is for a planned file"),
         };

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde_json::Value;
 
-use crate::walk::{Step, Walk};
+use crate::json_skip::{Step, Walk};
 
 static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage\""));
 static CALL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"toolCall\""));
@@ -18,7 +18,7 @@ static GLUE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"}{\""));
 
 /// What a line turned out to be.
 #[derive(Debug)]
-pub(crate) enum Line<'a> {
+pub(crate) enum HeadLine<'a> {
     Entry(Head<'a>),
     /// A header where none is expected.
     Header,
@@ -44,7 +44,7 @@ pub(crate) struct Head<'a> {
     pub replaces: bool,
     /// How many tools the message calls.
     pub calls: u64,
-    pub spent: Option<Spent>,
+    pub spent: Option<UsageTotals>,
 }
 
 /// What an entry is, as far as the tree and the projection must know.
@@ -143,7 +143,7 @@ impl Kind {
 
 /// Tokens and money, as far as they are added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Spent {
+pub(crate) struct UsageTotals {
     pub input: u64,
     pub output: u64,
     pub cache_read: u64,
@@ -152,35 +152,37 @@ pub(crate) struct Spent {
     pub cost: f64,
 }
 
-impl<'a> Line<'a> {
-    pub(crate) fn read(line: &'a [u8]) -> Line<'a> {
-        let mut seen = Seen::default();
+impl<'a> HeadLine<'a> {
+    pub(crate) fn read(line: &'a [u8]) -> HeadLine<'a> {
+        let mut seen = ScannedFields::default();
         let mut walk = Walk::new(line);
         match walk.object(|walk, key| seen.field(walk, key, line)) {
             Some(Step::On) if walk.is_done() => seen.finish(),
             Some(Step::Enough) if looks_whole(line) => seen.finish(),
-            _ => Line::read_patiently(line, seen),
+            _ => HeadLine::read_patiently(line, seen),
         }
     }
 
     /// The line is broken, or a field is not what we expect. The second is somebody else's
     /// right, so we look again without expectations.
-    fn read_patiently(line: &'a [u8], seen: Seen<'a>) -> Line<'a> {
+    fn read_patiently(line: &'a [u8], seen: ScannedFields<'a>) -> HeadLine<'a> {
         let reason = match serde_json::from_str(&String::from_utf8_lossy(line)) {
-            Ok(Value::Object(fields)) => return Seen::from_fields(fields).finish(),
+            Ok(Value::Object(fields)) => return ScannedFields::from_fields(fields).finish(),
             Ok(_) => "not an object".to_owned(),
             Err(err) => err.to_string(),
         };
         match seen {
-            Seen { id: Some(id), parent: Some(parent), .. } => Line::Damaged { id, parent },
-            _ => Line::Malformed(reason),
+            ScannedFields { id: Some(id), parent: Some(parent), .. } => {
+                HeadLine::Damaged { id, parent }
+            }
+            _ => HeadLine::Malformed(reason),
         }
     }
 }
 
 /// The fields met so far. A line that breaks off still tells what it told.
 #[derive(Debug, Default)]
-struct Seen<'a> {
+struct ScannedFields<'a> {
     /// As they are written: the words we know have no escapes.
     kind: Option<Cow<'a, [u8]>>,
     role: Option<Cow<'a, [u8]>>,
@@ -191,10 +193,10 @@ struct Seen<'a> {
     text: Option<Cow<'a, str>>,
     replaces: bool,
     calls: u64,
-    spent: Option<Spent>,
+    spent: Option<UsageTotals>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ScannedFields<'a> {
     fn field(&mut self, walk: &mut Walk<'a>, key: &'a [u8], line: &'a [u8]) -> Option<Step> {
         match key {
             b"type" => self.kind = Some(walk.raw_string()?.into()),
@@ -209,7 +211,7 @@ impl<'a> Seen<'a> {
                     self.replaces = true;
                 }
             },
-            b"usage" => self.spent = Some(Spent::walk(walk)?),
+            b"usage" => self.spent = Some(UsageTotals::walk(walk)?),
             b"message" => return walk.object(|walk, key| self.message_field(walk, key, line)),
             _ => return walk.skip(),
         }
@@ -247,7 +249,7 @@ impl<'a> Seen<'a> {
                 self.role.as_deref() == Some(b"assistant") && self.look_ahead(walk)
             }
             b"usage" => {
-                self.spent = Some(Spent::walk(walk)?);
+                self.spent = Some(UsageTotals::walk(walk)?);
                 false
             }
             _ => return walk.skip(),
@@ -264,14 +266,14 @@ impl<'a> Seen<'a> {
         let ahead = USAGE.find(walk.rest()).and_then(|at| {
             let mut walk = Walk::new(&walk.rest()[at..]);
             walk.field()?;
-            let spent = Spent::walk(&mut walk)?;
+            let spent = UsageTotals::walk(&mut walk)?;
             (walk.next_field()? == b"stopReason").then_some(spent)
         });
         self.spent = ahead.or(self.spent);
         ahead.is_some()
     }
 
-    fn from_fields(mut fields: serde_json::Map<String, Value>) -> Seen<'a> {
+    fn from_fields(mut fields: serde_json::Map<String, Value>) -> ScannedFields<'a> {
         let mut text = |key: &str| -> Option<Cow<'a, str>> {
             match fields.get_mut(key).map(Value::take) {
                 Some(Value::String(text)) => Some(Cow::Owned(text)),
@@ -288,7 +290,7 @@ impl<'a> Seen<'a> {
         let blocks = of_message("content").and_then(Value::as_array);
         let is_call = |block: &&Value| block.get("type").is_some_and(|kind| kind == "toolCall");
         let usage = of_message("usage").or_else(|| fields.get("usage"));
-        Seen {
+        ScannedFields {
             kind,
             id,
             parent: Some(parent),
@@ -297,21 +299,21 @@ impl<'a> Seen<'a> {
             replaces: fields.get("replacement").is_some_and(|value| !value.is_null()),
             role: role.map(|role| Cow::Owned(role.as_bytes().to_owned())),
             calls: blocks.map_or(0, |blocks| blocks.iter().filter(is_call).count() as u64),
-            spent: usage.and_then(Spent::from_value),
+            spent: usage.and_then(UsageTotals::from_value),
         }
     }
 
-    fn finish(self) -> Line<'a> {
+    fn finish(self) -> HeadLine<'a> {
         let Some(kind) = self.kind else {
-            return Line::Malformed("missing field `type`".to_owned());
+            return HeadLine::Malformed("missing field `type`".to_owned());
         };
         if *kind == *b"session" {
-            return Line::Header;
+            return HeadLine::Header;
         }
         let Some(id) = self.id else {
-            return Line::Malformed("missing field `id`".to_owned());
+            return HeadLine::Malformed("missing field `id`".to_owned());
         };
-        Line::Entry(Head {
+        HeadLine::Entry(Head {
             kind: Kind::read(&kind, self.role.as_deref().unwrap_or_default()),
             id,
             parent: self.parent.flatten(),
@@ -324,9 +326,9 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl Spent {
-    fn walk(walk: &mut Walk<'_>) -> Option<Spent> {
-        let mut spent = Spent::default();
+impl UsageTotals {
+    fn walk(walk: &mut Walk<'_>) -> Option<UsageTotals> {
+        let mut spent = UsageTotals::default();
         walk.object(|walk, key| {
             match key {
                 b"input" => spent.input = walk.count()?,
@@ -351,14 +353,14 @@ impl Spent {
         Some(spent)
     }
 
-    fn from_value(usage: &Value) -> Option<Spent> {
+    fn from_value(usage: &Value) -> Option<UsageTotals> {
         let usage = usage.as_object()?;
         let tokens = |key: &str| {
             // A cast from a float saturates; a count that is no number is none.
             usage.get(key).and_then(Value::as_f64).map_or(0, |tokens| tokens as u64)
         };
         let total = usage.get("cost").and_then(|cost| cost.get("total")).and_then(Value::as_f64);
-        Some(Spent {
+        Some(UsageTotals {
             input: tokens("input"),
             output: tokens("output"),
             cache_read: tokens("cacheRead"),
@@ -387,8 +389,8 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn check(line: &[u8], expected: Expect) {
-        let shown = match Line::read(line) {
-            Line::Entry(head) => {
+        let shown = match HeadLine::read(line) {
+            HeadLine::Entry(head) => {
                 let mut shown = format!("{:?} {}", head.kind, head.id);
                 for (word, value) in
                     [("under", head.parent), ("about", head.refers), ("says", head.text)]

@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use crate::entry::{Body, Entry, Header};
 use crate::lines;
+use crate::message_line;
 use crate::open;
-use crate::place;
-use crate::reading;
+use crate::paths;
 use crate::time;
 
 /// Where to look.
@@ -128,7 +128,7 @@ pub fn find(scope: Scope<'_>, id: &str) -> io::Result<Vec<PathBuf>> {
     for file in candidates(scope)? {
         // A name tells the id without opening the file; only files that somebody named himself
         // have to be asked.
-        let named = place::id_in_file_name(&file.name).map(str::to_owned);
+        let named = paths::id_in_file_name(&file.name).map(str::to_owned);
         if named.as_ref().is_some_and(|named| !named.starts_with(id)) {
             continue;
         }
@@ -259,7 +259,7 @@ fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>
             (Some(kind), Some(_)) if kind == b"message" => {
                 message_count += 1;
                 if first_message.is_none() && memchr::memmem::find(line, b"\"user\"").is_some() {
-                    first_message = reading::user_text_of_any(&text());
+                    first_message = message_line::user_text_of_any(&text());
                 }
             }
             (Some(kind), Some(_)) if kind == b"session_info" => {

@@ -36,7 +36,7 @@ impl fmt::Display for Owner {
 
 /// The note, for as long as the lock is held. The lock itself lives in the open file, and the
 /// session lets go of the note first.
-pub(crate) struct Note {
+pub(crate) struct LockNote {
     session: PathBuf,
     /// Kept open, so that no other file can have its number. None when it could not be written:
     /// without a note the lock still holds, only the refusal that a second opener gets is less
@@ -44,10 +44,10 @@ pub(crate) struct Note {
     file: Option<File>,
 }
 
-impl Note {
+impl LockNote {
     /// Writes the note beside this very session file.
-    pub(crate) fn write(session: &Path, id: FileId, owner: &Owner) -> Note {
-        let mut note = Note { session: session.to_owned(), file: None };
+    pub(crate) fn write(session: &Path, id: FileId, owner: &Owner) -> LockNote {
+        let mut note = LockNote { session: session.to_owned(), file: None };
         note.renew(id, owner);
         note
     }
@@ -60,7 +60,7 @@ impl Note {
     }
 }
 
-impl Drop for Note {
+impl Drop for LockNote {
     fn drop(&mut self) {
         // Only ours: where another session file has taken the place of this one, the note there
         // is another process's. If removing fails, the note is a stale one, which is ignored.

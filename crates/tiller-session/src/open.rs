@@ -9,14 +9,14 @@ use rustix::fs::OFlags;
 
 use crate::beside::FileId;
 use crate::error::Error;
-use crate::file::{self, Draft, FileDisk};
+use crate::file::{self, FileDisk, PendingFile};
 use crate::files::Files;
-use crate::lock::{self, Note, Owner};
+use crate::lock::{self, LockNote, Owner};
 use crate::log::Log;
 use crate::migrate;
 use crate::problem::{Problem, Problems};
 use crate::scan::{Ending, Scan, Stop};
-use crate::session::{Home, Session};
+use crate::session::{Session, StorageState};
 
 impl Session {
     /// Opens a session to go on with it. This reads the whole file, at some hundred megabytes a
@@ -48,8 +48,8 @@ impl Session {
         let id = log.disk().map(FileDisk::id).transpose().map_err(Error::read(path))?;
         let id = id.ok_or_else(|| Error::NotASession(path.to_owned()))?;
         mend(&mut log, ending, path, id, &mut scan.problems);
-        let note = Note::write(path, id, &owner);
-        let home = Home::File { path: path.to_owned(), owner, files, note };
+        let note = LockNote::write(path, id, &owner);
+        let home = StorageState::File { path: path.to_owned(), owner, files, note };
         Ok(Session::of(home, log, *scan))
     }
 
@@ -76,7 +76,7 @@ impl Session {
         if let Ending::Torn { bytes, .. } = ending {
             scan.problems.push(Problem::TornTailLeft { bytes: bytes.len() as u64 });
         }
-        Ok(Session::of(Home::ReadOnly { path: path.to_owned() }, log, *scan))
+        Ok(Session::of(StorageState::ReadOnly { path: path.to_owned() }, log, *scan))
     }
 }
 
@@ -148,7 +148,7 @@ fn load(log: &Log, path: &Path, problems: Problems) -> Result<Loaded, Error> {
 /// Puts a file of the current version in the place of an old one.
 fn rewrite(log: &Log, path: &Path, files: &Files) -> Result<Log, Error> {
     let migrated = migrate::to_current(&whole(log, path)?);
-    let replaced = Draft::begin(file::dir_of(path), files).and_then(|mut draft| {
+    let replaced = PendingFile::begin(file::dir_of(path), files).and_then(|mut draft| {
         draft.write(&migrated)?;
         draft.replace(path)
     });

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use serde::de::IgnoredAny;
 
 use crate::entry::{Header, VERSION};
-use crate::head::{Head, Kind, Line};
+use crate::head::{Head, HeadLine, Kind};
 use crate::lines;
 use crate::problem::{Problem, Problems};
 use crate::tree::Tree;
@@ -101,15 +101,15 @@ impl Scan {
         if line.is_empty() {
             return ControlFlow::Continue(());
         }
-        match Line::read(line) {
-            Line::Entry(_) if self.header.is_none() => {
+        match HeadLine::read(line) {
+            HeadLine::Entry(_) if self.header.is_none() => {
                 return ControlFlow::Break(Stop::NotASession);
             }
-            Line::Entry(head) => self.entry(&head, at, line.len()),
-            Line::Header if self.header.is_none() => return self.read_header(line),
-            Line::Header => self.malformed("a second header".to_owned()),
-            Line::Damaged { .. } | Line::Malformed(_) if self.glued(line, at) => (),
-            Line::Damaged { id, parent } => {
+            HeadLine::Entry(head) => self.entry(&head, at, line.len()),
+            HeadLine::Header if self.header.is_none() => return self.read_header(line),
+            HeadLine::Header => self.malformed("a second header".to_owned()),
+            HeadLine::Damaged { .. } | HeadLine::Malformed(_) if self.glued(line, at) => (),
+            HeadLine::Damaged { id, parent } => {
                 self.problems.push(Problem::DamagedLine { line: self.line, id: id.to_string() });
                 let head = Head {
                     kind: Kind::Damaged,
@@ -123,7 +123,7 @@ impl Scan {
                 };
                 self.entry(&head, at, line.len());
             }
-            Line::Malformed(reason) => self.malformed(reason),
+            HeadLine::Malformed(reason) => self.malformed(reason),
         }
         ControlFlow::Continue(())
     }
@@ -174,7 +174,7 @@ impl Scan {
             let value = &line[start..end];
             let blanks = value.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             let value = value.trim_ascii();
-            if let Line::Entry(head) = Line::read(value)
+            if let HeadLine::Entry(head) = HeadLine::read(value)
                 && self.header.is_some()
             {
                 self.entry(&head, at + (start + blanks) as u64, value.len());

@@ -15,15 +15,15 @@ use crate::context;
 use crate::durability::Durability;
 use crate::entry::{self, Body, Entry, Header};
 use crate::error::Error;
-use crate::file::{self, Draft, Syncer};
+use crate::file::{self, PendingFile, Syncer};
 use crate::files::Files;
-use crate::head::{Kind, Line};
-use crate::lock::{Note, Owner};
+use crate::head::{HeadLine, Kind};
+use crate::lock::{LockNote, Owner};
 use crate::log::{Change, Log};
+use crate::message_line;
 use crate::name::{self, SessionId};
-use crate::place;
+use crate::paths;
 use crate::problem::{Problem, Problems};
-use crate::reading;
 use crate::scan::{Ending, Scan};
 use crate::stats::Stats;
 use crate::time;
@@ -33,8 +33,8 @@ use crate::tree::{Index, Tree};
 pub const LEAF_MARK: &str = "tiller.leaf";
 
 pub struct Session {
-    // Dropped before the log, which holds the lock: see `lock::Note`.
-    home: Home,
+    // Dropped before the log, which holds the lock: see `lock::LockNote`.
+    home: StorageState,
     log: Log,
     header: Header,
     tree: Tree,
@@ -46,7 +46,7 @@ pub struct Session {
 }
 
 /// Where a session lives.
-pub(crate) enum Home {
+pub(crate) enum StorageState {
     /// Nowhere else.
     Memory,
     /// There will be a file once there is something to keep.
@@ -59,7 +59,7 @@ pub(crate) enum Home {
         path: PathBuf,
         owner: Owner,
         files: Files,
-        note: Note,
+        note: LockNote,
     },
     ReadOnly {
         path: PathBuf,
@@ -90,7 +90,7 @@ pub enum Storage {
 impl Session {
     /// Begins a session. Nothing is on disk yet: the file is made with the first user message.
     pub fn new(new: NewSession, storage: Storage) -> Session {
-        let home = Home::of(storage, &new.id, new.now);
+        let home = StorageState::of(storage, &new.id, new.now);
         let cwd = new.cwd.to_string_lossy().into_owned();
         let timestamp = time::iso(new.now);
         let header = Header::new(new.id.to_string(), timestamp, cwd, new.parent_session);
@@ -98,7 +98,7 @@ impl Session {
         Session::of(home, log, Scan::resume(header, Tree::new(), Problems::default(), 1))
     }
 
-    pub(crate) fn of(home: Home, log: Log, scan: Scan) -> Session {
+    pub(crate) fn of(home: StorageState, log: Log, scan: Scan) -> Session {
         let lines_read = scan.lines_read();
         let Scan { header, tree, problems, .. } = scan;
         let header = header.expect("a scan without a header is no session");
@@ -131,16 +131,16 @@ impl Session {
     /// The file, also when it is not there yet. None when there will never be one.
     pub fn path(&self) -> Option<&Path> {
         match &self.home {
-            Home::Memory => None,
-            Home::Planned { path, .. } | Home::File { path, .. } | Home::ReadOnly { path } => {
-                Some(path)
-            }
+            StorageState::Memory => None,
+            StorageState::Planned { path, .. }
+            | StorageState::File { path, .. }
+            | StorageState::ReadOnly { path } => Some(path),
         }
     }
 
     /// Whether the file is there.
     pub fn is_on_disk(&self) -> bool {
-        matches!(self.home, Home::File { .. } | Home::ReadOnly { .. })
+        matches!(self.home, StorageState::File { .. } | StorageState::ReadOnly { .. })
     }
 
     /// Whether this path leads to the file of this session, so that opening it would find the
@@ -154,7 +154,7 @@ impl Session {
     }
 
     pub fn is_read_only(&self) -> bool {
-        matches!(self.home, Home::ReadOnly { .. })
+        matches!(self.home, StorageState::ReadOnly { .. })
     }
 
     /// What was odd about the file, when it was opened and since.
@@ -216,7 +216,7 @@ impl Session {
     /// Writes the file now, without waiting for the first user message.
     pub fn persist(&mut self) -> Result<(), Error> {
         match &self.home {
-            Home::Planned { .. } => self.create(None).map(|_| ()),
+            StorageState::Planned { .. } => self.create(None).map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -271,7 +271,7 @@ impl Session {
         match self.tree.find(id) {
             Some(index) if self.tree.kind(index) != Kind::Damaged => {
                 let line = self.line(index)?;
-                Ok(reading::check_json(&line).is_ok().then_some(line))
+                Ok(message_line::check_json(&line).is_ok().then_some(line))
             }
             _ => Ok(None),
         }
@@ -305,7 +305,7 @@ impl Session {
     }
 
     /// What a session that has only just begun consists of.
-    pub(crate) fn into_beginning(self) -> (Home, Header) {
+    pub(crate) fn into_beginning(self) -> (StorageState, Header) {
         (self.home, self.header)
     }
 
@@ -338,7 +338,7 @@ impl Session {
     ) -> Result<String, Error> {
         let (body, now) = as_stored(body, now)?;
         let syncs = self.durability.syncs_after(&body);
-        if !matches!(self.home, Home::ReadOnly { .. }) {
+        if !matches!(self.home, StorageState::ReadOnly { .. }) {
             // First, because it may bring ids that are then taken.
             self.take_in_changes()?;
         }
@@ -351,7 +351,7 @@ impl Session {
 
     /// Writes a line and, once that has succeeded, knows it.
     fn commit(&mut self, line: &str, syncs: bool) -> Result<(), Error> {
-        let Line::Entry(head) = Line::read(line.as_bytes()) else {
+        let HeadLine::Entry(head) = HeadLine::read(line.as_bytes()) else {
             unreachable!("we wrote something that is no entry: {line}");
         };
         if self.tree.is_full(&head.id, line.len() as u64) {
@@ -360,12 +360,12 @@ impl Session {
         }
         let before = self.log.mark();
         let at = match &self.home {
-            Home::ReadOnly { .. } => return Err(Error::ReadOnly),
-            Home::Planned { .. } if head.kind.begins_file() => {
+            StorageState::ReadOnly { .. } => return Err(Error::ReadOnly),
+            StorageState::Planned { .. } if head.kind.begins_file() => {
                 let start = self.create(Some(line))?;
                 start..start + line.len() as u64
             }
-            Home::Memory | Home::Planned { .. } | Home::File { .. } => {
+            StorageState::Memory | StorageState::Planned { .. } | StorageState::File { .. } => {
                 let path = self.path().map(Path::to_owned).unwrap_or_default();
                 self.log.append(line).map_err(Error::write(&path))?
             }
@@ -391,11 +391,11 @@ impl Session {
 
     /// Makes the file, with everything so far and, perhaps, one more line. Says where that lies.
     fn create(&mut self, line: Option<&str>) -> Result<u64, Error> {
-        let Home::Planned { path, owner, files } = &self.home else {
+        let StorageState::Planned { path, owner, files } = &self.home else {
             unreachable!("only a planned file is created");
         };
         let start = self.log.end();
-        let written = Draft::begin(file::dir_of(path), files).and_then(|mut draft| {
+        let written = PendingFile::begin(file::dir_of(path), files).and_then(|mut draft| {
             draft.write(self.log.memory().unwrap_or_default())?;
             if let Some(line) = line {
                 draft.write(line.as_bytes())?;
@@ -406,17 +406,17 @@ impl Session {
         });
         let (id, disk) = written.map_err(Error::write(path))?;
         let end = start + line.map_or(0, |line| line.len() as u64 + 1);
-        let note = Note::write(path, id, owner);
+        let note = LockNote::write(path, id, owner);
         self.log = Log::on_disk(disk, end);
         let (path, owner, files) = (path.clone(), owner.clone(), files.clone());
-        self.home = Home::File { path, owner, files, note };
+        self.home = StorageState::File { path, owner, files, note };
         Ok(start)
     }
 
     /// Our lock means nothing to pi. If it, or a user, did something to the file, we find out
     /// before we write.
     fn take_in_changes(&mut self) -> Result<(), Error> {
-        let Home::File { path, .. } = &self.home else {
+        let StorageState::File { path, .. } = &self.home else {
             return Ok(());
         };
         match self.log.change().map_err(Error::write(path))? {
@@ -430,10 +430,10 @@ impl Session {
 
     /// Writes a file again that was deleted.
     fn restore(&mut self) -> Result<(), Error> {
-        let Home::File { path, owner, files, note } = &mut self.home else {
+        let StorageState::File { path, owner, files, note } = &mut self.home else {
             return Ok(());
         };
-        let written = Draft::begin(file::dir_of(path), files).and_then(|mut draft| {
+        let written = PendingFile::begin(file::dir_of(path), files).and_then(|mut draft| {
             draft.copy(&mut self.log.read_from(0).take(self.log.end()))?;
             let disk = draft.place(path)?;
             Ok((disk.id()?, disk))
@@ -476,14 +476,14 @@ impl Session {
     }
 }
 
-impl Home {
-    pub(crate) fn of(storage: Storage, id: &SessionId, now: UnixMs) -> Home {
+impl StorageState {
+    pub(crate) fn of(storage: Storage, id: &SessionId, now: UnixMs) -> StorageState {
         match storage {
-            Storage::Memory => Home::Memory,
+            Storage::Memory => StorageState::Memory,
             Storage::Folder { dir, owner, files } => {
-                Home::Planned { path: dir.join(place::file_name(id, now)), owner, files }
+                StorageState::Planned { path: dir.join(paths::file_name(id, now)), owner, files }
             }
-            Storage::File { path, owner, files } => Home::Planned { path, owner, files },
+            Storage::File { path, owner, files } => StorageState::Planned { path, owner, files },
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::entry::ContextEdit;
 use crate::error::Error;
 use crate::head::Kind;
 use crate::log::Reader;
-use crate::reading;
+use crate::message_line;
 use crate::session::Session;
 use crate::tree::Index;
 
@@ -62,7 +62,7 @@ impl Session {
                 && kind != Kind::XcshRole
                 && edit.is_none()
                 && !blobs::may_be_in(&line)
-                && let Ok(message) = reading::raw_inner(&line)
+                && let Ok(message) = message_line::raw_inner(&line)
             {
                 match edited(message) {
                     Some(edited) => list.item(&edited),
@@ -71,7 +71,7 @@ impl Session {
                 .map_err(Error::Output)?;
             } else if let Ok(mut message) = self.message(kind, &line) {
                 if let Some(content) = edit.and_then(|edit| ContextEdit::replacement(&edit)) {
-                    reading::replace_content(&mut message, content);
+                    message_line::replace_content(&mut message, content);
                 }
                 let message = serde_json::value::to_raw_value(&message).map_err(io::Error::from);
                 let message = message.map_err(Error::Output)?;
@@ -128,7 +128,7 @@ impl Session {
         let mut list = List::begin(out);
         for index in entries.filter(|&index| self.tree().kind(index) != Kind::Damaged) {
             let line = reader.text(self.tree().at(index)).map_err(self.read_error())?;
-            if reading::check_json(&line).is_ok() {
+            if message_line::check_json(&line).is_ok() {
                 list.text(&line).map_err(Error::Output)?;
             }
         }
@@ -144,7 +144,7 @@ impl Session {
         let tree = self.tree();
         if tree.kind(index) != Kind::Damaged {
             let line = reader.text(tree.at(index)).map_err(self.read_error())?;
-            if reading::check_json(&line).is_ok() {
+            if message_line::check_json(&line).is_ok() {
                 return Ok(line);
             }
         }
@@ -160,7 +160,7 @@ impl Session {
         if children.len() > 1 {
             let mut times = Vec::with_capacity(children.len());
             for &child in &children {
-                times.push((reading::time(&self.line(child)?), child));
+                times.push((message_line::time(&self.line(child)?), child));
             }
             times.sort_by_key(|&(time, _)| time);
             children = times.into_iter().map(|(_, child)| child).collect();
@@ -172,7 +172,7 @@ impl Session {
         let Some(label) = self.tree().label(index) else {
             return Ok(String::new());
         };
-        let timestamp = reading::timestamp(&self.line(label.entry)?);
+        let timestamp = message_line::timestamp(&self.line(label.entry)?);
         let (text, timestamp) = (Value::from(label.text.as_str()), Value::from(timestamp));
         Ok(format!(r#","label":{text},"labelTimestamp":{timestamp}"#))
     }

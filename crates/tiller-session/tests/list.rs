@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use common::{NOW, answer, in_dir, new_session, say};
 use expect_test::expect;
 use tiller_session::list::{self, Cursor, Scope};
-use tiller_session::place::project_dir;
+use tiller_session::paths::project_dir;
 use tiller_session::{NewSession, Session, SessionId};
 
 /// Makes a session with an id and some words, last written to at this second.

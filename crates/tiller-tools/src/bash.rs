@@ -30,7 +30,7 @@ pub fn with(shell: Shell) -> Tool {
 
 /// What the model may ask for. These comments become the schema it reads.
 #[derive(Deserialize, JsonSchema)]
-struct Input {
+struct BashInput {
     /// Command to run
     command: String,
     /// Seconds after which the command is killed (default: never)
@@ -38,7 +38,7 @@ struct Input {
     timeout: Option<f64>,
 }
 
-async fn run(input: Input, cx: ToolContext, shell: Shell) -> ToolResult {
+async fn run(input: BashInput, cx: ToolContext, shell: Shell) -> ToolResult {
     let timeout = input.timeout.map(seconds).transpose()?;
     let invocation = Invocation {
         command: input.command,

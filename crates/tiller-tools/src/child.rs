@@ -18,7 +18,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::process::{self, Link};
+use crate::process::{self, GuardianSocket};
 
 /// What to start, and how.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Program {
 
 /// What a program does, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum ProgramEvent {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
     /// It ended, by itself with a code or violently by a signal. What it wrote before was told
@@ -54,7 +54,7 @@ pub enum Happening {
 
 /// Whom to tell. It may take its time: the program then waits in its next write, and nothing piles
 /// up here.
-pub type Sink = Box<dyn FnMut(Happening) + Send>;
+pub type Sink = Box<dyn FnMut(ProgramEvent) + Send>;
 
 /// The most that is told at once.
 const CHUNK_MAX_BYTES: usize = 64 * 1024;
@@ -111,7 +111,7 @@ fn keep(files: &[Arc<OwnedFd>]) -> io::Result<()> {
 
 /// A program under way. Letting go of it closes its input and does not end it.
 pub struct Handle {
-    link: Arc<Link>,
+    link: Arc<GuardianSocket>,
     stdin: Mutex<Stdin>,
 }
 
@@ -185,7 +185,7 @@ struct Pipes {
 
 struct Reader {
     pipes: Pipes,
-    link: Arc<Link>,
+    link: Arc<GuardianSocket>,
     sink: Sink,
 }
 
@@ -212,12 +212,12 @@ impl Reader {
             let mut read = 0;
             if ready.stdout {
                 read += take(&mut self.pipes.stdout, &mut buffer, |bytes| {
-                    (self.sink)(Happening::Stdout(bytes));
+                    (self.sink)(ProgramEvent::Stdout(bytes));
                 });
             }
             if ready.stderr {
                 read += take(&mut self.pipes.stderr, &mut buffer, |bytes| {
-                    (self.sink)(Happening::Stderr(bytes));
+                    (self.sink)(ProgramEvent::Stderr(bytes));
                 });
             }
             if ready.exit && exit.is_none() {
@@ -225,7 +225,7 @@ impl Reader {
                 if read == 0 || leftover == 0 {
                     let ended = self.link.exit();
                     exit = Some(ended);
-                    (self.sink)(Happening::Exit { code: ended.code(), signal: ended.signal() });
+                    (self.sink)(ProgramEvent::Exit { code: ended.code(), signal: ended.signal() });
                 }
             }
         }
@@ -233,7 +233,7 @@ impl Reader {
             Some(exit) => self.link.release(exit),
             None => process::end(&self.link),
         }
-        (self.sink)(Happening::Closed);
+        (self.sink)(ProgramEvent::Closed);
     }
 
     fn wait(&self, until_exit: bool) -> Result<Ready, Errno> {

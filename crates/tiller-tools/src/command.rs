@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use tiller_agent::tool::Failure;
 use tokio_util::sync::CancellationToken;
 
+use crate::ansi::AnsiStripper;
 use crate::blocking;
 use crate::output::Output;
-use crate::plain::Plain;
 use crate::shell::{self, End, Invocation, Listener, Shell};
 
 /// What to run and where.
@@ -64,7 +64,8 @@ pub async fn execute(
 ) -> Result<BashOutcome, Failure> {
     let BashCommand { command, cwd, env, shell } = command;
     let invocation = Invocation { command, cwd, env, shell, timeout: None };
-    let told = Told { plain: Plain::default(), output: Output::default(), on_chunk };
+    let told =
+        OutputForwarder { plain: AnsiStripper::default(), output: Output::default(), on_chunk };
     let (end, mut told) = shell::run(invocation, told, &cancel).await?;
     let output = blocking::finish(move || {
         let rest = told.plain.finish();
@@ -85,13 +86,13 @@ pub async fn execute(
     })
 }
 
-struct Told<F> {
-    plain: Plain,
+struct OutputForwarder<F> {
+    plain: AnsiStripper,
     output: Output,
     on_chunk: F,
 }
 
-impl<F: FnMut(String)> Told<F> {
+impl<F: FnMut(String)> OutputForwarder<F> {
     fn tell(&mut self, text: String) {
         if !text.is_empty() {
             self.output.push(text.as_bytes());
@@ -100,7 +101,7 @@ impl<F: FnMut(String)> Told<F> {
     }
 }
 
-impl<F: FnMut(String) + Send + 'static> Listener for Told<F> {
+impl<F: FnMut(String) + Send + 'static> Listener for OutputForwarder<F> {
     fn hear(&mut self, output: &[u8]) {
         let text = self.plain.push(output);
         self.tell(text);

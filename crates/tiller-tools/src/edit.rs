@@ -15,7 +15,7 @@ use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
 
 use crate::edit::diff::Diff;
 use crate::edit::matching::lf;
-use crate::{blocking, lock, os_error, path, replace, typed};
+use crate::{atomic_write, blocking, lock, os_error, path, typed};
 
 pub fn tool() -> Tool {
     let description = "Replace texts in a file. Each `oldText` must occur exactly once in the \
@@ -30,7 +30,7 @@ pub fn tool() -> Tool {
 
 /// What the model may ask for. These comments become the schema it reads.
 #[derive(Deserialize, JsonSchema)]
-struct Input {
+struct EditInput {
     /// File to edit, relative to the working directory or absolute
     path: String,
     /// What to replace
@@ -46,7 +46,7 @@ struct Replacement {
     new_text: String,
 }
 
-async fn run(input: Input, cx: ToolContext) -> ToolResult {
+async fn run(input: EditInput, cx: ToolContext) -> ToolResult {
     let (cwd, name) = (cx.cwd.clone(), input.path.clone());
     let path = blocking::finish(move || path::resolve_existing(&cwd, &name)).await?;
     let locked = lock::lock(path, &cx.cancel).await?;
@@ -57,7 +57,7 @@ async fn run(input: Input, cx: ToolContext) -> ToolResult {
 /// More than anybody edits by hand, and less than would hurt.
 const FILE_MAX_BYTES: u64 = 128 * 1024 * 1024;
 
-fn change(file: &Path, input: &Input) -> ToolResult {
+fn change(file: &Path, input: &EditInput) -> ToolResult {
     let name = &input.path;
     let refused = |why: &str| Failure::new(format!("Could not edit file: {name}. {why}"));
     let failed = |err: &io::Error| refused(&format!("Error code: {}.", os_error::code(err)));
@@ -72,7 +72,7 @@ fn change(file: &Path, input: &Input) -> ToolResult {
     let old = String::from_utf8(bytes)
         .map_err(|_| refused("It is not UTF-8 text; use bash to change it."))?;
     let new = matching::edited(&old, &input.edits, name).map_err(Failure::new)?;
-    replace::replace(file, new.as_bytes()).map_err(|err| failed(&err))?;
+    atomic_write::replace(file, new.as_bytes()).map_err(|err| failed(&err))?;
 
     let (old, new) = (lf(without_mark(&old)), lf(without_mark(&new)));
     let diff = Diff::between(&old, &new);

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::listing::Listing;
 use crate::truncate::MAX_BYTES;
-use crate::walk::{self, Answer, Firsts, below};
+use crate::walk::{self, SearchHit, SmallestPaths, below};
 use crate::{blocking, path, typed};
 
 pub fn tool() -> Tool {
@@ -25,7 +25,7 @@ pub fn tool() -> Tool {
 
 /// What the model may ask for. These comments become the schema it reads.
 #[derive(Deserialize, JsonSchema)]
-struct Input {
+struct FindInput {
     /// Glob to match names with, such as `*.ts`, `**/*.json` or `src/**/*.spec.ts`
     pattern: String,
     /// Directory to search (default: the working directory)
@@ -38,7 +38,7 @@ struct Input {
 
 const DEFAULT_LIMIT: usize = 1000;
 
-async fn run(input: Input, cx: ToolContext) -> ToolResult {
+async fn run(input: FindInput, cx: ToolContext) -> ToolResult {
     let pattern = Pattern::new(&input.pattern)?;
     let root = path::resolve(&cx.cwd, input.path.as_deref().unwrap_or("."));
     let limit = typed::count(input.limit).unwrap_or(DEFAULT_LIMIT);
@@ -55,7 +55,7 @@ fn find(root: &Path, pattern: &Pattern, limit: usize, cancel: &CancellationToken
     let mut builder = walk::builder(root);
     // Whoever looks for a file does not mean build products, inside a repository or not.
     builder.require_git(false).add_custom_ignore_filename(".fdignore");
-    let firsts = Firsts::new(limit, 2 * MAX_BYTES);
+    let firsts = SmallestPaths::new(limit, 2 * MAX_BYTES);
     walk::walk(&builder, root, &firsts, cancel, || {
         |entry: &DirEntry| {
             if !pattern.matches(root, entry) {
@@ -83,7 +83,7 @@ fn find(root: &Path, pattern: &Pattern, limit: usize, cancel: &CancellationToken
 
 struct Found(String);
 
-impl Answer for Found {
+impl SearchHit for Found {
     fn count(&self) -> usize {
         1
     }

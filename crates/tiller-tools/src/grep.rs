@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::grep::lines::{LINE_MAX_CHARS, Lines};
 use crate::listing::Listing;
 use crate::truncate::MAX_BYTES;
-use crate::walk::{self, Firsts};
+use crate::walk::{self, SmallestPaths};
 use crate::{blocking, path, typed};
 
 pub fn tool() -> Tool {
@@ -32,7 +32,7 @@ pub fn tool() -> Tool {
 /// What the model may ask for. These comments become the schema it reads.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+struct GrepInput {
     /// Regular expression to search for, or the text itself with `literal`
     pattern: String,
     /// File or directory to search (default: the working directory)
@@ -61,7 +61,7 @@ const CONTEXT_MAX: usize = 1000;
 /// The longest line the searcher gathers; a file with a longer one is left out.
 const LINE_MAX_BYTES: usize = 32 * 1024 * 1024;
 
-async fn run(input: Input, cx: ToolContext) -> ToolResult {
+async fn run(input: GrepInput, cx: ToolContext) -> ToolResult {
     let search = Search {
         matcher: matcher(&input)?,
         context: typed::count(input.context).unwrap_or(0).min(CONTEXT_MAX),
@@ -85,7 +85,7 @@ async fn run(input: Input, cx: ToolContext) -> ToolResult {
     .await
 }
 
-fn matcher(input: &Input) -> Result<RegexMatcher, Failure> {
+fn matcher(input: &GrepInput) -> Result<RegexMatcher, Failure> {
     RegexMatcherBuilder::new()
         .multi_line(true)
         .line_terminator(Some(b'\n'))
@@ -115,7 +115,7 @@ impl Search {
     fn tree(&self, root: &Path, glob: Override) -> Vec<(PathBuf, Lines)> {
         let mut builder = walk::builder(root);
         builder.overrides(glob).add_custom_ignore_filename(".rgignore");
-        let firsts = Firsts::new(self.limit, 2 * MAX_BYTES);
+        let firsts = SmallestPaths::new(self.limit, 2 * MAX_BYTES);
         walk::walk(&builder, root, &firsts, &self.cancel, || {
             let mut searcher = self.searcher(BinaryDetection::quit(0));
             move |entry: &DirEntry| {

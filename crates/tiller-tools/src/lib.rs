@@ -21,12 +21,12 @@ mod walk;
 pub mod write;
 pub mod edit;
 mod lock;
-mod replace;
+mod atomic_write;
 pub mod bash;
 pub mod command;
 mod shell;
 mod output;
-mod plain;
+mod ansi;
 pub mod child;
 pub mod process;
 #[cfg(test)]

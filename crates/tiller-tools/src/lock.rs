@@ -19,7 +19,7 @@ pub(crate) struct Locked {
     pub path: PathBuf,
     // Dropped before the place, which then sees whether anybody else is waiting.
     _turn: OwnedMutexGuard<()>,
-    _place: Place,
+    _place: LockEntry,
 }
 
 /// Waits for the turn to change a file, which need not exist.
@@ -27,7 +27,7 @@ pub(crate) async fn lock(path: PathBuf, cancel: &CancellationToken) -> Result<Lo
     let path =
         blocking::finish(move || real(&path).map_err(|err| os_error::failure(&err, "open", &path)))
             .await??;
-    let place = Place::of(path.clone());
+    let place = LockEntry::of(path.clone());
     let turn = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(Failure::aborted()),
@@ -45,19 +45,19 @@ fn places() -> MutexGuard<'static, Mutexes> {
     PLACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Place {
+struct LockEntry {
     path: PathBuf,
     mutex: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Place {
-    fn of(path: PathBuf) -> Place {
+impl LockEntry {
+    fn of(path: PathBuf) -> LockEntry {
         let mutex = places().entry(path.clone()).or_default().clone();
-        Place { path, mutex }
+        LockEntry { path, mutex }
     }
 }
 
-impl Drop for Place {
+impl Drop for LockEntry {
     fn drop(&mut self) {
         let mut places = places();
         // The table's and ours.

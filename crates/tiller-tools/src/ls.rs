@@ -19,7 +19,7 @@ pub fn tool() -> Tool {
 
 /// What the model may ask for. These comments become the schema it reads.
 #[derive(Deserialize, JsonSchema)]
-struct Input {
+struct LsInput {
     /// Directory to list (default: the working directory)
     #[serde(default)]
     path: Option<String>,
@@ -30,7 +30,7 @@ struct Input {
 
 const DEFAULT_LIMIT: usize = 500;
 
-async fn run(input: Input, cx: ToolContext) -> ToolResult {
+async fn run(input: LsInput, cx: ToolContext) -> ToolResult {
     let dir = path::resolve(&cx.cwd, input.path.as_deref().unwrap_or("."));
     let limit = typed::count(input.limit).unwrap_or(DEFAULT_LIMIT);
     let cancel = cx.cancel.clone();

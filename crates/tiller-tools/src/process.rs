@@ -22,7 +22,7 @@
 #[cfg(target_os = "linux")]
 mod guardian;
 #[cfg(target_os = "linux")]
-mod kin;
+mod children;
 #[cfg(target_os = "linux")]
 mod watch;
 
@@ -107,8 +107,8 @@ pub fn end_all() {
     // The guardians know their trees; what is left after that is killed from here.
     registry.reap_until(Instant::now() + END_MAX / 4);
     #[cfg(target_os = "linux")]
-    kin::end_children(|step| {
-        if let kin::Step::Pause = step {
+    children::end_children(|step| {
+        if let children::Step::Pause = step {
             std::thread::sleep(Duration::from_millis(2));
         }
         Instant::now() < deadline
@@ -118,7 +118,7 @@ pub fn end_all() {
 
 /// A shell and everything it started.
 pub(crate) struct Tree {
-    link: Arc<Link>,
+    link: Arc<GuardianSocket>,
     output: Option<PipeReader>,
     exit: Option<Exit>,
 }
@@ -150,7 +150,7 @@ impl Exit {
 
 /// What [`Tree::next`] has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Happening {
+pub(crate) enum ProcessEvent {
     /// So many bytes were read.
     Output(usize),
     /// Nobody can write output any more.
@@ -178,7 +178,7 @@ impl Tree {
         &mut self,
         buffer: &mut [u8],
         wait: Option<Duration>,
-    ) -> io::Result<Happening> {
+    ) -> io::Result<ProcessEvent> {
         let mut fds = Vec::with_capacity(2);
         fds.extend(self.output.iter().map(|output| PollFd::new(output.as_fd(), PollFlags::POLLIN)));
         if self.exit.is_none() {
@@ -186,7 +186,7 @@ impl Tree {
         }
         let ready = match poll(&mut fds, poll_timeout(wait)) {
             // The caller looks at its clock and comes back.
-            Ok(0) | Err(Errno::EINTR) => return Ok(Happening::Quiet),
+            Ok(0) | Err(Errno::EINTR) => return Ok(ProcessEvent::Quiet),
             Ok(_) => fds.first().and_then(PollFd::any).unwrap_or(false),
             Err(err) => return Err(err.into()),
         };
@@ -194,21 +194,21 @@ impl Tree {
             Some(output) if ready => match output.read(buffer)? {
                 0 => {
                     self.output = None;
-                    Ok(Happening::OutputClosed)
+                    Ok(ProcessEvent::OutputClosed)
                 }
-                n => Ok(Happening::Output(n)),
+                n => Ok(ProcessEvent::Output(n)),
             },
             _ => {
                 let exit = self.link.exit();
                 self.exit = Some(exit);
-                Ok(Happening::Ended(exit.shell_code()))
+                Ok(ProcessEvent::Ended(exit.shell_code()))
             }
         }
     }
 
     /// A handle to end the tree by, from wherever the decision is made.
-    pub(crate) fn ender(&self) -> Ender {
-        Ender(self.link.clone())
+    pub(crate) fn ender(&self) -> KillHandle {
+        KillHandle(self.link.clone())
     }
 }
 
@@ -229,9 +229,9 @@ impl Drop for Tree {
 
 /// Ends a tree.
 #[derive(Clone)]
-pub(crate) struct Ender(Arc<Link>);
+pub(crate) struct KillHandle(Arc<GuardianSocket>);
 
-impl Ender {
+impl KillHandle {
     /// Everything the shell started is killed, whether its guardian obeys or not. Says nothing
     /// when it is gone already.
     pub(crate) fn end(&self) {
@@ -240,7 +240,7 @@ impl Ender {
 }
 
 /// Ends a program and everything it started, whether its guardian obeys or not.
-pub(crate) fn end(link: &Arc<Link>) {
+pub(crate) fn end(link: &Arc<GuardianSocket>) {
     link.end();
     #[cfg(target_os = "linux")]
     watch::insist(link.clone());
@@ -248,7 +248,10 @@ pub(crate) fn end(link: &Arc<Link>) {
 
 /// Starts a program under a guardian, which reads `output` when it is told that nobody else will.
 /// Blocks until the program runs.
-pub(crate) fn launch(command: Command, output: Option<&PipeReader>) -> io::Result<Arc<Link>> {
+pub(crate) fn launch(
+    command: Command,
+    output: Option<&PipeReader>,
+) -> io::Result<Arc<GuardianSocket>> {
     install();
     // Held while we fork, so that a guardian is known by the time anybody can see it.
     let mut registry = registry();
@@ -274,7 +277,7 @@ fn program_and_arguments(command: &Command) -> (String, Vec<String>) {
 }
 
 /// Our end of what joins us to a guardian.
-pub(crate) struct Link {
+pub(crate) struct GuardianSocket {
     /// The guardian; without one, the shell itself.
     pid: Pid,
     /// The shell.
@@ -286,7 +289,7 @@ pub(crate) struct Link {
     started: Instant,
 }
 
-impl Link {
+impl GuardianSocket {
     pub(crate) fn program(&self) -> Pid {
         self.program
     }
@@ -312,7 +315,7 @@ impl Link {
     }
 
     /// Lets go of a shell that has ended. Its background children stay, under their guardian.
-    pub(crate) fn release(self: &Arc<Link>, exit: Exit) {
+    pub(crate) fn release(self: &Arc<GuardianSocket>, exit: Exit) {
         if !exit.leaves_children {
             // The guardian is ending this very moment.
             registry().forget(self);
@@ -389,7 +392,7 @@ impl Link {
 
 /// All links to guardians, so that they can be ended together and nobody stays a zombie.
 struct Registry {
-    links: Vec<Arc<Link>>,
+    links: Vec<Arc<GuardianSocket>>,
     /// No more children are started.
     closed: bool,
 }
@@ -402,7 +405,7 @@ fn registry() -> MutexGuard<'static, Registry> {
 
 impl Registry {
     /// Waits for a process that is about to end.
-    fn forget(&mut self, link: &Arc<Link>) {
+    fn forget(&mut self, link: &Arc<GuardianSocket>) {
         while !link.ended(None) {}
         self.links.retain(|other| !Arc::ptr_eq(other, link));
     }
@@ -411,9 +414,9 @@ impl Registry {
     fn reap(&mut self) {
         self.links.retain(|link| !link.ended(Some(WaitPidFlag::WNOHANG)));
         #[cfg(target_os = "linux")]
-        if kin::has_zombie() {
+        if children::has_zombie() {
             let links = &self.links;
-            kin::each_child(|child| {
+            children::each_child(|child| {
                 if child.zombie && is_stray(links, &child) {
                     // The status of a process nobody waits for tells nobody anything.
                     waitpid(Pid::from_raw(child.pid), Some(WaitPidFlag::WNOHANG)).ok();
@@ -436,14 +439,14 @@ impl Registry {
 /// A child we did not start came to us because its parent died. What other parts of the program
 /// start is in our own session; what a shell starts never is.
 #[cfg(target_os = "linux")]
-fn is_stray(links: &[Arc<Link>], child: &kin::Kin) -> bool {
+fn is_stray(links: &[Arc<GuardianSocket>], child: &children::ChildProcess) -> bool {
     let ours = nix::unistd::getsid(None).map_or(0, Pid::as_raw);
     child.session != ours && !links.iter().any(|link| link.pid.as_raw() == child.pid)
 }
 
 /// Starts the shell under a guardian.
 #[cfg(target_os = "linux")]
-fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Link> {
+fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<GuardianSocket> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let (link, output) = (theirs.as_raw_fd(), output.map(PipeReader::as_raw_fd));
     // SAFETY: after the fork only this thread exists and any lock may be held for ever. `split`
@@ -462,12 +465,12 @@ fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Link> 
     let program = Pid::from_raw(i32::from_ne_bytes(program));
     let pid = Pid::from_raw(child.id() as i32);
     let (killed, started) = (AtomicBool::new(false), Instant::now());
-    Ok(Link { pid, program, socket: ours, killed, started })
+    Ok(GuardianSocket { pid, program, socket: ours, killed, started })
 }
 
 /// Starts the shell by itself. A thread takes the guardian's part in the conversation.
 #[cfg(not(target_os = "linux"))]
-fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<Link> {
+fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<GuardianSocket> {
     use std::os::unix::process::ExitStatusExt;
     let (ours, mut theirs) = UnixStream::pair()?;
     // SAFETY: `setsid` is a system call and nothing else.
@@ -483,7 +486,7 @@ fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<Link>
         // When nobody listens any more, nobody wants to know.
         theirs.write_all(&[a, b, c, d, 0]).ok();
     });
-    Ok(Link { pid, program: pid, socket: ours, started: Instant::now() })
+    Ok(GuardianSocket { pid, program: pid, socket: ours, started: Instant::now() })
 }
 
 /// A larger pipe lets a busy command run on while we write what it said to disk. That the kernel

@@ -34,7 +34,7 @@ pub fn with(resize: Resize) -> Tool {
 
 /// What the model may ask for. These comments become the schema it reads.
 #[derive(Deserialize, JsonSchema)]
-struct Input {
+struct ReadInput {
     /// File to read, relative to the working directory or absolute
     path: String,
     /// Line to start at, counted from 1
@@ -45,7 +45,7 @@ struct Input {
     limit: Option<f64>,
 }
 
-async fn run(input: Input, cx: ToolContext, resize: Resize) -> ToolResult {
+async fn run(input: ReadInput, cx: ToolContext, resize: Resize) -> ToolResult {
     let (cwd, cancel, sees_images) = (cx.cwd.clone(), cx.cancel.clone(), cx.sees_images);
     blocking::run(&cx, move || {
         let path = path::resolve_existing(&cwd, &input.path);
@@ -92,7 +92,7 @@ fn beginning(file: &mut File) -> io::Result<Vec<u8>> {
 
 /// Some lines of a file.
 #[derive(Debug, Default)]
-struct Lines {
+struct SelectedLines {
     /// The beginning of what was asked for: a little more than may be shown, if there is more.
     text: String,
     /// The size of all that was asked for.
@@ -112,11 +112,11 @@ fn select(
     first: usize,
     limit: Option<usize>,
     cancel: &CancellationToken,
-) -> io::Result<Lines> {
+) -> io::Result<SelectedLines> {
     // Beyond the limit by more than one character, so that a character cut in two is never shown.
     const KEPT_MAX_BYTES: usize = MAX_BYTES + 64;
     let end = limit.map_or(usize::MAX, |limit| first.saturating_add(limit));
-    let mut lines = Lines::default();
+    let mut lines = SelectedLines::default();
     let mut kept = Vec::new();
     // Lines that have ended so far, and how long the last of them is and the one that has not.
     let mut complete = 0;
@@ -170,7 +170,7 @@ fn select(
     Ok(lines)
 }
 
-fn text(asked: &str, first: usize, lines: &Lines) -> ToolResult {
+fn text(asked: &str, first: usize, lines: &SelectedLines) -> ToolResult {
     let total = lines.in_file;
     if first > 0 && first >= total {
         let offset = first + 1;
@@ -400,7 +400,7 @@ mod tests {
                 self.0.take(1).read(buffer).inspect(|&n| self.0 = &self.0[n..])
             }
         }
-        let show = |lines: Lines| format!("{lines:?}");
+        let show = |lines: SelectedLines| format!("{lines:?}");
         for text in ["", "\n", "a", "a\n", "a\nb", "a\n\nb\n", "é\nü"] {
             for first in 0..4 {
                 for limit in [None, Some(1), Some(2)] {

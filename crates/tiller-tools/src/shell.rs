@@ -11,7 +11,7 @@ use tiller_agent::tool::Failure;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::process::{Ender, Happening, Tree};
+use crate::process::{KillHandle, ProcessEvent, Tree};
 use crate::{blocking, os_error};
 
 /// The user's choice of shell.
@@ -67,7 +67,7 @@ pub(crate) async fn run<L: Listener>(
     if cancel.is_cancelled() {
         return Ok((End::Cancelled, listener));
     }
-    let reins = Arc::new(Reins::default());
+    let reins = Arc::new(CommandHandle::default());
     let on_drop = EndOnDrop(reins.clone());
     let mut work = spawn_blocking(move || {
         let timeout = invocation.timeout;
@@ -152,17 +152,17 @@ fn pump(
         let happening = tree.next(&mut buffer, wait)?;
         let now = Instant::now();
         match happening {
-            Happening::Output(n) => {
+            ProcessEvent::Output(n) => {
                 listener.hear(&buffer[..n]);
                 silence = end.map(|_| now + SILENCE);
             }
-            Happening::OutputClosed => closed = true,
-            Happening::Ended(code) => {
+            ProcessEvent::OutputClosed => closed = true,
+            ProcessEvent::Ended(code) => {
                 end = Some(if timed_out { End::TimedOut } else { End::Exited(code) });
                 deadline = None;
                 (silence, last_call) = (Some(now + SILENCE), Some(now + LAST_WORDS_MAX));
             }
-            Happening::Quiet => (),
+            ProcessEvent::Quiet => (),
         }
         if deadline.is_some_and(|deadline| now >= deadline) {
             (deadline, timed_out) = (None, true);
@@ -181,45 +181,46 @@ fn pump(
 
 /// By which a command is held, before it runs and while it does.
 #[derive(Default)]
-struct Reins(Mutex<Hold>);
+struct CommandHandle(Mutex<HandleState>);
 
 #[derive(Default)]
-enum Hold {
+enum HandleState {
     #[default]
     NotStarted,
-    Running(Ender),
+    Running(KillHandle),
     /// Ended by us, or no longer our concern.
     Released {
         ended: bool,
     },
 }
 
-impl Reins {
-    fn take(&self, ender: Ender) {
+impl CommandHandle {
+    fn take(&self, ender: KillHandle) {
         let mut hold = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match *hold {
-            Hold::Released { ended: true } => ender.end(),
-            _ => *hold = Hold::Running(ender),
+            HandleState::Released { ended: true } => ender.end(),
+            _ => *hold = HandleState::Running(ender),
         }
     }
 
     fn pull(&self) {
         let mut hold = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Hold::Running(ender) = &*hold {
+        if let HandleState::Running(ender) = &*hold {
             ender.end();
         }
-        if !matches!(*hold, Hold::Released { .. }) {
-            *hold = Hold::Released { ended: true };
+        if !matches!(*hold, HandleState::Released { .. }) {
+            *hold = HandleState::Released { ended: true };
         }
     }
 
     /// The command is over. What it left in the background stays.
     fn let_go(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Hold::Released { ended: false };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            HandleState::Released { ended: false };
     }
 }
 
-struct EndOnDrop(Arc<Reins>);
+struct EndOnDrop(Arc<CommandHandle>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {

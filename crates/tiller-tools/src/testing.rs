@@ -48,7 +48,7 @@ impl Scratch {
     /// Calls the tool as the loop would.
     pub(crate) async fn result(&self, tool: Tool, arguments: Value) -> ToolResult {
         let Value::Object(mut arguments) = arguments else { panic!("arguments are an object") };
-        if let Some(mend) = tool.mend {
+        if let Some(mend) = tool.repair {
             mend(&mut arguments);
         }
         tool.run(arguments, self.context()).await

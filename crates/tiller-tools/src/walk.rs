@@ -22,11 +22,11 @@ pub(crate) fn builder(root: &Path) -> WalkBuilder {
 pub(crate) fn walk<T, V>(
     builder: &WalkBuilder,
     root: &Path,
-    firsts: &Firsts<T>,
+    firsts: &SmallestPaths<T>,
     cancel: &CancellationToken,
     visitor: impl Fn() -> V,
 ) where
-    T: Answer,
+    T: SearchHit,
     V: FnMut(&DirEntry) -> Option<T> + Send,
 {
     builder.build_parallel().run(|| {
@@ -58,7 +58,7 @@ pub(crate) fn below<'e>(root: &Path, entry: &'e DirEntry) -> &'e Path {
 }
 
 /// Something found in one place.
-pub(crate) trait Answer: Send {
+pub(crate) trait SearchHit: Send {
     /// How many results it counts for.
     fn count(&self) -> usize;
     /// How much room it takes in the text.
@@ -67,7 +67,7 @@ pub(crate) trait Answer: Send {
 
 /// The answers with the smallest paths: enough to fill the limits, and one more to tell that there
 /// are more.
-pub(crate) struct Firsts<T> {
+pub(crate) struct SmallestPaths<T> {
     max_count: usize,
     max_bytes: usize,
     kept: Mutex<Kept<T>>,
@@ -81,10 +81,10 @@ struct Kept<T> {
     bytes: usize,
 }
 
-impl<T: Answer> Firsts<T> {
-    pub(crate) fn new(max_count: usize, max_bytes: usize) -> Firsts<T> {
+impl<T: SearchHit> SmallestPaths<T> {
+    pub(crate) fn new(max_count: usize, max_bytes: usize) -> SmallestPaths<T> {
         let kept = Mutex::new(Kept { answers: BTreeMap::new(), count: 0, bytes: 0 });
-        Firsts { max_count, max_bytes, kept, full: AtomicBool::new(false) }
+        SmallestPaths { max_count, max_bytes, kept, full: AtomicBool::new(false) }
     }
 
     fn is_full(&self) -> bool {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::testing::cases;
 
-    impl Answer for (usize, usize) {
+    impl SearchHit for (usize, usize) {
         fn count(&self) -> usize {
             self.0
         }
@@ -151,7 +151,7 @@ mod tests {
                 .prop_map(Vec::from_iter)
                 .prop_shuffle(),
         ) {
-            let firsts = Firsts::new(5, 60);
+            let firsts = SmallestPaths::new(5, 60);
             for (path, answer) in answers.clone() {
                 if firsts.wants(Path::new(&path)) {
                     firsts.add(path.into(), answer);

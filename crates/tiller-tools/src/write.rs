@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tiller_agent::tool::{Tool, ToolContext, ToolOutput, ToolResult};
 
-use crate::{blocking, lock, os_error, path, replace, typed};
+use crate::{atomic_write, blocking, lock, os_error, path, typed};
 
 pub fn tool() -> Tool {
     let description = "Write a file. Replaces what is there, and creates missing directories.";
@@ -18,25 +18,25 @@ pub fn tool() -> Tool {
 
 /// What the model may ask for. These comments become the schema it reads.
 #[derive(Deserialize, JsonSchema)]
-struct Input {
+struct WriteInput {
     /// File to write, relative to the working directory or absolute
     path: String,
     /// All of the file's content
     content: String,
 }
 
-async fn run(input: Input, cx: ToolContext) -> ToolResult {
+async fn run(input: WriteInput, cx: ToolContext) -> ToolResult {
     let path = path::resolve(&cx.cwd, &input.path);
     let locked = lock::lock(path.clone(), &cx.cancel).await?;
     // Once begun it is done, so that a file is never changed by a call that says it was aborted.
     blocking::finish(move || save(&path, &locked.path, &input)).await?
 }
 
-fn save(path: &Path, real: &Path, input: &Input) -> ToolResult {
+fn save(path: &Path, real: &Path, input: &WriteInput) -> ToolResult {
     if let Some(parent) = real.parent() {
         fs::create_dir_all(parent).map_err(|err| os_error::failure(&err, "mkdir", parent))?;
     }
-    replace::replace(real, input.content.as_bytes())
+    atomic_write::replace(real, input.content.as_bytes())
         .map_err(|err| os_error::failure(&err, "open", path))?;
     let bytes = input.content.len();
     Ok(ToolOutput::text(format!("Successfully wrote {bytes} bytes to {}", input.path)))

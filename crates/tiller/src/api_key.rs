@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::args::{Args, Mode};
+use crate::args::{Args, RunMode};
 use crate::auth_command::ask;
-use crate::plain::complain;
+use crate::print_mode::complain;
 
 /// No key is longer.
 const KEY_MAX_BYTES: u64 = 64 << 10;
@@ -21,7 +21,7 @@ pub fn take(args: &mut Args) -> Result<(), String> {
         (Some(_), Some(_)) => {
             return Err("--api-key and --api-key-file cannot be used together".to_owned());
         }
-        (Some("-"), None) if args.mode() == Mode::Rpc => {
+        (Some("-"), None) if args.mode() == RunMode::Rpc => {
             return Err("--api-key - reads the key from stdin, which carries the commands in RPC \
                         mode: use --api-key-file FILE"
                 .to_owned());

@@ -9,8 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
 use tiller_agent::model::ThinkingLevel;
 
-use crate::place::Flags;
-use crate::plain::complain;
+use crate::print_mode::complain;
+use crate::project::ResourceFlags;
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
 use crate::usage::{complaint, unknown_options};
@@ -33,7 +33,7 @@ pub struct Args {
         hide_possible_values = true,
         help_heading = "Modes"
     )]
-    pub mode: Option<Mode>,
+    pub mode: Option<RunMode>,
     /// Print the answer to the given message and exit
     #[arg(short, long, help_heading = "Modes")]
     pub print: bool,
@@ -178,7 +178,7 @@ pub struct Args {
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', action = ArgAction::Set, hide = true)]
     skills: Option<Vec<String>>,
     #[command(flatten)]
-    _quiet: Quiet,
+    _quiet: IgnoredFlags,
 
     /// Print the version
     #[arg(short, long, visible_short_alias = 'V')]
@@ -191,7 +191,7 @@ pub struct Args {
     pub(crate) unknown: Vec<String>,
     /// Options that only an extension can know.
     #[arg(skip)]
-    foreign: Vec<ForeignFlag>,
+    foreign: Vec<ExtensionFlag>,
     /// What is wrong with them if none does.
     #[arg(skip)]
     pub foreign_complaint: Option<String>,
@@ -200,7 +200,7 @@ pub struct Args {
 /// Flags that hosts pass to programs with a screen, title lines or servers of their own. Here they
 /// mean nothing, and nobody needs to hear of that.
 #[derive(Debug, clap::Args)]
-struct Quiet {
+struct IgnoredFlags {
     #[arg(long, hide = true)]
     theme: Vec<String>,
     #[arg(long, hide = true)]
@@ -225,19 +225,19 @@ struct Quiet {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum RunMode {
     Text,
     Json,
     #[value(alias = "rpc-ui")]
     Rpc,
 }
 
-impl Mode {
+impl RunMode {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Mode::Text => "text",
-            Mode::Json => "json",
-            Mode::Rpc => "rpc",
+            RunMode::Text => "text",
+            RunMode::Json => "json",
+            RunMode::Rpc => "rpc",
         }
     }
 }
@@ -251,12 +251,12 @@ pub struct ExtensionFlags {
     /// One that cannot be loaded ends the start.
     pub is_strict: bool,
     /// Options that extensions may have registered.
-    pub foreign: Vec<ForeignFlag>,
+    pub foreign: Vec<ExtensionFlag>,
 }
 
 /// An option that we do not know, as it was typed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ForeignFlag {
+pub struct ExtensionFlag {
     /// Without its dashes.
     pub name: String,
     pub value: Option<String>,
@@ -264,7 +264,7 @@ pub struct ForeignFlag {
 
 /// What to do instead of starting.
 #[derive(Debug)]
-pub enum Instead {
+pub enum EarlyExit {
     /// Help was asked for. The rest of what was typed says which extensions there are.
     Help(String, Option<Box<Args>>),
     /// The command line makes no sense; the sentence says why.
@@ -273,7 +273,7 @@ pub enum Instead {
 
 impl Args {
     /// Reads the command line. `arguments` begins with the program's own name.
-    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Instead> {
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, EarlyExit> {
         let mut arguments = spelled_out(arguments);
         let (mut unknown, mut foreign, mut complaints) = (Vec::new(), Vec::new(), Vec::new());
         let mut args = loop {
@@ -284,7 +284,7 @@ impl Args {
                     arguments.retain(|argument| argument != "--help" && argument != "-h");
                     let has_rest = arguments.len() < typed;
                     let rest = has_rest.then(|| Args::read(arguments).ok()).flatten();
-                    return Err(Instead::Help(err.render().to_string(), rest.map(Box::new)));
+                    return Err(EarlyExit::Help(err.render().to_string(), rest.map(Box::new)));
                 }
                 Err(err) => match lenient_about(&err, &mut arguments) {
                     Some(option) => unknown.push(option),
@@ -293,7 +293,7 @@ impl Args {
                             complaints.push(complaint(&err));
                             foreign.push(flag);
                         }
-                        None => return Err(Instead::Complain(complaint(&err))),
+                        None => return Err(EarlyExit::Complain(complaint(&err))),
                     },
                 },
             }
@@ -301,19 +301,20 @@ impl Args {
         args.unknown = unknown;
         args.foreign_complaint = match complaints.len() {
             0 | 1 => complaints.pop(),
-            _ => unknown_options(foreign.iter().map(|flag: &ForeignFlag| flag.name.as_str())),
+            _ => unknown_options(foreign.iter().map(|flag: &ExtensionFlag| flag.name.as_str())),
         };
         args.foreign = foreign;
-        if args.mode() == Mode::Rpc && args.messages.iter().any(|message| message.starts_with('@'))
+        if args.mode() == RunMode::Rpc
+            && args.messages.iter().any(|message| message.starts_with('@'))
         {
             let why = "@file arguments are not supported in RPC mode";
-            return Err(Instead::Complain(why.to_owned()));
+            return Err(EarlyExit::Complain(why.to_owned()));
         }
         Ok(args)
     }
 
-    pub fn mode(&self) -> Mode {
-        self.mode.unwrap_or(Mode::Text)
+    pub fn mode(&self) -> RunMode {
+        self.mode.unwrap_or(RunMode::Text)
     }
 
     /// The wire level: the flag, else `TILLER_WIRE`, else what the name we were started under says.
@@ -342,8 +343,8 @@ impl Args {
     }
 
     /// What is said about the user's and the project's files.
-    pub(crate) fn flags(&self, level: Level) -> Flags {
-        Flags {
+    pub(crate) fn flags(&self, level: Level) -> ResourceFlags {
+        ResourceFlags {
             approve: match (self.approve, self.no_approve) {
                 (true, _) => Some(true),
                 (false, true) => Some(false),
@@ -359,7 +360,7 @@ impl Args {
             system_prompt: self.system_prompt.clone(),
             append_system_prompt: self.append_system_prompt.clone(),
             own_models: self.models.is_some(),
-            usual_todos: level == Level::Xcsh && self.mode() == Mode::Rpc,
+            usual_todos: level == Level::Xcsh && self.mode() == RunMode::Rpc,
             complain: Some(complain),
         }
     }
@@ -447,7 +448,7 @@ fn lenient_about(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<Str
 
 /// An option with two dashes may be one that an extension registers. Takes it out of the command
 /// line, with what follows it if that can be a value.
-fn take_foreign(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<ForeignFlag> {
+fn take_foreign(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<ExtensionFlag> {
     if err.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -458,11 +459,11 @@ fn take_foreign(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<Fore
     let at = typed.iter().position(|typed| typed.split('=').next() == Some(option))?;
     arguments.remove(at);
     if let Some((_, value)) = typed[at].split_once('=') {
-        return Some(ForeignFlag { name, value: Some(value.to_owned()) });
+        return Some(ExtensionFlag { name, value: Some(value.to_owned()) });
     }
     let value = typed.get(at + 1).filter(|next| !next.starts_with(['-', '@'])).cloned();
     if value.is_some() {
         arguments.remove(at);
     }
-    Some(ForeignFlag { name, value })
+    Some(ExtensionFlag { name, value })
 }

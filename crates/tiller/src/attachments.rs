@@ -9,7 +9,7 @@ use tiller_tools::image;
 
 /// What a plain mode is to say at once.
 #[derive(Debug, Default, PartialEq)]
-pub struct Said {
+pub struct InitialMessage {
     pub text: String,
     pub images: Vec<Block>,
 }
@@ -22,7 +22,7 @@ pub fn first_message(
     piped: Option<String>,
     files: &[PathBuf],
     typed: Option<String>,
-) -> Result<Option<Said>, String> {
+) -> Result<Option<InitialMessage>, String> {
     let (mut attached, mut images) = (String::new(), Vec::new());
     for path in files {
         let name = path.display();
@@ -45,7 +45,7 @@ pub fn first_message(
     let parts: Vec<String> =
         piped.into_iter().chain([typed]).filter(|part| !part.is_empty()).collect();
     let text = parts.join("\n\n");
-    Ok((!text.is_empty()).then_some(Said { text, images }))
+    Ok((!text.is_empty()).then_some(InitialMessage { text, images }))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {

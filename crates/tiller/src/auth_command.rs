@@ -11,7 +11,7 @@ use clap::Parser;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 
 use crate::credentials::{remove, set};
-use crate::launch::Surroundings;
+use crate::launch::ProcessEnv;
 use crate::settings::Settings;
 
 /// Store the keys of providers.
@@ -36,7 +36,7 @@ pub enum AuthCommand {
 
 impl AuthCommand {
     /// Does it. Returns what to print.
-    pub fn run(self, surroundings: &Surroundings) -> Result<String, String> {
+    pub fn run(self, surroundings: &ProcessEnv) -> Result<String, String> {
         let path = surroundings.agent_dir().join("auth.json");
         match self {
             AuthCommand::Set { provider, yes } => {
@@ -63,7 +63,7 @@ impl AuthCommand {
     }
 }
 
-fn list(surroundings: &Surroundings) -> String {
+fn list(surroundings: &ProcessEnv) -> String {
     let mut problems = Vec::new();
     let settings = Settings::default();
     let models = surroundings.models(&settings, &mut problems);

@@ -28,7 +28,7 @@ pub(crate) struct Provider {
 
 /// A model as far as its own line tells.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CatalogueEntry {
     pub(crate) provider: &'static str,
     pub(crate) id: &'static str,
     pub(crate) name: &'static str,
@@ -71,16 +71,16 @@ impl Catalogue {
         self.providers().iter().find(|provider| provider.name == name).copied()
     }
 
-    pub(crate) fn find(&self, provider: &str, id: &str) -> Option<Entry> {
+    pub(crate) fn find(&self, provider: &str, id: &str) -> Option<CatalogueEntry> {
         self.provider(provider)?.entries().find(|entry| entry.id == id)
     }
 
     /// The API this model speaks.
-    pub(crate) fn api(&self, entry: &Entry) -> &'static str {
+    pub(crate) fn api(&self, entry: &CatalogueEntry) -> &'static str {
         fields(self.shared().endpoints[entry.numbers.endpoint]).next().unwrap_or_default()
     }
 
-    pub(crate) fn model(&self, entry: &Entry) -> Model {
+    pub(crate) fn model(&self, entry: &CatalogueEntry) -> Model {
         let shared = self.shared();
         let Numbers { endpoint, limits, price, levels, switches, thinks, sees } = entry.numbers;
         let mut endpoint = fields(shared.endpoints[endpoint]).map(str::to_owned);
@@ -146,13 +146,13 @@ impl Catalogue {
 }
 
 impl Provider {
-    pub(crate) fn entries(self) -> impl Iterator<Item = Entry> {
-        self.models.lines().map(move |line| Entry::read(self.name, line))
+    pub(crate) fn entries(self) -> impl Iterator<Item = CatalogueEntry> {
+        self.models.lines().map(move |line| CatalogueEntry::read(self.name, line))
     }
 }
 
-impl Entry {
-    fn read(provider: &'static str, line: &'static str) -> Entry {
+impl CatalogueEntry {
+    fn read(provider: &'static str, line: &'static str) -> CatalogueEntry {
         let mut fields = fields(line);
         let id = fields.next().unwrap_or_default();
         let name = fields.next().filter(|name| !name.is_empty()).unwrap_or(id);
@@ -166,7 +166,7 @@ impl Entry {
             thinks: next().starts_with('1'),
             sees: line.ends_with('1'),
         };
-        Entry { provider, id, name, numbers }
+        CatalogueEntry { provider, id, name, numbers }
     }
 }
 

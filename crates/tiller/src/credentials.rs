@@ -4,12 +4,12 @@
 //! `auth.json`, `models.json`, the environment. What stands in a file as a command is run then and
 //! not before; until then it counts as a key.
 
-mod value;
+mod config_value;
 mod environment;
-mod amazon;
+mod aws;
 mod auth_file;
-mod auth_store;
-mod sign_in;
+mod json_file;
+mod oauth;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -19,31 +19,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value as Json;
 use tiller_session::time;
 
-pub(crate) use amazon::{Amazon, PROVIDER as AMAZON};
-pub(crate) use auth_store::{change as change_json, remove, set};
+pub(crate) use aws::{Aws, PROVIDER as AMAZON};
+pub(crate) use config_value::ConfigValue;
 pub(crate) use environment::{key_names, usual_name, usual_names};
-pub(crate) use sign_in::{SignIn, SignedIn};
-pub(crate) use value::Value;
+pub(crate) use json_file::{change as change_json, remove, set};
+pub(crate) use oauth::{SignIn, SignedIn};
 
 use crate::clock::Clock;
-use crate::models::advice::SIGN_IN_AGAIN;
-use auth_file::{AuthFile, Entry};
-use sign_in::Renewal;
+use crate::models::hints::SIGN_IN_AGAIN;
+use auth_file::{AuthEntry, AuthFile};
+use oauth::OauthRefresh;
 
 #[derive(Default)]
 pub struct Credentials {
     /// `--api-key`, for the one provider it was given for.
     command_line: Option<(String, String)>,
     auth_file: Arc<Mutex<AuthFile>>,
-    models_file: HashMap<String, Value>,
+    models_file: HashMap<String, ConfigValue>,
     /// What extensions say about the providers they bring.
-    extensions: HashMap<String, Brought>,
+    extensions: HashMap<String, ExtensionCredential>,
     variables: Arc<HashMap<String, String>>,
-    amazon: Arc<Amazon>,
+    amazon: Arc<Aws>,
 }
 
-struct Brought {
-    key: Option<Value>,
+struct ExtensionCredential {
+    key: Option<ConfigValue>,
     sign_in: Option<Arc<dyn SignIn>>,
     /// It is asked without a key.
     is_keyless: bool,
@@ -51,7 +51,7 @@ struct Brought {
 
 /// Where a provider's key comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Source {
+pub(crate) enum KeySource {
     CommandLine,
     AuthFile,
     /// Signed in, until this time in milliseconds since 1970.
@@ -70,12 +70,12 @@ pub(crate) enum Key {
     Known(String),
     /// A command prints it. The file whose commands are run only once also keeps what they print.
     Printed {
-        by: Value,
+        by: ConfigValue,
         once: Option<Arc<Mutex<AuthFile>>>,
     },
     /// Somebody makes it of a stored sign-in, which they may have to renew.
-    SignedIn(Renewal),
-    /// There is none to send. What requests are signed with is [`Amazon`]'s affair.
+    SignedIn(OauthRefresh),
+    /// There is none to send. What requests are signed with is [`Aws`]'s affair.
     Ambient,
 }
 
@@ -90,7 +90,7 @@ impl Credentials {
         let variables = Arc::new(environment.clone());
         Credentials {
             auth_file: Arc::new(Mutex::new(auth_file)),
-            amazon: Arc::new(Amazon::new(variables.clone())),
+            amazon: Arc::new(Aws::new(variables.clone())),
             variables,
             ..Credentials::default()
         }
@@ -100,7 +100,7 @@ impl Credentials {
         self.command_line = Some((provider.to_owned(), key.to_owned()));
     }
 
-    pub(crate) fn take_from_models_file(&mut self, provider: &str, key: Value) {
+    pub(crate) fn take_from_models_file(&mut self, provider: &str, key: ConfigValue) {
         self.models_file.insert(provider.to_owned(), key);
     }
 
@@ -108,11 +108,12 @@ impl Credentials {
     pub(crate) fn take_from_extension(
         &mut self,
         provider: &str,
-        key: Option<Value>,
+        key: Option<ConfigValue>,
         sign_in: Option<Arc<dyn SignIn>>,
         is_keyless: bool,
     ) {
-        self.extensions.insert(provider.to_owned(), Brought { key, sign_in, is_keyless });
+        self.extensions
+            .insert(provider.to_owned(), ExtensionCredential { key, sign_in, is_keyless });
     }
 
     pub(crate) fn forget_extension(&mut self, provider: &str) {
@@ -123,7 +124,7 @@ impl Credentials {
         &self.variables
     }
 
-    pub(crate) fn amazon(&self) -> &Arc<Amazon> {
+    pub(crate) fn amazon(&self) -> &Arc<Aws> {
         &self.amazon
     }
 
@@ -131,7 +132,7 @@ impl Credentials {
     pub(crate) fn variable(&self, provider: &str, name: &str) -> Option<String> {
         let file = self.auth_file();
         let own = match file.entry(provider) {
-            Some(Entry::Key { env, .. }) => env.get(name),
+            Some(AuthEntry::Key { env, .. }) => env.get(name),
             _ => None,
         };
         own.or_else(|| self.variables.get(name)).filter(|value| !value.is_empty()).cloned()
@@ -141,17 +142,17 @@ impl Credentials {
         self.find(provider).is_ok()
     }
 
-    pub(crate) fn source(&self, provider: &str) -> Option<Source> {
+    pub(crate) fn source(&self, provider: &str) -> Option<KeySource> {
         self.find(provider).ok().map(|(_, source)| source)
     }
 
     /// A sign-in as it is stored, where that is what counts.
     pub(crate) fn sign_in(&self, provider: &str) -> Option<serde_json::Value> {
-        if !matches!(self.source(provider), Some(Source::SignIn(_))) {
+        if !matches!(self.source(provider), Some(KeySource::SignIn(_))) {
             return None;
         }
         match self.auth_file().entry(provider) {
-            Some(Entry::Oauth { whole, .. }) => Some(whole.clone()),
+            Some(AuthEntry::Oauth { whole, .. }) => Some(whole.clone()),
             _ => None,
         }
     }
@@ -177,7 +178,7 @@ impl Credentials {
     pub(crate) fn secrets(&self) -> Vec<String> {
         let given = self.command_line.iter().map(|(_, key)| key.clone());
         let variable = |name: &str| self.variables.get(name).map(String::as_str);
-        let filled = |value: &Value| value.fill(variable)?.ok();
+        let filled = |value: &ConfigValue| value.fill(variable)?.ok();
         let brought = self.extensions.values().filter_map(|brought| brought.key.as_ref());
         let described = self.models_file.values().chain(brought).filter_map(filled);
         let mut secrets: Vec<String> = given.chain(described).collect();
@@ -189,11 +190,11 @@ impl Credentials {
 
     /// A key that cannot be used does not stand in the way of the next; but if there is none, the
     /// first reason is the one to tell.
-    fn find(&self, provider: &str) -> Result<(Key, Source), Option<String>> {
+    fn find(&self, provider: &str) -> Result<(Key, KeySource), Option<String>> {
         if let Some((name, key)) = &self.command_line
             && name == provider
         {
-            return Ok((Key::Known(key.clone()), Source::CommandLine));
+            return Ok((Key::Known(key.clone()), KeySource::CommandLine));
         }
         let stored = self.stored(provider).transpose();
         let described = || self.described(provider).transpose();
@@ -207,21 +208,21 @@ impl Credentials {
             }
         }
         if let Some((name, key)) = environment::key(provider, &self.variables) {
-            return Ok((Key::Known(key.to_owned()), Source::Variable(name)));
+            return Ok((Key::Known(key.to_owned()), KeySource::Variable(name)));
         }
         if provider == AMAZON
             && let Some(name) = self.amazon.source()
         {
-            return Ok((Key::Ambient, Source::Ambient(name)));
+            return Ok((Key::Ambient, KeySource::Ambient(name)));
         }
         Err(refused)
     }
 
     /// In `auth.json`.
-    fn stored(&self, provider: &str) -> Option<Result<(Key, Source), String>> {
+    fn stored(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
         let file = self.auth_file();
         let found = match file.entry(provider)? {
-            Entry::Key { key, env } => {
+            AuthEntry::Key { key, env } => {
                 let variable =
                     |name: &str| env.get(name).or_else(|| self.variables.get(name)).map(|v| &**v);
                 match (key.fill(variable), file.printed(provider)) {
@@ -234,35 +235,35 @@ impl Credentials {
                         Ok(Key::Printed { by: key.clone(), once })
                     }
                 }
-                .map(|key| (key, Source::AuthFile))
+                .map(|key| (key, KeySource::AuthFile))
             }
-            Entry::Oauth { expires, whole, .. } if self.renews(provider, whole, *expires) => {
+            AuthEntry::Oauth { expires, whole, .. } if self.renews(provider, whole, *expires) => {
                 let by = self.extensions.get(provider)?.sign_in.clone()?;
                 let file = self.auth_file.clone();
-                Ok((Key::SignedIn(Renewal { by, file }), Source::SignIn(*expires)))
+                Ok((Key::SignedIn(OauthRefresh { by, file }), KeySource::SignIn(*expires)))
             }
-            Entry::Oauth { expires: Some(expires), .. }
+            AuthEntry::Oauth { expires: Some(expires), .. }
                 if *expires <= Clock::System.now() as f64 =>
             {
                 let when = time::iso(*expires as u64);
                 Err(format!("the sign-in in auth.json ended {when}. {SIGN_IN_AGAIN}"))
             }
-            Entry::Oauth { access, expires, .. } => {
-                Ok((Key::Known(access.clone()), Source::SignIn(*expires)))
+            AuthEntry::Oauth { access, expires, .. } => {
+                Ok((Key::Known(access.clone()), KeySource::SignIn(*expires)))
             }
         };
         Some(found)
     }
 
     /// In `models.json`.
-    fn described(&self, provider: &str) -> Option<Result<(Key, Source), String>> {
+    fn described(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
         let value = self.models_file.get(provider)?;
         let key = match value.fill(|name| self.variables.get(name).map(String::as_str)) {
             Some(Ok(key)) => Key::Known(key),
             Some(Err(why)) => return Some(Err(format!("in models.json: {why}"))),
             None => Key::Printed { by: value.clone(), once: None },
         };
-        Some(Ok((key, Source::ModelsFile)))
+        Some(Ok((key, KeySource::ModelsFile)))
     }
 
     /// Whether an extension can make a key of this sign-in, renewed if it has to be.
@@ -273,17 +274,17 @@ impl Credentials {
     }
 
     /// Brought by an extension.
-    fn brought(&self, provider: &str) -> Option<Result<(Key, Source), String>> {
+    fn brought(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
         let brought = self.extensions.get(provider)?;
         let Some(value) = &brought.key else {
-            return brought.is_keyless.then_some(Ok((Key::Ambient, Source::Extension)));
+            return brought.is_keyless.then_some(Ok((Key::Ambient, KeySource::Extension)));
         };
         let key = match value.fill(|name| self.variables.get(name).map(String::as_str)) {
             Some(Ok(key)) => Key::Known(key),
             Some(Err(why)) => return Some(Err(format!("in an extension: {why}"))),
             None => Key::Printed { by: value.clone(), once: None },
         };
-        Some(Ok((key, Source::Extension)))
+        Some(Ok((key, KeySource::Extension)))
     }
 
     fn auth_file(&self) -> MutexGuard<'_, AuthFile> {
@@ -315,18 +316,20 @@ impl Key {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for KeySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::CommandLine => f.write_str("--api-key"),
-            Source::AuthFile => f.write_str("auth.json"),
-            Source::SignIn(None) => f.write_str("auth.json (signed in)"),
-            Source::SignIn(Some(until)) => {
+            KeySource::CommandLine => f.write_str("--api-key"),
+            KeySource::AuthFile => f.write_str("auth.json"),
+            KeySource::SignIn(None) => f.write_str("auth.json (signed in)"),
+            KeySource::SignIn(Some(until)) => {
                 write!(f, "auth.json (signed in until {})", time::iso(*until as u64))
             }
-            Source::ModelsFile => f.write_str("models.json"),
-            Source::Extension => f.write_str("an extension"),
-            Source::Variable(name) | Source::Ambient(name) => write!(f, "environment ({name})"),
+            KeySource::ModelsFile => f.write_str("models.json"),
+            KeySource::Extension => f.write_str("an extension"),
+            KeySource::Variable(name) | KeySource::Ambient(name) => {
+                write!(f, "environment ({name})")
+            }
         }
     }
 }

@@ -7,8 +7,8 @@
 mod page;
 mod head;
 mod chart;
-mod order;
-mod survey;
+mod tree_order;
+mod scan;
 mod entry;
 mod calls;
 mod tool;
@@ -16,9 +16,9 @@ mod diff;
 mod markdown;
 mod highlight;
 mod text;
-mod when;
+mod time;
 pub(crate) mod mask;
-mod pack;
+mod embed;
 mod file;
 
 use std::collections::HashMap;

@@ -14,44 +14,44 @@ use tiller_session::{Files, Owner, time};
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
 
-use crate::args::{Args, Mode};
-use crate::choice::Choice;
+use crate::args::{Args, RunMode};
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
 use crate::export::Export;
 use crate::extensions::find::{Discovery, Problem, find, nowhere};
-use crate::extensions::{flags, listing};
+use crate::extensions::{flags, offline_load};
 use crate::log::{Log, LogRecord};
-use crate::models::{Listing, Models};
-use crate::opening::Opening;
-use crate::place::{Flags, Place, Whereabouts};
+use crate::models::{ModelTable, Models};
+use crate::project::{Dirs, Project, ResourceFlags};
 use crate::rpc::TODO_TOOL;
-use crate::rpc::guests::{Around, House};
+use crate::rpc::extensions::{ExtensionEnv, ExtensionPlan};
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
-use crate::sessions::Shelf;
+use crate::session_store::SessionStore;
 use crate::settings::{Scope, Settings};
-use crate::tool_rules::ToolRules;
+use crate::startup_model::ModelArgs;
+use crate::startup_session::StartupSession;
+use crate::tool_filter::ToolRules;
 use crate::usage::StartError;
 
 /// What a server starts with.
-pub struct Launch {
+pub struct ServerConfig {
     pub level: Level,
     pub on_eof: OnEof,
     pub settings: Settings,
     pub models: Models,
     pub model: Option<Arc<Model>>,
     /// What the command line says about it.
-    pub choice: Choice,
+    pub choice: ModelArgs,
     pub thinking: ThinkingLevel,
-    pub workplace: Workplace,
-    pub place: Place,
-    pub house: House,
+    pub workplace: Workspace,
+    pub place: Project,
+    pub house: ExtensionPlan,
     /// Whether extensions may name the client's window.
     pub shows_titles: bool,
     pub conversation: Conversation,
-    pub shelf: Shelf,
+    pub shelf: SessionStore,
     pub clock: Clock,
     pub log: Log,
     /// What was found wrong on the way here. Not fatal, but the user should know.
@@ -59,7 +59,7 @@ pub struct Launch {
 }
 
 /// Where the agent works and with what.
-pub struct Workplace {
+pub struct Workspace {
     pub cwd: Arc<PathBuf>,
     pub tools: Arc<ToolSet>,
     /// Told to every child.
@@ -72,13 +72,13 @@ pub struct Workplace {
 }
 
 /// The world as the process found it.
-pub struct Surroundings {
+pub struct ProcessEnv {
     pub cwd: PathBuf,
     pub variables: HashMap<String, String>,
 }
 
-impl Surroundings {
-    pub fn of_process() -> Result<Surroundings, String> {
+impl ProcessEnv {
+    pub fn of_process() -> Result<ProcessEnv, String> {
         let cwd = std::env::current_dir()
             .map_err(|err| format!("cannot tell the working directory: {err}"))?;
         // A variable that is not Unicode is none that we know.
@@ -86,7 +86,7 @@ impl Surroundings {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         let variables = std::env::vars_os().filter_map(text).collect();
-        Ok(Surroundings { cwd, variables })
+        Ok(ProcessEnv { cwd, variables })
     }
 
     fn variable(&self, name: &str) -> Option<&str> {
@@ -106,20 +106,20 @@ impl Surroundings {
     }
 }
 
-impl Surroundings {
+impl ProcessEnv {
     /// What the user and the project prefer, where no command line has a say.
     pub(crate) fn settings(&self) -> Settings {
-        Place::find(self.whereabouts(), Flags::default()).settings()
+        Project::find(self.whereabouts(), ResourceFlags::default()).settings()
     }
 
-    fn whereabouts(&self) -> Whereabouts {
+    fn whereabouts(&self) -> Dirs {
         let home = self.variable("HOME").map(PathBuf::from);
-        Whereabouts { cwd: self.cwd.clone(), agent_dir: self.agent_dir(), home }
+        Dirs { cwd: self.cwd.clone(), agent_dir: self.agent_dir(), home }
     }
 
     /// The user's and the project's own files, as far as they have to be known at the start.
-    fn place(&self, args: &Args) -> Place {
-        Place::find(self.whereabouts(), args.flags(args.level(&self.variables)))
+    fn place(&self, args: &Args) -> Project {
+        Project::find(self.whereabouts(), args.flags(args.level(&self.variables)))
     }
 
     /// The models there are, with the keys there are for them.
@@ -148,7 +148,7 @@ impl Surroundings {
     }
 
     /// Where sessions are kept: in the folder that was chosen, else with all others.
-    pub(crate) fn shelf(&self, chosen: Option<PathBuf>, clock: Clock) -> Shelf {
+    pub(crate) fn shelf(&self, chosen: Option<PathBuf>, clock: Clock) -> SessionStore {
         let from_env = || self.variable("PI_CODING_AGENT_SESSION_DIR").map(PathBuf::from);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let owner = Owner {
@@ -159,16 +159,16 @@ impl Surroundings {
         };
         let chosen = chosen.or_else(from_env).map(|dir| self.cwd.join(dir));
         let (root, files) = (self.agent_dir().join("sessions"), Files::default());
-        Shelf { keeps: true, root, chosen, owner, files }
+        SessionStore { keeps: true, root, chosen, owner, files }
     }
 }
 
 /// What `--list-models` prints, and what there is to say about it.
 pub fn list_models(
     args: &Args,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     search: &str,
-) -> Result<(Listing, Vec<String>), String> {
+) -> Result<(ModelTable, Vec<String>), String> {
     let place = surroundings.place(args);
     refuse_missing(&place, args)?;
     let mut diagnostics = place.problems().to_vec();
@@ -179,9 +179,9 @@ pub fn list_models(
     diagnostics.extend(problems.into_iter().map(told));
     if !found.is_empty() {
         let extensions: Vec<_> = found.into_iter().map(|found| found.extension).collect();
-        let around = Around { has_ui: false, ..around(args, surroundings, &place) };
+        let around = ExtensionEnv { has_ui: false, ..around(args, surroundings, &place) };
         let cwd = surroundings.cwd.clone();
-        diagnostics.extend(listing::bring(&mut models, &extensions, around, cwd)?);
+        diagnostics.extend(offline_load::bring(&mut models, &extensions, around, cwd)?);
     }
     Ok((models.list(search), diagnostics))
 }
@@ -190,7 +190,7 @@ pub fn list_models(
 /// loaded where there are none.
 pub fn foreign_help(
     args: &Args,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
 ) -> Result<(String, Vec<String>), String> {
     let place = surroundings.place(args);
     let Discovery { found, .. } = find(&place, &args.extensions());
@@ -198,15 +198,15 @@ pub fn foreign_help(
         return Ok(Default::default());
     }
     let extensions: Vec<_> = found.into_iter().map(|found| found.extension).collect();
-    let around = Around { has_ui: false, ..around(args, surroundings, &place) };
-    let (flags, problems) = listing::flags(&extensions, around, surroundings.cwd.clone())?;
+    let around = ExtensionEnv { has_ui: false, ..around(args, surroundings, &place) };
+    let (flags, problems) = offline_load::flags(&extensions, around, surroundings.cwd.clone())?;
     Ok((flags::help(&flags), problems))
 }
 
 /// `--export FILE [OUT]`. Returns where the page is.
 pub fn export(
     args: &Args,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     paths: &[PathBuf],
 ) -> Result<PathBuf, String> {
     let cwd = &surroundings.cwd;
@@ -234,21 +234,21 @@ pub struct NotLaunched {
     pub diagnostics: Vec<String>,
 }
 
-impl Launch {
+impl ServerConfig {
     /// Decides everything.
-    pub fn prepare(args: &Args, surroundings: Surroundings) -> Result<Launch, NotLaunched> {
+    pub fn prepare(args: &Args, surroundings: ProcessEnv) -> Result<ServerConfig, NotLaunched> {
         let mut diagnostics = Vec::new();
-        match Launch::decide(args, surroundings, &mut diagnostics) {
-            Ok(launch) => Ok(Launch { diagnostics, ..launch }),
+        match ServerConfig::decide(args, surroundings, &mut diagnostics) {
+            Ok(launch) => Ok(ServerConfig { diagnostics, ..launch }),
             Err(why) => Err(NotLaunched { why, diagnostics }),
         }
     }
 
     fn decide(
         args: &Args,
-        surroundings: Surroundings,
+        surroundings: ProcessEnv,
         diagnostics: &mut Vec<String>,
-    ) -> Result<Launch, StartError> {
+    ) -> Result<ServerConfig, StartError> {
         args.session_name().map_err(StartError::Usage)?;
         let unknown = args.unknown.iter();
         diagnostics.extend(unknown.map(|option| format!("Unknown option {option} is ignored")));
@@ -265,7 +265,7 @@ impl Launch {
         let log = surroundings.log(args, models.credentials(), diagnostics);
         models.observe(log.requests());
         log.watch_children();
-        let choice = Choice::of(args);
+        let choice = ModelArgs::of(args);
         let mut unmet = Vec::new();
         models.set_scope(choice.scope(&settings), &mut unmet);
         let clock = Clock::System;
@@ -273,7 +273,8 @@ impl Launch {
         let mut shelf = surroundings.shelf(chosen, clock);
         shelf.keeps = !args.no_session;
         shelf.chosen = shelf.chosen.or_else(|| settings.session_dir.clone());
-        let opening = Opening { args, shelf: &shelf, cwd: &surroundings.cwd, now: clock.now() };
+        let opening =
+            StartupSession { args, shelf: &shelf, cwd: &surroundings.cwd, now: clock.now() };
         opening.refuse_conflicts()?;
         let session = opening.session(diagnostics)?;
         let chosen = choice.settle(&mut models, &settings, &session, &mut unmet);
@@ -289,13 +290,13 @@ impl Launch {
             settings = place.settings();
         }
         let tools = chosen_tools(args, &settings);
-        let mut workplace = Workplace {
+        let mut workplace = Workspace {
             shell: settings.shell(),
             resize: settings.resize(),
             env: child_env(&agent_dir, &surroundings, args.api_key.as_deref(), &settings),
             todo_tool: todo_tool(args, &settings),
             tool_rules: ToolRules::of(args, &settings),
-            ..Workplace::new(conversation.cwd(), tools)
+            ..Workspace::new(conversation.cwd(), tools)
         };
         let (level, on_eof) = (args.level(variables), args.on_eof);
         log.write(&LogRecord::Start {
@@ -304,8 +305,8 @@ impl Launch {
             cwd: conversation.cwd().to_string_lossy(),
             model: model.as_ref().map(|model| format!("{}/{}", model.provider, model.id)),
         });
-        let around = Around { log: log.clone(), ..around(args, &surroundings, &place) };
-        let mut house = House::find(&place, args.extensions(), around);
+        let around = ExtensionEnv { log: log.clone(), ..around(args, &surroundings, &place) };
+        let mut house = ExtensionPlan::find(&place, args.extensions(), around);
         if house.is_empty() {
             if let Some(why) = &args.foreign_complaint {
                 return Err(StartError::Usage(why.clone()));
@@ -320,7 +321,7 @@ impl Launch {
         }
         let wants_titles = variables.get("PI_RPC_EMIT_TITLE").is_some_and(|value| value == "1");
         let shows_titles = level != Level::Xcsh || wants_titles;
-        Ok(Launch {
+        Ok(ServerConfig {
             level,
             on_eof,
             settings,
@@ -342,7 +343,7 @@ impl Launch {
 }
 
 /// An extension that is named and not there ends the start, whether or not the others are strict.
-fn refuse_missing(place: &Place, args: &Args) -> Result<(), String> {
+fn refuse_missing(place: &Project, args: &Args) -> Result<(), String> {
     match nowhere(place, &args.extensions()) {
         Some(path) => Err(format!("Extension path does not exist: {}", path.display())),
         None => Ok(()),
@@ -350,16 +351,16 @@ fn refuse_missing(place: &Place, args: &Args) -> Result<(), String> {
 }
 
 /// What extensions see of the process.
-fn around(args: &Args, surroundings: &Surroundings, place: &Place) -> Around {
+fn around(args: &Args, surroundings: &ProcessEnv, place: &Project) -> ExtensionEnv {
     let agent_dir = surroundings.agent_dir();
     let home = surroundings.variable("HOME").map(PathBuf::from);
     let (mode, has_ui) = match args.mode() {
-        Mode::Rpc => ("rpc", true),
-        Mode::Json => ("json", false),
-        Mode::Text => ("print", false),
+        RunMode::Rpc => ("rpc", true),
+        RunMode::Json => ("json", false),
+        RunMode::Text => ("print", false),
     };
     let variables = surroundings.variables.iter();
-    Around {
+    ExtensionEnv {
         home_dir: home.unwrap_or_else(|| agent_dir.clone()),
         agent_dir,
         mode,
@@ -372,7 +373,7 @@ fn around(args: &Args, surroundings: &Surroundings, place: &Place) -> Around {
 }
 
 /// Unless one of the files says otherwise.
-fn may_have_sidecars(place: &Place) -> bool {
+fn may_have_sidecars(place: &Project) -> bool {
     let said = |scope| place.layers().said::<Option<bool>>(scope, "extensionSidecars");
     [Scope::User, Scope::Project].into_iter().all(|scope| said(scope) != Some(false))
 }
@@ -432,7 +433,7 @@ pub(crate) fn preferred(tool: Tool, settings: &Settings) -> Tool {
 /// A variable that `--api-key` was filled from is emptied, unless the settings pass it on.
 fn child_env(
     agent_dir: &Path,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     api_key: Option<&str>,
     settings: &Settings,
 ) -> Arc<[(String, String)]> {
@@ -451,10 +452,10 @@ fn child_env(
     emptied.chain(told).collect()
 }
 
-impl Workplace {
+impl Workspace {
     /// A workplace without preferences.
-    pub fn new(cwd: PathBuf, tools: Vec<Tool>) -> Workplace {
-        Workplace {
+    pub fn new(cwd: PathBuf, tools: Vec<Tool>) -> Workspace {
+        Workspace {
             cwd: Arc::new(cwd),
             tools: Arc::new(ToolSet::new(tools)),
             env: Arc::new([]),

@@ -23,7 +23,7 @@ use tiller_tools::process::ChildEvent;
 
 use crate::clock::Clock;
 use crate::export::mask::Mask;
-use crate::plain::complain;
+use crate::print_mode::complain;
 
 /// A handle to the log, or to none.
 #[derive(Clone, Default)]

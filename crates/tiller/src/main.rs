@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tiller::api_key;
-use tiller::args::{Args, Instead, Mode, version};
-use tiller::attachments::{Said, first_message};
+use tiller::args::{Args, EarlyExit, RunMode, version};
+use tiller::attachments::{InitialMessage, first_message};
 use tiller::auth_command::AuthCommand;
-use tiller::launch::{Launch, NotLaunched, Surroundings, export, foreign_help, list_models};
+use tiller::launch::{NotLaunched, ProcessEnv, ServerConfig, export, foreign_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
-use tiller::plain::{self, complain};
+use tiller::print_mode::{self, complain};
 use tiller::rpc::stdio::serve_stdio;
 use tiller::session_command::SessionCommand;
 use tiller::usage::{StartError, complaint, mistaken_command};
@@ -35,12 +35,10 @@ fn start() -> Result<u8, StartError> {
     let arguments = help_as_flag(std::env::args_os().collect());
     match arguments.get(1).and_then(|first| first.to_str()) {
         Some("session") => {
-            return command(&arguments, |c: SessionCommand| c.run(&Surroundings::of_process()?));
+            return command(&arguments, |c: SessionCommand| c.run(&ProcessEnv::of_process()?));
         }
         Some("auth") => {
-            return command(&arguments, |c: AuthCommand| {
-                show(&c.run(&Surroundings::of_process()?)?)
-            });
+            return command(&arguments, |c: AuthCommand| show(&c.run(&ProcessEnv::of_process()?)?));
         }
         Some("completions") => {
             return command(&arguments, |c: CompletionsCommand| show(&c.run()));
@@ -52,14 +50,14 @@ fn start() -> Result<u8, StartError> {
     let may_be_command = !arguments.iter().any(|argument| argument == "--");
     let mut args = match Args::read(arguments) {
         Ok(args) => args,
-        Err(Instead::Help(text, rest)) => return Ok(help(&text, rest.as_deref())?),
-        Err(Instead::Complain(why)) => return Err(StartError::Usage(why)),
+        Err(EarlyExit::Help(text, rest)) => return Ok(help(&text, rest.as_deref())?),
+        Err(EarlyExit::Complain(why)) => return Err(StartError::Usage(why)),
     };
     if let Some(folder) = &args.cwd {
         let cannot = |err| format!("cannot work in {} (--cwd): {err}", folder.display());
         std::env::set_current_dir(folder).map_err(cannot)?;
     }
-    let surroundings = Surroundings::of_process()?;
+    let surroundings = ProcessEnv::of_process()?;
     if args.version {
         return Ok(show(&format!("{}\n", version(&surroundings.variables)))?);
     }
@@ -89,13 +87,14 @@ fn start() -> Result<u8, StartError> {
 }
 
 /// The mode that the command line asks for, to its end. Returns the exit code.
-fn serve(args: Args, surroundings: Surroundings) -> Result<u8, StartError> {
+fn serve(args: Args, surroundings: ProcessEnv) -> Result<u8, StartError> {
     tiller_tools::process::install();
-    let launch =
-        Launch::prepare(&args, surroundings).map_err(|NotLaunched { why, diagnostics }| {
+    let launch = ServerConfig::prepare(&args, surroundings).map_err(
+        |NotLaunched { why, diagnostics }| {
             warn(&diagnostics);
             why
-        })?;
+        },
+    )?;
     // Where extensions judge the project, what is said of it waits for their word.
     if !launch.house.has_judges() {
         warn(launch.place.problems());
@@ -107,7 +106,7 @@ fn serve(args: Args, surroundings: Surroundings) -> Result<u8, StartError> {
         .map_err(|err| format!("cannot start the runtime: {err}"))?;
     let log = launch.log.clone();
     let code = match args.mode() {
-        Mode::Rpc => {
+        RunMode::Rpc => {
             if std::io::stdin().is_terminal() {
                 complain(include_str!("../texts/rpc-on-terminal.md").trim_end());
             }
@@ -115,7 +114,7 @@ fn serve(args: Args, surroundings: Surroundings) -> Result<u8, StartError> {
         }
         mode => {
             let messages = messages(args, launch.workplace.cwd.to_path_buf())?;
-            runtime.block_on(plain::run(mode, launch, messages))
+            runtime.block_on(print_mode::run(mode, launch, messages))
         }
     };
     log.end(code);
@@ -136,7 +135,7 @@ fn help_as_flag(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// `--help`, with the options that extensions add.
 fn help(text: &str, rest: Option<&Args>) -> Result<u8, String> {
     let (foreign, problems) = match rest {
-        Some(args) => foreign_help(args, &Surroundings::of_process()?)?,
+        Some(args) => foreign_help(args, &ProcessEnv::of_process()?)?,
         None => Default::default(),
     };
     warn(&problems);
@@ -156,11 +155,11 @@ fn command<C: Parser>(
 }
 
 /// What a plain mode is to say: piped, typed, and in files.
-fn messages(args: Args, cwd: PathBuf) -> Result<Vec<Said>, StartError> {
+fn messages(args: Args, cwd: PathBuf) -> Result<Vec<InitialMessage>, StartError> {
     let piped = if std::io::stdin().is_terminal() {
         None
     } else {
-        Some(plain::piped().map_err(|err| format!("cannot read stdin: {err}"))?)
+        Some(print_mode::piped().map_err(|err| format!("cannot read stdin: {err}"))?)
     };
     let is_file = |argument: &String| argument.starts_with('@') && argument.len() > 1;
     let (files, typed): (Vec<String>, Vec<String>) = args.messages.into_iter().partition(is_file);
@@ -171,8 +170,8 @@ fn messages(args: Args, cwd: PathBuf) -> Result<Vec<Said>, StartError> {
     let files: Vec<PathBuf> = files.iter().map(|name| place(&name[1..])).collect();
     let mut typed = typed.into_iter();
     let first = first_message(piped, &files, typed.next())?;
-    let rest = typed.map(|text| Said { text, images: Vec::new() });
-    let messages: Vec<Said> = first.into_iter().chain(rest).collect();
+    let rest = typed.map(|text| InitialMessage { text, images: Vec::new() });
+    let messages: Vec<InitialMessage> = first.into_iter().chain(rest).collect();
     if !messages.is_empty() {
         return Ok(messages);
     }

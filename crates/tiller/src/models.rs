@@ -4,19 +4,19 @@
 //! built in that need no account. Here they are one list; `resolve` finds what a person means in
 //! it, `scope` the few they want to cycle through, `access` the way to the one that is asked.
 
-mod object;
+mod spanned_json;
 mod file;
 mod resolve;
 mod order;
 pub(crate) mod glob;
 mod scope;
-mod access;
+mod auth;
 mod azure;
 mod bedrock;
-pub(crate) mod advice;
+pub(crate) mod hints;
 mod list;
-mod registry;
-mod brought;
+mod extension_view;
+mod extension_providers;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -26,18 +26,18 @@ use std::time::Duration;
 use tiller_agent::address;
 use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
 use tiller_agent::provider::Provider;
-use tiller_llm::{Access, CacheRetention, Observer, Onlooker, ThinkingBudgets};
+use tiller_llm::{CacheRetention, Interceptor, Observer, RequestOptions, ThinkingBudgets};
 
-pub(crate) use access::{Given, Papers};
-pub(crate) use brought::{Answers, Offer};
-pub use list::Listing;
+pub(crate) use auth::{RequestOverrides, ResolvedAuth};
+pub(crate) use extension_providers::{ProviderRegistration, StreamsAnswers};
+pub use list::ModelTable;
 pub use resolve::Resolved;
 pub(crate) use scope::Scoped;
 
-use crate::catalogue::{Catalogue, Entry};
+use crate::catalogue::{Catalogue, CatalogueEntry};
 use crate::credentials::Credentials;
 use crate::settings::Settings;
-use brought::Brought;
+use extension_providers::RegisteredProvider;
 use file::ModelsFile;
 
 /// The provider of the models that need no account.
@@ -48,11 +48,11 @@ pub struct Models {
     file: ModelsFile,
     builtin: Vec<Builtin>,
     /// What extensions bring, on top of all others.
-    brought: Vec<Brought>,
+    brought: Vec<RegisteredProvider>,
     credentials: Credentials,
-    access: Access,
+    access: RequestOptions,
     /// Who has a say in the requests of the conversation.
-    onlooker: Option<Onlooker>,
+    onlooker: Option<Interceptor>,
     scope: Vec<Scoped>,
     /// What is wrong with the user's file.
     problems: Vec<String>,
@@ -67,16 +67,16 @@ struct Builtin {
 
 /// A model as far as names go; [`Models::model`] gives all of it.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct ModelRef<'a> {
     provider: &'a str,
     id: &'a str,
     name: &'a str,
-    place: Place<'a>,
+    place: ModelOrigin<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Place<'a> {
-    Catalogue(Entry),
+enum ModelOrigin<'a> {
+    Catalogue(CatalogueEntry),
     File(&'a Arc<Model>),
     Builtin(&'a Arc<Model>),
     Brought(&'a Arc<Model>),
@@ -90,7 +90,7 @@ impl Models {
             builtin: Vec::new(),
             brought: Vec::new(),
             credentials,
-            access: Access { cache_retention: cache, ..Access::default() },
+            access: RequestOptions { cache_retention: cache, ..RequestOptions::default() },
             onlooker: None,
             scope: Vec::new(),
             problems: Vec::new(),
@@ -121,7 +121,7 @@ impl Models {
     }
 
     /// Somebody wants to look at the requests of the conversation.
-    pub(crate) fn let_look(&mut self, onlooker: Onlooker) {
+    pub(crate) fn set_interceptor(&mut self, onlooker: Interceptor) {
         self.onlooker = Some(onlooker);
     }
 
@@ -174,9 +174,9 @@ impl Models {
     /// Those an account is there for.
     fn with_key(&self) -> impl Iterator<Item = Arc<Model>> {
         self.known_at(|provider| provider != BUILTIN && self.credentials.has(provider))
-            .filter(|known| self.is_spoken(known))
+            .filter(|known| self.is_supported(known))
             .map(|known| self.model(&known))
-            .filter(|model| access::missing_variable(&model.base_url).is_none())
+            .filter(|model| auth::missing_variable(&model.base_url).is_none())
             .filter(|model| !self.is_withheld(model))
     }
 
@@ -194,7 +194,7 @@ impl Models {
     /// What a new session starts with when nobody asked for a model: the user's default, else a
     /// provider's own, else the first that can be asked.
     pub fn default_model(&self, settings: &Settings) -> Option<Arc<Model>> {
-        self.preferred(settings).or_else(|| self.usual()).or_else(|| self.with_key().next())
+        self.preferred(settings).or_else(|| self.first_default()).or_else(|| self.with_key().next())
     }
 
     /// The user's default. It counts also without a key: the prompt then says what is missing.
@@ -215,7 +215,7 @@ impl Models {
     }
 
     /// The default of the first provider there is a key for.
-    fn usual(&self) -> Option<Arc<Model>> {
+    fn first_default(&self) -> Option<Arc<Model>> {
         let others = self.catalogue.providers().iter().map(|provider| provider.name);
         let others = others.filter(|name| !FIRST.contains(name));
         let with_key = FIRST.iter().copied().chain(others);
@@ -226,34 +226,36 @@ impl Models {
     }
 
     /// The model this provider is asked when nobody chose one.
-    fn default_of(&self, provider: &str) -> Option<Known<'_>> {
+    fn default_of(&self, provider: &str) -> Option<ModelRef<'_>> {
         let usual = self.catalogue.provider(provider);
         usual
             .and_then(|usual| self.find(usual.name, usual.default))
-            .filter(|known| self.is_spoken(known))
-            .or_else(|| self.known_at(|name| name == provider).find(|known| self.is_spoken(known)))
+            .filter(|known| self.is_supported(known))
+            .or_else(|| {
+                self.known_at(|name| name == provider).find(|known| self.is_supported(known))
+            })
             .or_else(|| self.known_at(|name| name == provider).next())
     }
 
-    fn find(&self, provider: &str, id: &str) -> Option<Known<'_>> {
+    fn find(&self, provider: &str, id: &str) -> Option<ModelRef<'_>> {
         if self.is_replaced(provider) {
             return self.brought(provider)?.models().find(|known| known.id == id);
         }
         let builtin = || {
             let mut models = self.builtin.iter().map(|builtin| &builtin.model);
-            models.find(|model| model.provider == provider && model.id == id).map(Known::builtin)
+            models.find(|model| model.provider == provider && model.id == id).map(ModelRef::builtin)
         };
         let known = || self.catalogue.find(provider, id).map(|entry| self.entry(entry));
-        self.file.model(provider, id).map(Known::described).or_else(builtin).or_else(known)
+        self.file.model(provider, id).map(ModelRef::described).or_else(builtin).or_else(known)
     }
 
-    fn known(&self) -> impl Iterator<Item = Known<'_>> {
+    fn known(&self) -> impl Iterator<Item = ModelRef<'_>> {
         self.known_at(|_| true)
     }
 
     /// Every model at the providers that are wanted. A described model takes the place of the one
     /// the catalogue has under its name.
-    fn known_at(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Known<'_>> {
+    fn known_at(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = ModelRef<'_>> {
         // The question may cost something, and a provider has many models.
         let is_meant = |provider: &str| !self.is_replaced(provider) && wanted(provider);
         let catalogue: Vec<_> =
@@ -266,58 +268,67 @@ impl Models {
         let entries = catalogue.into_iter().flat_map(|provider| provider.entries());
         let entries = entries.map(|entry| {
             let described = self.file.model(entry.provider, entry.id);
-            described.map_or_else(|| self.entry(entry), Known::described)
+            described.map_or_else(|| self.entry(entry), ModelRef::described)
         });
         let described = described.into_iter().flat_map(|provider| &provider.models);
         let described = described.map(|described| &described.model);
         let described = described
             .filter(|model| self.catalogue.find(&model.provider, &model.id).is_none())
-            .map(Known::described);
-        let builtin = builtin.iter().map(|builtin| Known::builtin(&builtin.model));
-        let brought = brought.into_iter().flat_map(Brought::models);
+            .map(ModelRef::described);
+        let builtin = builtin.iter().map(|builtin| ModelRef::builtin(&builtin.model));
+        let brought = brought.into_iter().flat_map(RegisteredProvider::models);
         entries.chain(described).chain(brought).chain(builtin)
     }
 
-    fn entry(&self, entry: Entry) -> Known<'_> {
+    fn entry(&self, entry: CatalogueEntry) -> ModelRef<'_> {
         let name = self.file.name(entry.provider, entry.id).unwrap_or(entry.name);
-        Known { provider: entry.provider, id: entry.id, name, place: Place::Catalogue(entry) }
+        ModelRef {
+            provider: entry.provider,
+            id: entry.id,
+            name,
+            place: ModelOrigin::Catalogue(entry),
+        }
     }
 
-    fn model(&self, known: &Known<'_>) -> Arc<Model> {
-        self.settled(self.written(known))
+    fn model(&self, known: &ModelRef<'_>) -> Arc<Model> {
+        self.resolve_placeholders(self.base_model(known))
     }
 
     /// A model of a known provider under a name that nobody has heard of.
-    fn model_like(&self, known: &Known<'_>, id: &str) -> Arc<Model> {
-        let like = (*self.written(known)).clone();
-        self.settled(Arc::new(Model { id: id.to_owned(), name: id.to_owned(), ..like }))
+    fn model_like(&self, known: &ModelRef<'_>, id: &str) -> Arc<Model> {
+        let like = (*self.base_model(known)).clone();
+        self.resolve_placeholders(Arc::new(Model {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            ..like
+        }))
     }
 
     /// As it is written down, before the environment has a say.
-    fn written(&self, known: &Known<'_>) -> Arc<Model> {
+    fn base_model(&self, known: &ModelRef<'_>) -> Arc<Model> {
         match known.place {
-            Place::Builtin(model) | Place::Brought(model) => model.clone(),
-            Place::File(model) => self.repointed(model.clone()),
-            Place::Catalogue(entry) => {
+            ModelOrigin::Builtin(model) | ModelOrigin::Brought(model) => model.clone(),
+            ModelOrigin::File(model) => self.with_provider_overrides(model.clone()),
+            ModelOrigin::Catalogue(entry) => {
                 let mut model = self.catalogue.model(&entry);
                 self.file.apply(&mut model);
-                self.repointed(Arc::new(model))
+                self.with_provider_overrides(Arc::new(model))
             }
         }
     }
 
     /// Whether we know how to talk to it. The user's own models are always offered: who described
     /// one is told what is wrong with it, not left to wonder where it went.
-    fn is_spoken(&self, known: &Known<'_>) -> bool {
+    fn is_supported(&self, known: &ModelRef<'_>) -> bool {
         match known.place {
-            Place::Catalogue(entry) => tiller_llm::supports(self.catalogue.api(&entry)),
-            Place::File(_) | Place::Builtin(_) | Place::Brought(_) => true,
+            ModelOrigin::Catalogue(entry) => tiller_llm::supports(self.catalogue.api(&entry)),
+            ModelOrigin::File(_) | ModelOrigin::Builtin(_) | ModelOrigin::Brought(_) => true,
         }
     }
 
     /// How much each known model can hold, by `provider/id`.
     pub(crate) fn windows(&self) -> HashMap<String, u64> {
-        let window = |known: Known<'_>| (known.full_name(), self.model(&known).context_window);
+        let window = |known: ModelRef<'_>| (known.full_name(), self.model(&known).context_window);
         self.known().map(window).collect()
     }
 
@@ -334,7 +345,7 @@ impl Models {
         let described = self.file.providers.iter().map(|provider| &*provider.name);
         let builtin = self.builtin.iter().map(|builtin| &*builtin.model.provider);
         let known = self.catalogue.providers().iter().map(|provider| provider.name);
-        let brought = self.brought.iter().map(Brought::name);
+        let brought = self.brought.iter().map(RegisteredProvider::name);
         described.chain(builtin).chain(known).chain(brought)
     }
 
@@ -379,21 +390,21 @@ impl Models {
 /// Whose default comes first when there are keys for several; the others follow by name.
 const FIRST: &[&str] = &["anthropic", "openai", "deepseek", "google", "openrouter", "groq"];
 
-impl<'a> Known<'a> {
-    fn described(model: &'a Arc<Model>) -> Known<'a> {
-        Known::of(model, Place::File(model))
+impl<'a> ModelRef<'a> {
+    fn described(model: &'a Arc<Model>) -> ModelRef<'a> {
+        ModelRef::of(model, ModelOrigin::File(model))
     }
 
-    fn builtin(model: &'a Arc<Model>) -> Known<'a> {
-        Known::of(model, Place::Builtin(model))
+    fn builtin(model: &'a Arc<Model>) -> ModelRef<'a> {
+        ModelRef::of(model, ModelOrigin::Builtin(model))
     }
 
-    fn of(model: &'a Model, place: Place<'a>) -> Known<'a> {
-        Known { provider: &model.provider, id: &model.id, name: &model.name, place }
+    fn of(model: &'a Model, place: ModelOrigin<'a>) -> ModelRef<'a> {
+        ModelRef { provider: &model.provider, id: &model.id, name: &model.name, place }
     }
 
     fn is_builtin(&self) -> bool {
-        matches!(self.place, Place::Builtin(_))
+        matches!(self.place, ModelOrigin::Builtin(_))
     }
 
     fn full_name(&self) -> String {

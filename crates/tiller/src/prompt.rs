@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tiller_agent::tool::{Tool, ToolSet};
 
-use crate::place::{ContextFile, Resources, Rules, Skill};
+use crate::project::{ContextFile, Resources, RuleFiles, Skill};
 
 const PREAMBLE: &str = include_str!("../prompts/preamble.md");
 const MANNERS: &str = include_str!("../prompts/manners.md");
@@ -68,7 +68,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) addendum: Option<&'a str>,
     pub(crate) context_files: &'a [ContextFile],
     pub(crate) skills: Vec<&'a Skill>,
-    pub(crate) rules: &'a Rules,
+    pub(crate) rules: &'a RuleFiles,
     /// Whatever else there is to say, under names of its own.
     pub(crate) sections: Vec<(&'a str, &'a str)>,
     pub(crate) cwd: &'a Path,
@@ -91,7 +91,7 @@ impl<'a> Parts<'a> {
 
     pub(crate) fn render(&self) -> String {
         let is_active = |name: &str| self.tools.iter().any(|tool| tool.name() == name);
-        let mut prompt = Prompt(String::new());
+        let mut prompt = PromptText(String::new());
         match self.own {
             Some(own) => prompt.0.push_str(own.trim_end()),
             None => {
@@ -125,9 +125,9 @@ impl<'a> Parts<'a> {
     }
 }
 
-struct Prompt(String);
+struct PromptText(String);
 
-impl Prompt {
+impl PromptText {
     fn section(&mut self, name: &str, body: &str) {
         let gap = if self.0.is_empty() { "" } else { "\n\n" };
         let body = body.trim_end();
@@ -152,7 +152,7 @@ fn rules(tools: &[&Tool], advice: &[String]) -> String {
     if is_active("bash") && !["grep", "find", "ls"].into_iter().any(is_active) {
         lines.push(SHELL_ONLY.trim_end().to_owned());
     }
-    for rule in tools.iter().flat_map(|tool| &tool.rules).chain(advice) {
+    for rule in tools.iter().flat_map(|tool| &tool.guidelines).chain(advice) {
         let line = format!("- {rule}");
         if !lines.contains(&line) {
             lines.push(line);
@@ -188,7 +188,7 @@ fn skills(skills: &[&Skill]) -> String {
     text
 }
 
-fn standing_rules(rules: &Rules) -> String {
+fn standing_rules(rules: &RuleFiles) -> String {
     let mut text = STANDING_RULES.trim_end().to_owned();
     for rule in &rules.standing {
         let path = rule.path.to_string_lossy();
@@ -200,7 +200,7 @@ fn standing_rules(rules: &Rules) -> String {
     text
 }
 
-fn rule_files(rules: &Rules) -> String {
+fn rule_files(rules: &RuleFiles) -> String {
     let mut text = format!("{}\n\n", RULE_FILES.trim_end());
     for rule in &rules.listed {
         let description = rule.description.as_deref().unwrap_or_default();

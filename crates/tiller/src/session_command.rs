@@ -7,8 +7,8 @@ use clap::Parser;
 use tiller_session::check::{Report, check, repair};
 
 use crate::clock::Clock;
-use crate::launch::Surroundings;
-use crate::opening::one_line;
+use crate::launch::ProcessEnv;
+use crate::startup_session::one_line;
 
 /// Look after stored sessions.
 #[derive(Debug, Parser)]
@@ -37,7 +37,7 @@ pub enum SessionCommand {
 
 impl SessionCommand {
     /// Does it. Returns the exit code: 1 when damage was found.
-    pub fn run(self, surroundings: &Surroundings) -> Result<u8, String> {
+    pub fn run(self, surroundings: &ProcessEnv) -> Result<u8, String> {
         match self {
             SessionCommand::List { all, limit, session_dir } => {
                 list(surroundings, all, limit, session_dir)
@@ -48,7 +48,7 @@ impl SessionCommand {
 }
 
 fn list(
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     all: bool,
     limit: usize,
     session_dir: Option<PathBuf>,

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use tiller_agent::compaction::Limits;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::retry::RetryPolicy;
-use tiller_agent::ttsr::InterruptMode as RuleInterruptMode;
+use tiller_agent::stream_rules::InterruptMode as RuleInterruptMode;
 use tiller_session::Durability;
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;

@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use futures_util::stream;
 use serde_json::{Value, json};
-use tiller::choice::Choice;
 use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
-use tiller::launch::{Launch, Workplace};
+use tiller::launch::{ServerConfig, Workspace};
 use tiller::log::Log;
 use tiller::models::Models;
-use tiller::place::{Flags, Place, Whereabouts};
-use tiller::rpc::guests::House;
+use tiller::project::{Dirs, Project, ResourceFlags};
+use tiller::rpc::extensions::ExtensionPlan;
 use tiller::rpc::lines::Line;
 use tiller::rpc::out::pipe;
 use tiller::rpc::server::{Channels, INPUTS_MAX, Input, OnEof, serve};
 use tiller::rpc::wire::Level;
-use tiller::sessions::Shelf;
+use tiller::session_store::SessionStore;
+use tiller::startup_model::ModelArgs;
 use tiller_agent::message::{Message, StopReason, Usage, text_of};
 use tiller_agent::model::Model;
 use tiller_agent::provider::{
@@ -144,11 +144,11 @@ fn look() -> Tool {
     })
 }
 
-fn launch(folder: &std::path::Path, model: Arc<Strict>) -> Launch {
+fn launch(folder: &std::path::Path, model: Arc<Strict>) -> ServerConfig {
     let home = folder.to_owned();
     let whereabouts =
-        Whereabouts { cwd: home.clone(), agent_dir: home.join(".pi/agent"), home: Some(home) };
-    let place = Place::find(whereabouts, Flags::default());
+        Dirs { cwd: home.clone(), agent_dir: home.join(".pi/agent"), home: Some(home) };
+    let place = Project::find(whereabouts, ResourceFlags::default());
     let settings = place.settings();
     let mut models = Models::new(Credentials::default(), &settings, CacheRetention::Short);
     let small = Model { context_window: WINDOW, max_tokens: 4096, ..Script::model() };
@@ -156,19 +156,19 @@ fn launch(folder: &std::path::Path, model: Arc<Strict>) -> Launch {
     let model = Some(models.resolve(None, "tiller/script").unwrap().model);
     let owner = Owner { program: "tiller".into(), pid: 1, host: "here".into(), started: "".into() };
     let (root, files) = (folder.join(".sessions"), Files::default());
-    let shelf = Shelf { keeps: true, root, chosen: None, owner, files };
+    let shelf = SessionStore { keeps: true, root, chosen: None, owner, files };
     let session = shelf.begin(SessionId::read("long").unwrap(), folder, None, 0);
-    Launch {
+    ServerConfig {
         level: Level::PiDelta,
         on_eof: OnEof::Abort,
         thinking: settings.default_thinking_level,
         settings,
         models,
         model,
-        choice: Choice::named("tiller/script"),
-        workplace: Workplace::new(folder.to_owned(), vec![look()]),
+        choice: ModelArgs::named("tiller/script"),
+        workplace: Workspace::new(folder.to_owned(), vec![look()]),
         place,
-        house: House::default(),
+        house: ExtensionPlan::default(),
         shows_titles: true,
         conversation: Conversation::new(session, Durability::Os),
         shelf,

@@ -27,7 +27,7 @@ const WORLD: &[&str] = &[
 /// Whoever else wrote to stdout would break a client's framing.
 const WRITERS: &[&str] = &[
     "crates/tiller/src/main.rs",
-    "crates/tiller/src/plain.rs",
+    "crates/tiller/src/print_mode.rs",
     "crates/tiller/src/rpc/stdio.rs",
     "crates/tiller/src/session_command.rs",
 ];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::memory::Memory;
+use super::summary_text::SummaryText;
 use crate::message::{Content, Message, text_of};
 use crate::tokens;
 
@@ -10,7 +10,7 @@ use crate::tokens;
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What is known from an earlier compaction.
-    pub(super) earlier: Option<Memory>,
+    pub(super) earlier: Option<SummaryText>,
     /// Whole turns that are summarised.
     pub history: Vec<Arc<Message>>,
     /// The beginning of a turn of which the end is kept.
@@ -32,7 +32,7 @@ impl Plan {
 /// summarise.
 pub fn plan(messages: &[Arc<Message>], keep: u64) -> Option<Plan> {
     let (earlier, start) = match messages.first().map(|message| &**message) {
-        Some(Message::CompactionSummary(summary)) => (Some(Memory::read(&summary.summary)), 1),
+        Some(Message::CompactionSummary(summary)) => (Some(SummaryText::read(&summary.summary)), 1),
         _ => (None, 0),
     };
     let cut = place(messages, start, keep)?;

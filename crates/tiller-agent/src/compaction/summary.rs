@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::cut::Plan;
 use super::files::Files;
-use super::memory::Memory;
+use super::summary_text::SummaryText;
 use super::{FileLists, Limits, transcript};
-use crate::assembly::{Assembly, Step};
 use crate::message::{AssistantMessage, Message, StopReason, UnixMs, Usage, text_of};
+use crate::message_builder::{MessageBuilder, Step};
 use crate::model::{Model, ThinkingLevel};
 use crate::provider::{Provider, ProviderError, Request};
 use crate::retry::RetryPolicy;
@@ -28,7 +28,7 @@ const TURN: &str = include_str!("prompts/turn.md");
 const BRANCH: &str = include_str!("prompts/branch.md");
 
 /// Who writes, and within which limits.
-pub struct Writer {
+pub struct Summarizer {
     pub provider: Arc<dyn Provider>,
     pub model: Arc<Model>,
     pub thinking: ThinkingLevel,
@@ -42,7 +42,7 @@ pub struct Writer {
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
+pub struct Summary {
     /// All that the model will see of what was removed.
     pub summary: String,
     pub files: FileLists,
@@ -51,7 +51,7 @@ pub struct Written {
 
 /// What somebody wants of the summary of a branch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wishes {
+pub struct BranchOptions {
     pub instructions: Option<String>,
     /// They stand in the place of ours, not behind them.
     pub is_all: bool,
@@ -59,7 +59,7 @@ pub struct Wishes {
 
 /// Why there is no summary.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Unwritten {
+pub enum SummaryError {
     Cancelled,
     /// In words for the client.
     Failed(String),
@@ -74,32 +74,32 @@ pub enum Progress {
 }
 
 /// Told of what happens, in order.
-pub trait Listener: Send + Sync {
+pub trait ProgressListener: Send + Sync {
     fn tell(&self, progress: Progress) -> impl Future<Output = ()> + Send;
 }
 
-impl Writer {
+impl Summarizer {
     /// Writes the summary that a plan asks for. `focus` is what the user wants it to dwell on.
     pub async fn write(
         &self,
         plan: &Plan,
         focus: Option<&str>,
-        listener: &impl Listener,
-    ) -> Result<Written, Unwritten> {
+        listener: &impl ProgressListener,
+    ) -> Result<Summary, SummaryError> {
         let mut usage = Usage::default();
-        let mut notes = Notes { writer: self, listener, usage: &mut usage };
+        let mut notes = PartialSummary { writer: self, listener, usage: &mut usage };
         let earlier = plan.earlier.as_ref();
         let previous = earlier.map(|memory| memory.summary.clone()).filter(|text| !text.is_empty());
         let mut summary = match (plan.history.is_empty(), previous) {
             (true, Some(previous)) => previous,
             (true, None) => "No prior history.".to_owned(),
             (false, previous) => {
-                let task = Task { kind: Kind::History, focus, share: (4, 5) };
+                let task = Task { kind: SummaryKind::History, focus, share: (4, 5) };
                 notes.take(&plan.history, previous, task).await?
             }
         };
         if !plan.turn_start.is_empty() {
-            let task = Task { kind: Kind::Turn, focus: None, share: (1, 2) };
+            let task = Task { kind: SummaryKind::Turn, focus: None, share: (1, 2) };
             let turn = notes.take(&plan.turn_start, None, task).await?;
             summary = format!("{summary}\n\n---\n\n**Turn Context (split turn):**\n\n{turn}");
         }
@@ -111,29 +111,29 @@ impl Writer {
         files.add_calls(&plan.turn_start);
         let files = files.lists();
         let request = plan.request.as_deref().map(|words| self.excerpt(words));
-        let summary = Memory { summary, request, files: files.clone() }.write();
-        Ok(Written { summary, files, usage })
+        let summary = SummaryText { summary, request, files: files.clone() }.write();
+        Ok(Summary { summary, files, usage })
     }
 
     /// Sums up a branch of the conversation that is being left.
     pub async fn write_branch(
         &self,
         messages: &[Arc<Message>],
-        wishes: &Wishes,
-        listener: &impl Listener,
-    ) -> Result<Written, Unwritten> {
+        wishes: &BranchOptions,
+        listener: &impl ProgressListener,
+    ) -> Result<Summary, SummaryError> {
         let mut usage = Usage::default();
-        let mut notes = Notes { writer: self, listener, usage: &mut usage };
+        let mut notes = PartialSummary { writer: self, listener, usage: &mut usage };
         let (kind, focus) = match (&wishes.instructions, wishes.is_all) {
-            (Some(instructions), true) => (Kind::Branch(instructions), None),
-            (focus, _) => (Kind::Branch(BRANCH), focus.as_deref()),
+            (Some(instructions), true) => (SummaryKind::Branch(instructions), None),
+            (focus, _) => (SummaryKind::Branch(BRANCH), focus.as_deref()),
         };
         let summary = notes.take(messages, None, Task { kind, focus, share: (4, 5) }).await?;
         let mut files = Files::default();
         files.add_calls(messages);
         let files = files.lists();
-        let summary = Memory { summary, request: None, files: files.clone() }.write();
-        Ok(Written { summary, files, usage })
+        let summary = SummaryText { summary, request: None, files: files.clone() }.write();
+        Ok(Summary { summary, files, usage })
     }
 
     /// A request of ordinary length as it is. Of one that would fill half of what there is, both
@@ -154,14 +154,14 @@ impl Writer {
 /// Which notes are wanted.
 #[derive(Clone, Copy)]
 struct Task<'a> {
-    kind: Kind<'a>,
+    kind: SummaryKind<'a>,
     focus: Option<&'a str>,
     /// How much of the reserve they may take.
     share: (u64, u64),
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind<'a> {
+enum SummaryKind<'a> {
     History,
     Turn,
     /// A branch, with what to say about it.
@@ -171,10 +171,10 @@ enum Kind<'a> {
 impl Task<'_> {
     fn ask(&self, conversation: &str, previous: Option<&str>) -> String {
         let instructions = match (self.kind, previous) {
-            (Kind::Turn, _) => TURN,
-            (Kind::Branch(instructions), _) => instructions,
-            (Kind::History, None) => SUMMARY,
-            (Kind::History, Some(_)) => UPDATE,
+            (SummaryKind::Turn, _) => TURN,
+            (SummaryKind::Branch(instructions), _) => instructions,
+            (SummaryKind::History, None) => SUMMARY,
+            (SummaryKind::History, Some(_)) => UPDATE,
         };
         let mut text = format!("<conversation>\n{conversation}\n</conversation>\n\n");
         if let Some(previous) = previous {
@@ -187,26 +187,26 @@ impl Task<'_> {
         text
     }
 
-    fn failed(&self, failure: &Failure) -> Unwritten {
+    fn failed(&self, failure: &AttemptError) -> SummaryError {
         let why = match failure {
-            Failure::Cancelled => return Unwritten::Cancelled,
-            Failure::CalledTool => {
-                return Unwritten::Failed("Summarization attempted to call a tool".to_owned());
+            AttemptError::Cancelled => return SummaryError::Cancelled,
+            AttemptError::CalledTool => {
+                return SummaryError::Failed("Summarization attempted to call a tool".to_owned());
             }
-            Failure::Provider(error) => &error.with_advice(),
-            Failure::CutOff => "generation hit the token cap and the summary is incomplete",
-            Failure::Empty => "the model wrote nothing",
+            AttemptError::Provider(error) => &error.with_advice(),
+            AttemptError::CutOff => "generation hit the token cap and the summary is incomplete",
+            AttemptError::Empty => "the model wrote nothing",
         };
-        Unwritten::Failed(match self.kind {
-            Kind::History => format!("Summarization failed: {why}"),
-            Kind::Turn => format!("Turn prefix summarization failed: {why}"),
-            Kind::Branch(_) => format!("Branch summarization failed: {why}"),
+        SummaryError::Failed(match self.kind {
+            SummaryKind::History => format!("Summarization failed: {why}"),
+            SummaryKind::Turn => format!("Turn prefix summarization failed: {why}"),
+            SummaryKind::Branch(_) => format!("Branch summarization failed: {why}"),
         })
     }
 }
 
 /// Why one request gave no notes.
-enum Failure {
+enum AttemptError {
     Cancelled,
     Provider(ProviderError),
     CalledTool,
@@ -214,18 +214,20 @@ enum Failure {
     Empty,
 }
 
-impl Failure {
+impl AttemptError {
     /// The least that is worth another request in smaller pieces, in tokens. Nothing when a
     /// smaller one would fail just as well.
     fn worth_splitting(&self) -> Option<u64> {
         match self {
-            Failure::Provider(ProviderError::Overflow { .. }) => Some(0),
-            Failure::Cancelled => None,
-            Failure::Provider(ProviderError::Retry { .. } | ProviderError::Auth { .. }) => None,
-            Failure::Provider(ProviderError::Fatal { .. })
-            | Failure::CalledTool
-            | Failure::CutOff
-            | Failure::Empty => Some(PIECE_MIN),
+            AttemptError::Provider(ProviderError::Overflow { .. }) => Some(0),
+            AttemptError::Cancelled => None,
+            AttemptError::Provider(ProviderError::Retry { .. } | ProviderError::Auth { .. }) => {
+                None
+            }
+            AttemptError::Provider(ProviderError::Fatal { .. })
+            | AttemptError::CalledTool
+            | AttemptError::CutOff
+            | AttemptError::Empty => Some(PIECE_MIN),
         }
     }
 }
@@ -236,20 +238,20 @@ const PIECE_MIN: u64 = 4000;
 const HALVINGS_MAX: u32 = 4;
 
 /// The requests for one compaction.
-struct Notes<'a, L> {
-    writer: &'a Writer,
+struct PartialSummary<'a, L> {
+    writer: &'a Summarizer,
     listener: &'a L,
     usage: &'a mut Usage,
 }
 
-impl<L: Listener> Notes<'_, L> {
+impl<L: ProgressListener> PartialSummary<'_, L> {
     /// Notes about these messages, which go on from `previous`.
     async fn take(
         &mut self,
         messages: &[Arc<Message>],
         previous: Option<String>,
         task: Task<'_>,
-    ) -> Result<String, Unwritten> {
+    ) -> Result<String, SummaryError> {
         let parts = transcript::parts(messages);
         let size: u64 = parts.iter().map(|part| tokens::text(part)).sum();
         let room = self.room(previous.as_deref(), task);
@@ -271,13 +273,13 @@ impl<L: Listener> Notes<'_, L> {
         mut notes: Option<String>,
         task: Task<'_>,
         mut piece_max: u64,
-    ) -> Result<String, Unwritten> {
+    ) -> Result<String, SummaryError> {
         let mut rest = pieces(parts, piece_max);
         let mut halvings = 0;
         while let Some(piece) = rest.pop_front() {
             match self.ask(&piece, notes.as_deref(), task).await {
                 Ok(text) => notes = Some(text),
-                Err(Failure::Provider(ProviderError::Overflow { .. }))
+                Err(AttemptError::Provider(ProviderError::Overflow { .. }))
                     if halvings < HALVINGS_MAX =>
                 {
                     halvings += 1;
@@ -309,17 +311,17 @@ impl<L: Listener> Notes<'_, L> {
         conversation: &str,
         previous: Option<&str>,
         task: Task<'_>,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, AttemptError> {
         let request = self.request(task.ask(conversation, previous), self.max_tokens(task));
         let mut attempt = 0;
         let result = loop {
             let error = match self.answer(request.clone()).await {
-                Err(Failure::Provider(error)) => error,
+                Err(AttemptError::Provider(error)) => error,
                 done => break done,
             };
             let policy = self.writer.retry;
             if !policy.allows(&error, attempt) {
-                break Err(Failure::Provider(error));
+                break Err(AttemptError::Provider(error));
             }
             attempt += 1;
             let delay = policy.delay(attempt, &error);
@@ -331,7 +333,7 @@ impl<L: Listener> Notes<'_, L> {
             };
             self.listener.tell(scheduled).await;
             tokio::select! {
-                () = self.writer.cancel.cancelled() => break Err(Failure::Cancelled),
+                () = self.writer.cancel.cancelled() => break Err(AttemptError::Cancelled),
                 () = tokio::time::sleep(delay) => {}
             }
             self.listener.tell(Progress::RetryBegins).await;
@@ -359,21 +361,21 @@ impl<L: Listener> Notes<'_, L> {
         }
     }
 
-    async fn answer(&mut self, request: Request) -> Result<AssistantMessage, Failure> {
+    async fn answer(&mut self, request: Request) -> Result<AssistantMessage, AttemptError> {
         let writer = self.writer;
-        let mut assembly = Assembly::new(request.model.clone(), writer.now);
+        let mut assembly = MessageBuilder::new(request.model.clone(), writer.now);
         let mut stream = writer.provider.stream(request);
         let result = loop {
             let next = tokio::select! {
                 biased;
-                () = writer.cancel.cancelled() => break Err(Failure::Cancelled),
+                () = writer.cancel.cancelled() => break Err(AttemptError::Cancelled),
                 next = stream.next() => next,
             };
             let cut = || ProviderError::retry("Stream ended before the answer was complete");
             match next.ok_or_else(cut).flatten().and_then(|event| assembly.push(event)) {
                 Ok(Step::Complete) => break Ok(()),
                 Ok(_) => {}
-                Err(error) => break Err(Failure::Provider(error)),
+                Err(error) => break Err(AttemptError::Provider(error)),
             }
         };
         let answer = assembly.complete();
@@ -383,16 +385,16 @@ impl<L: Listener> Notes<'_, L> {
     }
 }
 
-fn useful(answer: &AssistantMessage) -> Result<String, Failure> {
+fn useful(answer: &AssistantMessage) -> Result<String, AttemptError> {
     if answer.tool_calls().next().is_some() {
-        return Err(Failure::CalledTool);
+        return Err(AttemptError::CalledTool);
     }
     if answer.stop_reason == StopReason::Length {
-        return Err(Failure::CutOff);
+        return Err(AttemptError::CutOff);
     }
     let text = text_of(&answer.content).trim().to_owned();
     if text.is_empty() {
-        return Err(Failure::Empty);
+        return Err(AttemptError::Empty);
     }
     Ok(text)
 }

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::cut::{Plan, plan};
-use super::memory::Memory;
-use super::summary::{Listener, Progress, Unwritten, Writer};
+use super::summary::{Progress, ProgressListener, Summarizer, SummaryError};
+use super::summary_text::SummaryText;
 use super::{FileLists, Limits, transcript};
 use crate::message::{
     AssistantMessage, Block, CompactionSummary, Message, StopReason, ToolCall, ToolResultMessage,
@@ -138,7 +138,7 @@ fn an_earlier_summary_is_gone_on_from() {
 
 #[test]
 fn what_we_wrote_into_a_summary_is_read_again() {
-    let memory = Memory {
+    let memory = SummaryText {
         summary: "## Goal\nA <thing>.".into(),
         request: Some("Do\n\n<it>".into()),
         files: FileLists {
@@ -165,9 +165,9 @@ fn what_we_wrote_into_a_summary_is_read_again() {
         c
         </modified-files>"#]]
     .assert_eq(&memory.write());
-    assert_eq!(Memory::read(&memory.write()), memory);
-    let plain = Memory { summary: "Plain words.".into(), ..Memory::default() };
-    assert_eq!(Memory::read(&plain.write()), plain);
+    assert_eq!(SummaryText::read(&memory.write()), memory);
+    let plain = SummaryText { summary: "Plain words.".into(), ..SummaryText::default() };
+    assert_eq!(SummaryText::read(&plain.write()), plain);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn overflow() -> Vec<Result<StreamEvent, ProviderError>> {
 #[derive(Default)]
 struct Heard(Mutex<Vec<Progress>>);
 
-impl Listener for Heard {
+impl ProgressListener for Heard {
     async fn tell(&self, progress: Progress) {
         self.0.lock().unwrap().push(progress);
     }
@@ -281,7 +281,7 @@ async fn summarise(
     answers: Vec<Vec<Result<StreamEvent, ProviderError>>>,
 ) -> String {
     let played = Arc::new(Played { answers: Mutex::new(answers.into()), asked: Mutex::default() });
-    let writer = Writer {
+    let writer = Summarizer {
         provider: played.clone(),
         model: Arc::new(Model {
             id: "m".into(),
@@ -331,8 +331,8 @@ async fn summarise(
             "wrote {:?}, {} tokens\n",
             written.summary, written.usage.total_tokens
         )),
-        Err(Unwritten::Cancelled) => shown.push_str("cancelled\n"),
-        Err(Unwritten::Failed(error)) => shown.push_str(&format!("failed: {error}\n")),
+        Err(SummaryError::Cancelled) => shown.push_str("cancelled\n"),
+        Err(SummaryError::Failed(error)) => shown.push_str(&format!("failed: {error}\n")),
     }
     shown
 }

@@ -24,7 +24,7 @@ pub enum Op {
         #[serde(default)]
         details: Option<String>,
     },
-    Update(Update),
+    Update(TaskUpdate),
     RemoveTask {
         id: String,
     },
@@ -50,7 +50,7 @@ pub struct NewTask {
 
 /// What is not said stays as it is.
 #[derive(Debug, PartialEq, Deserialize)]
-pub struct Update {
+pub struct TaskUpdate {
     id: String,
     #[serde(default)]
     status: Option<TodoStatus>,
@@ -95,7 +95,7 @@ impl TodoList {
                 let task = NewTask { content, status: None, notes, details };
                 phase.tasks.push(task.item(number));
             }
-            Op::Update(Update { id, status, content, notes, details }) => {
+            Op::Update(TaskUpdate { id, status, content, notes, details }) => {
                 let task = self.task_mut(&id, EMPTY_ON_UPDATE)?;
                 task.status = status.unwrap_or(task.status);
                 if let Some(content) = content {

@@ -10,7 +10,7 @@ use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::provider::{ProviderError, StreamEvent};
 
 use super::expect::Expectation;
-use super::step::{BlockKind, Chunk, Pieces, Step};
+use super::step::{BlockKind, Pieces, Step, TextChunk};
 
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
@@ -19,7 +19,7 @@ pub(crate) struct Draft {
     hold: bool,
     over: bool,
     steps: Vec<Step>,
-    pub(crate) chunk: Chunk,
+    pub(crate) chunk: TextChunk,
     pub(crate) pace: Duration,
 }
 
@@ -33,7 +33,7 @@ struct DraftBlock {
 
 impl Draft {
     /// Text and everything else is cut into deltas by `chunk`; before each, `pace` passes.
-    pub(crate) fn new(chunk: Chunk, pace: Duration) -> Draft {
+    pub(crate) fn new(chunk: TextChunk, pace: Duration) -> Draft {
         Draft { chunk, pace, ..Draft::default() }
     }
 

@@ -8,7 +8,7 @@ use tiller_agent::provider::{ProviderError, StreamEvent};
 use super::ScriptError;
 use super::draft::{Draft, NotOpen};
 use super::expect::{Expectation, Subject, Test};
-use super::step::{Chunk, Pieces, Step};
+use super::step::{Pieces, Step, TextChunk};
 use super::suggest::nearest;
 
 /// Reads line after line. `chunk` and `pace` hold from the line they stand on to the end.
@@ -211,11 +211,11 @@ fn needed_text(name: &str, rest: &str) -> Result<String, String> {
     text(rest)?.ok_or_else(|| format!("{name:?} wants a text"))
 }
 
-fn chunk(rest: &str) -> Result<Chunk, String> {
+fn chunk(rest: &str) -> Result<TextChunk, String> {
     match (rest, rest.parse()) {
-        ("off", _) => Ok(Chunk::Whole),
-        ("words", _) => Ok(Chunk::Words),
-        (_, Ok(count)) if count > 0 => Ok(Chunk::Chars(count)),
+        ("off", _) => Ok(TextChunk::Whole),
+        ("words", _) => Ok(TextChunk::Words),
+        (_, Ok(count)) if count > 0 => Ok(TextChunk::Chars(count)),
         _ => Err(format!("chunk wants a number of characters, words or off, not {rest:?}")),
     }
 }

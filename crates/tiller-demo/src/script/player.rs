@@ -18,10 +18,10 @@ use tokio::time;
 use super::step::Step;
 
 /// What one request is answered with.
-pub(crate) struct Answer {
+pub(crate) struct PlayedAnswer {
     steps: Steps,
     request: Arc<Request>,
-    complaints: Complaints,
+    complaints: FailedExpectations,
 }
 
 enum Steps {
@@ -30,32 +30,36 @@ enum Steps {
     Live(UnboundedReceiver<Step>),
 }
 
-impl Answer {
-    pub(crate) fn known(steps: Vec<Step>, request: Arc<Request>, complaints: Complaints) -> Answer {
-        Answer { steps: Steps::Known(steps.into_iter()), request, complaints }
+impl PlayedAnswer {
+    pub(crate) fn known(
+        steps: Vec<Step>,
+        request: Arc<Request>,
+        complaints: FailedExpectations,
+    ) -> PlayedAnswer {
+        PlayedAnswer { steps: Steps::Known(steps.into_iter()), request, complaints }
     }
 
     pub(crate) fn live(
         steps: UnboundedReceiver<Step>,
         request: Arc<Request>,
-        complaints: Complaints,
-    ) -> Answer {
-        Answer { steps: Steps::Live(steps), request, complaints }
+        complaints: FailedExpectations,
+    ) -> PlayedAnswer {
+        PlayedAnswer { steps: Steps::Live(steps), request, complaints }
     }
 }
 
 /// What a script found wrong with its requests. Whoever asked gets each as an error too; this is
 /// for a test that must not overlook one.
 #[derive(Clone, Default)]
-pub(crate) struct Complaints {
+pub(crate) struct FailedExpectations {
     name: Arc<str>,
     list: Arc<Mutex<Vec<String>>>,
 }
 
-impl Complaints {
+impl FailedExpectations {
     /// `name` stands before each.
-    pub(crate) fn new(name: &str) -> Complaints {
-        Complaints { name: name.into(), list: Arc::default() }
+    pub(crate) fn new(name: &str) -> FailedExpectations {
+        FailedExpectations { name: name.into(), list: Arc::default() }
     }
 
     pub(crate) fn complain(&self, what: &str) -> ProviderError {
@@ -71,10 +75,13 @@ impl Complaints {
 
 /// Streams the answer that `claim` finds. The first poll begins to look for it.
 pub(crate) fn play(
-    claim: impl Future<Output = Result<Answer, ProviderError>> + Send + 'static,
+    claim: impl Future<Output = Result<PlayedAnswer, ProviderError>> + Send + 'static,
 ) -> EventStream {
-    let player =
-        Player { state: State::Claiming(Box::pin(claim)), ready: VecDeque::new(), started: false };
+    let player = Player {
+        state: PlayerState::Claiming(Box::pin(claim)),
+        ready: VecDeque::new(),
+        started: false,
+    };
     Box::pin(stream::unfold(player, |mut player| async move {
         let item = player.next().await?;
         Some((item, player))
@@ -82,16 +89,16 @@ pub(crate) fn play(
 }
 
 struct Player {
-    state: State,
+    state: PlayerState,
     /// Events that need no more waiting.
     ready: VecDeque<StreamEvent>,
     started: bool,
 }
 
-enum State {
-    Claiming(Pin<Box<dyn Future<Output = Result<Answer, ProviderError>> + Send>>),
+enum PlayerState {
+    Claiming(Pin<Box<dyn Future<Output = Result<PlayedAnswer, ProviderError>> + Send>>),
     Playing {
-        answer: Answer,
+        answer: PlayedAnswer,
         /// A step that is taken a delta at a time.
         deltas: Option<Step>,
     },
@@ -107,11 +114,11 @@ impl Player {
                 return Some(Ok(event));
             }
             match &mut self.state {
-                State::Claiming(claim) => match claim.await {
-                    Ok(answer) => self.state = State::Playing { answer, deltas: None },
+                PlayerState::Claiming(claim) => match claim.await {
+                    Ok(answer) => self.state = PlayerState::Playing { answer, deltas: None },
                     Err(error) => return Some(Err(self.end(error))),
                 },
-                State::Playing { answer, deltas } => {
+                PlayerState::Playing { answer, deltas } => {
                     if let Some(delta) = next_delta(deltas).await {
                         return Some(Ok(delta));
                     }
@@ -120,20 +127,20 @@ impl Player {
                         Steps::Live(steps) => steps.recv().await,
                     };
                     let Some(step) = step else {
-                        self.state = State::Over;
+                        self.state = PlayerState::Over;
                         return None;
                     };
                     if let Err(error) = self.take(step).await {
                         return Some(Err(self.end(error)));
                     }
                 }
-                State::Over => return None,
+                PlayerState::Over => return None,
             }
         }
     }
 
     async fn take(&mut self, step: Step) -> Result<(), ProviderError> {
-        let State::Playing { answer, deltas } = &mut self.state else {
+        let PlayerState::Playing { answer, deltas } = &mut self.state else {
             return Ok(());
         };
         match step {
@@ -160,7 +167,7 @@ impl Player {
 
     /// An error is the last thing a stream says.
     fn end(&mut self, error: ProviderError) -> ProviderError {
-        self.state = State::Over;
+        self.state = PlayerState::Over;
         error
     }
 }

@@ -9,24 +9,24 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::parse::{Line, Parser};
-use super::player::{Answer, Complaints, play};
+use super::player::{FailedExpectations, PlayedAnswer, play};
 use super::step::Step;
 use super::{Script, ScriptError};
 
 /// Plays a script, or whatever its feeder is given.
 pub struct ScriptProvider {
-    desk: Arc<Desk>,
+    desk: Arc<AnswerQueue>,
 }
 
 /// Where requests and answers meet.
-struct Desk {
-    state: Mutex<State>,
+struct AnswerQueue {
+    state: Mutex<ProviderState>,
     /// Something was put on the desk, or the feeder left.
     changed: Notify,
-    complaints: Complaints,
+    complaints: FailedExpectations,
 }
 
-struct State {
+struct ProviderState {
     waiting: VecDeque<Waiting>,
     /// A feeder may bring more.
     fed: bool,
@@ -73,11 +73,12 @@ impl ScriptProvider {
             .answers
             .into_iter()
             .map(|answer| Waiting { line: answer.line, steps: WaitingSteps::Known(answer.steps) });
-        let state = State { waiting: waiting.collect(), fed, taken: 0, last_line: 0, requests };
-        let desk = Desk {
+        let state =
+            ProviderState { waiting: waiting.collect(), fed, taken: 0, last_line: 0, requests };
+        let desk = AnswerQueue {
             state: Mutex::new(state),
             changed: Notify::new(),
-            complaints: Complaints::new(&script.name),
+            complaints: FailedExpectations::new(&script.name),
         };
         Arc::new(ScriptProvider { desk: Arc::new(desk) })
     }
@@ -105,8 +106,8 @@ impl Provider for ScriptProvider {
     }
 }
 
-impl Desk {
-    async fn claim(&self, request: Arc<Request>) -> Result<Answer, ProviderError> {
+impl AnswerQueue {
+    async fn claim(&self, request: Arc<Request>) -> Result<PlayedAnswer, ProviderError> {
         if let Some(requests) = &mut self.state().requests {
             requests.push(request.clone());
         }
@@ -121,7 +122,7 @@ impl Desk {
     }
 
     /// The next answer, or `None` while one may still come.
-    fn take(&self, request: &Arc<Request>) -> Result<Option<Answer>, ProviderError> {
+    fn take(&self, request: &Arc<Request>) -> Result<Option<PlayedAnswer>, ProviderError> {
         let mut state = self.state();
         let complaints = self.complaints.clone();
         let Some(answer) = state.waiting.pop_front() else {
@@ -134,12 +135,12 @@ impl Desk {
         state.taken += 1;
         state.last_line = answer.line;
         Ok(Some(match answer.steps {
-            WaitingSteps::Known(steps) => Answer::known(steps, request.clone(), complaints),
-            WaitingSteps::Live(steps) => Answer::live(steps, request.clone(), complaints),
+            WaitingSteps::Known(steps) => PlayedAnswer::known(steps, request.clone(), complaints),
+            WaitingSteps::Live(steps) => PlayedAnswer::live(steps, request.clone(), complaints),
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProviderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -155,7 +156,7 @@ fn exhausted(taken: usize, last_line: usize) -> String {
 
 /// Hands a live script its lines.
 pub struct ScriptFeeder {
-    desk: Arc<Desk>,
+    desk: Arc<AnswerQueue>,
     parser: Parser,
     /// The answer that goes on with the next line.
     current: Option<UnboundedSender<Step>>,

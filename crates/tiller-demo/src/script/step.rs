@@ -46,7 +46,7 @@ impl BlockKind {
 
 /// How a text is cut into deltas.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Chunk {
+pub(crate) enum TextChunk {
     #[default]
     Whole,
     /// So many characters each.
@@ -58,13 +58,13 @@ pub(crate) enum Chunk {
 /// A word longer than this is cut, and so is a text in a script without spaces.
 const WORD_MAX_CHARS: usize = 24;
 
-impl Chunk {
+impl TextChunk {
     /// The length in bytes of the first delta of `text`.
     fn first(self, text: &str) -> usize {
         match self {
-            Chunk::Whole => text.len(),
-            Chunk::Chars(count) => end_of(text, count),
-            Chunk::Words => {
+            TextChunk::Whole => text.len(),
+            TextChunk::Chars(count) => end_of(text, count),
+            TextChunk::Words => {
                 let space = text.len() - text.trim_start().len();
                 let word = text[space..].find(char::is_whitespace).unwrap_or(text.len() - space);
                 space + end_of(&text[space..space + word], WORD_MAX_CHARS)
@@ -83,7 +83,7 @@ fn end_of(text: &str, count: usize) -> usize {
 pub(crate) enum Pieces {
     Text {
         text: String,
-        chunk: Chunk,
+        chunk: TextChunk,
         /// How much of the text has been given.
         at: usize,
     },
@@ -97,7 +97,7 @@ pub(crate) enum Pieces {
 }
 
 impl Pieces {
-    pub(crate) fn text(text: impl Into<String>, chunk: Chunk) -> Pieces {
+    pub(crate) fn text(text: impl Into<String>, chunk: TextChunk) -> Pieces {
         Pieces::Text { text: text.into(), chunk, at: 0 }
     }
 
@@ -138,25 +138,25 @@ impl Iterator for Pieces {
 mod tests {
     use super::*;
 
-    fn check(text: &str, chunk: Chunk, expected: &[&str]) {
+    fn check(text: &str, chunk: TextChunk, expected: &[&str]) {
         assert_eq!(Pieces::text(text, chunk).collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn texts_are_cut_into_deltas() {
-        check("", Chunk::Whole, &[""]);
-        check("", Chunk::Chars(3), &[""]);
-        check("one two", Chunk::Whole, &["one two"]);
-        check("äöüß", Chunk::Chars(3), &["äöü", "ß"]);
-        check("abcdef", Chunk::Chars(3), &["abc", "def"]);
-        check("one  two\nthree ", Chunk::Words, &["one", "  two", "\nthree", " "]);
-        check(&"語".repeat(50), Chunk::Words, &[&"語".repeat(24), &"語".repeat(24), "語語"]);
+        check("", TextChunk::Whole, &[""]);
+        check("", TextChunk::Chars(3), &[""]);
+        check("one two", TextChunk::Whole, &["one two"]);
+        check("äöüß", TextChunk::Chars(3), &["äöü", "ß"]);
+        check("abcdef", TextChunk::Chars(3), &["abc", "def"]);
+        check("one  two\nthree ", TextChunk::Words, &["one", "  two", "\nthree", " "]);
+        check(&"語".repeat(50), TextChunk::Words, &[&"語".repeat(24), &"語".repeat(24), "語語"]);
     }
 
     #[test]
     fn cutting_loses_nothing() {
         let text = "A text, with  two spaces,\n\n\ttabs and 日本語のことば。 \n";
-        for chunk in (1..40).map(Chunk::Chars).chain([Chunk::Whole, Chunk::Words]) {
+        for chunk in (1..40).map(TextChunk::Chars).chain([TextChunk::Whole, TextChunk::Words]) {
             assert_eq!(Pieces::text(text, chunk).collect::<String>(), text, "{chunk:?}");
         }
     }

@@ -11,18 +11,18 @@ use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, Error, Function, Module, Persistent, Runtime, Value,
 };
 
-use super::Outcome;
+use super::TurnOutcome;
 use crate::bindings;
-use crate::core::{Core, Task};
-use crate::host::News;
+use crate::engine_handle::JsError;
+use crate::engine_loop::OperationEvent;
+use crate::engine_state::{EngineState, Task};
 use crate::modules::builtin;
-use crate::thread::Thrown;
 
 /// How deep JavaScript may recurse.
 const STACK_BYTES: usize = 2 << 20;
 
 pub(crate) struct Embedded {
-    core: Rc<Core>,
+    core: Rc<EngineState>,
     // Dropped in this order: values, then the context, then the runtime.
     entries: Entries,
     context: Context,
@@ -41,8 +41,8 @@ struct Entries {
 }
 
 impl Embedded {
-    pub(crate) fn start(core: Rc<Core>) -> Result<Embedded, Thrown> {
-        let plain = |err: Error| Thrown { message: err.to_string(), ..Thrown::default() };
+    pub(crate) fn start(core: Rc<EngineState>) -> Result<Embedded, JsError> {
+        let plain = |err: Error| JsError { message: err.to_string(), ..JsError::default() };
         let runtime = Runtime::new().map_err(plain)?;
         runtime.set_memory_limit(core.config.limits.memory_bytes);
         runtime.set_max_stack_size(STACK_BYTES);
@@ -70,8 +70,8 @@ impl Embedded {
         &self,
         task: Task,
         limit: Duration,
-        work: impl FnOnce() -> Result<(), Thrown>,
-    ) -> Outcome {
+        work: impl FnOnce() -> Result<(), JsError>,
+    ) -> TurnOutcome {
         let core = &self.core;
         core.task.set(task);
         self.runtime.set_memory_limit(core.memory.left().max(1));
@@ -85,43 +85,43 @@ impl Embedded {
             self.finish_jobs();
         }
         core.loading.borrow_mut().clear();
-        Outcome { result, interrupted: core.budget.end() }
+        TurnOutcome { result, interrupted: core.budget.end() }
     }
 
-    pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), Thrown> {
+    pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), JsError> {
         self.enter(&self.entries.call, (call as f64, entry, json))
     }
 
-    pub(crate) fn emit(&self, json: &str) -> Result<(), Thrown> {
+    pub(crate) fn emit(&self, json: &str) -> Result<(), JsError> {
         self.core.shared.backlog.fetch_sub(1, Ordering::Relaxed);
         self.enter(&self.entries.emit, (json,))
     }
 
-    pub(crate) fn abort(&self, call: u64) -> Result<(), Thrown> {
+    pub(crate) fn abort(&self, call: u64) -> Result<(), JsError> {
         self.enter(&self.entries.abort, (call as f64,))
     }
 
-    pub(crate) fn fire(&self, timer: u64) -> Result<(), Thrown> {
+    pub(crate) fn fire(&self, timer: u64) -> Result<(), JsError> {
         self.enter(&self.entries.fire, (timer as f64,))
     }
 
-    pub(crate) fn run_signal(&self, word: &str) -> Result<(), Thrown> {
+    pub(crate) fn run_signal(&self, word: &str) -> Result<(), JsError> {
         self.enter(&self.entries.run_signal, (word,))
     }
 
-    pub(crate) fn deliver(&self, operation: u64, news: News) -> Result<(), Thrown> {
+    pub(crate) fn deliver(&self, operation: u64, news: OperationEvent) -> Result<(), JsError> {
         self.context.with(|ctx| {
             let deliver = self.entries.deliver.clone().restore(&ctx);
             let delivered = deliver.and_then(|deliver| {
                 let id = operation as f64;
                 match news {
-                    News::Event(given) => {
+                    OperationEvent::Event(given) => {
                         deliver.call::<_, ()>((id, "event", bindings::give(&ctx, given)?))
                     }
-                    News::Done(Ok(given)) => {
+                    OperationEvent::Done(Ok(given)) => {
                         deliver.call::<_, ()>((id, "done", bindings::give(&ctx, given)?))
                     }
-                    News::Done(Err(failed)) => {
+                    OperationEvent::Done(Err(failed)) => {
                         deliver.call::<_, ()>((id, "failed", bindings::error(&ctx, &failed)?))
                     }
                 }
@@ -130,7 +130,7 @@ impl Embedded {
         })
     }
 
-    fn enter<A>(&self, entry: &Persistent<Function<'static>>, args: A) -> Result<(), Thrown>
+    fn enter<A>(&self, entry: &Persistent<Function<'static>>, args: A) -> Result<(), JsError>
     where
         A: for<'js> IntoArgs<'js>,
     {
@@ -156,7 +156,7 @@ impl Embedded {
 }
 
 /// Starts our own part of the runtime and takes its functions.
-fn start_runtime(ctx: &Ctx<'_>, core: &Rc<Core>) -> rquickjs::Result<Entries> {
+fn start_runtime(ctx: &Ctx<'_>, core: &Rc<EngineState>) -> rquickjs::Result<Entries> {
     ctx.globals().set("__tillerHost", bindings::host(ctx, core)?)?;
     let main = bindings::import_now(ctx, core, "tiller:main")?;
     let entry = |name: &str| -> rquickjs::Result<Persistent<Function<'static>>> {
@@ -174,14 +174,14 @@ fn start_runtime(ctx: &Ctx<'_>, core: &Rc<Core>) -> rquickjs::Result<Entries> {
 }
 
 /// What was caught, in the author's terms.
-pub(crate) fn thrown(core: &Core, caught: CaughtError<'_>) -> Thrown {
+pub(crate) fn thrown(core: &EngineState, caught: CaughtError<'_>) -> JsError {
     match caught {
         CaughtError::Exception(exception) => {
             let message = exception.message().unwrap_or_default();
             core.thrown(message, exception.stack().as_deref())
         }
-        CaughtError::Value(value) => Thrown { message: shown(&value), ..Thrown::default() },
-        CaughtError::Error(err) => Thrown { message: err.to_string(), ..Thrown::default() },
+        CaughtError::Value(value) => JsError { message: shown(&value), ..JsError::default() },
+        CaughtError::Error(err) => JsError { message: err.to_string(), ..JsError::default() },
     }
 }
 
@@ -192,7 +192,7 @@ fn shown(value: &Value<'_>) -> String {
 
 /// The engine's way to modules.
 struct Linker {
-    core: Rc<Core>,
+    core: Rc<EngineState>,
 }
 
 impl Resolver for Linker {

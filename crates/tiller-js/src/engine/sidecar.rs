@@ -22,20 +22,20 @@ use tokio::time::Instant;
 
 mod output;
 mod program;
-mod turns;
-mod words;
+mod pending;
+mod protocol;
 
+use pending::{Turn, Turns};
 pub(crate) use program::Program;
-use turns::{Turn, Turns};
-use words::{Answer, Greeting, Said, Told, Word};
+use protocol::{FromSidecar, Greeting, SidecarReply, ToSidecar, ToSidecarKind};
 
 use crate::bindings;
-use crate::core::{Core, Task};
-use crate::host::News;
+use crate::engine_handle::{CallError, JsError, Message};
+use crate::engine_loop::OperationEvent;
+use crate::engine_state::{EngineState, Task};
 use crate::mailbox::Mailbox;
 use crate::modules::builtin;
-use crate::operations::{self, Failed, Given};
-use crate::thread::{Message, Thrown, Trouble};
+use crate::operations::{self, OpError, OpOutput};
 use crate::world::{Child, Query, SpawnRequest};
 
 /// How long a program may take until it says its first word.
@@ -47,7 +47,7 @@ const UNHEARD_MAX: usize = 256;
 const SIGKILL: i32 = 9;
 
 pub(crate) struct Sidecar {
-    core: Rc<Core>,
+    core: Rc<EngineState>,
     name: &'static str,
     child: Box<dyn Child>,
     line: UnixStream,
@@ -66,7 +66,7 @@ pub(crate) struct Sidecar {
 }
 
 /// What comes from the threads that listen to a sidecar.
-pub(crate) struct Heard {
+pub(crate) struct SidecarEvent {
     generation: u64,
     sound: Sound,
 }
@@ -82,7 +82,7 @@ enum Sound {
 }
 
 /// Why a sidecar is of no use any more.
-pub(crate) enum Fall {
+pub(crate) enum SidecarFailure {
     /// It kept its thread too long.
     Stuck { task: Task, limit: Duration, what: &'static str },
     /// The process is gone, or makes no sense.
@@ -90,11 +90,11 @@ pub(crate) enum Fall {
 }
 
 impl Sidecar {
-    pub(crate) fn start(program: &Program, core: Rc<Core>) -> Result<Sidecar, Thrown> {
+    pub(crate) fn start(program: &Program, core: Rc<EngineState>) -> Result<Sidecar, JsError> {
         let name = program.runtime.name();
-        let failed = |why: &dyn std::fmt::Display| Thrown {
+        let failed = |why: &dyn std::fmt::Display| JsError {
             message: format!("{name} ({}) cannot be used: {why}", program.path.display()),
-            ..Thrown::default()
+            ..JsError::default()
         };
         let generation = core.shared.generations.fetch_add(1, Ordering::Relaxed);
         let (line, their_line) = UnixStream::pair().map_err(|err| failed(&err))?;
@@ -113,8 +113,11 @@ impl Sidecar {
         let to = core.to.clone();
         let ended = Box::new(move |code, signal| {
             // A thread that is gone does not want to know.
-            to.send(Message::Sidecar(Heard { generation, sound: Sound::End { code, signal } }))
-                .ok();
+            to.send(Message::Sidecar(SidecarEvent {
+                generation,
+                sound: Sound::End { code, signal },
+            }))
+            .ok();
         });
         let sink = output::sink(core.world.clone(), ended);
         let child = core.world.spawn(request, sink).map_err(|err| failed(&err))?;
@@ -157,36 +160,36 @@ impl Sidecar {
         self.next.set((task, limit, what));
     }
 
-    pub(super) fn call(&self, id: u64, entry: &str, json: &str) -> Result<(), Thrown> {
-        self.tell(Word::Call { id, entry, json })
+    pub(super) fn call(&self, id: u64, entry: &str, json: &str) -> Result<(), JsError> {
+        self.tell(ToSidecarKind::Call { id, entry, json })
     }
 
-    pub(super) fn emit(&self, json: &str) -> Result<(), Thrown> {
-        self.tell(Word::Emit { json })
+    pub(super) fn emit(&self, json: &str) -> Result<(), JsError> {
+        self.tell(ToSidecarKind::Emit { json })
     }
 
-    pub(super) fn abort(&self, id: u64) -> Result<(), Thrown> {
-        self.tell(Word::Abort { id })
+    pub(super) fn abort(&self, id: u64) -> Result<(), JsError> {
+        self.tell(ToSidecarKind::Abort { id })
     }
 
-    pub(super) fn run_signal(&self, word: &str) -> Result<(), Thrown> {
-        self.tell(Word::RunSignal { word })
+    pub(super) fn run_signal(&self, word: &str) -> Result<(), JsError> {
+        self.tell(ToSidecarKind::RunSignal { word })
     }
 
-    pub(super) fn deliver(&self, id: u64, news: News) -> Result<(), Thrown> {
+    pub(super) fn deliver(&self, id: u64, news: OperationEvent) -> Result<(), JsError> {
         self.tell(match news {
-            News::Event(given) => Word::Event { id, given: given.into() },
-            News::Done(result) => Word::Done { id, given: result.into() },
+            OperationEvent::Event(given) => ToSidecarKind::Event { id, given: given.into() },
+            OperationEvent::Done(result) => ToSidecarKind::Done { id, given: result.into() },
         })
     }
 
-    fn tell(&self, word: Word<'_>) -> Result<(), Thrown> {
+    fn tell(&self, word: ToSidecarKind<'_>) -> Result<(), JsError> {
         let (task, limit, what) = self.next.get();
-        let is_event = matches!(word, Word::Emit { .. });
+        let is_event = matches!(word, ToSidecarKind::Emit { .. });
         let turn = self.turns.borrow_mut().begin(task, limit, what, is_event, Instant::now());
-        let told = Told { turn, task: (task.call, task.extension), word };
+        let told = ToSidecar { turn, task: (task.call, task.extension), word };
         let mut text = serde_json::to_string(&told)
-            .map_err(|err| Thrown { message: err.to_string(), ..Thrown::default() })?;
+            .map_err(|err| JsError { message: err.to_string(), ..JsError::default() })?;
         text.push('\n');
         // Should the thread be gone, the process is, and that is told in another way.
         self.news.send(text).ok();
@@ -194,7 +197,7 @@ impl Sidecar {
     }
 
     /// Something came from this sidecar, or from one before it.
-    pub(crate) fn hear(&self, heard: Heard) {
+    pub(crate) fn hear(&self, heard: SidecarEvent) {
         if heard.generation != self.generation {
             return;
         }
@@ -217,58 +220,58 @@ impl Sidecar {
         }
     }
 
-    fn take(&self, said: Said) {
+    fn take(&self, said: FromSidecar) {
         let core = &self.core;
         match said {
-            Said::Sync(operation) => {
+            FromSidecar::Sync(operation) => {
                 core.task.set(operation.task());
                 let (name, asked) = operation.into_asked();
                 self.answer(operations::sync(core, &name, asked).into());
             }
-            Said::Start(operation) => {
+            FromSidecar::Start(operation) => {
                 core.task.set(operation.task());
                 let (name, asked) = operation.into_asked();
                 let id = operations::launch(core, &name, asked);
-                self.answer(Given::json(&id).into());
+                self.answer(OpOutput::json(&id).into());
             }
-            Said::Entry { path, number } => {
+            FromSidecar::Entry { path, number } => {
                 core.paths.borrow_mut().insert(number, path.clone());
                 let id = core.modules.borrow_mut().entry(Path::new(&path), number, false);
                 self.answer_text(id);
             }
-            Said::Resolve { importer, name } => {
+            FromSidecar::Resolve { importer, name } => {
                 let id = core.modules.borrow_mut().resolve(&importer, &name);
                 self.answer_text(id);
             }
-            Said::Locate { importer, name } => {
+            FromSidecar::Locate { importer, name } => {
                 let path = core.modules.borrow_mut().find(&importer, &name);
                 self.answer_text(path);
             }
-            Said::Packages => self.answer(Given::json(&builtin::packages()).into()),
-            Said::Load { id } => {
+            FromSidecar::Packages => self.answer(OpOutput::json(&builtin::packages()).into()),
+            FromSidecar::Load { id } => {
                 let module = core.modules.borrow_mut().source(&id);
                 self.answer(match module {
-                    Ok((source, is_script)) => Answer::Module { source, is_script },
-                    Err(message) => Err(Failed::of_module(message)).into(),
+                    Ok((source, is_script)) => SidecarReply::Module { source, is_script },
+                    Err(message) => Err(OpError::of_module(message)).into(),
                 });
             }
-            Said::Cancel { id } => core.cancel(id),
-            Said::Reply { call, json } => core.answer(call, Ok(json)),
-            Said::Fail { call, message, stack } => {
+            FromSidecar::Cancel { id } => core.cancel(id),
+            FromSidecar::Reply { call, json } => core.answer(call, Ok(json)),
+            FromSidecar::Fail { call, message, stack } => {
                 let thrown = core.thrown(message, stack.as_deref());
-                core.answer(call, Err(Trouble::Thrown(thrown)));
+                core.answer(call, Err(CallError::Thrown(thrown)));
             }
-            Said::Progress { call, json } => core.progress(call, json),
-            Said::Report { path, event, message, stack } => {
+            FromSidecar::Progress { call, json } => core.progress(call, json),
+            FromSidecar::Report { path, event, message, stack } => {
                 core.report(path, event, core.thrown(message, stack.as_deref()));
             }
-            Said::As { extension } => self.whose.set(extension),
-            Said::Took { turn } => {
+            FromSidecar::As { extension } => self.whose.set(extension),
+            FromSidecar::Took { turn } => {
                 let events = self.turns.borrow_mut().end(turn, Instant::now());
                 core.shared.backlog.fetch_sub(events, Ordering::Relaxed);
             }
-            Said::Pause => self.turns.borrow_mut().pause(Instant::now()),
-            Said::Resume => self.turns.borrow_mut().resume(Instant::now()),
+            FromSidecar::Pause => self.turns.borrow_mut().pause(Instant::now()),
+            FromSidecar::Resume => self.turns.borrow_mut().resume(Instant::now()),
         }
         for text in core.modules.borrow_mut().take_warnings() {
             bindings::warn(core, text);
@@ -276,10 +279,10 @@ impl Sidecar {
     }
 
     fn answer_text(&self, result: Result<String, String>) {
-        self.answer(result.map(Given::Text).map_err(Failed::of_module).into());
+        self.answer(result.map(OpOutput::Text).map_err(OpError::of_module).into());
     }
 
-    fn answer(&self, answer: Answer) {
+    fn answer(&self, answer: SidecarReply) {
         let text = serde_json::to_string(&answer).unwrap_or_else(|_| "\"nothing\"".into());
         if let Err(err) = (&self.line).write_all(format!("{text}\n").as_bytes()) {
             self.give_up(format!("does not listen: {err}"));
@@ -306,7 +309,7 @@ impl Sidecar {
         }
         let limits = &self.core.config.limits;
         let calls = self.core.calls.borrow();
-        let works = |call: &crate::core::Waiting| {
+        let works = |call: &crate::engine_state::ActiveCall| {
             !matches!(call.entry, "ask" | "emit_and_wait" | "prepare")
         };
         let limit = if calls.values().any(works) { limits.long_slice } else { limits.slice };
@@ -319,18 +322,18 @@ impl Sidecar {
         drop(calls);
         self.next_turn(task, limit, what);
         // An object of three numbers is always JSON.
-        self.tell(Word::Nudge).ok();
+        self.tell(ToSidecarKind::Nudge).ok();
     }
 
     /// Whether it is of no use any more.
-    pub(crate) fn fall(&self, now: Instant) -> Option<Fall> {
+    pub(crate) fn fall(&self, now: Instant) -> Option<SidecarFailure> {
         if let Some(how) = self.end.borrow_mut().take() {
             let how = format!("{} {how}", self.name);
-            return Some(Fall::Gone { extension: self.whose.get(), how });
+            return Some(SidecarFailure::Gone { extension: self.whose.get(), how });
         }
         let Turn { task, limit, what, .. } = self.turns.borrow().overdue(now)?;
         let task = Task { extension: self.whose.get(), ..task };
-        Some(Fall::Stuck { task, limit, what })
+        Some(SidecarFailure::Stuck { task, limit, what })
     }
 }
 
@@ -347,7 +350,7 @@ impl Drop for Sidecar {
 }
 
 /// Where it begins: in the folder of the session, which need not be the one tiller was started in.
-fn folder(core: &Core) -> PathBuf {
+fn folder(core: &EngineState) -> PathBuf {
     let told = core.world.query(Query::Cwd).ok();
     let told = told.and_then(|told| told.as_str().map(PathBuf::from));
     told.filter(|folder| folder.is_dir()).unwrap_or_else(|| core.config.cwd.clone())
@@ -387,7 +390,7 @@ fn listen(
         };
         let is_last = matches!(sound, Sound::Silence);
         let is_heard = is_last || permits.send(()).is_ok();
-        let told = to.send(Message::Sidecar(Heard { generation, sound }));
+        let told = to.send(Message::Sidecar(SidecarEvent { generation, sound }));
         if is_last || !is_heard || told.is_err() {
             return;
         }

@@ -54,13 +54,13 @@ pub struct TurnEnd {
     pub tool_results: Vec<Value>,
     pub message_entry_id: Option<String>,
     pub tool_result_entry_ids: Vec<String>,
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
 /// How a turn or a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum RunOutcome {
     #[default]
     Completed,
     Aborted,
@@ -74,7 +74,7 @@ impl Hook for TurnEnd {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct AgentBeforeSettle {
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
 impl Hook for AgentBeforeSettle {

@@ -94,7 +94,7 @@ pub struct UserBashOutcome {
     /// `{output, exitCode, cancelled, truncated, fullOutputPath?}`: done already.
     #[serde(default)]
     pub result: Option<Value>,
-    /// To be run by [`Guests::run_operations`](crate::Guests::run_operations).
+    /// To be run by [`Extensions::run_operations`](crate::Extensions::run_operations).
     #[serde(default)]
     pub operations: Option<Operations>,
 }

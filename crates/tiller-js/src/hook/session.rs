@@ -40,13 +40,13 @@ pub struct ResourcesDiscover {
 
 impl Hook for ResourcesDiscover {
     const NAME: &'static str = "resources_discover";
-    type Outcome = Resources;
+    type Outcome = DiscoveredPaths;
 }
 
 /// Paths as the extensions gave them, with the extension's file beside each.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Resources {
+pub struct DiscoveredPaths {
     pub skill_paths: Vec<(String, String)>,
     pub prompt_paths: Vec<(String, String)>,
     pub theme_paths: Vec<(String, String)>,

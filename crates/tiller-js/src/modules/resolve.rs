@@ -7,7 +7,7 @@ use oxc_resolver::{ModuleType, ResolveError, ResolveOptions, Resolver};
 use super::builtin;
 
 /// Where a name leads.
-pub(super) enum Place {
+pub(super) enum ResolvedModule {
     Builtin(&'static str),
     File {
         path: PathBuf,
@@ -37,15 +37,15 @@ impl Resolve {
     }
 
     /// An extension's own file.
-    pub(super) fn file(&self, path: &Path) -> Result<Place, String> {
+    pub(super) fn file(&self, path: &Path) -> Result<ResolvedModule, String> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         self.look(&self.import, folder, &path.to_string_lossy())
             .map_err(|err| format!("cannot open {}: {err}", path.display()))
     }
 
-    pub(super) fn locate(&self, from: &Path, name: &str, by: By) -> Result<Place, String> {
+    pub(super) fn locate(&self, from: &Path, name: &str, by: By) -> Result<ResolvedModule, String> {
         if let Some(id) = builtin::id_of(name) {
-            return Ok(Place::Builtin(id));
+            return Ok(ResolvedModule::Builtin(id));
         }
         if let Some(name) = name.strip_prefix("node:") {
             return Err(match builtin::is_nodes_own(name) {
@@ -73,7 +73,12 @@ impl Resolve {
         })
     }
 
-    fn look(&self, resolver: &Resolver, folder: &Path, name: &str) -> Result<Place, ResolveError> {
+    fn look(
+        &self,
+        resolver: &Resolver,
+        folder: &Path,
+        name: &str,
+    ) -> Result<ResolvedModule, ResolveError> {
         let found = resolver.resolve(folder, name)?;
         let path = found.path();
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
@@ -86,7 +91,7 @@ impl Resolve {
                 _ => None,
             },
         };
-        Ok(Place::File { path: path.to_owned(), is_module })
+        Ok(ResolvedModule::File { path: path.to_owned(), is_module })
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
-use crate::core::Core;
+use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
+use crate::engine_state::EngineState;
 use crate::world::{ChildEvent, SpawnRequest};
 
 /// Output that may wait for the extension to look at it.
@@ -22,7 +22,7 @@ const LINGER: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_millis(50);
 const SIGKILL: i32 = 9;
 
-pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
     match name {
         "spawnSync" => {
             let ask: Wait = asked.read()?;
@@ -35,13 +35,13 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
                 let hold = core.memory.hold(bytes.len())?;
                 child.write(bytes, Box::new(hold));
             }
-            Ok(Given::Nothing)
+            Ok(OpOutput::Nothing)
         }
         "end" => {
             if let Some(child) = core.resources.borrow().children.get(&asked.read()?) {
                 child.close_stdin();
             }
-            Ok(Given::Nothing)
+            Ok(OpOutput::Nothing)
         }
         "kill" => {
             let (id, signal): (u64, i32) = asked.read()?;
@@ -50,7 +50,7 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
             if let Some(child) = child {
                 child.kill(signal);
             }
-            Ok(Given::json(&child.is_some()))
+            Ok(OpOutput::json(&child.is_some()))
         }
         "read" => {
             // The extension has taken so much and is ready for more.
@@ -58,14 +58,14 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
             if let Some(flow) = core.resources.borrow().flows.get(&id) {
                 flow.give(bytes);
             }
-            Ok(Given::Nothing)
+            Ok(OpOutput::Nothing)
         }
         "forget" => {
             let id: u64 = asked.read()?;
             let mut resources = core.resources.borrow_mut();
             resources.children.remove(&id);
             resources.flows.remove(&id);
-            Ok(Given::Nothing)
+            Ok(OpOutput::Nothing)
         }
         _ => Err(unknown(name)),
     }
@@ -73,11 +73,11 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
 
 /// `child.spawn`: first tells `{id, pid}`, then what the child does, and ends with it.
 pub(super) fn start(
-    core: &Rc<Core>,
+    core: &Rc<EngineState>,
     name: &str,
-    asked: &Asked,
-    teller: Teller,
-) -> Result<Later, Failed> {
+    asked: &OpInput,
+    teller: OpEvents,
+) -> Result<Later, OpError> {
     if name != "spawn" {
         return Err(unknown(name));
     }
@@ -108,7 +108,7 @@ pub(super) fn start(
     };
     let spawned = core.budget.pause(|| core.world.spawn(request, sink));
     let child = spawned.map_err(|err| spawn_failed(&err, &command))?;
-    teller.tell(Given::json(&json!({ "id": id, "pid": child.pid() })));
+    teller.tell(OpOutput::json(&json!({ "id": id, "pid": child.pid() })));
     {
         let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
         early.told = true;
@@ -122,7 +122,7 @@ pub(super) fn start(
     Ok(Box::pin(async move {
         // An error means the sink was dropped, which also means that nothing more will come.
         end.await.ok();
-        Ok(Given::Nothing)
+        Ok(OpOutput::Nothing)
     }))
 }
 
@@ -133,19 +133,19 @@ struct Early {
     events: VecDeque<ChildEvent>,
 }
 
-fn tell(teller: &Teller, event: ChildEvent) {
+fn tell(teller: &OpEvents, event: ChildEvent) {
     match event {
         // A word first, since bytes come alone.
         ChildEvent::Stdout(bytes) => {
-            teller.tell(Given::Text("stdout".into()));
-            teller.tell(Given::Bytes(bytes));
+            teller.tell(OpOutput::Text("stdout".into()));
+            teller.tell(OpOutput::Bytes(bytes));
         }
         ChildEvent::Stderr(bytes) => {
-            teller.tell(Given::Text("stderr".into()));
-            teller.tell(Given::Bytes(bytes));
+            teller.tell(OpOutput::Text("stderr".into()));
+            teller.tell(OpOutput::Bytes(bytes));
         }
         ChildEvent::Exit { code, signal } => {
-            teller.tell(Given::json(&json!({ "code": code, "signal": signal })));
+            teller.tell(OpOutput::json(&json!({ "code": code, "signal": signal })));
         }
         ChildEvent::Closed => (),
     }
@@ -196,7 +196,7 @@ struct Wait {
 
 /// Blocks the engine as node's `spawnSync` blocks node. Gives a line of JSON, then the output and
 /// the errors one after the other, whose lengths the line tells.
-fn spawn_and_wait(core: &Rc<Core>, ask: Wait, input: Option<Vec<u8>>) -> Answer {
+fn spawn_and_wait(core: &Rc<EngineState>, ask: Wait, input: Option<Vec<u8>>) -> OpReply {
     let max_buffer = ask.max_buffer.min(core.config.limits.memory_bytes / 4);
     let (to, events) = mpsc::channel();
     let command = ask.request.command.clone();
@@ -253,14 +253,14 @@ fn spawn_and_wait(core: &Rc<Core>, ask: Wait, input: Option<Vec<u8>>) -> Answer 
     all.push(b'\n');
     all.extend(stdout);
     all.extend(stderr);
-    Ok(Given::Bytes(all))
+    Ok(OpOutput::Bytes(all))
 }
 
 /// `spawn git ENOENT`, as node says it.
-fn spawn_failed(err: &std::io::Error, command: &str) -> Failed {
+fn spawn_failed(err: &std::io::Error, command: &str) -> OpError {
     let number = err.raw_os_error().unwrap_or(nix::libc::EIO);
     let code = format!("{:?}", nix::errno::Errno::from_raw(number));
-    Failed {
+    OpError {
         message: format!("spawn {command} {code}"),
         name: None,
         fields: vec![

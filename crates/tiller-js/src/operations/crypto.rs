@@ -6,34 +6,34 @@ use serde::Deserialize;
 use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-use super::{Answer, Asked, Failed, Given, unknown};
-use crate::core::Core;
+use super::{OpError, OpInput, OpOutput, OpReply, unknown};
+use crate::engine_state::EngineState;
 
 /// What one call may ask for.
 const RANDOM_MAX_BYTES: usize = 64 << 20;
 
-pub(super) fn sync(core: &Core, name: &str, asked: Asked) -> Answer {
+pub(super) fn sync(core: &EngineState, name: &str, asked: OpInput) -> OpReply {
     match name {
         "random" => {
             let size: usize = asked.read()?;
             let mut bytes = vec![0; size.min(RANDOM_MAX_BYTES)];
-            getrandom::fill(&mut bytes).map_err(|err| Failed::new(err.to_string()))?;
-            Ok(Given::Bytes(bytes))
+            getrandom::fill(&mut bytes).map_err(|err| OpError::new(err.to_string()))?;
+            Ok(OpOutput::Bytes(bytes))
         }
         "hash" => {
             let algorithm: String = asked.read()?;
-            hash(&algorithm, &asked.bytes()).map(Given::Bytes)
+            hash(&algorithm, &asked.bytes()).map(OpOutput::Bytes)
         }
         "hmac" => {
             let Keyed { algorithm, key } = asked.read()?;
-            hmac(&algorithm, &unhex(&key), &asked.bytes()).map(Given::Bytes)
+            hmac(&algorithm, &unhex(&key), &asked.bytes()).map(OpOutput::Bytes)
         }
         "pbkdf2" => pbkdf2(asked, &|| core.budget.is_given_up()),
         "equal" => {
             let other: String = asked.read()?;
             let (ours, theirs) = (asked.bytes(), unhex(&other));
             let differs = ours.iter().zip(&theirs).fold(0, |all, (a, b)| all | (a ^ b));
-            Ok(Given::json(&(differs == 0 && ours.len() == theirs.len())))
+            Ok(OpOutput::json(&(differs == 0 && ours.len() == theirs.len())))
         }
         _ => Err(unknown(name)),
     }
@@ -46,7 +46,7 @@ struct Keyed {
     key: String,
 }
 
-fn hash(algorithm: &str, bytes: &[u8]) -> Result<Vec<u8>, Failed> {
+fn hash(algorithm: &str, bytes: &[u8]) -> Result<Vec<u8>, OpError> {
     Ok(match plain(algorithm).as_str() {
         "md5" => Md5::digest(bytes).to_vec(),
         "sha1" => Sha1::digest(bytes).to_vec(),
@@ -58,11 +58,11 @@ fn hash(algorithm: &str, bytes: &[u8]) -> Result<Vec<u8>, Failed> {
     })
 }
 
-fn hmac(algorithm: &str, key: &[u8], bytes: &[u8]) -> Result<Vec<u8>, Failed> {
+fn hmac(algorithm: &str, key: &[u8], bytes: &[u8]) -> Result<Vec<u8>, OpError> {
     macro_rules! with {
         ($digest:ty) => {{
             let mac = Hmac::<$digest>::new_from_slice(key);
-            let mut mac = mac.map_err(|err| Failed::new(err.to_string()))?;
+            let mut mac = mac.map_err(|err| OpError::new(err.to_string()))?;
             mac.update(bytes);
             mac.finalize().into_bytes().to_vec()
         }};
@@ -91,20 +91,20 @@ struct Stretch {
 const ROUNDS_AT_ONCE: u32 = 1 << 10;
 
 /// RFC 8018, section 5.2. Ends early when it is given up.
-fn pbkdf2(asked: Asked, is_over: &dyn Fn() -> bool) -> Answer {
+fn pbkdf2(asked: OpInput, is_over: &dyn Fn() -> bool) -> OpReply {
     let Stretch { algorithm, salt, iterations, length } = asked.read()?;
     let (password, salt) = (asked.bytes(), unhex(&salt));
     let mut key = Vec::new();
     let mut block = 1_u32;
     while key.len() < length.min(RANDOM_MAX_BYTES) {
         if is_over() {
-            return Err(Failed::new("interrupted"));
+            return Err(OpError::new("interrupted"));
         }
         let mut last = hmac(&algorithm, &password, &[&salt[..], &block.to_be_bytes()].concat())?;
         let mut sum = last.clone();
         for round in 1..iterations {
             if round % ROUNDS_AT_ONCE == 0 && is_over() {
-                return Err(Failed::new("interrupted"));
+                return Err(OpError::new("interrupted"));
             }
             last = hmac(&algorithm, &password, &last)?;
             for (sum, byte) in sum.iter_mut().zip(&last) {
@@ -115,15 +115,15 @@ fn pbkdf2(asked: Asked, is_over: &dyn Fn() -> bool) -> Answer {
         block += 1;
     }
     key.truncate(length);
-    Ok(Given::Bytes(key))
+    Ok(OpOutput::Bytes(key))
 }
 
 fn plain(algorithm: &str) -> String {
     algorithm.to_ascii_lowercase().trim_start_matches("rsa-").replace('-', "")
 }
 
-fn unsupported(algorithm: &str) -> Failed {
-    Failed::coded("ERR_CRYPTO_INVALID_DIGEST", format!("Invalid digest: {algorithm}"))
+fn unsupported(algorithm: &str) -> OpError {
+    OpError::coded("ERR_CRYPTO_INVALID_DIGEST", format!("Invalid digest: {algorithm}"))
 }
 
 fn unhex(text: &str) -> Vec<u8> {
@@ -151,11 +151,11 @@ mod tests {
 
     #[test]
     fn rfc_6070() {
-        let asked = Asked {
+        let asked = OpInput {
             json: r#"{"algorithm":"sha1","salt":"73616c74","iterations":2,"length":20}"#.into(),
             bytes: Some(b"password".to_vec()),
         };
-        let Ok(Given::Bytes(key)) = pbkdf2(asked, &|| false) else { panic!("no key") };
+        let Ok(OpOutput::Bytes(key)) = pbkdf2(asked, &|| false) else { panic!("no key") };
         expect!["ea6c014dc72d6f8ccd1ed92ace1d41f0d8de8957"].assert_eq(&hex(&key));
     }
 }

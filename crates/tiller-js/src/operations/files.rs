@@ -7,14 +7,19 @@ use std::rc::Rc;
 
 use super::fs::{Ask, failed, open_options, stat};
 use super::waiting::{self, Patience, Trouble};
-use super::{Answer, Given};
-use crate::core::Core;
+use super::{OpOutput, OpReply};
+use crate::engine_state::EngineState;
 
 /// The most one read gives.
 const READ_MAX_BYTES: u64 = 64 << 20;
 
 /// Does it, if it is about an open file.
-pub(super) fn sync(core: &Rc<Core>, name: &str, ask: &Ask, bytes: Option<&[u8]>) -> Option<Answer> {
+pub(super) fn sync(
+    core: &Rc<EngineState>,
+    name: &str,
+    ask: &Ask,
+    bytes: Option<&[u8]>,
+) -> Option<OpReply> {
     if name == "open" {
         return Some(open(core, ask));
     }
@@ -22,40 +27,40 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, ask: &Ask, bytes: Option<&[u8]>)
     let mut resources = core.resources.borrow_mut();
     if name == "close" {
         let closed = resources.files.remove(&fd).is_some();
-        return Some(if closed { Ok(Given::Nothing) } else { Err(bad(ask, "close")) });
+        return Some(if closed { Ok(OpOutput::Nothing) } else { Err(bad(ask, "close")) });
     }
     let Some(file) = resources.files.get_mut(&fd) else { return Some(Err(bad(ask, "read"))) };
     let done = match name {
-        "read" => core.patiently(|patience| read(file, ask, patience)).map(Given::Bytes),
+        "read" => core.patiently(|patience| read(file, ask, patience)).map(OpOutput::Bytes),
         "readFile" => return Some(core.patiently(|patience| rest(file, ask, patience))),
         "write" | "writeFile" => {
             core.patiently(|patience| write(file, ask, bytes.unwrap_or_default(), patience))
         }
         "stat" => file.metadata().map(|meta| stat(&meta)),
-        "fsync" => file.sync_all().map(|()| Given::Nothing),
-        "truncate" => file.set_len(ask.length.unwrap_or(0)).map(|()| Given::Nothing),
+        "fsync" => file.sync_all().map(|()| OpOutput::Nothing),
+        "truncate" => file.set_len(ask.length.unwrap_or(0)).map(|()| OpOutput::Nothing),
         _ => return None,
     };
     let call = if name == "stat" { "fstat" } else { "read" };
     Some(done.map_err(|err| failed(&err, call, ask)))
 }
 
-fn open(core: &Rc<Core>, ask: &Ask) -> Answer {
+fn open(core: &Rc<EngineState>, ask: &Ask) -> OpReply {
     let mut options = open_options(ask.flag.as_deref().unwrap_or("r"), ask.mode.unwrap_or(0o666))?;
     let file = core.patiently(|patience| waiting::open(&mut options, &ask.path, patience));
     let file = file.map_err(|err| failed(&err, "open", ask))?;
     let mut resources = core.resources.borrow_mut();
     let fd = resources.number() as i32;
     resources.files.insert(fd, file);
-    Ok(Given::json(&fd))
+    Ok(OpOutput::json(&fd))
 }
 
-fn bad(ask: &Ask, call: &'static str) -> super::Failed {
+fn bad(ask: &Ask, call: &'static str) -> super::OpError {
     failed(&io::Error::from_raw_os_error(nix::libc::EBADF), call, ask)
 }
 
 /// A read from a file that is not regular may take any time, so another thread does it.
-pub(super) fn slow_read(core: &Rc<Core>, name: &str, ask: &Ask) -> Option<(File, Ask)> {
+pub(super) fn slow_read(core: &Rc<EngineState>, name: &str, ask: &Ask) -> Option<(File, Ask)> {
     let resources = core.resources.borrow();
     let file = resources.files.get(&ask.fd?).filter(|_| name == "read")?;
     let is_slow = file.metadata().is_ok_and(|meta| !meta.is_file());
@@ -63,8 +68,8 @@ pub(super) fn slow_read(core: &Rc<Core>, name: &str, ask: &Ask) -> Option<(File,
     Some((file, ask.clone()))
 }
 
-pub(super) fn read_patiently(mut file: File, ask: &Ask, patience: &Patience<'_>) -> Answer {
-    let read = read(&mut file, ask, patience).map(Given::Bytes);
+pub(super) fn read_patiently(mut file: File, ask: &Ask, patience: &Patience<'_>) -> OpReply {
+    let read = read(&mut file, ask, patience).map(OpOutput::Bytes);
     read.map_err(|err| failed(&err, "read", ask))
 }
 
@@ -79,15 +84,20 @@ fn read(file: &mut File, ask: &Ask, patience: &Patience<'_>) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-fn rest(file: &mut File, ask: &Ask, patience: &Patience<'_>) -> Answer {
+fn rest(file: &mut File, ask: &Ask, patience: &Patience<'_>) -> OpReply {
     match patience.read_all(file) {
-        Ok((bytes, _hold)) => Ok(Given::Bytes(bytes)),
+        Ok((bytes, _hold)) => Ok(OpOutput::Bytes(bytes)),
         Err(Trouble::System(err)) => Err(failed(&err, "read", ask)),
         Err(Trouble::Ours(failed)) => Err(failed),
     }
 }
 
-fn write(file: &mut File, ask: &Ask, bytes: &[u8], patience: &Patience<'_>) -> io::Result<Given> {
+fn write(
+    file: &mut File,
+    ask: &Ask,
+    bytes: &[u8],
+    patience: &Patience<'_>,
+) -> io::Result<OpOutput> {
     match ask.position {
         Some(position) => {
             let before = file.stream_position()?;
@@ -97,5 +107,5 @@ fn write(file: &mut File, ask: &Ask, bytes: &[u8], patience: &Patience<'_>) -> i
         }
         None => patience.write_all(file, bytes)?,
     }
-    Ok(Given::json(&bytes.len()))
+    Ok(OpOutput::json(&bytes.len()))
 }

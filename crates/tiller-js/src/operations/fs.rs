@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::waiting::{self, Patience, Trouble, beside};
-use super::{Answer, Asked, Failed, Given, Later, files, unknown};
-use crate::core::Core;
+use super::{Later, OpError, OpInput, OpOutput, OpReply, files, unknown};
+use crate::engine_state::EngineState;
 
 /// What any of them may be asked with.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -34,7 +34,7 @@ pub(super) struct Ask {
     pub mtime: f64,
 }
 
-pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
     let ask: Ask = asked.read()?;
     match files::sync(core, name, &ask, asked.bytes.as_deref()) {
         Some(answer) => answer,
@@ -42,7 +42,7 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
     }
 }
 
-pub(super) fn start(core: &Rc<Core>, name: &str, asked: Asked) -> Result<Later, Failed> {
+pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Result<Later, OpError> {
     let ask: Ask = asked.read()?;
     if let Some((file, ask)) = files::slow_read(core, name, &ask) {
         return Ok(beside(core, move |patience| files::read_patiently(file, &ask, patience)));
@@ -55,11 +55,11 @@ pub(super) fn start(core: &Rc<Core>, name: &str, asked: Asked) -> Result<Later, 
     Ok(beside(core, move |patience| by_path(&name, &ask, asked.bytes(), patience)))
 }
 
-fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>, patience: &Patience<'_>) -> Answer {
+fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>, patience: &Patience<'_>) -> OpReply {
     let path = ask.path.as_path();
     let told = |call: &'static str| move |err: io::Error| failed(&err, call, ask);
     match name {
-        "exists" => Ok(Given::json(&path.exists())),
+        "exists" => Ok(OpOutput::json(&path.exists())),
         "stat" => fs::metadata(path).map(|meta| stat(&meta)).map_err(told("stat")),
         "lstat" => fs::symlink_metadata(path).map(|meta| stat(&meta)).map_err(told("lstat")),
         "readFile" => read(path, patience).map_err(|trouble| match trouble {
@@ -103,18 +103,18 @@ fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>, patience: &Patience<'_>) -> An
             let file = waiting::open(OpenOptions::new().read(true), path, patience);
             file.and_then(|file| file.set_times(times)).map(nothing).map_err(told("utime"))
         }
-        "statfs" => Ok(Given::json(&json!({ "type": 0, "bsize": 4096, "blocks": 0, "bfree": 0,
+        "statfs" => Ok(OpOutput::json(&json!({ "type": 0, "bsize": 4096, "blocks": 0, "bfree": 0,
             "bavail": 0, "files": 0, "ffree": 0 }))),
         _ => Err(unknown(name)),
     }
 }
 
-fn nothing((): ()) -> Given {
-    Given::Nothing
+fn nothing((): ()) -> OpOutput {
+    OpOutput::Nothing
 }
 
-fn text(path: PathBuf) -> Given {
-    Given::Text(path.to_string_lossy().into_owned())
+fn text(path: PathBuf) -> OpOutput {
+    OpOutput::Text(path.to_string_lossy().into_owned())
 }
 
 fn moment(seconds: f64) -> SystemTime {
@@ -122,7 +122,7 @@ fn moment(seconds: f64) -> SystemTime {
 }
 
 /// The options of `open` that node's flags stand for.
-pub(super) fn open_options(flag: &str, mode: u32) -> Result<OpenOptions, Failed> {
+pub(super) fn open_options(flag: &str, mode: u32) -> Result<OpenOptions, OpError> {
     let mut options = OpenOptions::new();
     options.mode(mode);
     let known = flag.replace('s', "");
@@ -139,16 +139,16 @@ pub(super) fn open_options(flag: &str, mode: u32) -> Result<OpenOptions, Failed>
         "ax+" | "xa+" => options.read(true).append(true).create_new(true),
         _ => {
             let message = format!("The argument 'flags' is invalid. Received '{flag}'");
-            return Err(Failed::coded("ERR_INVALID_ARG_VALUE", message));
+            return Err(OpError::coded("ERR_INVALID_ARG_VALUE", message));
         }
     };
     Ok(options)
 }
 
-fn read(path: &Path, patience: &Patience<'_>) -> Result<Given, Trouble> {
+fn read(path: &Path, patience: &Patience<'_>) -> Result<OpOutput, Trouble> {
     let file = waiting::open(OpenOptions::new().read(true), path, patience)?;
     let (bytes, _hold) = patience.read_all(file)?;
-    Ok(Given::Bytes(bytes))
+    Ok(OpOutput::Bytes(bytes))
 }
 
 /// Only regular files are copied: others have no end, or make us wait for it.
@@ -168,7 +168,7 @@ fn write(ask: &Ask, bytes: &[u8], patience: &Patience<'_>) -> io::Result<()> {
     patience.write_all(&mut file, bytes)
 }
 
-pub(super) fn stat(meta: &Metadata) -> Given {
+pub(super) fn stat(meta: &Metadata) -> OpOutput {
     let kind = meta.file_type();
     let kind = if kind.is_dir() {
         "dir"
@@ -180,7 +180,7 @@ pub(super) fn stat(meta: &Metadata) -> Given {
         special(kind)
     };
     let ms = |seconds: i64, nanos: i64| seconds as f64 * 1000.0 + nanos as f64 / 1e6;
-    Given::json(&json!({
+    OpOutput::json(&json!({
         "kind": kind,
         "dev": meta.dev(), "ino": meta.ino(), "mode": meta.mode(), "nlink": meta.nlink(),
         "uid": meta.uid(), "gid": meta.gid(), "rdev": meta.rdev(), "size": meta.size(),
@@ -207,7 +207,7 @@ fn special(kind: fs::FileType) -> &'static str {
 }
 
 /// `[[name, kind], …]` in the order of their names, those of folders below with their path.
-fn list(folder: &Path, recursive: bool) -> io::Result<Given> {
+fn list(folder: &Path, recursive: bool) -> io::Result<OpOutput> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(below) = folders.pop() {
@@ -231,11 +231,11 @@ fn list(folder: &Path, recursive: bool) -> io::Result<Given> {
         folders.extend(inner.map(|(path, _)| path.clone()));
         found.extend(entries.into_iter().map(|(path, kind)| json!([path.to_string_lossy(), kind])));
     }
-    Ok(Given::Json(Value::from(found).to_string()))
+    Ok(OpOutput::Json(Value::from(found).to_string()))
 }
 
 /// Gives the first folder that had to be made.
-fn make_folder(ask: &Ask) -> io::Result<Given> {
+fn make_folder(ask: &Ask) -> io::Result<OpOutput> {
     let mut builder = fs::DirBuilder::new();
     builder.mode(ask.mode.unwrap_or(0o777)).recursive(ask.recursive);
     if !ask.recursive {
@@ -243,10 +243,10 @@ fn make_folder(ask: &Ask) -> io::Result<Given> {
     }
     let first = ask.path.ancestors().take_while(|path| !path.exists()).last().map(Path::to_owned);
     builder.create(&ask.path)?;
-    Ok(first.map_or(Given::Nothing, text))
+    Ok(first.map_or(OpOutput::Nothing, text))
 }
 
-fn make_scratch_folder(prefix: &Path) -> io::Result<Given> {
+fn make_scratch_folder(prefix: &Path) -> io::Result<OpOutput> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     loop {
         let mut chance = [0; 6];
@@ -255,7 +255,7 @@ fn make_scratch_folder(prefix: &Path) -> io::Result<Given> {
         path.extend(chance.map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()])));
         match fs::DirBuilder::new().mode(0o700).create(&path) {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => (),
-            made => return made.map(|()| Given::Text(path)),
+            made => return made.map(|()| OpOutput::Text(path)),
         }
     }
 }
@@ -304,7 +304,7 @@ fn access(ask: &Ask) -> io::Result<()> {
 }
 
 /// The error node would throw: `ENOENT: no such file or directory, open '/x'`.
-pub(super) fn failed(err: &io::Error, call: &'static str, ask: &Ask) -> Failed {
+pub(super) fn failed(err: &io::Error, call: &'static str, ask: &Ask) -> OpError {
     let number = err.raw_os_error().unwrap_or(nix::libc::EIO);
     let errno = nix::errno::Errno::from_raw(number);
     let code = format!("{errno:?}");
@@ -321,7 +321,7 @@ pub(super) fn failed(err: &io::Error, call: &'static str, ask: &Ask) -> Failed {
         message += &format!(" -> '{to}'");
         fields.push(("dest", to.into()));
     }
-    Failed { message, name: None, fields }
+    OpError { message, name: None, fields }
 }
 
 /// What libuv says, where that differs from the system's own words in more than capitals.

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::{Asked, Failed, Given, Later, unknown};
-use crate::core::Core;
+use super::{Later, OpError, OpInput, OpOutput, unknown};
+use crate::engine_state::EngineState;
 use crate::world::HttpRequest;
 
 /// The rest of an answer.
@@ -23,7 +23,7 @@ struct Exchange {
     request: HttpRequest,
 }
 
-pub(super) fn start(core: &Rc<Core>, name: &str, asked: Asked) -> Result<Later, Failed> {
+pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Result<Later, OpError> {
     match name {
         // Gives the head of the answer, with the number of its body.
         "fetch" => {
@@ -35,39 +35,39 @@ pub(super) fn start(core: &Rc<Core>, name: &str, asked: Asked) -> Result<Later, 
             resources.bodies.insert(id, place.clone());
             let answer = core.world.http(request);
             Ok(Box::pin(async move {
-                let answer = answer.await.map_err(Failed::new)?;
+                let answer = answer.await.map_err(OpError::new)?;
                 let head = json!({
                     "body": id, "status": answer.status, "statusText": answer.status_text,
                     "url": answer.url, "headers": answer.headers,
                 });
                 *place.lock().await = Some(answer.body);
-                Ok(Given::json(&head))
+                Ok(OpOutput::json(&head))
             }))
         }
         // The next piece, or nothing at the end.
         "read" => {
             let id: u64 = asked.read()?;
             let body = core.resources.borrow().bodies.get(&id).cloned();
-            let body = body.ok_or_else(|| Failed::new("the body was closed"))?;
+            let body = body.ok_or_else(|| OpError::new("the body was closed"))?;
             Ok(Box::pin(async move {
                 let mut place = body.lock().await;
-                let Some(stream) = place.as_mut() else { return Ok(Given::Nothing) };
+                let Some(stream) = place.as_mut() else { return Ok(OpOutput::Nothing) };
                 match stream.next().await {
-                    Some(Ok(bytes)) => Ok(Given::Bytes(bytes)),
+                    Some(Ok(bytes)) => Ok(OpOutput::Bytes(bytes)),
                     Some(Err(message)) => {
                         *place = None;
-                        Err(Failed::new(message))
+                        Err(OpError::new(message))
                     }
                     None => {
                         *place = None;
-                        Ok(Given::Nothing)
+                        Ok(OpOutput::Nothing)
                     }
                 }
             }))
         }
         "close" => {
             core.resources.borrow_mut().bodies.remove(&asked.read()?);
-            Ok(Box::pin(std::future::ready(Ok(Given::Nothing))))
+            Ok(Box::pin(std::future::ready(Ok(OpOutput::Nothing))))
         }
         _ => Err(unknown(name)),
     }

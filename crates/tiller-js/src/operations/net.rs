@@ -11,9 +11,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 
-use super::{Answer, Asked, Failed, Given, Later, Teller, unknown};
+use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
 use crate::access::{Access, Socket};
-use crate::core::Core;
+use crate::engine_state::EngineState;
 use crate::memory::Hold;
 
 /// The ways into connections, by number. Dropping one closes that side.
@@ -24,7 +24,7 @@ type OutReceiver = mpsc::UnboundedReceiver<(Vec<u8>, Hold)>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Place {
+struct SocketAddress {
     #[serde(default)]
     host: Option<String>,
     #[serde(default)]
@@ -34,7 +34,7 @@ struct Place {
     path: Option<String>,
 }
 
-pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
     match name {
         "write" => {
             let id: u64 = asked.read()?;
@@ -44,11 +44,11 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
                 // A connection that is gone says so by its end.
                 socket.send((bytes, hold)).ok();
             }
-            Ok(Given::Nothing)
+            Ok(OpOutput::Nothing)
         }
         "end" => {
             lock(&core.resources.borrow().sockets).remove(&asked.read()?);
-            Ok(Given::Nothing)
+            Ok(OpOutput::Nothing)
         }
         _ => Err(unknown(name)),
     }
@@ -61,12 +61,12 @@ fn lock(sockets: &Sockets) -> MutexGuard<'_, HashMap<u64, Out>> {
 /// `net.connect`: tells `{id, …}` when connected, then bytes, and ends with the other side.
 /// `net.listen`: tells `{port}`, then `{id, …}` and bytes of all who come, each with a word before.
 pub(super) fn start(
-    core: &Rc<Core>,
+    core: &Rc<EngineState>,
     name: &str,
-    asked: &Asked,
-    teller: Teller,
-) -> Result<Later, Failed> {
-    let place: Place = asked.read()?;
+    asked: &OpInput,
+    teller: OpEvents,
+) -> Result<Later, OpError> {
+    let place: SocketAddress = asked.read()?;
     let socket = if place.path.is_some() { Socket::File } else { Socket::Network };
     core.allow(Access::Socket(socket))?;
     match name {
@@ -82,15 +82,15 @@ pub(super) fn start(
     }
 }
 
-async fn connect(place: Place, sockets: Sockets, teller: Teller) -> Answer {
+async fn connect(place: SocketAddress, sockets: Sockets, teller: OpEvents) -> OpReply {
     let (id, from) = number(&sockets);
     if let Some(path) = &place.path {
         let stream = UnixStream::connect(path).await.map_err(|err| refused(&err, &place))?;
-        teller.tell(Given::json(&json!({ "id": id })));
+        teller.tell(OpOutput::json(&json!({ "id": id })));
         return carry(
             stream,
             from,
-            |bytes| teller.tell(Given::Bytes(bytes)),
+            |bytes| teller.tell(OpOutput::Bytes(bytes)),
             || teller.is_full(),
             &place,
         )
@@ -101,13 +101,14 @@ async fn connect(place: Place, sockets: Sockets, teller: Teller) -> Answer {
         TcpStream::connect((host, place.port)).await.map_err(|err| refused(&err, &place))?;
     let local = stream.local_addr().ok();
     let remote = stream.peer_addr().ok();
-    teller.tell(Given::json(&json!({
+    teller.tell(OpOutput::json(&json!({
         "id": id,
         "localAddress": local.map(|at| at.ip().to_string()), "localPort": local.map(|at| at.port()),
         "remoteAddress": remote.map(|at| at.ip().to_string()),
         "remotePort": remote.map(|at| at.port()),
     })));
-    carry(stream, from, |bytes| teller.tell(Given::Bytes(bytes)), || teller.is_full(), &place).await
+    carry(stream, from, |bytes| teller.tell(OpOutput::Bytes(bytes)), || teller.is_full(), &place)
+        .await
 }
 
 /// How long nothing is read from a connection when the extension is too far behind.
@@ -119,8 +120,8 @@ async fn carry(
     mut from: OutReceiver,
     tell: impl Fn(Vec<u8>),
     is_full: impl Fn() -> bool,
-    place: &Place,
-) -> Answer {
+    place: &SocketAddress,
+) -> OpReply {
     let (mut read, mut write) = tokio::io::split(stream);
     let writing = async {
         while let Some((bytes, _hold)) = from.recv().await {
@@ -139,7 +140,7 @@ async fn carry(
             }
             let mut bytes = Vec::with_capacity(16 << 10);
             match read.read_buf(&mut bytes).await {
-                Ok(0) => return Ok(Given::Nothing),
+                Ok(0) => return Ok(OpOutput::Nothing),
                 Ok(_) => tell(bytes),
                 Err(err) => return Err(refused(&err, place)),
             }
@@ -149,13 +150,13 @@ async fn carry(
     ended
 }
 
-async fn listen(place: Place, sockets: Sockets, teller: Teller) -> Answer {
+async fn listen(place: SocketAddress, sockets: Sockets, teller: OpEvents) -> OpReply {
     let refused = |err: std::io::Error| refused(&err, &place);
     // Dropped with the listener, whose connections end by it.
     let (open, _) = watch::channel(());
     if let Some(path) = &place.path {
         let listener = UnixListener::bind(path).map_err(refused)?;
-        teller.tell(Given::json(&json!({ "path": path })));
+        teller.tell(OpOutput::json(&json!({ "path": path })));
         loop {
             let (stream, _) = listener.accept().await.map_err(refused)?;
             serve(stream, json!({}), &sockets, &teller, open.subscribe());
@@ -164,7 +165,7 @@ async fn listen(place: Place, sockets: Sockets, teller: Teller) -> Answer {
     let host = place.host.as_deref().unwrap_or("127.0.0.1");
     let listener = TcpListener::bind((host, place.port)).await.map_err(refused)?;
     let at = listener.local_addr().map_err(refused)?;
-    teller.tell(Given::json(&json!({ "port": at.port(), "address": at.ip().to_string() })));
+    teller.tell(OpOutput::json(&json!({ "port": at.port(), "address": at.ip().to_string() })));
     loop {
         let (stream, peer) = listener.accept().await.map_err(refused)?;
         let from = json!({ "remoteAddress": peer.ip().to_string(), "remotePort": peer.port() });
@@ -176,26 +177,26 @@ fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
     mut about: serde_json::Value,
     sockets: &Sockets,
-    teller: &Teller,
+    teller: &OpEvents,
     mut listener: watch::Receiver<()>,
 ) {
     let (id, from) = number(sockets);
     about["id"] = id.into();
-    teller.tell(Given::json(&about));
+    teller.tell(OpOutput::json(&about));
     let teller = teller.clone();
     tokio::spawn(async move {
         let told = teller.clone();
         let tell = move |bytes: Vec<u8>| {
             // A word first, since bytes come alone.
-            told.tell(Given::json(&json!({ "from": id })));
-            told.tell(Given::Bytes(bytes));
+            told.tell(OpOutput::json(&json!({ "from": id })));
+            told.tell(OpOutput::Bytes(bytes));
         };
-        let place = Place { host: None, port: 0, path: None };
+        let place = SocketAddress { host: None, port: 0, path: None };
         tokio::select! {
             _ = listener.changed() => (),
             _ = carry(stream, from, tell, || teller.is_full(), &place) => (),
         }
-        teller.tell(Given::json(&json!({ "ended": id })));
+        teller.tell(OpOutput::json(&json!({ "ended": id })));
     });
 }
 
@@ -210,7 +211,7 @@ fn number(sockets: &Sockets) -> (u64, OutReceiver) {
 }
 
 /// `connect ECONNREFUSED 127.0.0.1:1`, as node says it.
-fn refused(err: &std::io::Error, place: &Place) -> Failed {
+fn refused(err: &std::io::Error, place: &SocketAddress) -> OpError {
     let number = err.raw_os_error();
     let code = match number {
         Some(number) => format!("{:?}", nix::errno::Errno::from_raw(number)),
@@ -218,7 +219,7 @@ fn refused(err: &std::io::Error, place: &Place) -> Failed {
     };
     let host = place.host.as_deref().unwrap_or("localhost");
     let target = place.path.clone().unwrap_or_else(|| format!("{host}:{}", place.port));
-    let mut failed = Failed::coded(&code, format!("connect {code} {target}"));
+    let mut failed = OpError::coded(&code, format!("connect {code} {target}"));
     failed.fields.push(("syscall", "connect".into()));
     failed.fields.push(("errno", number.map_or(-3008, |number| -number).into()));
     failed.fields.push(("address", host.into()));

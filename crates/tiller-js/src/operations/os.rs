@@ -5,10 +5,10 @@ use std::rc::Rc;
 use nix::unistd;
 use serde_json::json;
 
-use super::{Answer, Asked, Failed, Given, outside, unknown};
-use crate::core::Core;
+use super::{OpError, OpInput, OpOutput, OpReply, host, unknown};
+use crate::engine_state::EngineState;
 
-pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpReply {
     match name {
         "info" => {
             let system = nix::sys::utsname::uname().ok();
@@ -16,14 +16,14 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
                 field.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
             };
             let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-            Ok(Given::json(&json!({
+            Ok(OpOutput::json(&json!({
                 "hostname": field(system.as_ref().map(|system| system.nodename())),
                 "release": field(system.as_ref().map(|system| system.release())),
                 "type": field(system.as_ref().map(|system| system.sysname())),
                 "version": field(system.as_ref().map(|system| system.version())),
                 "machine": field(system.as_ref().map(|system| system.machine())),
-                "platform": outside::platform(),
-                "arch": outside::arch(),
+                "platform": host::platform(),
+                "arch": host::arch(),
                 "tmpdir": std::env::temp_dir(),
                 "homedir": core.config.home_dir,
                 "cpus": cpus,
@@ -31,10 +31,10 @@ pub(super) fn sync(core: &Rc<Core>, name: &str, asked: &Asked) -> Answer {
                 "gid": unistd::getgid().as_raw(),
             })))
         }
-        "memory" => Ok(Given::json(&memory())),
+        "memory" => Ok(OpOutput::json(&memory())),
         "user" => {
             let user = unistd::User::from_uid(unistd::getuid()).ok().flatten();
-            Ok(Given::json(&json!({
+            Ok(OpOutput::json(&json!({
                 "username": user.as_ref().map(|user| user.name.clone()).unwrap_or_default(),
                 "shell": user.as_ref().map(|user| user.shell.clone()),
                 "uid": unistd::getuid().as_raw(),
@@ -69,10 +69,10 @@ fn memory() -> serde_json::Value {
 }
 
 /// Signals somebody. Our own process is not for extensions to end.
-fn kill(pid: i32, signal: i32) -> Answer {
+fn kill(pid: i32, signal: i32) -> OpReply {
     let ours = pid == 0 || pid.unsigned_abs() == std::process::id();
     if ours && signal != 0 {
-        return Err(Failed::coded(
+        return Err(OpError::coded(
             "EPERM",
             "kill EPERM: an extension cannot signal its own process",
         ));
@@ -83,9 +83,9 @@ fn kill(pid: i32, signal: i32) -> Answer {
             .and_then(|signal| nix::sys::signal::kill(unistd::Pid::from_raw(pid), signal)),
     };
     match sent {
-        Ok(()) => Ok(Given::Nothing),
+        Ok(()) => Ok(OpOutput::Nothing),
         Err(errno) => {
-            let mut failed = Failed::coded(&format!("{errno:?}"), format!("kill {errno:?}"));
+            let mut failed = OpError::coded(&format!("{errno:?}"), format!("kill {errno:?}"));
             failed.fields.push(("errno", (-(errno as i32)).into()));
             failed.fields.push(("syscall", "kill".into()));
             Err(failed)

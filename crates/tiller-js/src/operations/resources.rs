@@ -13,25 +13,25 @@ use super::http::Body;
 use super::net::Sockets;
 
 /// A model's answer that an extension hears.
-pub(crate) struct Hearing {
+pub(crate) struct ModelStream {
     /// How many events may be on the way.
     pub room: Arc<Semaphore>,
     pub answers: Arc<Answers>,
 }
 
 #[derive(Default)]
-pub(crate) struct Resources {
+pub(crate) struct OpenResources {
     pub files: HashMap<i32, File>,
     pub children: HashMap<u64, Arc<dyn Child>>,
     /// How much of a child's output waits to be read.
     pub flows: HashMap<u64, Arc<Flow>>,
     pub bodies: HashMap<u64, Body>,
-    pub hearings: HashMap<u64, Hearing>,
+    pub hearings: HashMap<u64, ModelStream>,
     pub sockets: Sockets,
     next: u64,
 }
 
-impl Resources {
+impl OpenResources {
     /// A number that nothing else here has. The first three look like the standard streams.
     pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
@@ -39,7 +39,7 @@ impl Resources {
     }
 }
 
-impl Drop for Resources {
+impl Drop for OpenResources {
     fn drop(&mut self) {
         for child in self.children.values() {
             child.kill(9);

@@ -8,21 +8,21 @@ use base64::engine::general_purpose::{
 use serde::Deserialize;
 use tiller_agent::partial_json::PartialJson;
 
-use super::{Answer, Asked, Failed, Given, unknown};
+use super::{OpError, OpInput, OpOutput, OpReply, unknown};
 
-pub(super) fn sync(name: &str, asked: Asked) -> Answer {
+pub(super) fn sync(name: &str, asked: OpInput) -> OpReply {
     match name {
-        "encode" => Ok(Given::Bytes(asked.read::<String>()?.into_bytes())),
+        "encode" => Ok(OpOutput::Bytes(asked.read::<String>()?.into_bytes())),
         "decode" => decode(asked),
-        "toBase64" => Ok(Given::Text(STANDARD.encode(asked.bytes()))),
-        "toBase64Url" => Ok(Given::Text(URL_SAFE_NO_PAD.encode(asked.bytes()))),
-        "fromBase64" => Ok(Given::Bytes(from_base64(&asked.read::<String>()?))),
+        "toBase64" => Ok(OpOutput::Text(STANDARD.encode(asked.bytes()))),
+        "toBase64Url" => Ok(OpOutput::Text(URL_SAFE_NO_PAD.encode(asked.bytes()))),
+        "fromBase64" => Ok(OpOutput::Bytes(from_base64(&asked.read::<String>()?))),
         "partialJson" => {
             let mut json = PartialJson::default();
             json.push(&asked.read::<String>()?);
-            Ok(Given::json(&json.finish()))
+            Ok(OpOutput::json(&json.finish()))
         }
-        "toHex" => Ok(Given::Text(hex(&asked.bytes()))),
+        "toHex" => Ok(OpOutput::Text(hex(&asked.bytes()))),
         _ => Err(unknown(name)),
     }
 }
@@ -33,19 +33,19 @@ struct Decode {
     fatal: bool,
 }
 
-fn decode(asked: Asked) -> Answer {
+fn decode(asked: OpInput) -> OpReply {
     let Decode { fatal } = asked.read()?;
     match String::from_utf8(asked.bytes()) {
-        Ok(text) => Ok(Given::Text(text)),
+        Ok(text) => Ok(OpOutput::Text(text)),
         Err(_) if fatal => {
-            let mut failed = Failed::coded(
+            let mut failed = OpError::coded(
                 "ERR_ENCODING_INVALID_ENCODED_DATA",
                 "The encoded data was not valid for encoding utf-8",
             );
             failed.name = Some("TypeError");
             Err(failed)
         }
-        Err(err) => Ok(Given::Text(String::from_utf8_lossy(err.as_bytes()).into_owned())),
+        Err(err) => Ok(OpOutput::Text(String::from_utf8_lossy(err.as_bytes()).into_owned())),
     }
 }
 

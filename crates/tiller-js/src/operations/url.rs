@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::json;
 use url::{Url, quirks};
 
-use super::{Answer, Asked, Failed, Given, unknown};
+use super::{OpError, OpInput, OpOutput, OpReply, unknown};
 
-pub(super) fn sync(name: &str, asked: &Asked) -> Answer {
+pub(super) fn sync(name: &str, asked: &OpInput) -> OpReply {
     match name {
         "parse" => {
             let Parse { input, base } = asked.read()?;
@@ -38,9 +38,9 @@ struct Set {
     value: String,
 }
 
-fn parse(input: &str, base: Option<&Url>) -> Result<Url, Failed> {
+fn parse(input: &str, base: Option<&Url>) -> Result<Url, OpError> {
     Url::options().base_url(base).parse(input).map_err(|_| {
-        let mut failed = Failed::coded("ERR_INVALID_URL", "Invalid URL");
+        let mut failed = OpError::coded("ERR_INVALID_URL", "Invalid URL");
         failed.name = Some("TypeError");
         failed.fields.push(("input", input.into()));
         failed
@@ -48,7 +48,7 @@ fn parse(input: &str, base: Option<&Url>) -> Result<Url, Failed> {
 }
 
 /// A part that cannot be set stays as it was.
-fn set(Set { href, part, value }: Set) -> Answer {
+fn set(Set { href, part, value }: Set) -> OpReply {
     let mut url = parse(&href, None)?;
     let done = match part.as_str() {
         "protocol" => quirks::set_protocol(&mut url, &value).is_ok(),
@@ -77,8 +77,8 @@ fn set(Set { href, part, value }: Set) -> Answer {
     }
 }
 
-fn parts(url: &Url) -> Given {
-    Given::json(&json!({
+fn parts(url: &Url) -> OpOutput {
+    OpOutput::json(&json!({
         "href": url.as_str(),
         "origin": quirks::origin(url),
         "protocol": quirks::protocol(url),

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::{Answer, Failed, Later};
-use crate::core::Core;
+use super::{Later, OpError, OpReply};
+use crate::engine_state::EngineState;
 use crate::memory::{Hold, Memory};
 
 const PAUSE: Duration = Duration::from_millis(10);
@@ -31,8 +31,8 @@ struct GivenUp(Arc<AtomicBool>);
 
 /// Does something on another thread, for as long as it is wanted.
 pub(super) fn beside(
-    core: &Core,
-    work: impl FnOnce(&Patience<'_>) -> Answer + Send + 'static,
+    core: &EngineState,
+    work: impl FnOnce(&Patience<'_>) -> OpReply + Send + 'static,
 ) -> Later {
     let flag = Arc::new(AtomicBool::new(false));
     let given_up = GivenUp(flag.clone());
@@ -42,7 +42,7 @@ pub(super) fn beside(
         work(&Patience { memory: &memory, is_over: &is_over })
     });
     Box::pin(async move {
-        let done = working.await.unwrap_or_else(|err| Err(Failed::new(err.to_string())));
+        let done = working.await.unwrap_or_else(|err| Err(OpError::new(err.to_string())));
         drop(given_up);
         done
     })
@@ -58,7 +58,7 @@ impl Drop for GivenUp {
 #[derive(Debug)]
 pub(super) enum Trouble {
     System(io::Error),
-    Ours(Failed),
+    Ours(OpError),
 }
 
 impl From<io::Error> for Trouble {
@@ -67,8 +67,8 @@ impl From<io::Error> for Trouble {
     }
 }
 
-impl From<Failed> for Trouble {
-    fn from(failed: Failed) -> Trouble {
+impl From<OpError> for Trouble {
+    fn from(failed: OpError) -> Trouble {
         Trouble::Ours(failed)
     }
 }

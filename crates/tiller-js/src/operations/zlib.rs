@@ -10,22 +10,22 @@ use flate2::read::{
 use serde::Deserialize;
 
 use super::waiting::{Patience, beside};
-use super::{Answer, Asked, Failed, Given, Later, unknown};
-use crate::core::Core;
+use super::{Later, OpError, OpInput, OpOutput, OpReply, unknown};
+use crate::engine_state::EngineState;
 
 /// What is read before the next look at the clock.
 const PIECE_BYTES: usize = 256 << 10;
 
-pub(super) fn sync(core: &Rc<Core>, name: &str, asked: Asked) -> Answer {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
     core.patiently(|patience| work(name, asked, patience))
 }
 
-pub(super) fn start(core: &Rc<Core>, name: &str, asked: Asked) -> Result<Later, Failed> {
+pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Result<Later, OpError> {
     let name = name.to_owned();
     Ok(beside(core, move |patience| work(&name, asked, patience)))
 }
 
-fn work(name: &str, asked: Asked, patience: &Patience<'_>) -> Answer {
+fn work(name: &str, asked: OpInput, patience: &Patience<'_>) -> OpReply {
     let Options { level } = asked.read()?;
     let level = level.map_or(Compression::default(), |level| Compression::new(level.min(9)));
     let bytes = asked.bytes();
@@ -50,18 +50,18 @@ struct Options {
     level: Option<u32>,
 }
 
-fn read(mut from: impl Read, patience: &Patience<'_>) -> Answer {
+fn read(mut from: impl Read, patience: &Patience<'_>) -> OpReply {
     let mut hold = patience.memory.hold(0)?;
     let mut output = Vec::new();
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         if (patience.is_over)() {
-            return Err(Failed::new("interrupted"));
+            return Err(OpError::new("interrupted"));
         }
         let count = from.read(&mut piece);
-        let count = count.map_err(|err| Failed::coded("Z_DATA_ERROR", err.to_string()))?;
+        let count = count.map_err(|err| OpError::coded("Z_DATA_ERROR", err.to_string()))?;
         if count == 0 {
-            return Ok(Given::Bytes(output));
+            return Ok(OpOutput::Bytes(output));
         }
         hold.grow(count)?;
         output.extend(&piece[..count]);

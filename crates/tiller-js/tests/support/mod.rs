@@ -16,17 +16,17 @@ use nix::fcntl::{FcntlArg, FdFlag};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiller_js::world::{
-    Action, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HttpRequest,
-    HttpResponse, Later, LogLine, ModelRead, ModelRequest, Notice, Query, Request, SessionRead,
-    SpawnRequest, World,
+    Action, BoxFuture, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HostApi,
+    HttpRequest, HttpResponse, LogLine, ModelRead, ModelRequest, Notice, Query, Request,
+    SessionRead, SpawnRequest,
 };
-use tiller_js::{Config, Extension, Guests, Limits, LoadReport};
+use tiller_js::{Config, Extension, Extensions, Limits, LoadReport};
 use tokio_util::sync::CancellationToken;
 
 pub struct Stage {
     pub dir: TempDir,
     pub world: Arc<Fake>,
-    pub guests: Guests,
+    pub guests: Extensions,
 }
 
 impl Stage {
@@ -83,7 +83,7 @@ impl Stage {
             clock: Default::default(),
             hook_observer: None,
         };
-        let guests = Guests::new(config, world.clone());
+        let guests = Extensions::new(config, world.clone());
         Stage { dir, world, guests }
     }
 
@@ -174,7 +174,7 @@ pub struct Fake {
     /// What the user answers, in order; then there is nobody.
     pub answers: Mutex<Vec<Value>>,
     pub pages: Mutex<HashMap<String, Vec<String>>>,
-    pub guests: Mutex<Option<Guests>>,
+    pub guests: Mutex<Option<Extensions>>,
     pub entries: Mutex<Vec<Value>>,
 }
 
@@ -193,7 +193,7 @@ impl Fake {
     }
 }
 
-impl World for Fake {
+impl HostApi for Fake {
     fn query(&self, query: Query) -> Result<Value, String> {
         Ok(match query {
             Query::Cwd => self.root.lock().unwrap().clone().into(),
@@ -243,7 +243,7 @@ impl World for Fake {
         self.note(format!("act {action:?}"));
     }
 
-    fn request(&self, request: Request) -> Later<Result<Value, String>> {
+    fn request(&self, request: Request) -> BoxFuture<Result<Value, String>> {
         self.note(format!("request {request:?}"));
         let guests = self.guests.lock().unwrap().clone();
         Box::pin(async move {
@@ -251,7 +251,7 @@ impl World for Fake {
                 Request::SetModel { .. } => Ok(true.into()),
                 Request::NewSession { .. } => {
                     if let Some(guests) = guests {
-                        guests.renew().await;
+                        guests.start_over().await;
                     }
                     Ok(json!({"cancelled": false}))
                 }
@@ -266,7 +266,7 @@ impl World for Fake {
         })
     }
 
-    fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> Later<Value> {
+    fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> BoxFuture<Value> {
         self.note(format!("dialog {}", serde_json::to_string(&dialog).unwrap()));
         let mut answers = self.answers.lock().unwrap();
         let answer = if answers.is_empty() { None } else { Some(answers.remove(0)) };
@@ -288,7 +288,7 @@ impl World for Fake {
         self.note(format!("notice {}", serde_json::to_string(&notice).unwrap()));
     }
 
-    fn http(&self, request: HttpRequest) -> Later<Result<HttpResponse, String>> {
+    fn http(&self, request: HttpRequest) -> BoxFuture<Result<HttpResponse, String>> {
         let body = request.body.as_ref().map(|body| String::from_utf8_lossy(body).into_owned());
         self.note(format!(
             "http {} {} {:?} {body:?}",

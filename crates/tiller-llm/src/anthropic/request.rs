@@ -9,25 +9,32 @@ use tiller_agent::message::Arguments;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::{ProviderError, Request, ToolSpec};
 
-use crate::access::{Access, CacheRetention, Secret};
 use crate::compat::flag;
-use crate::convert::{self, CallResult, Part, Rules, Said, Spoken};
-use crate::room;
-use crate::stream::Post;
+use crate::convert::{self, AssistantPart, CallResult, ConvertRules, ConvertedTurn, UserPart};
+use crate::max_tokens;
+use crate::request_options::{CacheRetention, RequestOptions, Secret};
+use crate::stream::HttpRequest;
 
-pub(super) fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
-    let body = Body::new(request, access)?;
+pub(super) fn post(
+    request: &Request,
+    access: &RequestOptions,
+) -> Result<HttpRequest, ProviderError> {
+    let body = AnthropicBody::new(request, access)?;
     let headers = headers(request, access, &body);
     let url = format!("{}/v1/messages", request.model.base_url.trim_end_matches('/'));
     let body = serde_json::to_vec(&body)
         .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))?;
-    Ok(Post { url, headers, body })
+    Ok(HttpRequest { url, headers, body })
 }
 
-fn headers(request: &Request, access: &Access, body: &Body<'_>) -> Vec<(&'static str, String)> {
+fn headers(
+    request: &Request,
+    access: &RequestOptions,
+    body: &AnthropicBody<'_>,
+) -> Vec<(&'static str, String)> {
     let mut headers = vec![("anthropic-version", "2023-06-01".to_owned())];
     let mut betas = Vec::new();
-    if matches!(body.thinking, Some(Thinking::Enabled { .. })) {
+    if matches!(body.thinking, Some(AnthropicThinking::Enabled { .. })) {
         betas.push("interleaved-thinking-2025-05-14");
     }
     match access.key.as_ref().map(Secret::expose) {
@@ -52,35 +59,38 @@ fn headers(request: &Request, access: &Access, body: &Body<'_>) -> Vec<(&'static
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct AnthropicBody<'a> {
     model: &'a str,
-    messages: Vec<Turn<'a>>,
+    messages: Vec<AnthropicTurn<'a>>,
     max_tokens: u64,
     stream: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Item<'a>>,
+    system: Vec<AnthropicItem<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<AnthropicTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<ToolChoice<'a>>,
+    tool_choice: Option<AnthropicToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<Thinking>,
+    thinking: Option<AnthropicThinking>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
 }
 
-impl<'a> Body<'a> {
-    fn new(request: &'a Request, access: &Access) -> Result<Body<'a>, ProviderError> {
+impl<'a> AnthropicBody<'a> {
+    fn new(
+        request: &'a Request,
+        access: &RequestOptions,
+    ) -> Result<AnthropicBody<'a>, ProviderError> {
         let model = &*request.model;
         let cache = Cache::new(model, access);
-        let rules = Rules { block_images: access.block_images, clean_id };
+        let rules = ConvertRules { block_images: access.block_images, clean_id };
         let said = convert::conversation(&request.messages, model, &rules);
         let empty_signatures = flag(model, "allowEmptySignature", false);
-        let mut messages: Vec<Turn> = said
+        let mut messages: Vec<AnthropicTurn> = said
             .into_iter()
-            .map(|said| Turn::new(said, empty_signatures))
+            .map(|said| AnthropicTurn::new(said, empty_signatures))
             .filter(|turn| !turn.content.is_empty())
             .collect();
         if messages.is_empty() {
@@ -92,22 +102,24 @@ impl<'a> Body<'a> {
         if let Some(turn) = messages.last_mut().filter(|turn| turn.role == "user") {
             turn.content.last_mut().into_iter().for_each(|item| item.keep(cache));
         }
-        let system = (!request.system.trim().is_empty())
-            .then(|| Item::Text { text: (&*request.system).into(), cache_control: Some(cache) });
-        let max_tokens = room::max_tokens(request);
+        let system = (!request.system.trim().is_empty()).then(|| AnthropicItem::Text {
+            text: (&*request.system).into(),
+            cache_control: Some(cache),
+        });
+        let max_tokens = max_tokens::max_tokens(request);
         let (thinking, output_config) = thinking(request, access, max_tokens);
-        Ok(Body {
+        Ok(AnthropicBody {
             model: &model.id,
             messages,
             max_tokens,
             stream: true,
             system: Vec::from_iter(system),
             tools: tools(&request.tools, model, cache),
-            tool_choice: ToolChoice::of(request, thinking.as_ref()),
+            tool_choice: AnthropicToolChoice::of(request, thinking.as_ref()),
             // With thinking there is only one temperature.
             temperature: request
                 .temperature
-                .filter(|_| !thinking.as_ref().is_some_and(Thinking::is_on)),
+                .filter(|_| !thinking.as_ref().is_some_and(AnthropicThinking::is_on)),
             thinking,
             output_config,
         })
@@ -115,17 +127,20 @@ impl<'a> Body<'a> {
 }
 
 #[derive(Serialize)]
-struct ToolChoice<'a> {
+struct AnthropicToolChoice<'a> {
     r#type: &'static str,
     name: &'a str,
 }
 
-impl<'a> ToolChoice<'a> {
+impl<'a> AnthropicToolChoice<'a> {
     /// A model that thinks cannot be forced to anything: such a request is refused.
-    fn of(request: &'a Request, thinking: Option<&Thinking>) -> Option<ToolChoice<'a>> {
+    fn of(
+        request: &'a Request,
+        thinking: Option<&AnthropicThinking>,
+    ) -> Option<AnthropicToolChoice<'a>> {
         let name = request.forced_tool.as_deref()?;
-        let thinks = thinking.is_some_and(Thinking::is_on);
-        (!thinks).then_some(ToolChoice { r#type: "tool", name })
+        let thinks = thinking.is_some_and(AnthropicThinking::is_on);
+        (!thinks).then_some(AnthropicToolChoice { r#type: "tool", name })
     }
 }
 
@@ -141,23 +156,26 @@ fn clean_id(id: &str) -> String {
 }
 
 #[derive(Serialize)]
-struct Turn<'a> {
+struct AnthropicTurn<'a> {
     role: &'static str,
-    content: Vec<Item<'a>>,
+    content: Vec<AnthropicItem<'a>>,
 }
 
-impl<'a> Turn<'a> {
-    fn new(said: Said<'a>, empty_signatures: bool) -> Turn<'a> {
+impl<'a> AnthropicTurn<'a> {
+    fn new(said: ConvertedTurn<'a>, empty_signatures: bool) -> AnthropicTurn<'a> {
         match said {
-            Said::User(parts) => {
-                Turn { role: "user", content: parts.into_iter().map(Item::part).collect() }
-            }
-            Said::Results(results) => {
-                Turn { role: "user", content: results.into_iter().map(Item::result).collect() }
-            }
-            Said::Assistant(spoken) => {
-                let items = spoken.into_iter().filter_map(|it| Item::spoken(it, empty_signatures));
-                Turn { role: "assistant", content: items.collect() }
+            ConvertedTurn::User(parts) => AnthropicTurn {
+                role: "user",
+                content: parts.into_iter().map(AnthropicItem::part).collect(),
+            },
+            ConvertedTurn::Results(results) => AnthropicTurn {
+                role: "user",
+                content: results.into_iter().map(AnthropicItem::result).collect(),
+            },
+            ConvertedTurn::Assistant(spoken) => {
+                let items =
+                    spoken.into_iter().filter_map(|it| AnthropicItem::spoken(it, empty_signatures));
+                AnthropicTurn { role: "assistant", content: items.collect() }
             }
         }
     }
@@ -166,14 +184,14 @@ impl<'a> Turn<'a> {
 /// A content block.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Item<'a> {
+enum AnthropicItem<'a> {
     Text {
         text: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<Cache>,
     },
     Image {
-        source: Source<'a>,
+        source: AnthropicSource<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<Cache>,
     },
@@ -199,7 +217,7 @@ enum Item<'a> {
 }
 
 #[derive(Serialize)]
-struct Source<'a> {
+struct AnthropicSource<'a> {
     r#type: &'static str,
     media_type: &'a str,
     data: &'a str,
@@ -210,64 +228,66 @@ struct Source<'a> {
 #[serde(untagged)]
 enum ResultContent<'a> {
     Text(String),
-    Items(Vec<Item<'a>>),
+    Items(Vec<AnthropicItem<'a>>),
 }
 
-impl<'a> Item<'a> {
-    fn part(part: Part<'a>) -> Item<'a> {
+impl<'a> AnthropicItem<'a> {
+    fn part(part: UserPart<'a>) -> AnthropicItem<'a> {
         match part {
-            Part::Text(text) => Item::text(text),
-            Part::Image {
+            UserPart::Text(text) => AnthropicItem::text(text),
+            UserPart::Image {
                 data,
                 mime_type: media_type @ ("image/png" | "image/jpeg" | "image/gif" | "image/webp"),
-            } => Item::Image {
-                source: Source { r#type: "base64", media_type, data },
+            } => AnthropicItem::Image {
+                source: AnthropicSource { r#type: "base64", media_type, data },
                 cache_control: None,
             },
             // One picture of another kind would have every later request refused.
-            Part::Image { mime_type, .. } => {
-                Item::text(format!("(image omitted: {mime_type} is not supported)"))
+            UserPart::Image { mime_type, .. } => {
+                AnthropicItem::text(format!("(image omitted: {mime_type} is not supported)"))
             }
         }
     }
 
-    fn text(text: impl Into<Cow<'a, str>>) -> Item<'a> {
-        Item::Text { text: text.into(), cache_control: None }
+    fn text(text: impl Into<Cow<'a, str>>) -> AnthropicItem<'a> {
+        AnthropicItem::Text { text: text.into(), cache_control: None }
     }
 
-    fn spoken(spoken: Spoken<'a>, empty_signatures: bool) -> Option<Item<'a>> {
+    fn spoken(spoken: AssistantPart<'a>, empty_signatures: bool) -> Option<AnthropicItem<'a>> {
         match spoken {
-            Spoken::Text { text, .. } => (!text.trim().is_empty()).then(|| Item::text(text)),
-            Spoken::Thinking { signature, redacted: true, .. } => {
-                signature.map(|data| Item::RedactedThinking { data })
+            AssistantPart::Text { text, .. } => {
+                (!text.trim().is_empty()).then(|| AnthropicItem::text(text))
             }
-            Spoken::Thinking { text: thinking, signature, .. } => match signature {
+            AssistantPart::Thinking { signature, redacted: true, .. } => {
+                signature.map(|data| AnthropicItem::RedactedThinking { data })
+            }
+            AssistantPart::Thinking { text: thinking, signature, .. } => match signature {
                 Some(signature) if !signature.is_empty() => {
-                    Some(Item::Thinking { thinking, signature })
+                    Some(AnthropicItem::Thinking { thinking, signature })
                 }
-                _ if empty_signatures => Some(Item::Thinking { thinking, signature: "" }),
+                _ if empty_signatures => Some(AnthropicItem::Thinking { thinking, signature: "" }),
                 // Cut short before it was signed. They refuse it as thinking.
-                _ => (!thinking.trim().is_empty()).then(|| Item::text(thinking)),
+                _ => (!thinking.trim().is_empty()).then(|| AnthropicItem::text(thinking)),
             },
-            Spoken::Call { id, name, arguments, .. } => {
-                Some(Item::ToolUse { id, name, input: arguments })
+            AssistantPart::Call { id, name, arguments, .. } => {
+                Some(AnthropicItem::ToolUse { id, name, input: arguments })
             }
         }
     }
 
-    fn result(result: CallResult<'a>) -> Item<'a> {
-        let has_images = result.content.iter().any(|part| matches!(part, Part::Image { .. }));
+    fn result(result: CallResult<'a>) -> AnthropicItem<'a> {
+        let has_images = result.content.iter().any(|part| matches!(part, UserPart::Image { .. }));
         // They take pictures only from tools that succeeded.
         let content = if has_images && !result.is_error {
-            ResultContent::Items(result.content.into_iter().map(Item::part).collect())
+            ResultContent::Items(result.content.into_iter().map(AnthropicItem::part).collect())
         } else {
             let texts = result.content.iter().filter_map(|part| match part {
-                Part::Text(text) => Some(&**text),
-                Part::Image { .. } => None,
+                UserPart::Text(text) => Some(&**text),
+                UserPart::Image { .. } => None,
             });
             ResultContent::Text(texts.collect::<Vec<_>>().join("\n"))
         };
-        Item::ToolResult {
+        AnthropicItem::ToolResult {
             tool_use_id: result.id,
             content,
             is_error: result.is_error,
@@ -278,11 +298,13 @@ impl<'a> Item<'a> {
     /// Marks the end of what the provider should keep.
     fn keep(&mut self, cache: Cache) {
         match self {
-            Item::Text { cache_control, .. }
-            | Item::Image { cache_control, .. }
-            | Item::ToolResult { cache_control, .. } => *cache_control = Some(cache),
+            AnthropicItem::Text { cache_control, .. }
+            | AnthropicItem::Image { cache_control, .. }
+            | AnthropicItem::ToolResult { cache_control, .. } => *cache_control = Some(cache),
             // An answer's parts are never last.
-            Item::Thinking { .. } | Item::RedactedThinking { .. } | Item::ToolUse { .. } => (),
+            AnthropicItem::Thinking { .. }
+            | AnthropicItem::RedactedThinking { .. }
+            | AnthropicItem::ToolUse { .. } => (),
         }
     }
 }
@@ -295,7 +317,7 @@ struct Cache {
 }
 
 impl Cache {
-    fn new(model: &Model, access: &Access) -> Cache {
+    fn new(model: &Model, access: &RequestOptions) -> Cache {
         let long = access.cache_retention == CacheRetention::Long
             && flag(model, "supportsLongCacheRetention", true);
         Cache { r#type: "ephemeral", ttl: long.then_some("1h") }
@@ -303,7 +325,7 @@ impl Cache {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct AnthropicTool<'a> {
     name: &'a str,
     description: &'a str,
     /// Arguments come as they are spelled, not when they are complete.
@@ -314,11 +336,11 @@ struct Tool<'a> {
     cache_control: Option<Cache>,
 }
 
-fn tools<'a>(specs: &'a [ToolSpec], model: &Model, cache: Cache) -> Vec<Tool<'a>> {
+fn tools<'a>(specs: &'a [ToolSpec], model: &Model, cache: Cache) -> Vec<AnthropicTool<'a>> {
     let eager = flag(model, "supportsEagerToolInputStreaming", true).then_some(true);
-    let mut tools: Vec<Tool> = specs
+    let mut tools: Vec<AnthropicTool> = specs
         .iter()
-        .map(|spec| Tool {
+        .map(|spec| AnthropicTool {
             name: &spec.name,
             description: &spec.description,
             eager_input_streaming: eager,
@@ -336,7 +358,7 @@ fn tools<'a>(specs: &'a [ToolSpec], model: &Model, cache: Cache) -> Vec<Tool<'a>
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Thinking {
+enum AnthropicThinking {
     Enabled {
         budget_tokens: u64,
         display: &'static str,
@@ -348,9 +370,9 @@ enum Thinking {
     Disabled,
 }
 
-impl Thinking {
+impl AnthropicThinking {
     fn is_on(&self) -> bool {
-        !matches!(self, Thinking::Disabled)
+        !matches!(self, AnthropicThinking::Disabled)
     }
 }
 
@@ -361,9 +383,9 @@ struct OutputConfig<'a> {
 
 fn thinking<'a>(
     request: &'a Request,
-    access: &Access,
+    access: &RequestOptions,
     max_tokens: u64,
-) -> (Option<Thinking>, Option<OutputConfig<'a>>) {
+) -> (Option<AnthropicThinking>, Option<OutputConfig<'a>>) {
     /// Their least budget, and what we leave for the answer itself.
     const LEAST: u64 = 1024;
     let (model, level) = (&*request.model, request.thinking);
@@ -373,7 +395,7 @@ fn thinking<'a>(
     }
     if level == ThinkingLevel::Off {
         // A model that cannot stop thinking does not want to be told to.
-        let off = if named == Some(&None) { None } else { Some(Thinking::Disabled) };
+        let off = if named == Some(&None) { None } else { Some(AnthropicThinking::Disabled) };
         return (off, None);
     }
     let display = "summarized";
@@ -384,13 +406,13 @@ fn thinking<'a>(
             (_, ThinkingLevel::Medium) => "medium",
             (_, ThinkingLevel::High | ThinkingLevel::Xhigh) => "high",
         };
-        return (Some(Thinking::Adaptive { display }), Some(OutputConfig { effort }));
+        return (Some(AnthropicThinking::Adaptive { display }), Some(OutputConfig { effort }));
     }
     let budget_tokens = access.thinking_budgets.of(level).min(max_tokens.saturating_sub(LEAST));
     let thinking = if budget_tokens >= LEAST {
-        Thinking::Enabled { budget_tokens, display }
+        AnthropicThinking::Enabled { budget_tokens, display }
     } else {
-        Thinking::Disabled
+        AnthropicThinking::Disabled
     };
     (Some(thinking), None)
 }

@@ -5,11 +5,11 @@ use crate::testing::recordings;
 
 /// Decodes a recording whole and then byte by byte; both must print the same.
 fn check(recording: &str, expect: Expect) {
-    recordings::check(|| Decoder::new("claude-test"), recording, expect);
+    recordings::check(|| AnthropicDecoder::new("claude-test"), recording, expect);
 }
 
 fn decode(bytes: &[u8], chunk_bytes: usize) -> String {
-    recordings::decode(Decoder::new("claude-test"), bytes, chunk_bytes)
+    recordings::decode(AnthropicDecoder::new("claude-test"), bytes, chunk_bytes)
 }
 
 #[test]

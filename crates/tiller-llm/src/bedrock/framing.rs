@@ -9,7 +9,7 @@ use crate::sse;
 /// The bytes of a recording as they come over the network.
 pub(crate) fn framed(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    sse::Decoder::default()
+    sse::SseDecoder::default()
         .push(text.as_bytes(), |event| {
             let (kind, name) = match event.name.ends_with("Exception") {
                 true => ("exception", ":exception-type"),

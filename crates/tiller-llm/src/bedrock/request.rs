@@ -14,15 +14,18 @@ use tiller_agent::provider::{ProviderError, Request};
 
 use super::sign;
 use super::thinking::{is_claude, thinking};
-use crate::access::{Access, Secret};
-use crate::convert::{self, CallResult, Part, Rules, Said, Spoken};
-use crate::room;
-use crate::stream::Post;
+use crate::convert::{self, AssistantPart, CallResult, ConvertRules, ConvertedTurn, UserPart};
+use crate::max_tokens;
+use crate::request_options::{RequestOptions, Secret};
+use crate::stream::HttpRequest;
 
-pub(super) fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+pub(super) fn post(
+    request: &Request,
+    access: &RequestOptions,
+) -> Result<HttpRequest, ProviderError> {
     let base = request.model.base_url.trim_end_matches('/');
     let url = format!("{base}/model/{}/converse-stream", escaped(&request.model.id));
-    let body = serde_json::to_vec(&Body::new(request, access)?)
+    let body = serde_json::to_vec(&BedrockBody::new(request, access)?)
         .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))?;
     let mut headers = vec![("accept", "application/vnd.amazon.eventstream".to_owned())];
     match (&access.key, &access.aws) {
@@ -35,11 +38,14 @@ pub(super) fn post(request: &Request, access: &Access) -> Result<Post, ProviderE
         // A gateway may know who we are.
         (None, None) => (),
     }
-    Ok(Post { url, headers, body })
+    Ok(HttpRequest { url, headers, body })
 }
 
 /// The signature is one of the body, too.
-pub(super) fn sign_again(post: &mut Post, access: &Access) -> Result<(), ProviderError> {
+pub(super) fn sign_again(
+    post: &mut HttpRequest,
+    access: &RequestOptions,
+) -> Result<(), ProviderError> {
     if let (None, Some(keys)) = (&access.key, &access.aws) {
         let signed = sign::headers(&post.url, &post.body, keys, SystemTime::now())?;
         post.headers.retain(|(name, _)| !signed.iter().any(|(other, _)| other == name));
@@ -64,10 +70,10 @@ fn escaped(id: &str) -> String {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    messages: Vec<Turn<'a>>,
+struct BedrockBody<'a> {
+    messages: Vec<BedrockTurn<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Block<'a>>,
+    system: Vec<BedrockBlock<'a>>,
     inference_config: InferenceConfig,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
@@ -83,10 +89,13 @@ struct InferenceConfig {
     temperature: Option<f64>,
 }
 
-impl<'a> Body<'a> {
-    fn new(request: &'a Request, access: &Access) -> Result<Body<'a>, ProviderError> {
+impl<'a> BedrockBody<'a> {
+    fn new(
+        request: &'a Request,
+        access: &RequestOptions,
+    ) -> Result<BedrockBody<'a>, ProviderError> {
         let model = &*request.model;
-        let rules = Rules { block_images: access.block_images, clean_id };
+        let rules = ConvertRules { block_images: access.block_images, clean_id };
         let said = convert::conversation(&request.messages, model, &rules);
         let mut messages = turns(said, model);
         if messages.is_empty() {
@@ -97,15 +106,15 @@ impl<'a> Body<'a> {
         let keeps = keeps(model);
         // Everything up to the last question is worth keeping: the next request begins with it.
         if let Some(turn) = messages.last_mut().filter(|turn| keeps && turn.role == "user") {
-            turn.content.push(Block::CachePoint(CachePoint::DEFAULT));
+            turn.content.push(BedrockBlock::CachePoint(CachePoint::DEFAULT));
         }
         let mut system = Vec::new();
         if !request.system.trim().is_empty() {
-            system.push(Block::Text((&*request.system).into()));
-            system.extend(keeps.then_some(Block::CachePoint(CachePoint::DEFAULT)));
+            system.push(BedrockBlock::Text((&*request.system).into()));
+            system.extend(keeps.then_some(BedrockBlock::CachePoint(CachePoint::DEFAULT)));
         }
-        let max_tokens = room::max_tokens(request);
-        Ok(Body {
+        let max_tokens = max_tokens::max_tokens(request);
+        Ok(BedrockBody {
             system,
             inference_config: InferenceConfig { max_tokens, temperature: request.temperature },
             tool_config: ToolConfig::new(request, &messages, keeps),
@@ -132,27 +141,31 @@ fn keeps(model: &Model) -> bool {
 }
 
 #[derive(Serialize)]
-struct Turn<'a> {
+struct BedrockTurn<'a> {
     role: &'static str,
-    content: Vec<Block<'a>>,
+    content: Vec<BedrockBlock<'a>>,
 }
 
 /// The parties must take turns, so what one says in a row is one message.
-fn turns<'a>(said: Vec<Said<'a>>, model: &Model) -> Vec<Turn<'a>> {
-    let mut turns: Vec<Turn> = Vec::with_capacity(said.len());
+fn turns<'a>(said: Vec<ConvertedTurn<'a>>, model: &Model) -> Vec<BedrockTurn<'a>> {
+    let mut turns: Vec<BedrockTurn> = Vec::with_capacity(said.len());
     for said in said {
-        let (role, content): (_, Vec<Block>) = match said {
-            Said::User(parts) => ("user", parts.into_iter().map(Block::part).collect()),
-            Said::Results(results) => ("user", results.into_iter().map(Block::result).collect()),
-            Said::Assistant(spoken) => {
-                let blocks = spoken.into_iter().filter_map(|it| Block::spoken(it, model));
+        let (role, content): (_, Vec<BedrockBlock>) = match said {
+            ConvertedTurn::User(parts) => {
+                ("user", parts.into_iter().map(BedrockBlock::part).collect())
+            }
+            ConvertedTurn::Results(results) => {
+                ("user", results.into_iter().map(BedrockBlock::result).collect())
+            }
+            ConvertedTurn::Assistant(spoken) => {
+                let blocks = spoken.into_iter().filter_map(|it| BedrockBlock::spoken(it, model));
                 ("assistant", blocks.collect())
             }
         };
         match turns.last_mut() {
             _ if content.is_empty() => (),
             Some(last) if last.role == role => last.content.extend(content),
-            _ => turns.push(Turn { role, content }),
+            _ => turns.push(BedrockTurn { role, content }),
         }
     }
     turns
@@ -160,10 +173,10 @@ fn turns<'a>(said: Vec<Said<'a>>, model: &Model) -> Vec<Turn<'a>> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Block<'a> {
+enum BedrockBlock<'a> {
     Text(Cow<'a, str>),
     Image(Image<'a>),
-    ReasoningContent(Reasoning<'a>),
+    ReasoningContent(BedrockReasoning<'a>),
     ToolUse(ToolUse<'a>),
     ToolResult(ToolResult<'a>),
     CachePoint(CachePoint),
@@ -172,17 +185,17 @@ enum Block<'a> {
 #[derive(Serialize)]
 struct Image<'a> {
     format: &'a str,
-    source: Source<'a>,
+    source: BedrockSource<'a>,
 }
 
 #[derive(Serialize)]
-struct Source<'a> {
+struct BedrockSource<'a> {
     bytes: &'a str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Reasoning<'a> {
+enum BedrockReasoning<'a> {
     ReasoningText { text: &'a str, signature: &'a str },
     RedactedContent(&'a str),
 }
@@ -199,7 +212,7 @@ struct ToolUse<'a> {
 #[serde(rename_all = "camelCase")]
 struct ToolResult<'a> {
     tool_use_id: String,
-    content: Vec<Block<'a>>,
+    content: Vec<BedrockBlock<'a>>,
     status: &'static str,
 }
 
@@ -212,60 +225,65 @@ impl CachePoint {
     const DEFAULT: CachePoint = CachePoint { r#type: "default" };
 }
 
-impl<'a> Block<'a> {
-    fn part(part: Part<'a>) -> Block<'a> {
+impl<'a> BedrockBlock<'a> {
+    fn part(part: UserPart<'a>) -> BedrockBlock<'a> {
         match part {
-            Part::Text(text) => Block::Text(text),
-            Part::Image { data, mime_type } => match mime_type.strip_prefix("image/") {
+            UserPart::Text(text) => BedrockBlock::Text(text),
+            UserPart::Image { data, mime_type } => match mime_type.strip_prefix("image/") {
                 Some(format @ ("png" | "jpeg" | "gif" | "webp")) => {
-                    Block::Image(Image { format, source: Source { bytes: data } })
+                    BedrockBlock::Image(Image { format, source: BedrockSource { bytes: data } })
                 }
                 // One picture of another kind would have every later request refused.
-                _ => Block::Text(format!("(image omitted: {mime_type} is not supported)").into()),
+                _ => BedrockBlock::Text(
+                    format!("(image omitted: {mime_type} is not supported)").into(),
+                ),
             },
         }
     }
 
-    fn spoken(spoken: Spoken<'a>, model: &Model) -> Option<Block<'a>> {
+    fn spoken(spoken: AssistantPart<'a>, model: &Model) -> Option<BedrockBlock<'a>> {
         match spoken {
-            Spoken::Text { text, .. } => {
-                (!text.trim().is_empty()).then(|| Block::Text(text.into()))
+            AssistantPart::Text { text, .. } => {
+                (!text.trim().is_empty()).then(|| BedrockBlock::Text(text.into()))
             }
-            Spoken::Thinking { signature: Some(signature), redacted: true, .. } => {
-                Some(Block::ReasoningContent(Reasoning::RedactedContent(signature)))
+            AssistantPart::Thinking { signature: Some(signature), redacted: true, .. } => {
+                Some(BedrockBlock::ReasoningContent(BedrockReasoning::RedactedContent(signature)))
             }
-            Spoken::Thinking { text, signature: Some(signature), .. } => {
-                Some(Block::ReasoningContent(Reasoning::ReasoningText { text, signature }))
+            AssistantPart::Thinking { text, signature: Some(signature), .. } => {
+                Some(BedrockBlock::ReasoningContent(BedrockReasoning::ReasoningText {
+                    text,
+                    signature,
+                }))
             }
             // Claude gets as text what was cut short before it was signed. The others do not want
             // to see their thoughts again.
-            Spoken::Thinking { text, .. } => {
-                (is_claude(model) && !text.trim().is_empty()).then(|| Block::Text(text.into()))
-            }
-            Spoken::Call { id: tool_use_id, name, arguments: input, .. } => {
-                Some(Block::ToolUse(ToolUse { tool_use_id, name, input }))
+            AssistantPart::Thinking { text, .. } => (is_claude(model) && !text.trim().is_empty())
+                .then(|| BedrockBlock::Text(text.into())),
+            AssistantPart::Call { id: tool_use_id, name, arguments: input, .. } => {
+                Some(BedrockBlock::ToolUse(ToolUse { tool_use_id, name, input }))
             }
         }
     }
 
-    fn result(result: CallResult<'a>) -> Block<'a> {
-        let mut content: Vec<Block> = result.content.into_iter().map(Block::part).collect();
+    fn result(result: CallResult<'a>) -> BedrockBlock<'a> {
+        let mut content: Vec<BedrockBlock> =
+            result.content.into_iter().map(BedrockBlock::part).collect();
         if content.is_empty() {
-            content.push(Block::Text("(no output)".into()));
+            content.push(BedrockBlock::Text("(no output)".into()));
         }
         let status = if result.is_error { "error" } else { "success" };
-        Block::ToolResult(ToolResult { tool_use_id: result.id, content, status })
+        BedrockBlock::ToolResult(ToolResult { tool_use_id: result.id, content, status })
     }
 }
 
 #[derive(Serialize)]
 struct ToolConfig<'a> {
-    tools: Vec<Tool<'a>>,
+    tools: Vec<BedrockTool<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Tool<'a> {
+enum BedrockTool<'a> {
     ToolSpec(ToolSpec<'a>),
     CachePoint(CachePoint),
 }
@@ -284,13 +302,17 @@ struct InputSchema<'a> {
 }
 
 impl<'a> ToolConfig<'a> {
-    fn new(request: &'a Request, messages: &[Turn<'a>], keeps: bool) -> Option<ToolConfig<'a>> {
-        let mut tools: Vec<Tool> = request
+    fn new(
+        request: &'a Request,
+        messages: &[BedrockTurn<'a>],
+        keeps: bool,
+    ) -> Option<ToolConfig<'a>> {
+        let mut tools: Vec<BedrockTool> = request
             .tools
             .iter()
             .map(|spec| {
                 let json = convert::object_schema(&spec.parameters);
-                Tool::spec(&spec.name, &spec.description, json)
+                BedrockTool::spec(&spec.name, &spec.description, json)
             })
             .collect();
         // Calls in a conversation without tools are refused, so what was called is declared.
@@ -298,26 +320,26 @@ impl<'a> ToolConfig<'a> {
             let names: BTreeSet<&'a str> = messages.iter().flat_map(|turn| turn.calls()).collect();
             let schema = || Cow::Owned(json!({"type": "object", "properties": {}}));
             let gone = "Not available any more.";
-            tools.extend(names.into_iter().map(|name| Tool::spec(name, gone, schema())));
+            tools.extend(names.into_iter().map(|name| BedrockTool::spec(name, gone, schema())));
         } else if keeps {
-            tools.push(Tool::CachePoint(CachePoint::DEFAULT));
+            tools.push(BedrockTool::CachePoint(CachePoint::DEFAULT));
         }
         (!tools.is_empty()).then_some(ToolConfig { tools })
     }
 }
 
-impl<'a> Tool<'a> {
+impl<'a> BedrockTool<'a> {
     /// A description must not be empty.
-    fn spec(name: &'a str, description: &'a str, json: Cow<'a, Value>) -> Tool<'a> {
+    fn spec(name: &'a str, description: &'a str, json: Cow<'a, Value>) -> BedrockTool<'a> {
         let description = if description.is_empty() { name } else { description };
-        Tool::ToolSpec(ToolSpec { name, description, input_schema: InputSchema { json } })
+        BedrockTool::ToolSpec(ToolSpec { name, description, input_schema: InputSchema { json } })
     }
 }
 
-impl<'a> Turn<'a> {
+impl<'a> BedrockTurn<'a> {
     fn calls(&self) -> impl Iterator<Item = &'a str> {
         self.content.iter().filter_map(|block| match block {
-            Block::ToolUse(call) => Some(call.name),
+            BedrockBlock::ToolUse(call) => Some(call.name),
             _ => None,
         })
     }

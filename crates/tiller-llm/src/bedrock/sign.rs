@@ -7,7 +7,7 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4::SigningParams;
 use tiller_agent::provider::ProviderError;
 
-use crate::access::AwsKeys;
+use crate::request_options::AwsKeys;
 
 /// The headers to send along.
 pub(super) fn headers(
@@ -54,7 +54,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::access::Secret;
+    use crate::request_options::Secret;
 
     #[test]
     fn the_region_is_in_the_address() {

@@ -7,11 +7,11 @@ use crate::testing::recordings;
 /// Recordings are kept as text; here they are put into frames.
 fn check(recording: &str, expect: Expect) {
     let text = String::from_utf8(recordings::bytes_of(recording)).unwrap();
-    recordings::check_bytes(Decoder::default, &framed(&text), expect);
+    recordings::check_bytes(BedrockDecoder::default, &framed(&text), expect);
 }
 
 fn decode(bytes: &[u8]) -> String {
-    recordings::decode(Decoder::default(), bytes, bytes.len())
+    recordings::decode(BedrockDecoder::default(), bytes, bytes.len())
 }
 
 #[test]

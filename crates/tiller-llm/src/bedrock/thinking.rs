@@ -5,15 +5,19 @@ use serde_json::{Value, json};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::Request;
 
-use crate::access::Access;
 use crate::compat::flag;
+use crate::request_options::RequestOptions;
 
 pub(super) fn is_claude(model: &Model) -> bool {
     model.id.contains("claude")
 }
 
 /// What goes to the model past Bedrock.
-pub(super) fn thinking(request: &Request, access: &Access, max_tokens: u64) -> Option<Value> {
+pub(super) fn thinking(
+    request: &Request,
+    access: &RequestOptions,
+    max_tokens: u64,
+) -> Option<Value> {
     /// Their least budget, and what we leave for the answer itself.
     const LEAST: u64 = 1024;
     let (model, level) = (&*request.model, request.thinking);

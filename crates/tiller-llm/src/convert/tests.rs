@@ -16,38 +16,40 @@ fn check(messages: Vec<Message>, expect: Expect) {
 fn check_with(model: &Model, block_images: bool, messages: Vec<Message>, expect: Expect) {
     let messages: Vec<Arc<Message>> = messages.into_iter().map(Arc::new).collect();
     let clean_id = |id: &str| id.replace('|', "_");
-    let said = conversation(&messages, model, &Rules { block_images, clean_id });
+    let said = conversation(&messages, model, &ConvertRules { block_images, clean_id });
     expect.assert_eq(&said.iter().map(listed).collect::<String>());
 }
 
-fn listed(said: &Said<'_>) -> String {
+fn listed(said: &ConvertedTurn<'_>) -> String {
     let (who, what): (_, Vec<String>) = match said {
-        Said::User(parts) => ("user", parts.iter().map(part).collect()),
-        Said::Assistant(spoken) => ("assistant", spoken.iter().map(spoken_part).collect()),
-        Said::Results(results) => ("results", results.iter().map(one_result).collect()),
+        ConvertedTurn::User(parts) => ("user", parts.iter().map(part).collect()),
+        ConvertedTurn::Assistant(spoken) => ("assistant", spoken.iter().map(spoken_part).collect()),
+        ConvertedTurn::Results(results) => ("results", results.iter().map(one_result).collect()),
     };
     format!("{who} {}\n", what.join(", "))
 }
 
-fn part(part: &Part<'_>) -> String {
+fn part(part: &UserPart<'_>) -> String {
     match part {
-        Part::Text(text) => format!("{text:?}"),
-        Part::Image { mime_type, .. } => format!("[{mime_type}]"),
+        UserPart::Text(text) => format!("{text:?}"),
+        UserPart::Image { mime_type, .. } => format!("[{mime_type}]"),
     }
 }
 
-fn spoken_part(spoken: &Spoken<'_>) -> String {
+fn spoken_part(spoken: &AssistantPart<'_>) -> String {
     let signed = |signature: &Option<&str>| match signature {
         Some(signature) => format!(" signed {signature}"),
         None => String::new(),
     };
     match spoken {
-        Spoken::Text { text, signature } => format!("say {text:?}{}", signed(signature)),
-        Spoken::Thinking { redacted: true, signature, .. } => {
+        AssistantPart::Text { text, signature } => format!("say {text:?}{}", signed(signature)),
+        AssistantPart::Thinking { redacted: true, signature, .. } => {
             format!("hidden{}", signed(signature))
         }
-        Spoken::Thinking { text, signature, .. } => format!("think {text:?}{}", signed(signature)),
-        Spoken::Call { id, name, arguments, signature, .. } => {
+        AssistantPart::Thinking { text, signature, .. } => {
+            format!("think {text:?}{}", signed(signature))
+        }
+        AssistantPart::Call { id, name, arguments, signature, .. } => {
             format!("call {id} {name} {}{}", json!(arguments), signed(signature))
         }
     }
@@ -403,8 +405,8 @@ fn a_long_conversation_of_repeated_ids_takes_no_longer_per_turn() {
         messages.push(Arc::new(answer(vec![call("call_0", "read", json!({}))])));
         messages.push(Arc::new(result("call_0", text("x"))));
     }
-    let rules = Rules { block_images: false, clean_id: str::to_owned };
+    let rules = ConvertRules { block_images: false, clean_id: str::to_owned };
     let said = conversation(&messages, &model(), &rules);
-    let Some(Said::Results(last)) = said.last() else { panic!("ends with a result") };
+    let Some(ConvertedTurn::Results(last)) = said.last() else { panic!("ends with a result") };
     assert_eq!((said.len(), &*last[0].id), (100_000, "call_0_50000"));
 }

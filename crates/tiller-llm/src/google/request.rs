@@ -9,30 +9,33 @@ use tiller_agent::model::Model;
 use tiller_agent::provider::{ProviderError, Request, ToolSpec};
 
 use super::thinking::{self, ThinkingConfig};
-use crate::access::{Access, Secret};
-use crate::convert::{self, CallResult, Rules, Said, Spoken};
-use crate::room;
-use crate::stream::Post;
+use crate::convert::{self, AssistantPart, CallResult, ConvertRules, ConvertedTurn};
+use crate::max_tokens;
+use crate::request_options::{RequestOptions, Secret};
+use crate::stream::HttpRequest;
 
-pub(super) fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+pub(super) fn post(
+    request: &Request,
+    access: &RequestOptions,
+) -> Result<HttpRequest, ProviderError> {
     let base = request.model.base_url.trim_end_matches('/');
     let id = &request.model.id;
     let id = id.strip_prefix("models/").unwrap_or(id);
     let url = format!("{base}/models/{id}:streamGenerateContent?alt=sse");
     let key = access.key.as_ref().map(Secret::expose);
     let headers = key.map(|key| ("x-goog-api-key", key.to_owned())).into_iter().collect();
-    let body = Body::new(request, access)?;
+    let body = GoogleBody::new(request, access)?;
     let body = serde_json::to_vec(&body)
         .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))?;
-    Ok(Post { url, headers, body })
+    Ok(HttpRequest { url, headers, body })
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    contents: Vec<Content<'a>>,
+struct GoogleBody<'a> {
+    contents: Vec<GoogleContent<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    system_instruction: Option<Content<'a>>,
+    system_instruction: Option<GoogleContent<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<[Tools<'a>; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,11 +53,11 @@ struct GenerationConfig {
     thinking_config: Option<ThinkingConfig>,
 }
 
-impl<'a> Body<'a> {
-    fn new(request: &'a Request, access: &Access) -> Result<Body<'a>, ProviderError> {
+impl<'a> GoogleBody<'a> {
+    fn new(request: &'a Request, access: &RequestOptions) -> Result<GoogleBody<'a>, ProviderError> {
         let model = &*request.model;
         // Calls and results carry no ids here: they belong together by their order.
-        let rules = Rules { block_images: access.block_images, clean_id: str::to_owned };
+        let rules = ConvertRules { block_images: access.block_images, clean_id: str::to_owned };
         let said = convert::conversation(&request.messages, model, &rules);
         let mut contents = Vec::with_capacity(said.len());
         said.into_iter().for_each(|said| push_contents(said, model, &mut contents));
@@ -63,10 +66,12 @@ impl<'a> Body<'a> {
                 "there is nothing to send: the conversation is empty",
             ));
         }
-        let system = (!request.system.trim().is_empty())
-            .then(|| Content { parts: vec![Part::text(&*request.system)], role: "user" });
-        let functions: Vec<_> = request.tools.iter().map(Function::new).collect();
-        Ok(Body {
+        let system = (!request.system.trim().is_empty()).then(|| GoogleContent {
+            parts: vec![GooglePart::text(&*request.system)],
+            role: "user",
+        });
+        let functions: Vec<_> = request.tools.iter().map(GoogleFunction::new).collect();
+        Ok(GoogleBody {
             contents,
             system_instruction: system,
             tools: (!functions.is_empty()).then_some([Tools { function_declarations: functions }]),
@@ -74,7 +79,7 @@ impl<'a> Body<'a> {
                 json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [name]}})
             }),
             generation_config: GenerationConfig {
-                max_output_tokens: room::max_tokens(request),
+                max_output_tokens: max_tokens::max_tokens(request),
                 temperature: request.temperature,
                 thinking_config: ThinkingConfig::new(request, access),
             },
@@ -83,15 +88,15 @@ impl<'a> Body<'a> {
 }
 
 #[derive(Serialize)]
-struct Content<'a> {
-    parts: Vec<Part<'a>>,
+struct GoogleContent<'a> {
+    parts: Vec<GooglePart<'a>>,
     role: &'static str,
 }
 
 /// Any part. Only what makes it what it is, is there.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Part<'a> {
+struct GooglePart<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,72 +127,80 @@ struct FunctionCall<'a> {
 #[derive(Serialize)]
 struct FunctionResponse<'a> {
     name: &'a str,
-    response: Answer,
+    response: GoogleAnswer,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    parts: Vec<Part<'a>>,
+    parts: Vec<GooglePart<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Answer {
+enum GoogleAnswer {
     Output(String),
     Error(String),
 }
 
-impl<'a> Part<'a> {
-    fn text(text: impl Into<Cow<'a, str>>) -> Part<'a> {
-        Part { text: Some(text.into()), ..Part::default() }
+impl<'a> GooglePart<'a> {
+    fn text(text: impl Into<Cow<'a, str>>) -> GooglePart<'a> {
+        GooglePart { text: Some(text.into()), ..GooglePart::default() }
     }
 
-    fn said(part: convert::Part<'a>) -> Part<'a> {
+    fn said(part: convert::UserPart<'a>) -> GooglePart<'a> {
         match part {
-            convert::Part::Text(text) => Part::text(text),
-            convert::Part::Image {
+            convert::UserPart::Text(text) => GooglePart::text(text),
+            convert::UserPart::Image {
                 data,
                 mime_type:
                     mime_type
                     @ ("image/png" | "image/jpeg" | "image/webp" | "image/heic" | "image/heif"),
-            } => Part { inline_data: Some(Blob { mime_type, data }), ..Part::default() },
+            } => {
+                GooglePart { inline_data: Some(Blob { mime_type, data }), ..GooglePart::default() }
+            }
             // One picture of another kind would have every later request refused.
-            convert::Part::Image { mime_type, .. } => {
-                Part::text(format!("(image omitted: {mime_type} is not supported)"))
+            convert::UserPart::Image { mime_type, .. } => {
+                GooglePart::text(format!("(image omitted: {mime_type} is not supported)"))
             }
         }
     }
 }
 
-fn push_contents<'a>(said: Said<'a>, model: &Model, contents: &mut Vec<Content<'a>>) {
+fn push_contents<'a>(
+    said: ConvertedTurn<'a>,
+    model: &Model,
+    contents: &mut Vec<GoogleContent<'a>>,
+) {
     match said {
-        Said::User(parts) => {
-            let parts = parts.into_iter().map(Part::said).collect();
-            contents.push(Content { parts, role: "user" });
+        ConvertedTurn::User(parts) => {
+            let parts = parts.into_iter().map(GooglePart::said).collect();
+            contents.push(GoogleContent { parts, role: "user" });
         }
-        Said::Assistant(spoken) => {
-            let mut parts: Vec<Part> = spoken.into_iter().map(spoken_part).collect();
+        ConvertedTurn::Assistant(spoken) => {
+            let mut parts: Vec<GooglePart> = spoken.into_iter().map(spoken_part).collect();
             if thinking::is_recent(model) {
                 vouch(&mut parts);
             }
             if !parts.is_empty() {
-                contents.push(Content { parts, role: "model" });
+                contents.push(GoogleContent { parts, role: "model" });
             }
         }
-        Said::Results(results) => push_results(results, model, contents),
+        ConvertedTurn::Results(results) => push_results(results, model, contents),
     }
 }
 
-fn spoken_part(spoken: Spoken<'_>) -> Part<'_> {
+fn spoken_part(spoken: AssistantPart<'_>) -> GooglePart<'_> {
     match spoken {
-        Spoken::Text { text, signature } => {
-            Part { thought_signature: signature, ..Part::text(text) }
+        AssistantPart::Text { text, signature } => {
+            GooglePart { thought_signature: signature, ..GooglePart::text(text) }
         }
         // Nothing is ever redacted here.
-        Spoken::Thinking { text, signature, .. } => {
-            Part { thought: Some(true), thought_signature: signature, ..Part::text(text) }
-        }
-        Spoken::Call { name, arguments, signature, .. } => Part {
+        AssistantPart::Thinking { text, signature, .. } => GooglePart {
+            thought: Some(true),
+            thought_signature: signature,
+            ..GooglePart::text(text)
+        },
+        AssistantPart::Call { name, arguments, signature, .. } => GooglePart {
             function_call: Some(FunctionCall { args: arguments, name }),
             thought_signature: signature,
-            ..Part::default()
+            ..GooglePart::default()
         },
     }
 }
@@ -195,7 +208,7 @@ fn spoken_part(spoken: Spoken<'_>) -> Part<'_> {
 /// The first call of an answer must be signed, and calls that another model made are not. This is
 /// what Google's pages give for such a case.
 /// https://ai.google.dev/gemini-api/docs/thought-signatures
-fn vouch(parts: &mut [Part<'_>]) {
+fn vouch(parts: &mut [GooglePart<'_>]) {
     let first = parts.iter_mut().find(|part| part.function_call.is_some());
     if let Some(call) = first {
         call.thought_signature.get_or_insert("skip_thought_signature_validator");
@@ -203,21 +216,25 @@ fn vouch(parts: &mut [Part<'_>]) {
 }
 
 /// All results of an answer together, as many as there were calls.
-fn push_results<'a>(results: Vec<CallResult<'a>>, model: &Model, contents: &mut Vec<Content<'a>>) {
+fn push_results<'a>(
+    results: Vec<CallResult<'a>>,
+    model: &Model,
+    contents: &mut Vec<GoogleContent<'a>>,
+) {
     let mut pictures = Vec::new();
     let mut parts = Vec::with_capacity(results.len());
     for result in results {
         let (texts, images): (Vec<_>, Vec<_>) =
-            result.content.into_iter().partition(|part| matches!(part, convert::Part::Text(_)));
+            result.content.into_iter().partition(|part| matches!(part, convert::UserPart::Text(_)));
         let texts = texts.iter().filter_map(|part| match part {
-            convert::Part::Text(text) => Some(&**text),
-            convert::Part::Image { .. } => None,
+            convert::UserPart::Text(text) => Some(&**text),
+            convert::UserPart::Image { .. } => None,
         });
         let mut text = texts.collect::<Vec<_>>().join("\n");
         if text.is_empty() && !images.is_empty() {
             text.push_str("(see the attached image)");
         }
-        let images: Vec<Part> = images.into_iter().map(Part::said).collect();
+        let images: Vec<GooglePart> = images.into_iter().map(GooglePart::said).collect();
         // Later models take pictures where they belong.
         let own_pictures = if thinking::is_recent(model) {
             images
@@ -225,43 +242,43 @@ fn push_results<'a>(results: Vec<CallResult<'a>>, model: &Model, contents: &mut 
             pictures.extend(images);
             Vec::new()
         };
-        parts.push(Part {
+        parts.push(GooglePart {
             function_response: Some(FunctionResponse {
                 name: result.tool_name,
                 response: match result.is_error {
-                    true => Answer::Error(text),
-                    false => Answer::Output(text),
+                    true => GoogleAnswer::Error(text),
+                    false => GoogleAnswer::Output(text),
                 },
                 parts: own_pictures,
             }),
-            ..Part::default()
+            ..GooglePart::default()
         });
     }
-    contents.push(Content { parts, role: "user" });
+    contents.push(GoogleContent { parts, role: "user" });
     if !pictures.is_empty() {
-        pictures.insert(0, Part::text("Images from the tools:"));
-        contents.push(Content { parts: pictures, role: "user" });
+        pictures.insert(0, GooglePart::text("Images from the tools:"));
+        contents.push(GoogleContent { parts: pictures, role: "user" });
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Tools<'a> {
-    function_declarations: Vec<Function<'a>>,
+    function_declarations: Vec<GoogleFunction<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Function<'a> {
+struct GoogleFunction<'a> {
     name: &'a str,
     description: &'a str,
     /// Real JSON Schema; the older `parameters` takes only a part of it.
     parameters_json_schema: Cow<'a, Value>,
 }
 
-impl<'a> Function<'a> {
-    fn new(spec: &'a ToolSpec) -> Function<'a> {
-        Function {
+impl<'a> GoogleFunction<'a> {
+    fn new(spec: &'a ToolSpec) -> GoogleFunction<'a> {
+        GoogleFunction {
             name: &spec.name,
             description: &spec.description,
             parameters_json_schema: convert::object_schema(&spec.parameters),

@@ -4,11 +4,11 @@ use super::*;
 use crate::testing::recordings;
 
 fn check(recording: &str, expect: Expect) {
-    recordings::check(|| Decoder::new("gemini-test", 3), recording, expect);
+    recordings::check(|| GoogleDecoder::new("gemini-test", 3), recording, expect);
 }
 
 fn decode(stream: &str) -> String {
-    recordings::decode(Decoder::new("gemini-test", 3), stream.as_bytes(), stream.len())
+    recordings::decode(GoogleDecoder::new("gemini-test", 3), stream.as_bytes(), stream.len())
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::Request;
 
-use crate::access::Access;
+use crate::request_options::RequestOptions;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -25,7 +25,7 @@ enum Effort {
 }
 
 impl ThinkingConfig {
-    pub(super) fn new(request: &Request, access: &Access) -> Option<ThinkingConfig> {
+    pub(super) fn new(request: &Request, access: &RequestOptions) -> Option<ThinkingConfig> {
         let (model, level) = (&*request.model, request.thinking);
         if !model.reasoning {
             return None;
@@ -68,7 +68,7 @@ fn word(level: ThinkingLevel) -> &'static str {
 }
 
 /// Tokens, within what the model takes. https://ai.google.dev/gemini-api/docs/thinking
-fn budget(model: &Model, level: ThinkingLevel, access: &Access) -> i64 {
+fn budget(model: &Model, level: ThinkingLevel, access: &RequestOptions) -> i64 {
     /// The model decides.
     const ANY: i64 = -1;
     let (off, least, most) = match () {

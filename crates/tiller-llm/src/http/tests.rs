@@ -76,15 +76,15 @@ fn mirror(mut connection: TcpStream) {
     }
 }
 
-async fn ask(asked: Exchange) -> Result<Answer, String> {
+async fn ask(asked: HttpExchange) -> Result<HttpResponse, String> {
     timeout(SOON, exchange(asked)).await.unwrap()
 }
 
-fn get(url: impl Into<String>) -> Exchange {
-    Exchange { method: "get".into(), url: url.into(), ..Exchange::default() }
+fn get(url: impl Into<String>) -> HttpExchange {
+    HttpExchange { method: "get".into(), url: url.into(), ..HttpExchange::default() }
 }
 
-async fn body(answer: Answer) -> Result<String, String> {
+async fn body(answer: HttpResponse) -> Result<String, String> {
     let mut bytes = Vec::new();
     let mut pieces = answer.body;
     while let Some(piece) = timeout(SOON, pieces.next()).await.unwrap() {
@@ -94,7 +94,7 @@ async fn body(answer: Answer) -> Result<String, String> {
 }
 
 /// What is answered, with the server's address as `HOST`.
-async fn check(host: &str, asked: Exchange, expected: Expect) {
+async fn check(host: &str, asked: HttpExchange, expected: Expect) {
     let printed = match ask(asked).await {
         Err(err) => err,
         Ok(answer) => {
@@ -112,7 +112,7 @@ async fn check(host: &str, asked: Exchange, expected: Expect) {
 #[tokio::test]
 async fn plain() {
     let host = serve(mirror);
-    let asked = Exchange {
+    let asked = HttpExchange {
         headers: vec![
             ("X-Mine".into(), "caf\u{e9}".into()),
             ("x-mine".into(), "again".into()),
@@ -136,7 +136,7 @@ async fn plain() {
         "#]],
     )
     .await;
-    let asked = Exchange { method: "POST".into(), body: Some(b"words".to_vec()), ..get(&host) };
+    let asked = HttpExchange { method: "POST".into(), body: Some(b"words".to_vec()), ..get(&host) };
     check(
         &host,
         asked,
@@ -152,7 +152,7 @@ async fn plain() {
             words"#]],
     )
     .await;
-    let asked = Exchange { method: "PUT".into(), ..get(&host) };
+    let asked = HttpExchange { method: "PUT".into(), ..get(&host) };
     check(
         &host,
         asked,
@@ -173,7 +173,7 @@ async fn plain() {
 #[tokio::test]
 async fn redirects_are_followed_when_asked_for() {
     let host = serve(mirror);
-    let asked = |path: &str, follow_redirects| Exchange {
+    let asked = |path: &str, follow_redirects| HttpExchange {
         method: "POST".into(),
         body: Some(b"words".to_vec()),
         follow_redirects,
@@ -290,9 +290,9 @@ async fn failures_say_what_can_be_done() {
         expect![[r#""file:///etc/passwd" is no address of a server"#]],
     )
     .await;
-    let asked = Exchange { method: "a b".into(), ..get("http://127.0.0.1") };
+    let asked = HttpExchange { method: "a b".into(), ..get("http://127.0.0.1") };
     check("-", asked, expect![[r#""a b" is no HTTP method"#]]).await;
-    let with = |name: &str, value: &str| Exchange {
+    let with = |name: &str, value: &str| HttpExchange {
         headers: vec![(name.into(), value.into())],
         ..get("http://127.0.0.1")
     };

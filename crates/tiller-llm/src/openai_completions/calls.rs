@@ -11,13 +11,13 @@ use super::native::CallDelta;
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     /// In the order they were first heard of.
-    pub all: Vec<Call>,
+    pub all: Vec<CompletionsOpenCall>,
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Call {
+pub(super) struct CompletionsOpenCall {
     pub id: String,
     pub name: String,
     /// The block's place in our message, once our side has been told of it.
@@ -40,7 +40,7 @@ impl Calls {
         let at = match self.find(delta.index, &id, &name) {
             Some(at) => at,
             None => {
-                self.all.push(Call::default());
+                self.all.push(CompletionsOpenCall::default());
                 self.all.len() - 1
             }
         };

@@ -10,16 +10,16 @@ use tiller_agent::message::Usage;
 use tiller_agent::provider::ProviderError;
 
 use crate::errors::{self, Failure};
-use crate::json::{self, First};
+use crate::json::{self, FirstItem};
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Chunk {
+pub(super) struct CompletionsChunk {
     pub id: Option<String>,
     pub model: Option<String>,
     /// Apart like the rest of what is large, so that a chunk is small to move.
-    pub choices: Option<First<Box<Choice>>>,
+    pub choices: Option<FirstItem<Box<Choice>>>,
     /// Comes once, as a rule.
-    pub usage: Option<Box<NativeUsage>>,
+    pub usage: Option<Box<CompletionsWireUsage>>,
     error: Option<Box<Value>>,
     object: Option<Object>,
     code: Option<Box<Value>>,
@@ -37,16 +37,16 @@ enum Object {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Choice {
-    pub delta: Option<Delta>,
+    pub delta: Option<CompletionsDelta>,
     pub finish_reason: Option<String>,
     /// Moonshot counts here.
-    pub usage: Option<Box<NativeUsage>>,
+    pub usage: Option<Box<CompletionsWireUsage>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Delta {
-    pub content: Content,
+pub(super) struct CompletionsDelta {
+    pub content: CompletionsContent,
     pub refusal: Option<String>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
@@ -58,7 +58,7 @@ pub(super) struct Delta {
 /// The fields in which servers send thoughts, and want them back.
 pub(super) const THOUGHT_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
-impl Delta {
+impl CompletionsDelta {
     /// What was thought, and the field it came in. Some servers fill two fields with the same.
     pub(super) fn thought(&self) -> Option<(&'static str, &str)> {
         let values = [&self.reasoning_content, &self.reasoning, &self.reasoning_text];
@@ -70,15 +70,15 @@ impl Delta {
 
 /// A text; at Mistral also a list of parts, some of them thoughts.
 #[derive(Debug, Default)]
-pub(super) struct Content {
+pub(super) struct CompletionsContent {
     pub text: String,
     pub thinking: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Part {
+struct CompletionsPart {
     text: Option<String>,
-    thinking: Option<Vec<Part>>,
+    thinking: Option<Vec<CompletionsPart>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,7 +99,7 @@ pub(super) struct FunctionDelta {
 pub(super) struct Arguments(pub String);
 
 #[derive(Debug, Deserialize)]
-pub(super) struct NativeUsage {
+pub(super) struct CompletionsWireUsage {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
     total_tokens: Option<u64>,
@@ -122,7 +122,7 @@ struct CompletionDetails {
     reasoning_tokens: Option<u64>,
 }
 
-impl NativeUsage {
+impl CompletionsWireUsage {
     /// Their prompt includes what was cached, ours does not.
     pub(super) fn usage(&self) -> Usage {
         let details = self.prompt_tokens_details.as_ref();
@@ -156,10 +156,11 @@ impl NativeUsage {
     }
 }
 
-impl Chunk {
+impl CompletionsChunk {
     /// An error that they send in place of a chunk is one here too.
-    pub(super) fn read(data: &str) -> Result<Chunk, ProviderError> {
-        let chunk: Chunk = json::read(data).map_err(|err| errors::unreadable(data, &err))?;
+    pub(super) fn read(data: &str) -> Result<CompletionsChunk, ProviderError> {
+        let chunk: CompletionsChunk =
+            json::read(data).map_err(|err| errors::unreadable(data, &err))?;
         let failed = match chunk.error.as_deref() {
             Some(Value::Object(error)) => !error.is_empty(),
             Some(Value::String(error)) => !error.is_empty(),
@@ -169,7 +170,7 @@ impl Chunk {
     }
 }
 
-fn failure(chunk: &Chunk, data: &str) -> ProviderError {
+fn failure(chunk: &CompletionsChunk, data: &str) -> ProviderError {
     // OpenRouter passes on the status of whoever failed behind it.
     let inner = chunk.error.as_ref().and_then(|error| error.get("code"));
     let status = match inner.or(chunk.code.as_deref()) {
@@ -206,27 +207,30 @@ pub(super) fn error_message(body: &str) -> String {
     }
 }
 
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Content, D::Error> {
+impl<'de> Deserialize<'de> for CompletionsContent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CompletionsContent, D::Error> {
         struct Read;
         impl<'de> Visitor<'de> for Read {
-            type Value = Content;
+            type Value = CompletionsContent;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text or a list of parts")
             }
 
-            fn visit_unit<E: de::Error>(self) -> Result<Content, E> {
-                Ok(Content::default())
+            fn visit_unit<E: de::Error>(self) -> Result<CompletionsContent, E> {
+                Ok(CompletionsContent::default())
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Content, E> {
-                Ok(Content { text: text.to_owned(), thinking: String::new() })
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<CompletionsContent, E> {
+                Ok(CompletionsContent { text: text.to_owned(), thinking: String::new() })
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Content, A::Error> {
-                let mut content = Content::default();
-                while let Some(part) = parts.next_element::<Part>()? {
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut parts: A,
+            ) -> Result<CompletionsContent, A::Error> {
+                let mut content = CompletionsContent::default();
+                while let Some(part) = parts.next_element::<CompletionsPart>()? {
                     content.text.push_str(&part.text.unwrap_or_default());
                     for thought in part.thinking.unwrap_or_default() {
                         content.thinking.push_str(&thought.text.unwrap_or_default());

@@ -11,23 +11,30 @@ use serde_json::{Value, json};
 use tiller_agent::provider::{ProviderError, Request, ToolSpec};
 
 use super::server::{MaxTokens, Server};
-use crate::access::{Access, CacheRetention, Secret};
 use crate::compat::setting;
-use crate::stream::Post;
-use crate::{convert, room};
-use messages::Turn;
-use thinking::Thinking;
+use crate::request_options::{CacheRetention, RequestOptions, Secret};
+use crate::stream::HttpRequest;
+use crate::{convert, max_tokens};
+use messages::CompletionsTurn;
+use thinking::CompletionsThinking;
 
-pub(super) fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+pub(super) fn post(
+    request: &Request,
+    access: &RequestOptions,
+) -> Result<HttpRequest, ProviderError> {
     let server = Server::of(&request.model);
-    let body = Body::new(request, access, &server)?;
+    let body = CompletionsBody::new(request, access, &server)?;
     let url = format!("{}/chat/completions", request.model.base_url.trim_end_matches('/'));
     let body = serde_json::to_vec(&body)
         .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))?;
-    Ok(Post { url, headers: headers(request, access, &server), body })
+    Ok(HttpRequest { url, headers: headers(request, access, &server), body })
 }
 
-fn headers(request: &Request, access: &Access, server: &Server) -> Vec<(&'static str, String)> {
+fn headers(
+    request: &Request,
+    access: &RequestOptions,
+    server: &Server,
+) -> Vec<(&'static str, String)> {
     let key = access.key.as_ref().map(Secret::expose);
     let bearer = key.map(|key| ("authorization", format!("Bearer {key}")));
     let session = server.affinity.iter().map(|name| (*name, request.session_id.to_string()));
@@ -35,9 +42,9 @@ fn headers(request: &Request, access: &Access, server: &Server) -> Vec<(&'static
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct CompletionsBody<'a> {
     model: &'a str,
-    messages: Vec<Turn<'a>>,
+    messages: Vec<CompletionsTurn<'a>>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -48,7 +55,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<CompletionsTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +63,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(flatten)]
-    thinking: Thinking<'a>,
+    thinking: CompletionsThinking<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,15 +84,15 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-impl<'a> Body<'a> {
+impl<'a> CompletionsBody<'a> {
     fn new(
         request: &'a Request,
-        access: &Access,
+        access: &RequestOptions,
         server: &Server,
-    ) -> Result<Body<'a>, ProviderError> {
+    ) -> Result<CompletionsBody<'a>, ProviderError> {
         let model = &*request.model;
         let mut messages = messages::of(request, access, server);
-        if messages.iter().all(Turn::is_system) {
+        if messages.iter().all(CompletionsTurn::is_system) {
             return Err(ProviderError::fatal(
                 "there is nothing to send: the conversation is empty",
             ));
@@ -97,12 +104,12 @@ impl<'a> Body<'a> {
             messages::mark(&mut messages, mark);
             tools.last_mut().into_iter().for_each(|tool| tool.cache_control = Some(mark));
         }
-        let max_tokens = room::max_tokens(request);
+        let max_tokens = max_tokens::max_tokens(request);
         let field = |field| (server.max_tokens == field).then_some(max_tokens);
         // Marks are the one way, names the other.
         let long = long && !server.cache_marks;
         let gateway = setting(model, "vercelGatewayRouting").filter(|routing| routing.is_object());
-        Ok(Body {
+        Ok(CompletionsBody {
             model: &model.id,
             messages,
             stream: true,
@@ -119,7 +126,7 @@ impl<'a> Body<'a> {
                 .as_ref()
                 .map(|name| json!({"type": "function", "function": {"name": name}})),
             temperature: request.temperature,
-            thinking: Thinking::new(request, server),
+            thinking: CompletionsThinking::new(request, server),
             prompt_cache_key: (server.cache_key || long).then_some(&*request.session_id),
             prompt_cache_retention: long.then_some("24h"),
             provider: setting(model, "openRouterRouting").filter(|routing| routing.is_object()),
@@ -138,15 +145,15 @@ struct CacheMark {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct CompletionsTool<'a> {
     r#type: &'static str,
-    function: Function<'a>,
+    function: CompletionsToolFunction<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<CacheMark>,
 }
 
 #[derive(Serialize)]
-struct Function<'a> {
+struct CompletionsToolFunction<'a> {
     name: &'a str,
     description: &'a str,
     parameters: Cow<'a, Value>,
@@ -155,10 +162,10 @@ struct Function<'a> {
     strict: Option<bool>,
 }
 
-fn tools<'a>(specs: &'a [ToolSpec], server: &Server) -> Vec<Tool<'a>> {
-    let tools = specs.iter().map(|spec| Tool {
+fn tools<'a>(specs: &'a [ToolSpec], server: &Server) -> Vec<CompletionsTool<'a>> {
+    let tools = specs.iter().map(|spec| CompletionsTool {
         r#type: "function",
-        function: Function {
+        function: CompletionsToolFunction {
             name: &spec.name,
             description: &spec.description,
             parameters: convert::object_schema(&spec.parameters),

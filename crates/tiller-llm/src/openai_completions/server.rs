@@ -37,7 +37,7 @@ pub(super) struct Server {
     pub affinity: &'static [&'static str],
     /// Sends arguments as they are spelled only if asked to.
     pub tool_stream: bool,
-    pub ids: Ids,
+    pub ids: CompletionsIds,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +68,7 @@ const OPENROUTER_SESSION: &[&str] = &["x-session-id"];
 
 /// What the id of a call may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Ids {
+pub(super) enum CompletionsIds {
     Any,
     /// At most 40 characters.
     Short,
@@ -148,14 +148,14 @@ impl Server {
             long_cache: true,
             affinity: &[],
             tool_stream: false,
-            ids: Ids::Any,
+            ids: CompletionsIds::Any,
         };
         // What most of the others have in common: they serve models, they are not OpenAI.
         let plain = Server { store: false, developer_role: false, ..standard.clone() };
         let older = Server { max_tokens: MaxTokens::MaxTokens, ..plain.clone() };
 
         if is("api.openai.com") {
-            Server { strict_tools: true, cache_key: true, ids: Ids::Short, ..standard }
+            Server { strict_tools: true, cache_key: true, ids: CompletionsIds::Short, ..standard }
         } else if is("openrouter.ai") {
             let maker = model.trim_start_matches('~').split('/').next();
             Server {
@@ -201,7 +201,7 @@ impl Server {
                 result_names: true,
                 thinking_as_text: true,
                 long_cache: false,
-                ids: Ids::Nine,
+                ids: CompletionsIds::Nine,
                 ..older
             }
         } else if is("api.fireworks.ai") {

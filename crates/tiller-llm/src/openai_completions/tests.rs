@@ -5,11 +5,11 @@ use super::*;
 use crate::testing::recordings;
 
 fn check(recording: &str, expect: Expect) {
-    recordings::check(|| Decoder::new("gpt-test", true), recording, expect);
+    recordings::check(|| CompletionsDecoder::new("gpt-test", true), recording, expect);
 }
 
 fn decode(stream: &str) -> String {
-    recordings::decode(Decoder::new("gpt-test", true), stream.as_bytes(), stream.len())
+    recordings::decode(CompletionsDecoder::new("gpt-test", true), stream.as_bytes(), stream.len())
 }
 
 /// The events of chunks, one JSON text a line, without the end of the stream.
@@ -248,7 +248,7 @@ fn a_call_decides_what_the_end_means() {
 fn a_server_that_never_says_why_it_stops() {
     let said = r#"{"choices":[{"delta":{"content":"so"}}]}"#;
     let stream = format!("data: {said}\n\ndata: [DONE]\n\n");
-    let decoder = Decoder::new("gpt-test", false);
+    let decoder = CompletionsDecoder::new("gpt-test", false);
     expect![[r#"
         0 text
         0 + "so"

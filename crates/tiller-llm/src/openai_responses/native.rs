@@ -12,9 +12,9 @@ use crate::{errors, json, sse};
 /// Any event. All kinds in one: an enum that chooses by `type` would have to read every event
 /// twice, and an answer has tens of thousands.
 #[derive(Debug, Deserialize)]
-pub(super) struct Native {
+pub(super) struct ResponsesEvent {
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: ResponsesKind,
     #[serde(default)]
     pub output_index: usize,
     #[serde(default)]
@@ -29,7 +29,7 @@ pub(super) struct Native {
 }
 
 #[derive(Debug, Deserialize, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ResponsesKind {
     #[serde(rename = "response.created", alias = "response.in_progress")]
     Created,
     #[serde(rename = "response.output_item.added")]
@@ -64,9 +64,9 @@ pub(super) struct NativeResponse {
     pub id: Option<String>,
     pub model: Option<String>,
     pub status: Option<String>,
-    pub error: Option<NativeError>,
+    pub error: Option<ResponsesWireError>,
     pub incomplete_details: Option<NativeIncomplete>,
-    pub usage: Option<NativeUsage>,
+    pub usage: Option<ResponsesWireUsage>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -81,12 +81,12 @@ pub(super) enum NativeItem {
         id: Option<String>,
         phase: Option<String>,
         #[serde(default)]
-        content: Vec<NativePart>,
+        content: Vec<ResponsesWirePart>,
     },
     Reasoning {
         #[serde(default)]
-        summary: Vec<NativePart>,
-        content: Option<Vec<NativePart>>,
+        summary: Vec<ResponsesWirePart>,
+        content: Option<Vec<ResponsesWirePart>>,
     },
     FunctionCall {
         id: Option<String>,
@@ -101,7 +101,7 @@ pub(super) enum NativeItem {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct NativePart {
+pub(super) struct ResponsesWirePart {
     pub text: Option<String>,
     pub refusal: Option<String>,
 }
@@ -109,24 +109,24 @@ pub(super) struct NativePart {
 /// An `error` event. The documents put its words at the top, some servers one level down.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct NativeFailure {
-    pub error: Option<NativeError>,
+    pub error: Option<ResponsesWireError>,
     #[serde(flatten)]
-    pub top: NativeError,
+    pub top: ResponsesWireError,
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct NativeError {
+pub(super) struct ResponsesWireError {
     pub code: Option<Value>,
     pub message: Option<String>,
 }
 
-impl NativeError {
+impl ResponsesWireError {
     pub fn name(&self) -> Option<&str> {
         self.code.as_ref().and_then(Value::as_str)
     }
 }
 
-impl fmt::Display for NativeError {
+impl fmt::Display for ResponsesWireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = self.message.as_deref().unwrap_or("the server gave up without saying why");
         match self.name() {
@@ -137,14 +137,14 @@ impl fmt::Display for NativeError {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct NativeUsage {
+pub(super) struct ResponsesWireUsage {
     #[serde(default)]
     pub input_tokens: u64,
     #[serde(default)]
     pub output_tokens: u64,
     pub total_tokens: Option<u64>,
     pub input_tokens_details: Option<NativeInputDetails>,
-    pub output_tokens_details: Option<NativeOutputDetails>,
+    pub output_tokens_details: Option<ResponsesWireOutputDetails>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -153,12 +153,12 @@ pub(super) struct NativeInputDetails {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct NativeOutputDetails {
+pub(super) struct ResponsesWireOutputDetails {
     pub reasoning_tokens: Option<u64>,
 }
 
-impl From<NativeUsage> for Usage {
-    fn from(told: NativeUsage) -> Usage {
+impl From<ResponsesWireUsage> for Usage {
+    fn from(told: ResponsesWireUsage) -> Usage {
         let cached = told.input_tokens_details.and_then(|told| told.cached_tokens).unwrap_or(0);
         let thought = told.output_tokens_details.and_then(|told| told.reasoning_tokens);
         Usage {
@@ -174,21 +174,21 @@ impl From<NativeUsage> for Usage {
     }
 }
 
-impl Native {
-    pub fn read(event: sse::Event<'_>) -> Result<Native, ProviderError> {
+impl ResponsesEvent {
+    pub fn read(event: sse::Event<'_>) -> Result<ResponsesEvent, ProviderError> {
         json::read(event.data)
-            .or_else(|err| Native::strange(event.data).ok_or(err))
+            .or_else(|err| ResponsesEvent::strange(event.data).ok_or(err))
             .map_err(|err| errors::unreadable(event.data, &err))
     }
 
     /// An event of a kind we do not know may use the other words in its own way.
-    fn strange(data: &str) -> Option<Native> {
+    fn strange(data: &str) -> Option<ResponsesEvent> {
         #[derive(Deserialize)]
         struct Typed {
-            r#type: Kind,
+            r#type: ResponsesKind,
         }
         let Typed { r#type: kind } = json::read(data).ok()?;
-        let strange = Native {
+        let strange = ResponsesEvent {
             kind,
             output_index: 0,
             summary_index: 0,
@@ -197,7 +197,7 @@ impl Native {
             item: None,
             response: None,
         };
-        (strange.kind == Kind::Unknown).then_some(strange)
+        (strange.kind == ResponsesKind::Unknown).then_some(strange)
     }
 
     pub fn read_item(&self, event: sse::Event<'_>) -> Result<NativeItem, ProviderError> {

@@ -13,13 +13,16 @@ use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::{ProviderError, Request, ToolSpec};
 
 use super::TextSignature;
-use crate::access::{Access, CacheRetention, Secret};
 use crate::compat::{flag, text};
-use crate::convert::{self, CallResult, Part, Rules, Said, Spoken};
-use crate::room;
-use crate::stream::Post;
+use crate::convert::{self, AssistantPart, CallResult, ConvertRules, ConvertedTurn, UserPart};
+use crate::max_tokens;
+use crate::request_options::{CacheRetention, RequestOptions, Secret};
+use crate::stream::HttpRequest;
 
-pub(crate) fn post(request: &Request, access: &Access) -> Result<Post, ProviderError> {
+pub(crate) fn post(
+    request: &Request,
+    access: &RequestOptions,
+) -> Result<HttpRequest, ProviderError> {
     let url = format!("{}/responses", request.model.base_url.trim_end_matches('/'));
     let mut headers = Vec::new();
     if let Some(key) = access.key.as_ref().map(Secret::expose) {
@@ -32,7 +35,7 @@ pub(crate) fn post(request: &Request, access: &Access) -> Result<Post, ProviderE
         }
         headers.push(("x-client-request-id", request.session_id.to_string()));
     }
-    Ok(Post { url, headers, body: body(request, &request.model.id, access)? })
+    Ok(HttpRequest { url, headers, body: body(request, &request.model.id, access)? })
 }
 
 /// The body, which is the same wherever the API is spoken.
@@ -40,17 +43,17 @@ pub(crate) fn post(request: &Request, access: &Access) -> Result<Post, ProviderE
 pub(crate) fn body(
     request: &Request,
     name: &str,
-    access: &Access,
+    access: &RequestOptions,
 ) -> Result<Vec<u8>, ProviderError> {
-    let body = Body { model: name, ..Body::new(request, access)? };
+    let body = ResponsesBody { model: name, ..ResponsesBody::new(request, access)? };
     serde_json::to_vec(&body)
         .map_err(|err| ProviderError::fatal(format!("cannot write the request: {err}")))
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ResponsesBody<'a> {
     model: &'a str,
-    input: Vec<Item<'a>>,
+    input: Vec<ResponsesItem<'a>>,
     stream: bool,
     prompt_cache_key: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,29 +61,32 @@ struct Body<'a> {
     store: bool,
     max_output_tokens: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ResponsesTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<ToolChoice<'a>>,
+    tool_choice: Option<ResponsesToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<Reasoning<'a>>,
+    reasoning: Option<ResponsesReasoning<'a>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     include: &'static [&'static str],
 }
 
-impl<'a> Body<'a> {
-    fn new(request: &'a Request, access: &Access) -> Result<Body<'a>, ProviderError> {
+impl<'a> ResponsesBody<'a> {
+    fn new(
+        request: &'a Request,
+        access: &RequestOptions,
+    ) -> Result<ResponsesBody<'a>, ProviderError> {
         /// The API's least.
         const LEAST_TOKENS: u64 = 16;
         let model = &*request.model;
-        let rules = Rules { block_images: access.block_images, clean_id };
+        let rules = ConvertRules { block_images: access.block_images, clean_id };
         let said = convert::conversation(&request.messages, model, &rules);
         let mut input = Vec::with_capacity(said.len() + 1);
         if !request.system.trim().is_empty() {
             let developer = model.reasoning && flag(model, "supportsDeveloperRole", true);
             let role = if developer { "developer" } else { "system" };
-            input.push(Item::System { role, content: &request.system });
+            input.push(ResponsesItem::System { role, content: &request.system });
         }
         let before = input.len();
         said.into_iter().for_each(|said| push_items(said, &mut input));
@@ -91,21 +97,21 @@ impl<'a> Body<'a> {
         }
         let long = access.cache_retention == CacheRetention::Long
             && flag(model, "supportsLongCacheRetention", true);
-        let reasoning = Reasoning::new(model, request.thinking);
+        let reasoning = ResponsesReasoning::new(model, request.thinking);
         let thinks = model.reasoning && reasoning.as_ref().is_none_or(|it| it.effort != "none");
-        Ok(Body {
+        Ok(ResponsesBody {
             model: &model.id,
             input,
             stream: true,
             prompt_cache_key: short(&request.session_id),
             prompt_cache_retention: long.then_some("24h"),
             store: false,
-            max_output_tokens: room::max_tokens(request).max(LEAST_TOKENS),
-            tools: request.tools.iter().map(Tool::new).collect(),
+            max_output_tokens: max_tokens::max_tokens(request).max(LEAST_TOKENS),
+            tools: request.tools.iter().map(ResponsesTool::new).collect(),
             tool_choice: request
                 .forced_tool
                 .as_deref()
-                .map(|name| ToolChoice { r#type: "function", name }),
+                .map(|name| ResponsesToolChoice { r#type: "function", name }),
             temperature: request.temperature,
             reasoning,
             include: if thinks { &["reasoning.encrypted_content"] } else { &[] },
@@ -114,7 +120,7 @@ impl<'a> Body<'a> {
 }
 
 #[derive(Serialize)]
-struct ToolChoice<'a> {
+struct ResponsesToolChoice<'a> {
     r#type: &'static str,
     name: &'a str,
 }
@@ -143,7 +149,7 @@ fn clean_id(id: &str) -> String {
 /// One element of `input`.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Item<'a> {
+enum ResponsesItem<'a> {
     System {
         role: &'static str,
         content: &'a str,
@@ -217,44 +223,44 @@ impl Serialize for DataUrl<'_> {
 }
 
 impl<'a> Input<'a> {
-    fn new(part: Part<'a>) -> Input<'a> {
+    fn new(part: UserPart<'a>) -> Input<'a> {
         match part {
-            Part::Text(text) => Input::InputText { text },
-            Part::Image {
+            UserPart::Text(text) => Input::InputText { text },
+            UserPart::Image {
                 data,
                 mime_type: mime_type @ ("image/png" | "image/jpeg" | "image/gif" | "image/webp"),
             } => Input::InputImage { detail: "auto", image_url: DataUrl { mime_type, data } },
             // One picture of another kind would have every later request refused.
-            Part::Image { mime_type, .. } => Input::InputText {
+            UserPart::Image { mime_type, .. } => Input::InputText {
                 text: format!("(image omitted: {mime_type} is not supported)").into(),
             },
         }
     }
 }
 
-fn push_items<'a>(said: Said<'a>, input: &mut Vec<Item<'a>>) {
+fn push_items<'a>(said: ConvertedTurn<'a>, input: &mut Vec<ResponsesItem<'a>>) {
     match said {
-        Said::User(parts) => {
+        ConvertedTurn::User(parts) => {
             let content = parts.into_iter().map(Input::new).collect();
-            input.push(Item::User { role: "user", content });
+            input.push(ResponsesItem::User { role: "user", content });
         }
-        Said::Assistant(spoken) => {
+        ConvertedTurn::Assistant(spoken) => {
             input.extend(spoken.into_iter().filter_map(spoken_item));
             // They refuse reasoning that nothing followed: the answer was cut short there.
-            while matches!(input.last(), Some(Item::Reasoning(_))) {
+            while matches!(input.last(), Some(ResponsesItem::Reasoning(_))) {
                 input.pop();
             }
         }
-        Said::Results(results) => input.extend(results.into_iter().map(result_item)),
+        ConvertedTurn::Results(results) => input.extend(results.into_iter().map(result_item)),
     }
 }
 
-fn spoken_item(spoken: Spoken<'_>) -> Option<Item<'_>> {
+fn spoken_item(spoken: AssistantPart<'_>) -> Option<ResponsesItem<'_>> {
     match spoken {
-        Spoken::Text { text, .. } if text.trim().is_empty() => None,
-        Spoken::Text { text, signature } => {
+        AssistantPart::Text { text, .. } if text.trim().is_empty() => None,
+        AssistantPart::Text { text, signature } => {
             let (id, phase) = signature.map(message_id).unwrap_or_default();
-            Some(Item::Typed(TypedItem::Message {
+            Some(ResponsesItem::Typed(TypedItem::Message {
                 role: "assistant",
                 content: [OutputText { r#type: "output_text", text, annotations: [] }],
                 status: "completed",
@@ -263,10 +269,10 @@ fn spoken_item(spoken: Spoken<'_>) -> Option<Item<'_>> {
             }))
         }
         // What was cut short before the whole item had come is lost: nobody can encrypt it again.
-        Spoken::Thinking { signature, .. } => signature.and_then(reasoning_item),
-        Spoken::Call { id: call_id, own_id, name, arguments, .. } => {
+        AssistantPart::Thinking { signature, .. } => signature.and_then(reasoning_item),
+        AssistantPart::Call { id: call_id, own_id, name, arguments, .. } => {
             let id = own_id.and_then(|id| id.split_once('|')).map(|(_, item_id)| item_id);
-            Some(Item::Typed(TypedItem::FunctionCall {
+            Some(ResponsesItem::Typed(TypedItem::FunctionCall {
                 id: id.filter(|id| is_id(id, "fc")),
                 call_id,
                 name,
@@ -290,32 +296,32 @@ fn message_id(signature: &str) -> (Option<String>, Option<String>) {
     (Some(id).filter(|id| is_id(id, "msg_")), phase)
 }
 
-fn reasoning_item(signature: &str) -> Option<Item<'_>> {
+fn reasoning_item(signature: &str) -> Option<ResponsesItem<'_>> {
     #[derive(Deserialize)]
     struct Typed<'a> {
         r#type: &'a str,
     }
     let item: &RawValue = serde_json::from_str(signature).ok()?;
     let Typed { r#type } = serde_json::from_str(item.get()).ok()?;
-    (r#type == "reasoning").then_some(Item::Reasoning(item))
+    (r#type == "reasoning").then_some(ResponsesItem::Reasoning(item))
 }
 
-fn result_item(result: CallResult<'_>) -> Item<'_> {
-    let has_images = result.content.iter().any(|part| matches!(part, Part::Image { .. }));
+fn result_item(result: CallResult<'_>) -> ResponsesItem<'_> {
+    let has_images = result.content.iter().any(|part| matches!(part, UserPart::Image { .. }));
     let output = if has_images {
         Output::Items(result.content.into_iter().map(Input::new).collect())
     } else {
         let texts = result.content.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(&**text),
-            Part::Image { .. } => None,
+            UserPart::Text(text) => Some(&**text),
+            UserPart::Image { .. } => None,
         });
         Output::Text(texts.collect::<Vec<_>>().join("\n"))
     };
-    Item::Typed(TypedItem::FunctionCallOutput { call_id: result.id, output })
+    ResponsesItem::Typed(TypedItem::FunctionCallOutput { call_id: result.id, output })
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct ResponsesTool<'a> {
     r#type: &'static str,
     name: &'a str,
     description: &'a str,
@@ -324,9 +330,9 @@ struct Tool<'a> {
     strict: bool,
 }
 
-impl<'a> Tool<'a> {
-    fn new(spec: &'a ToolSpec) -> Tool<'a> {
-        Tool {
+impl<'a> ResponsesTool<'a> {
+    fn new(spec: &'a ToolSpec) -> ResponsesTool<'a> {
+        ResponsesTool {
             r#type: "function",
             name: &spec.name,
             description: &spec.description,
@@ -337,15 +343,15 @@ impl<'a> Tool<'a> {
 }
 
 #[derive(Serialize)]
-struct Reasoning<'a> {
+struct ResponsesReasoning<'a> {
     effort: &'a str,
     /// The thoughts themselves stay hidden; this is what a user gets to read.
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'static str>,
 }
 
-impl<'a> Reasoning<'a> {
-    fn new(model: &'a Model, level: ThinkingLevel) -> Option<Reasoning<'a>> {
+impl<'a> ResponsesReasoning<'a> {
+    fn new(model: &'a Model, level: ThinkingLevel) -> Option<ResponsesReasoning<'a>> {
         if !model.reasoning || !flag(model, "supportsReasoningEffort", true) {
             return None;
         }
@@ -358,7 +364,7 @@ impl<'a> Reasoning<'a> {
             (Some(Some(name)), _) => (name.as_str(), Some("auto")),
             (_, level) => (level.name(), Some("auto")),
         };
-        Some(Reasoning { effort, summary })
+        Some(ResponsesReasoning { effort, summary })
     }
 }
 

@@ -4,11 +4,11 @@ use super::*;
 use crate::testing::recordings;
 
 fn check(recording: &str, expect: Expect) {
-    recordings::check(|| Decoder::new("gpt-test"), recording, expect);
+    recordings::check(|| ResponsesDecoder::new("gpt-test"), recording, expect);
 }
 
 fn decode(stream: &str) -> String {
-    recordings::decode(Decoder::new("gpt-test"), stream.as_bytes(), stream.len())
+    recordings::decode(ResponsesDecoder::new("gpt-test"), stream.as_bytes(), stream.len())
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tiller_agent::message::StopReason;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::access::Secret;
+use crate::request_options::Secret;
 use crate::testing;
 
 const KEY: &str = "sk-ant-api03-loopback";
@@ -80,7 +80,7 @@ fn always(response: impl Into<String>) -> impl Fn(TcpStream) {
     }
 }
 
-fn ask_with(base_url: &str, access: Access) -> EventStream {
+fn ask_with(base_url: &str, access: RequestOptions) -> EventStream {
     let mut request = testing::request(vec![testing::user("hi")]);
     let mut model = testing::model();
     model.base_url = base_url.to_owned();
@@ -89,7 +89,7 @@ fn ask_with(base_url: &str, access: Access) -> EventStream {
 }
 
 fn ask(base_url: &str) -> EventStream {
-    ask_with(base_url, Access::with_key(KEY))
+    ask_with(base_url, RequestOptions::with_key(KEY))
 }
 
 /// What came and how it ended.
@@ -115,7 +115,7 @@ async fn an_answer() {
             connection.write_all(answer.as_bytes()).unwrap();
         }
     });
-    let mut access = Access::with_key(KEY);
+    let mut access = RequestOptions::with_key(KEY);
     access.headers.insert("X-Extra".into(), Secret::new("from the user"));
     let (events, failure) = all(ask_with(&url, access)).await;
     assert_eq!(failure, None);
@@ -148,7 +148,7 @@ async fn headers_are_laid_over_each_other() {
         model.headers.insert(name.into(), value.into());
     }
     request.model = Arc::new(model);
-    let mut access = Access::default();
+    let mut access = RequestOptions::default();
     access.headers.insert("X-Api-Key".into(), Secret::new("users"));
     let ours = [("anthropic-beta", "a".to_owned()), ("x-api-key", "ours".to_owned())];
     let headers = all_headers(&ours, &request, &access).unwrap();
@@ -393,7 +393,7 @@ async fn every_api_is_spoken_through_the_same_socket() {
         (model.api, model.base_url) = (api.to_owned(), url);
         let mut request = testing::request(vec![testing::user("hi")]);
         request.model = Arc::new(model);
-        let provider = crate::provider(&request.model, Access::with_key(KEY)).unwrap();
+        let provider = crate::provider(&request.model, RequestOptions::with_key(KEY)).unwrap();
         let (events, failure) = all(provider.stream(request)).await;
         assert_eq!(failure, None);
         assert_eq!(events[0], StreamEvent::Start);
@@ -434,7 +434,7 @@ async fn an_answer_in_the_words_of_openai() {
     model.api = "openai-completions".into();
     model.base_url = format!("{url}/v1");
     request.model = Arc::new(model);
-    let provider = crate::provider(&request.model, Access::with_key(KEY)).unwrap();
+    let provider = crate::provider(&request.model, RequestOptions::with_key(KEY)).unwrap();
     let (events, failure) = all(provider.stream(request)).await;
     assert_eq!(failure, None);
     assert_eq!(events[0], StreamEvent::Start);
@@ -461,7 +461,7 @@ async fn an_error_in_the_words_of_openai() {
     model.api = "openai-completions".into();
     model.base_url = url;
     request.model = Arc::new(model);
-    let provider = crate::provider(&request.model, Access::with_key(KEY)).unwrap();
+    let provider = crate::provider(&request.model, RequestOptions::with_key(KEY)).unwrap();
     let (_, failure) = all(provider.stream(request)).await;
     let after = Some(Duration::from_secs(7));
     let message = "429 slow down".into();
@@ -495,7 +495,7 @@ async fn an_answer_in_frames_to_a_signed_question() {
         session_token: Some(Secret::new("lent-for-an-hour")),
         region: Some("eu-west-1".into()),
     };
-    let access = Access { aws: Some(aws), ..Access::default() };
+    let access = RequestOptions { aws: Some(aws), ..RequestOptions::default() };
     let provider = crate::provider(&request.model, access).unwrap();
     let (events, failure) = all(provider.stream(request)).await;
     assert_eq!(failure, None);

@@ -27,23 +27,25 @@ fn script(script: &str) -> Program {
     program("sh", &["-c", script])
 }
 
-fn start(program: Program) -> (Handle, Receiver<Happening>) {
+fn start(program: Program) -> (Handle, Receiver<ProgramEvent>) {
     let (sender, receiver) = channel();
     let sink = Box::new(move |happening| sender.send(happening).unwrap());
     (spawn(program, sink).unwrap(), receiver)
 }
 
 /// All that happens, with neighbours of a kind joined, up to and including the end.
-fn all(receiver: &Receiver<Happening>) -> Vec<Happening> {
-    let mut all: Vec<Happening> = Vec::new();
+fn all(receiver: &Receiver<ProgramEvent>) -> Vec<ProgramEvent> {
+    let mut all: Vec<ProgramEvent> = Vec::new();
     loop {
         let happening = receiver.recv_timeout(PATIENCE).unwrap();
         match (all.last_mut(), &happening) {
-            (Some(Happening::Stdout(before)), Happening::Stdout(more))
-            | (Some(Happening::Stderr(before)), Happening::Stderr(more)) => before.extend(more),
+            (Some(ProgramEvent::Stdout(before)), ProgramEvent::Stdout(more))
+            | (Some(ProgramEvent::Stderr(before)), ProgramEvent::Stderr(more)) => {
+                before.extend(more)
+            }
             _ => all.push(happening),
         }
-        if all.last() == Some(&Happening::Closed) {
+        if all.last() == Some(&ProgramEvent::Closed) {
             // The thread is gone, and so is the sink: nothing was told twice.
             assert!(receiver.recv_timeout(PATIENCE).is_err());
             return all;
@@ -56,13 +58,13 @@ fn check(program: Program, expected: Expect) {
     expected.assert_eq(&print(&all(&receiver)));
 }
 
-fn print(all: &[Happening]) -> String {
+fn print(all: &[ProgramEvent]) -> String {
     let text = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
     let lines = all.iter().map(|happening| match happening {
-        Happening::Stdout(bytes) => format!("out {}", text(bytes)),
-        Happening::Stderr(bytes) => format!("err {}", text(bytes)),
-        Happening::Exit { code, signal } => format!("exit {code:?} {signal:?}"),
-        Happening::Closed => "closed".to_owned(),
+        ProgramEvent::Stdout(bytes) => format!("out {}", text(bytes)),
+        ProgramEvent::Stderr(bytes) => format!("err {}", text(bytes)),
+        ProgramEvent::Exit { code, signal } => format!("exit {code:?} {signal:?}"),
+        ProgramEvent::Closed => "closed".to_owned(),
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -127,7 +129,7 @@ fn closed_means_that_nobody_can_write() {
     let wait = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
     let (_handle, receiver) = start(script(&format!("({wait}; echo late) & echo early; exit 0")));
     let mut seen = Vec::new();
-    while !matches!(seen.last(), Some(Happening::Exit { .. })) {
+    while !matches!(seen.last(), Some(ProgramEvent::Exit { .. })) {
         seen.push(receiver.recv_timeout(PATIENCE).unwrap());
     }
     std::fs::write(&go, "").unwrap();
@@ -160,9 +162,10 @@ fn what_is_written_comes_back() {
         }
         drop(handle);
         let all = all(&receiver);
-        assert!(
-            all.ends_with(&[Happening::Exit { code: Some(0), signal: None }, Happening::Closed])
-        );
+        assert!(all.ends_with(&[
+            ProgramEvent::Exit { code: Some(0), signal: None },
+            ProgramEvent::Closed
+        ]));
         assert_eq!(all.len(), if words.is_empty() { 2 } else { 3 });
     }
 }
@@ -177,7 +180,7 @@ fn much_comes_back() {
     }
     handle.close_stdin();
     let all = all(&receiver);
-    assert!(all[0] == Happening::Stdout(much));
+    assert!(all[0] == ProgramEvent::Stdout(much));
 }
 
 /// Writing to a program that does not read, or that is gone, makes nobody wait.
@@ -212,10 +215,10 @@ fn a_slow_listener_makes_the_program_wait() {
     let mut heard = 0;
     loop {
         match receiver.recv_timeout(PATIENCE).unwrap() {
-            Happening::Stdout(bytes) => heard += bytes.len(),
-            Happening::Exit { .. } => {}
-            Happening::Closed => break,
-            Happening::Stderr(bytes) => panic!("{}", String::from_utf8_lossy(&bytes)),
+            ProgramEvent::Stdout(bytes) => heard += bytes.len(),
+            ProgramEvent::Exit { .. } => {}
+            ProgramEvent::Closed => break,
+            ProgramEvent::Stderr(bytes) => panic!("{}", String::from_utf8_lossy(&bytes)),
         }
         // One pipe, and one piece in the hands of the thread.
         let ahead = (written() * 100_000).saturating_sub(heard);
@@ -230,7 +233,7 @@ fn signals_reach_the_program_and_its_group() {
     // No child of the shell's: it would be hit too, and some shells remark on that.
     let (handle, receiver) =
         start(script("trap 'echo caught; exit 7' USR1; echo ready; while :; do :; done"));
-    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), Happening::Stdout(b"ready\n".to_vec()));
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), ProgramEvent::Stdout(b"ready\n".to_vec()));
     // Nothing, and no signal.
     handle.kill(0);
     handle.kill(1000);
@@ -238,7 +241,7 @@ fn signals_reach_the_program_and_its_group() {
     handle.kill(nix::libc::SIGUSR1);
     assert_eq!(print(&all(&receiver)), "out \"caught\\n\"\nexit Some(7) None\nclosed");
     let (handle, receiver) = start(script("sleep 60 & sleep 60 & echo ready; wait"));
-    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), Happening::Stdout(b"ready\n".to_vec()));
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), ProgramEvent::Stdout(b"ready\n".to_vec()));
     handle.kill(9);
     assert_eq!(print(&all(&receiver)), "exit None Some(9)\nclosed");
 }
@@ -247,7 +250,7 @@ fn signals_reach_the_program_and_its_group() {
 fn the_number_is_the_programs_own() {
     let (handle, receiver) = start(script("echo $$"));
     let all = all(&receiver);
-    assert_eq!(all[0], Happening::Stdout(format!("{}\n", handle.pid()).into()));
+    assert_eq!(all[0], ProgramEvent::Stdout(format!("{}\n", handle.pid()).into()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
 use crate::truncate::MAX_BYTES;
-use crate::walk::Answer;
+use crate::walk::SearchHit;
 
 pub(super) const LINE_MAX_CHARS: usize = 500;
 
@@ -61,7 +61,7 @@ impl Lines {
     }
 }
 
-impl Answer for Lines {
+impl SearchHit for Lines {
     fn count(&self) -> usize {
         self.matches
     }

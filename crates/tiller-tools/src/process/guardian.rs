@@ -19,7 +19,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, read, setsid, write};
 
-use super::kin::{self, Step, Waited};
+use super::children::{self, Step, Waited};
 use super::{DRAIN, END, END_MAX, KILLED, SIGNAL};
 
 /// How long we try to end processes that do not go away.
@@ -95,7 +95,7 @@ impl Guardian {
         let mut draining = false;
         loop {
             let alone = loop {
-                match kin::wait_any() {
+                match children::wait_any() {
                     Waited::Reaped { pid, status } => self.note(pid, status),
                     Waited::AllBusy => break false,
                     Waited::NoChildren => break true,
@@ -167,7 +167,7 @@ impl Guardian {
             killpg(self.shell, Signal::SIGKILL).ok();
         }
         let begun = Instant::now();
-        kin::end_children(|step| {
+        children::end_children(|step| {
             match step {
                 Step::Reaped { pid, status } => self.note(pid, status),
                 Step::Pause => pause(),

@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 
-use super::{END_MAX, Link, is_stray, kin, registry};
+use super::{END_MAX, GuardianSocket, children, is_stray, registry};
 
 /// A guardian that is stopped more often is killed.
 const STOPS_MAX: u32 = 8;
@@ -27,7 +27,7 @@ const SWEEP_MAX: Duration = Duration::from_secs(60);
 const STACK_BYTES: usize = 128 * 1024;
 
 /// Follows a guardian until it has ended, and ends what it could not.
-pub(super) fn follow(link: Arc<Link>) {
+pub(super) fn follow(link: Arc<GuardianSocket>) {
     spawn(move || {
         let mut stops = 0;
         loop {
@@ -46,7 +46,7 @@ pub(super) fn follow(link: Arc<Link>) {
 
 /// Kills a guardian that has been told to end its tree and has not done so. What is left of the
 /// tree is then ended by the thread that follows it.
-pub(super) fn insist(link: Arc<Link>) {
+pub(super) fn insist(link: Arc<GuardianSocket>) {
     // One that is stopped hears nothing.
     signal(&link, Signal::SIGCONT);
     spawn(move || {
@@ -57,7 +57,7 @@ pub(super) fn insist(link: Arc<Link>) {
 
 /// Ends what killed guardians left behind, for so long. A guardian that is being killed hands its
 /// descendants over before it is a zombie, so `link` is waited for first.
-pub(super) fn sweep_after(link: &Link) {
+pub(super) fn sweep_after(link: &GuardianSocket) {
     while let Change::Stopped = next_change(link) {
         signal_now(link, Signal::SIGKILL);
     }
@@ -79,7 +79,7 @@ enum Change {
 
 /// Blocks until the guardian is stopped or ends. One that has ended stays a zombie, so that its
 /// number is its own until the registry forgets it.
-fn next_change(link: &Link) -> Change {
+fn next_change(link: &GuardianSocket) -> Change {
     let id = || Id::Pid(link.pid);
     loop {
         let ends = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
@@ -106,14 +106,14 @@ fn next_change(link: &Link) -> Change {
 }
 
 /// Signals a guardian that has not been waited for.
-fn signal(link: &Arc<Link>, signal: Signal) {
+fn signal(link: &Arc<GuardianSocket>, signal: Signal) {
     let registry = registry();
     if registry.links.iter().any(|other| Arc::ptr_eq(other, link)) {
         signal_now(link, signal);
     }
 }
 
-fn signal_now(link: &Link, signal: Signal) {
+fn signal_now(link: &GuardianSocket, signal: Signal) {
     // It may be a zombie by now, which is as good.
     kill(link.pid, signal).ok();
 }
@@ -126,10 +126,10 @@ fn sweep(max: Duration) {
         let mut registry = registry();
         registry.reap();
         let mut left = false;
-        kin::each_child(|child| {
+        children::each_child(|child| {
             if is_stray(&registry.links, &child) {
                 left = true;
-                kin::end(child.pid);
+                children::end(child.pid);
             }
         });
         // Others may start children meanwhile.

@@ -10,16 +10,16 @@ use std::time::SystemTime;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+use super::config_value::ConfigValue;
 use super::environment;
-use super::value::Value;
 use crate::jsonc;
-use crate::place::text_file;
+use crate::project::text_file;
 
 #[derive(Default)]
 pub(crate) struct AuthFile {
     path: PathBuf,
     stamp: Option<Stamp>,
-    entries: HashMap<String, Entry>,
+    entries: HashMap<String, AuthEntry>,
     /// What commands have printed, until the file changes: some ask a person each time.
     printed: HashMap<String, String>,
     /// What is wrong with the file, without a word of what is in it.
@@ -37,9 +37,9 @@ struct Stamp {
     inode: u64,
 }
 
-pub(super) enum Entry {
+pub(super) enum AuthEntry {
     Key {
-        key: Value,
+        key: ConfigValue,
         /// Variables that go with the key, such as the number of an account.
         env: HashMap<String, String>,
     },
@@ -83,7 +83,7 @@ impl AuthFile {
         }
     }
 
-    pub(super) fn entry(&self, provider: &str) -> Option<&Entry> {
+    pub(super) fn entry(&self, provider: &str) -> Option<&AuthEntry> {
         self.entries.get(provider)
     }
 
@@ -112,7 +112,7 @@ impl AuthFile {
         let mut secrets: Vec<String> = self.printed.values().cloned().collect();
         secrets.extend_from_slice(&self.other_secrets);
         for entry in self.entries.values() {
-            if let Entry::Key { key, env } = entry {
+            if let AuthEntry::Key { key, env } = entry {
                 let own = |name: &str| env.get(name).map(String::as_str).or_else(|| variable(name));
                 secrets.extend(key.fill(own).and_then(Result::ok));
                 let named = env.iter().filter(|(name, _)| environment::is_secret(name));
@@ -178,10 +178,10 @@ enum Stored {
 }
 
 impl Stored {
-    fn with(self, whole: Json) -> Entry {
+    fn with(self, whole: Json) -> AuthEntry {
         match self {
-            Stored::ApiKey { key, env } => Entry::Key { key: Value::read(&key), env },
-            Stored::Oauth { access, expires } => Entry::Oauth { access, expires, whole },
+            Stored::ApiKey { key, env } => AuthEntry::Key { key: ConfigValue::read(&key), env },
+            Stored::Oauth { access, expires } => AuthEntry::Oauth { access, expires, whole },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::amazon;
+use super::aws;
 
 type Variables = HashMap<String, String>;
 
@@ -15,7 +15,7 @@ pub(super) fn key<'a>(provider: &str, variables: &'a Variables) -> Option<(&'sta
 /// What a person could set to ask this provider.
 pub(crate) fn usual_names(provider: &str) -> Option<&'static str> {
     match provider {
-        amazon::PROVIDER => Some(
+        aws::PROVIDER => Some(
             "AWS_BEARER_TOKEN_BEDROCK, AWS_PROFILE, or AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY",
         ),
         provider => usual_name(provider),
@@ -42,7 +42,7 @@ pub(super) fn is_secret(name: &str) -> bool {
 
 /// All variables that hold a key of a provider, or a part of one.
 pub(crate) fn key_names() -> impl Iterator<Item = &'static str> {
-    KEYS.iter().flat_map(|(_, names)| names.iter().copied()).chain(amazon::KEY_VARIABLES)
+    KEYS.iter().flat_map(|(_, names)| names.iter().copied()).chain(aws::KEY_VARIABLES)
 }
 
 fn set<'a>(variables: &'a Variables, name: &str) -> Option<&'a str> {

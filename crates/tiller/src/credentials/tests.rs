@@ -57,9 +57,9 @@ fn check(auth: &Json, variables: &[(&str, &str)], providers: &[&str], expected: 
     let (mut credentials, diagnostics) = place.load();
     assert_eq!(diagnostics, Vec::<String>::new());
     credentials.give("given", "from the command line");
-    credentials.take_from_models_file("described", Value::read("a $WORD"));
-    credentials.take_from_models_file("commanded", Value::read("!cat key"));
-    credentials.take_from_models_file("groq", Value::read("groq of models.json"));
+    credentials.take_from_models_file("described", ConfigValue::read("a $WORD"));
+    credentials.take_from_models_file("commanded", ConfigValue::read("!cat key"));
+    credentials.take_from_models_file("groq", ConfigValue::read("groq of models.json"));
     let report: String = providers.iter().map(|name| shown(&credentials, name)).collect();
     expected.assert_eq(&report);
 }
@@ -191,7 +191,7 @@ async fn a_stored_command_runs_once_and_again_when_the_file_changes() {
     assert_eq!(ask(&credentials, "openai").await, "1");
     set(&place.path(), "other", "key").unwrap();
     assert_eq!(ask(&credentials, "openai").await, "2");
-    credentials.take_from_models_file("described", Value::read(&command));
+    credentials.take_from_models_file("described", ConfigValue::read(&command));
     assert_eq!(ask(&credentials, "described").await, "3");
     assert_eq!(ask(&credentials, "described").await, "4");
 }
@@ -216,7 +216,7 @@ fn secrets_are_known_wherever_they_are_kept() {
     let place = Place::new(&auth, &variables);
     let (mut credentials, _) = place.load();
     credentials.give("p", "sk-given");
-    credentials.take_from_models_file("m", Value::read("sk-$OWN"));
+    credentials.take_from_models_file("m", ConfigValue::read("sk-$OWN"));
     let mut secrets = credentials.secrets();
     secrets.sort();
     let expected = expect![

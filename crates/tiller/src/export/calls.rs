@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use tiller_agent::message::ToolCall;
 
-use super::survey::Kind;
+use super::scan::EntryKind;
 
 /// An answer's place in the file, and the id of a call in it.
 type Key = (usize, String);
@@ -24,9 +24,9 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Notes the entry at the next place. `result_of` is the id of the call that it answers.
-    pub(super) fn note(&mut self, parent: Option<(usize, Kind)>, result_of: Option<&str>) {
+    pub(super) fn note(&mut self, parent: Option<(usize, EntryKind)>, result_of: Option<&str>) {
         let above = match parent {
-            Some((place, Kind::Answer)) => Some(place),
+            Some((place, EntryKind::Answer)) => Some(place),
             // A parent further down in the file is not noted yet; its result is drawn alone.
             Some((place, _)) => self.above.get(place).copied().flatten(),
             None => None,
@@ -73,12 +73,12 @@ mod tests {
     fn a_result_finds_the_call_in_the_answer_above_it() {
         let mut calls = Calls::default();
         calls.note(None, None); // 0: an answer with the calls a, b and c
-        calls.note(Some((0, Kind::Answer)), Some("a")); // 1
-        calls.note(Some((1, Kind::Result)), Some("b")); // 2
-        calls.note(Some((2, Kind::Result)), None); // 3: an answer that uses the id again
-        calls.note(Some((3, Kind::Answer)), Some("a")); // 4
-        calls.note(Some((1, Kind::Result)), Some("b")); // 5: the same call on another branch
-        calls.note(Some((9, Kind::Result)), Some("a")); // 6: its parent is not noted
+        calls.note(Some((0, EntryKind::Answer)), Some("a")); // 1
+        calls.note(Some((1, EntryKind::Result)), Some("b")); // 2
+        calls.note(Some((2, EntryKind::Result)), None); // 3: an answer that uses the id again
+        calls.note(Some((3, EntryKind::Answer)), Some("a")); // 4
+        calls.note(Some((1, EntryKind::Result)), Some("b")); // 5: the same call on another branch
+        calls.note(Some((9, EntryKind::Result)), Some("a")); // 6: its parent is not noted
         assert!(calls.keep(0, &call("a", "first")));
         assert!(calls.keep(0, &call("b", "second")));
         assert!(!calls.keep(0, &call("b", "twice")), "one card cannot show two calls");

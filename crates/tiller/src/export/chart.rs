@@ -1,6 +1,6 @@
 //! Two small pictures of a run: what each answer took, and how full the model's window was.
 
-use super::survey::{Answer, Survey};
+use super::scan::{Answer, Scan};
 use super::text::{brief, counted, dollars, grouped};
 
 /// Width and height of a picture, in its own units; it is stretched to its place.
@@ -12,7 +12,7 @@ const COLUMNS_MAX: usize = 120;
 /// Both pictures, or nothing when there is too little to draw. `is_on_path` tells by place;
 /// `window` is how much the last model can hold.
 pub(super) fn charts(
-    survey: &Survey,
+    survey: &Scan,
     is_on_path: impl Fn(usize) -> bool,
     window: Option<u64>,
     out: &mut String,
@@ -206,10 +206,10 @@ mod tests {
 
     #[test]
     fn a_run_has_two_pictures() {
-        let survey = Survey {
+        let survey = Scan {
             answers: vec![answer(1, 0, 5, 0.1), answer(3, 100, 10, 0.2), answer(6, 20, 5, 0.0)],
             compactions: vec![5],
-            ..Survey::default()
+            ..Scan::default()
         };
         let mut out = String::new();
         charts(&survey, |_| true, Some(200), &mut out);
@@ -251,12 +251,12 @@ mod tests {
     #[test]
     fn a_long_run_has_few_columns() {
         let answers: Vec<Answer> = (0..100_000).map(|place| answer(place, 5, 5, 0.01)).collect();
-        let survey = Survey { answers, ..Survey::default() };
+        let survey = Scan { answers, ..Scan::default() };
         let mut out = String::new();
         charts(&survey, |_| true, None, &mut out);
         assert!(out.len() < 30_000, "{}", out.len());
         let mut nothing = String::new();
-        charts(&Survey::default(), |_| true, None, &mut nothing);
+        charts(&Scan::default(), |_| true, None, &mut nothing);
         assert_eq!(nothing, "");
     }
 }

@@ -9,10 +9,10 @@ use tiller_session::{Body, Entry, LEAF_MARK};
 use super::calls::Calls;
 use super::highlight::Colours;
 use super::markdown::{Breaks, markdown};
-use super::survey::Kind;
+use super::scan::EntryKind;
 use super::text::{brief, dollars, escape, one_line, show, shown, unmarked};
+use super::time::clock;
 use super::tool;
-use super::when::clock;
 
 /// How long an entry's line in the tree may be.
 const PREVIEW_CHARS: usize = 80;
@@ -20,17 +20,17 @@ const PREVIEW_CHARS: usize = 80;
 const FIRST_CHARS: usize = 120;
 
 /// Draws entries, in the order of the page.
-pub(super) struct Painter {
+pub(super) struct EntryRenderer {
     pub colours: Colours,
     calls: Calls,
 }
 
 /// What is known of an entry without its line.
-pub(super) struct Place<'a> {
+pub(super) struct EntryMeta<'a> {
     /// Its place in the file.
     pub at: usize,
     pub id: &'a str,
-    pub kind: Kind,
+    pub kind: EntryKind,
     pub label: Option<&'a str>,
 }
 
@@ -43,16 +43,16 @@ pub(super) struct Preview {
     pub is_failed: bool,
 }
 
-impl Painter {
-    pub(super) fn new(calls: Calls) -> Painter {
-        Painter { colours: Colours::new(), calls }
+impl EntryRenderer {
+    pub(super) fn new(calls: Calls) -> EntryRenderer {
+        EntryRenderer { colours: Colours::new(), calls }
     }
 
     /// Adds the article to `out`. Entry and line are masked already, and missing when the line is
     /// damaged.
     pub(super) fn article(
         &mut self,
-        place: &Place<'_>,
+        place: &EntryMeta<'_>,
         entry: Option<&Entry>,
         line: Option<&str>,
         out: &mut String,
@@ -84,9 +84,9 @@ impl Painter {
 
 /// An article under way.
 struct Article<'a> {
-    place: &'a Place<'a>,
+    place: &'a EntryMeta<'a>,
     entry: Option<&'a Entry>,
-    painter: &'a mut Painter,
+    painter: &'a mut EntryRenderer,
     is_only_calls: bool,
     is_failed: bool,
     out: &'a mut String,
@@ -152,7 +152,7 @@ impl Article<'_> {
             Message::User(user) => {
                 self.head("User", "");
                 let said = self.content(&user.content, Breaks::Kept);
-                match Skill::read(&said) {
+                match SkillMention::read(&said) {
                     Some(skill) => format!("{}: {}", skill.name, skill.rest),
                     None => unmarked(&said),
                 }
@@ -161,7 +161,7 @@ impl Article<'_> {
             Message::ToolResult(result) => {
                 self.is_failed = result.is_error;
                 let at = self.label() + &self.at();
-                let Painter { calls, colours } = &mut *self.painter;
+                let EntryRenderer { calls, colours } = &mut *self.painter;
                 let call = calls.of_result(self.place.at, &result.tool_call_id);
                 tool::card(call.as_ref(), result, colours, &at, self.out);
                 match &call {
@@ -204,7 +204,7 @@ impl Article<'_> {
                 Block::Thinking { thinking, redacted, .. } => self.thinking(thinking, *redacted),
                 Block::Image { data, mime_type } => tool::image(data, mime_type, self.out),
                 Block::ToolCall(call) => {
-                    let Painter { calls, colours } = &mut *self.painter;
+                    let EntryRenderer { calls, colours } = &mut *self.painter;
                     if !calls.keep(self.place.at, call) {
                         tool::unanswered(call, colours, self.out);
                     }
@@ -285,7 +285,7 @@ impl Article<'_> {
     }
 
     fn markdown(&mut self, text: &str, breaks: Breaks) {
-        let Some(skill) = Skill::read(text).filter(|_| breaks == Breaks::Kept) else {
+        let Some(skill) = SkillMention::read(text).filter(|_| breaks == Breaks::Kept) else {
             return self.prose(text, breaks);
         };
         self.out.push_str("<details class=\"fold\"><summary>Skill ");
@@ -364,19 +364,19 @@ impl Article<'_> {
 }
 
 /// A skill that stands at the beginning of what the user said, because it was called by name.
-struct Skill<'t> {
+struct SkillMention<'t> {
     name: &'t str,
     text: &'t str,
     /// What was said to it.
     rest: &'t str,
 }
 
-impl Skill<'_> {
-    fn read(text: &str) -> Option<Skill<'_>> {
+impl SkillMention<'_> {
+    fn read(text: &str) -> Option<SkillMention<'_>> {
         let (name, text) = text.strip_prefix("<skill name=\"")?.split_once('"')?;
         let (_, text) = text.split_once(">\n")?;
         let (text, rest) = text.split_once("\n</skill>")?;
-        Some(Skill { name, text, rest: rest.trim() })
+        Some(SkillMention { name, text, rest: rest.trim() })
     }
 }
 

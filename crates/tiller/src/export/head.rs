@@ -7,12 +7,12 @@ use super::chart::charts;
 use super::highlight::Colours;
 use super::markdown::block;
 use super::mask::Mask;
-use super::survey::Survey;
+use super::scan::Scan;
 use super::text::{brief, counted, dollars, grouped, show, shown, visible};
-use super::when;
+use super::time;
 
 /// The session's name: the user's, else what was said first.
-pub(super) fn title(session: &Session, survey: &Survey, mask: &Mask) -> String {
+pub(super) fn title(session: &Session, survey: &Scan, mask: &Mask) -> String {
     let name =
         session.name().filter(|name| !name.is_empty()).map(|name| mask.text(name).into_owned());
     name.or_else(|| survey.opening.clone()).unwrap_or_else(|| "Session".to_owned())
@@ -20,7 +20,7 @@ pub(super) fn title(session: &Session, survey: &Survey, mask: &Mask) -> String {
 
 pub(super) fn head(
     session: &Session,
-    survey: &Survey,
+    survey: &Scan,
     mask: &Mask,
     is_on_path: impl Fn(usize) -> bool,
     window: Option<u64>,
@@ -33,9 +33,9 @@ pub(super) fn head(
         out.push_str(&format!(
             "<time datetime=\"{}\">{}</time>",
             tiller_session::time::iso(begun),
-            when::date(begun)
+            time::date(begun)
         ));
-        out.push_str(&format!("<span>{}</span>", when::length(ended.saturating_sub(begun))));
+        out.push_str(&format!("<span>{}</span>", time::length(ended.saturating_sub(begun))));
     }
     out.push_str("<code>");
     show(&mask.text(&session.cwd().to_string_lossy()), out);
@@ -46,7 +46,7 @@ pub(super) fn head(
     charts(survey, is_on_path, window, out);
 }
 
-fn stats(stats: &Stats, survey: &Survey, out: &mut String) {
+fn stats(stats: &Stats, survey: &Scan, out: &mut String) {
     let Stats { user_messages, assistant_messages, tool_calls, tokens, cost, .. } = stats;
     out.push_str("<dl class=\"stats\">");
     let said =

@@ -30,7 +30,7 @@ pub(super) fn markdown(text: &str, breaks: Breaks, colours: &mut Colours, out: &
     }
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut tamed = Tamed {
+    let mut tamed = SafeEvents {
         breaks,
         colours,
         events: Vec::new(),
@@ -49,7 +49,7 @@ pub(super) fn markdown(text: &str, breaks: Breaks, colours: &mut Colours, out: &
 }
 
 /// Events that are safe to write.
-struct Tamed<'t, 'c> {
+struct SafeEvents<'t, 'c> {
     breaks: Breaks,
     colours: &'c mut Colours,
     events: Vec<Event<'t>>,
@@ -63,7 +63,7 @@ struct Tamed<'t, 'c> {
     cell: &'static str,
 }
 
-impl<'t> Tamed<'t, '_> {
+impl<'t> SafeEvents<'t, '_> {
     fn take(&mut self, event: Event<'t>) {
         match event {
             Event::Text(text) if self.code.is_some() => {

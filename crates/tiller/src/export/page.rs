@@ -14,14 +14,14 @@ use serde_json::Value;
 use tiller_session::{Outline, Session};
 
 use super::Export;
-use super::entry::{Painter, Place, Preview};
+use super::embed::Pack;
+use super::entry::{EntryMeta, EntryRenderer, Preview};
 use super::head::{self, head};
 use super::highlight::Colours;
 use super::mask::Mask;
-use super::order::{Row, order};
-use super::pack::Pack;
-use super::survey::{Kind, Survey, survey};
+use super::scan::{EntryKind, Scan, survey};
 use super::text::{entries, grouped, one_line, shown};
+use super::tree_order::{TreeRow, order};
 
 const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/style.css");
@@ -58,8 +58,8 @@ struct Page<'a> {
     session: &'a Session,
     mask: Mask,
     outline: Outline<'a>,
-    survey: Survey,
-    rows: Vec<Row>,
+    survey: Scan,
+    rows: Vec<TreeRow>,
     /// A JSON array under way: what the tree shows, in the order of the page.
     tree: Vec<u8>,
     out: &'a mut dyn Write,
@@ -115,7 +115,7 @@ impl Page<'_> {
     }
 
     fn entries(&mut self) -> io::Result<()> {
-        let mut painter = Painter::new(std::mem::take(&mut self.survey.calls));
+        let mut painter = EntryRenderer::new(std::mem::take(&mut self.survey.calls));
         let live = self.live_from();
         self.tree.push(b'[');
         if live > 0 {
@@ -135,7 +135,7 @@ impl Page<'_> {
             self.text(&rows)?;
             self.text("<script type=\"text/plain\">")?;
             let mut html = String::new();
-            let mut drawn = Drawn::default();
+            let mut drawn = RenderedRow::default();
             // A pack writes to the page while the page is read from.
             let mut packed = Pack::begin(Vec::new());
             for at in from..to {
@@ -153,7 +153,7 @@ impl Page<'_> {
             from = to;
         }
         painter.colours = Colours::new();
-        let mut drawn = Drawn::default();
+        let mut drawn = RenderedRow::default();
         let mut html = String::new();
         for at in live..self.rows.len() {
             self.row(at, &mut painter, &mut drawn, &mut html)?;
@@ -184,7 +184,7 @@ impl Page<'_> {
     /// The first row from here on that a part of the page can begin with. A branch is not cut.
     fn next_cut(&self, from: usize) -> usize {
         let from = from.min(self.rows.len());
-        let next = self.rows[from..].iter().position(Row::is_on_path);
+        let next = self.rows[from..].iter().position(TreeRow::is_on_path);
         next.map_or(self.rows.len(), |at| from + at)
     }
 
@@ -192,8 +192,8 @@ impl Page<'_> {
     fn row(
         &mut self,
         at: usize,
-        painter: &mut Painter,
-        drawn: &mut Drawn,
+        painter: &mut EntryRenderer,
+        drawn: &mut RenderedRow,
         html: &mut String,
     ) -> io::Result<()> {
         let row = self.rows[at];
@@ -206,8 +206,12 @@ impl Page<'_> {
         };
         let label = self.outline.label(row.place).map(|label| self.mask.text(label).into_owned());
         let kind = self.survey.kinds[row.place];
-        let place =
-            Place { at: row.place, id: self.outline.id(row.place), kind, label: label.as_deref() };
+        let place = EntryMeta {
+            at: row.place,
+            id: self.outline.id(row.place),
+            kind,
+            label: label.as_deref(),
+        };
         let entry = line.as_deref().and_then(|line| self.outline.entry(row.place, line));
         let preview = painter.article(&place, entry.as_ref(), line.as_deref(), &mut article);
         if row.is_on_path() || row.begins_branch {
@@ -219,10 +223,10 @@ impl Page<'_> {
                 branch[1..].iter().take_while(|row| !row.is_on_path() && !row.begins_branch);
             let len = 1 + others.count();
             let is_minor =
-                branch[..len].iter().all(|row| self.survey.kinds[row.place] == Kind::Note);
+                branch[..len].iter().all(|row| self.survey.kinds[row.place] == EntryKind::Note);
             drawn.open(len, is_minor, &preview.text, html);
         }
-        if !matches!(kind, Kind::Note | Kind::Model) {
+        if !matches!(kind, EntryKind::Note | EntryKind::Model) {
             drawn.title(&preview.text, html);
         }
         if row.is_fork {
@@ -230,7 +234,7 @@ impl Page<'_> {
         }
         html.push_str(&article);
         let mark = match kind {
-            Kind::Answer if preview.is_only_calls => "A",
+            EntryKind::Answer if preview.is_only_calls => "A",
             kind => &kind.class()[..1],
         };
         let label = label.map(|label| one_line(&label, 60));
@@ -239,7 +243,7 @@ impl Page<'_> {
     }
 
     /// `[id, depth, mark, text, label?, failed?]`
-    fn line(&mut self, row: &Row, mark: &str, preview: &Preview, label: Option<&str>) {
+    fn line(&mut self, row: &TreeRow, mark: &str, preview: &Preview, label: Option<&str>) {
         let mut line: Vec<Value> = vec![
             self.outline.id(row.place).into(),
             row.depth.into(),
@@ -278,7 +282,7 @@ impl Page<'_> {
 
 /// The branch that is open in the HTML.
 #[derive(Default)]
-struct Drawn {
+struct RenderedRow {
     is_open: bool,
     title: Option<Title>,
 }
@@ -291,7 +295,7 @@ struct Title {
     otherwise: String,
 }
 
-impl Drawn {
+impl RenderedRow {
     fn open(&mut self, len: usize, is_minor: bool, first: &str, html: &mut String) {
         let class = if is_minor { "branch minor" } else { "branch" };
         html.push_str(&format!(

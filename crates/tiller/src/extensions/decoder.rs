@@ -15,13 +15,13 @@ const BYTES_MAX: usize = 64 << 20;
 #[derive(Default)]
 pub(crate) struct Decoder {
     is_begun: bool,
-    blocks: Vec<Told>,
+    blocks: Vec<BlockState>,
     bytes: usize,
 }
 
 /// What was told of a block.
-struct Told {
-    kind: Kind,
+struct BlockState {
+    kind: BlockKind,
     text: String,
     is_open: bool,
     /// A call whose name is not known yet is told when it is.
@@ -29,7 +29,7 @@ struct Told {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+enum BlockKind {
     Text,
     Thinking,
     Call,
@@ -50,9 +50,9 @@ impl Decoder {
             out.push(StreamEvent::Start);
         }
         match kind.split_once('_') {
-            Some(("text", step)) => self.step(Kind::Text, step, event, out),
-            Some(("thinking", step)) => self.step(Kind::Thinking, step, event, out),
-            Some(("toolcall", step)) => self.step(Kind::Call, step, event, out),
+            Some(("text", step)) => self.step(BlockKind::Text, step, event, out),
+            Some(("thinking", step)) => self.step(BlockKind::Thinking, step, event, out),
+            Some(("toolcall", step)) => self.step(BlockKind::Call, step, event, out),
             _ if kind == "done" => self.done(event, out),
             // `start`, and whatever newer extensions say.
             _ => Ok(()),
@@ -61,7 +61,7 @@ impl Decoder {
 
     fn step(
         &mut self,
-        kind: Kind,
+        kind: BlockKind,
         step: &str,
         event: &Value,
         out: &mut Vec<StreamEvent>,
@@ -84,18 +84,18 @@ impl Decoder {
         }
     }
 
-    fn start(&mut self, kind: Kind, event: &Value, out: &mut Vec<StreamEvent>) {
+    fn start(&mut self, kind: BlockKind, event: &Value, out: &mut Vec<StreamEvent>) {
         let index = self.blocks.len();
         let mut is_held = false;
         match kind {
-            Kind::Text => out.push(StreamEvent::TextStart { index }),
-            Kind::Thinking => out.push(StreamEvent::ThinkingStart { index }),
-            Kind::Call => match (text(event, "id"), text(event, "name")) {
+            BlockKind::Text => out.push(StreamEvent::TextStart { index }),
+            BlockKind::Thinking => out.push(StreamEvent::ThinkingStart { index }),
+            BlockKind::Call => match (text(event, "id"), text(event, "name")) {
                 (Some(id), Some(name)) => out.push(StreamEvent::CallStart { index, id, name }),
                 _ => is_held = true,
             },
         }
-        self.blocks.push(Told { kind, text: String::new(), is_open: true, is_held });
+        self.blocks.push(BlockState { kind, text: String::new(), is_open: true, is_held });
     }
 
     fn grow(
@@ -125,10 +125,10 @@ impl Decoder {
             return;
         }
         match told.kind {
-            Kind::Text | Kind::Thinking => {
+            BlockKind::Text | BlockKind::Thinking => {
                 told.catch_up(index, event["content"].as_str().unwrap_or_default(), out);
                 out.push(match told.kind {
-                    Kind::Text => {
+                    BlockKind::Text => {
                         StreamEvent::TextEnd { index, signature: text(event, "textSignature") }
                     }
                     _ => StreamEvent::ThinkingEnd {
@@ -138,7 +138,7 @@ impl Decoder {
                     },
                 });
             }
-            Kind::Call => told.end_call(index, &event["toolCall"], out),
+            BlockKind::Call => told.end_call(index, &event["toolCall"], out),
         }
     }
 
@@ -149,9 +149,9 @@ impl Decoder {
         let content = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
         for (index, block) in content.iter().enumerate() {
             let kind = match block["type"].as_str() {
-                Some("text") => Kind::Text,
-                Some("thinking") => Kind::Thinking,
-                Some("toolCall") => Kind::Call,
+                Some("text") => BlockKind::Text,
+                Some("thinking") => BlockKind::Thinking,
+                Some("toolCall") => BlockKind::Call,
                 _ => return Err(nonsense("a content block of no known type")),
             };
             if index == self.blocks.len() {
@@ -161,7 +161,8 @@ impl Decoder {
                 return Err(nonsense("its message is another one than it told"));
             }
             let mut end = block.clone();
-            end["content"] = block[if kind == Kind::Text { "text" } else { "thinking" }].clone();
+            end["content"] =
+                block[if kind == BlockKind::Text { "text" } else { "thinking" }].clone();
             end["toolCall"] = block.clone();
             self.end(index, &end, out);
         }
@@ -187,7 +188,7 @@ impl Decoder {
     }
 }
 
-impl Told {
+impl BlockState {
     /// Says what of the whole text was not said in pieces.
     fn catch_up(&mut self, index: usize, whole: &str, out: &mut Vec<StreamEvent>) {
         if let Some(rest) = whole.strip_prefix(&*self.text).filter(|rest| !rest.is_empty()) {
@@ -227,11 +228,11 @@ impl Told {
     }
 }
 
-fn grown(kind: Kind, index: usize, delta: String) -> StreamEvent {
+fn grown(kind: BlockKind, index: usize, delta: String) -> StreamEvent {
     match kind {
-        Kind::Text => StreamEvent::TextDelta { index, delta },
-        Kind::Thinking => StreamEvent::ThinkingDelta { index, delta },
-        Kind::Call => StreamEvent::CallDelta { index, delta },
+        BlockKind::Text => StreamEvent::TextDelta { index, delta },
+        BlockKind::Thinking => StreamEvent::ThinkingDelta { index, delta },
+        BlockKind::Call => StreamEvent::CallDelta { index, delta },
     }
 }
 

@@ -8,7 +8,7 @@
 mod folder;
 mod package;
 mod patterns;
-mod permits;
+mod permissions;
 #[cfg(test)]
 mod tests;
 
@@ -18,28 +18,28 @@ use std::path::{Path, PathBuf};
 use tiller_js::Extension;
 
 use crate::args::ExtensionFlags;
-use crate::place::{Place, Source};
+use crate::project::{Project, ResourceOrigin};
 use crate::settings::{Scope, resolve};
-use folder::Entry;
-use patterns::Rules;
-use permits::Permits;
+use folder::FolderEntry;
+use patterns::PatternRules;
+use permissions::PermissionRules;
 
 /// What was found, and what was not.
 #[derive(Debug, Default)]
 pub(crate) struct Discovery {
     /// In the order they are to be loaded. No file is there twice.
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<DiscoveredExtension>,
     pub(crate) problems: Vec<Problem>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct DiscoveredExtension {
     pub(crate) extension: Extension,
     /// Where it comes from, for `sourceInfo`.
-    pub(crate) source: Source,
+    pub(crate) source: ResourceOrigin,
 }
 
-impl Found {
+impl DiscoveredExtension {
     /// Whether it may say if the project is trusted. Of itself nobody does.
     pub(crate) fn is_judge(&self) -> bool {
         self.source.scope != Scope::Project
@@ -48,7 +48,7 @@ impl Found {
 
 impl Discovery {
     pub(crate) fn has_judges(&self) -> bool {
-        self.found.iter().any(Found::is_judge)
+        self.found.iter().any(DiscoveredExtension::is_judge)
     }
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Problem {
 }
 
 /// Looks for extensions.
-pub(crate) fn find(place: &Place, flags: &ExtensionFlags) -> Discovery {
+pub(crate) fn find(place: &Project, flags: &ExtensionFlags) -> Discovery {
     let whereabouts = place.whereabouts();
     let (cwd, home) = (place.cwd(), whereabouts.home.as_deref());
     let mut search = Search {
-        permits: Permits::read(place),
+        permits: PermissionRules::read(place),
         seen: HashSet::new(),
         discovery: Discovery::default(),
     };
@@ -87,14 +87,14 @@ pub(crate) fn find(place: &Place, flags: &ExtensionFlags) -> Discovery {
 }
 
 /// The first path of the command line that leads nowhere: a typing error, most likely.
-pub(crate) fn nowhere(place: &Place, flags: &ExtensionFlags) -> Option<PathBuf> {
+pub(crate) fn nowhere(place: &Project, flags: &ExtensionFlags) -> Option<PathBuf> {
     let home = place.whereabouts().home.as_deref();
     let paths = flags.paths.iter().filter(|named| package::Origin::read(named).is_none());
     paths.map(|named| resolve(named, place.cwd(), home)).find(|path| !path.exists())
 }
 
 /// The same flags, which mean the same in every folder a session may lead to.
-pub(crate) fn anchored(mut flags: ExtensionFlags, place: &Place) -> ExtensionFlags {
+pub(crate) fn anchored(mut flags: ExtensionFlags, place: &Project) -> ExtensionFlags {
     let home = place.whereabouts().home.as_deref();
     for named in &mut flags.paths {
         if package::Origin::read(named).is_none() {
@@ -105,7 +105,7 @@ pub(crate) fn anchored(mut flags: ExtensionFlags, place: &Place) -> ExtensionFla
 }
 
 /// What settings and the usual folders of one scope are relative to.
-fn base(scope: Scope, place: &Place) -> PathBuf {
+fn base(scope: Scope, place: &Project) -> PathBuf {
     match scope {
         Scope::Project => place.whereabouts().project_dir(),
         Scope::User => place.whereabouts().agent_dir.clone(),
@@ -114,7 +114,7 @@ fn base(scope: Scope, place: &Place) -> PathBuf {
 }
 
 struct Search {
-    permits: Permits,
+    permits: PermissionRules,
     /// Files that were found, by whatever links they are reached.
     seen: HashSet<PathBuf>,
     discovery: Discovery,
@@ -128,25 +128,25 @@ impl Search {
             let error = format!("No extension in {}", path.display());
             self.discovery.problems.push(Problem { what: path.display().to_string(), error });
         }
-        let source = Source::named(Scope::Process, path.to_owned());
+        let source = ResourceOrigin::named(Scope::Process, path.to_owned());
         self.add_all(entries, &source);
     }
 
     /// What one settings file lists, and then what is found by itself in the folders beside it.
-    fn scope(&mut self, scope: Scope, place: &Place) {
+    fn scope(&mut self, scope: Scope, place: &Project) {
         let listed: Vec<String> = place.layers().said(scope, "extensions");
         let base = base(scope, place);
         let home = place.whereabouts().home.as_deref();
         let problems = &mut self.discovery.problems;
-        let mut lots: Vec<(Source, Vec<Entry>)> = Vec::new();
-        let (rules, paths) = Rules::split(&listed);
+        let mut lots: Vec<(ResourceOrigin, Vec<FolderEntry>)> = Vec::new();
+        let (rules, paths) = PatternRules::split(&listed);
         for path in paths {
             let whole = resolve(path, &base, home);
             let entries = match patterns::is_pattern(path) && !whole.exists() {
                 true => folder::matching(&base, path),
                 false => folder::at(&whole, problems),
             };
-            lots.push((Source::named(scope, whole), entries));
+            lots.push((ResourceOrigin::named(scope, whole), entries));
         }
         for usual in usual_folders(scope, &base, place) {
             let entries = folder::inside(&usual.path, problems);
@@ -158,33 +158,35 @@ impl Search {
         }
     }
 
-    fn package(&mut self, wanted: &package::Wanted, place: &Place) {
+    fn package(&mut self, wanted: &package::Wanted, place: &Project) {
         let problems = &mut self.discovery.problems;
         let Some((root, entries)) = wanted.entries(place, problems) else { return };
-        let source = Source::package(wanted.scope, root, wanted.source.clone());
+        let source = ResourceOrigin::package(wanted.scope, root, wanted.source.clone());
         self.add_all(entries, &source);
     }
 
-    fn add_all(&mut self, entries: Vec<Entry>, source: &Source) {
-        for Entry { path, names } in entries {
+    fn add_all(&mut self, entries: Vec<FolderEntry>, source: &ResourceOrigin) {
+        for FolderEntry { path, names } in entries {
             let real = path.canonicalize().unwrap_or_else(|_| path.clone());
             if self.seen.insert(real) {
                 let extension = self.permits.grant(path, &names);
-                self.discovery.found.push(Found { extension, source: source.clone() });
+                self.discovery
+                    .found
+                    .push(DiscoveredExtension { extension, source: source.clone() });
             }
         }
     }
 }
 
-fn usual_folders(scope: Scope, base: &Path, place: &Place) -> Vec<Source> {
+fn usual_folders(scope: Scope, base: &Path, place: &Project) -> Vec<ResourceOrigin> {
     const KIND: &str = "extensions";
     let mut folders = Vec::new();
     if scope == Scope::User || place.is_trusted() {
-        folders.push(Source::usual(scope, base.to_owned(), KIND));
+        folders.push(ResourceOrigin::usual(scope, base.to_owned(), KIND));
         let inner = base.join("agent");
         // In the user's home that is the agent folder itself.
         if scope == Scope::Project && inner != place.whereabouts().agent_dir {
-            folders.push(Source::usual(scope, inner, KIND));
+            folders.push(ResourceOrigin::usual(scope, inner, KIND));
         }
     }
     folders

@@ -3,16 +3,16 @@
 use serde_json::{Map, Value};
 use tiller_js::{FlagKind, RegisteredFlag};
 
-use crate::args::ForeignFlag;
+use crate::args::ExtensionFlag;
 use crate::usage::unknown_options;
 
 /// The values by name, and what is wrong with the rest of what was typed.
 pub(crate) fn values(
-    typed: &[ForeignFlag],
+    typed: &[ExtensionFlag],
     known: &[RegisteredFlag],
 ) -> (Map<String, Value>, Vec<String>) {
     let (mut values, mut problems, mut unknown) = (Map::new(), Vec::new(), Vec::new());
-    for ForeignFlag { name, value } in typed {
+    for ExtensionFlag { name, value } in typed {
         let kind = known.iter().find(|flag| flag.name == *name).map(|flag| flag.kind);
         let value = match (kind, value) {
             (Some(FlagKind::Boolean), _) => Value::Bool(true),

@@ -10,15 +10,15 @@ use serde_json::{Map, Value, json};
 use tiller_agent::message::Message;
 use tiller_agent::model::ThinkingLevel;
 use tiller_agent::provider::{EventStream, ProviderError, Request, StreamEvent};
-use tiller_js::Guests;
+use tiller_js::Extensions;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::decoder::Decoder;
 use crate::credentials::{SignIn, SignedIn};
-use crate::models::{Answers, Offer, Papers};
+use crate::models::{ProviderRegistration, ResolvedAuth, StreamsAnswers};
 
-pub(crate) struct GuestProvider {
-    pub(crate) guests: Guests,
+pub(crate) struct ExtensionProvider {
+    pub(crate) guests: Extensions,
     pub(crate) name: String,
     /// How long it may say nothing.
     pub(crate) idle_timeout: Option<Duration>,
@@ -26,20 +26,25 @@ pub(crate) struct GuestProvider {
 }
 
 /// What an extension says about a provider, with those who do what it does itself.
-pub(crate) fn offer(guests: Guests, name: &str, config: Value, silence: Duration) -> Offer {
-    let guest = Arc::new(GuestProvider {
+pub(crate) fn offer(
+    guests: Extensions,
+    name: &str,
+    config: Value,
+    silence: Duration,
+) -> ProviderRegistration {
+    let guest = Arc::new(ExtensionProvider {
         guests,
         name: name.to_owned(),
         idle_timeout: (!silence.is_zero()).then_some(silence),
         turn: tokio::sync::Mutex::default(),
     });
-    let answers = (config["streams"] == true).then(|| guest.clone() as Arc<dyn Answers>);
+    let answers = (config["streams"] == true).then(|| guest.clone() as Arc<dyn StreamsAnswers>);
     let sign_in = (config["hasOauth"] == true).then_some(guest as Arc<dyn SignIn>);
-    Offer { config, answers, sign_in }
+    ProviderRegistration { config, answers, sign_in }
 }
 
-impl Answers for GuestProvider {
-    fn answer(&self, request: Request, (key, headers): Papers) -> EventStream {
+impl StreamsAnswers for ExtensionProvider {
+    fn answer(&self, request: Request, (key, headers): ResolvedAuth) -> EventStream {
         let cancel = CancellationToken::new();
         let mut model = json!(*request.model);
         model["headers"] = json!(request.model.headers);
@@ -57,7 +62,7 @@ impl Answers for GuestProvider {
         }
         let context = context(&request);
         let told = self.guests.stream(&self.name, model, context, options, cancel.clone());
-        let hearing = Hearing {
+        let hearing = ProviderReader {
             told,
             decoder: Decoder::default(),
             ready: VecDeque::new(),
@@ -109,7 +114,7 @@ pub(crate) fn transcript(request: &Request) -> Vec<Value> {
     messages
 }
 
-struct Hearing {
+struct ProviderReader {
     told: BoxStream<'static, Value>,
     decoder: Decoder,
     ready: VecDeque<StreamEvent>,
@@ -118,8 +123,10 @@ struct Hearing {
     _cancel: DropGuard,
 }
 
-impl Hearing {
-    async fn next(mut self) -> Option<(Result<StreamEvent, ProviderError>, Option<Hearing>)> {
+impl ProviderReader {
+    async fn next(
+        mut self,
+    ) -> Option<(Result<StreamEvent, ProviderError>, Option<ProviderReader>)> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 let is_last = matches!(event, StreamEvent::Done { .. });
@@ -154,7 +161,7 @@ fn silent(limit: Duration) -> ProviderError {
     ))
 }
 
-impl SignIn for GuestProvider {
+impl SignIn for ExtensionProvider {
     fn key(
         &self,
         stored: Value,

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use tiller_agent::model::{Modality, Model, Price, PriceTier};
 
-use super::object::{Object, Piece, Problem};
+use super::spanned_json::{Object, Piece, Problem};
 use crate::catalogue::{Catalogue, level_names};
-use crate::credentials::Value;
+use crate::credentials::ConfigValue;
 use crate::jsonc;
-use crate::place::text_file;
+use crate::project::text_file;
 
 #[derive(Default)]
 pub(super) struct ModelsFile {
@@ -23,7 +23,7 @@ pub(super) struct ModelsFile {
 #[derive(Default)]
 pub(super) struct DescribedProvider {
     pub(super) name: String,
-    pub(super) api_key: Option<Value>,
+    pub(super) api_key: Option<ConfigValue>,
     base_url: Option<String>,
     api: Option<String>,
     compat: Option<Map<String, Json>>,
@@ -32,7 +32,7 @@ pub(super) struct DescribedProvider {
     pub(super) auth_header: bool,
     pub(super) models: Vec<DescribedModel>,
     /// Changes to models, by id.
-    changes: Vec<(String, Change)>,
+    changes: Vec<(String, ModelOverride)>,
 }
 
 pub(super) struct DescribedModel {
@@ -43,11 +43,11 @@ pub(super) struct DescribedModel {
 }
 
 /// They may hold secrets, so they are not part of the model.
-pub(super) type Headers = Vec<(String, Value)>;
+pub(super) type Headers = Vec<(String, ConfigValue)>;
 
 /// What a file says about a model. What it does not say stays as it is.
 #[derive(Default)]
-struct Change {
+struct ModelOverride {
     name: Option<String>,
     api: Option<String>,
     base_url: Option<String>,
@@ -199,7 +199,7 @@ impl DescribedProvider {
         let mut object = piece.object()?;
         let api_key: Option<String> = object.take("apiKey", "a string")?;
         let mut provider = DescribedProvider {
-            api_key: api_key.as_deref().map(Value::read),
+            api_key: api_key.as_deref().map(ConfigValue::read),
             base_url: object.take("baseUrl", "a string")?,
             api: object.take("api", "a string")?,
             compat: object.take("compat", "an object")?,
@@ -237,7 +237,7 @@ impl DescribedProvider {
         if self.model(&id).is_some() {
             return Err(named("described before; this is ignored"));
         }
-        let mut change = Change::read(&mut object)
+        let mut change = ModelOverride::read(&mut object)
             .map_err(|Problem { line, what }| Problem { line, what: format!("{place}{what}") })?;
         unknown(object, &format!("provider `{}`: {place}", self.name), problems);
         if change.cost.as_ref().is_some_and(|cost| !cost.is_complete()) {
@@ -289,7 +289,7 @@ impl DescribedProvider {
         for (id, piece) in piece.object()?.rest() {
             let place = format!("provider `{}`: change to `{id}`: ", self.name);
             let mut object = piece.object()?;
-            let change = match Change::read(&mut object) {
+            let change = match ModelOverride::read(&mut object) {
                 Ok(change) => change,
                 Err(Problem { line, what }) => {
                     problems.push(Problem { line, what: format!("{place}{what}") });
@@ -311,14 +311,14 @@ impl DescribedProvider {
         self.models.iter().find(|described| described.model.id == id)
     }
 
-    fn change(&self, id: &str) -> Option<&Change> {
+    fn change(&self, id: &str) -> Option<&ModelOverride> {
         self.changes.iter().find(|(changed, _)| changed == id).map(|(_, change)| change)
     }
 }
 
-impl Change {
-    fn read(object: &mut Object<'_>) -> Result<Change, Problem> {
-        Ok(Change {
+impl ModelOverride {
+    fn read(object: &mut Object<'_>) -> Result<ModelOverride, Problem> {
+        Ok(ModelOverride {
             name: object.take("name", "a string")?,
             api: object.take("api", "a string")?,
             base_url: object.take("baseUrl", "a string")?,
@@ -375,7 +375,7 @@ fn headers(object: &mut Object<'_>) -> Result<Headers, Problem> {
     let headers: Option<BTreeMap<String, String>> =
         object.take("headers", "a string for each header")?;
     let headers = headers.unwrap_or_default().into_iter();
-    Ok(headers.map(|(name, value)| (name, Value::read(&value))).collect())
+    Ok(headers.map(|(name, value)| (name, ConfigValue::read(&value))).collect())
 }
 
 /// Switches set later win.

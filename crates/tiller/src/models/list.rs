@@ -8,7 +8,7 @@ use tiller_agent::model::Model;
 use super::{BUILTIN, Models};
 
 /// What is printed, and what is said beside it.
-pub struct Listing {
+pub struct ModelTable {
     pub table: String,
     pub note: Option<String>,
 }
@@ -16,7 +16,7 @@ pub struct Listing {
 impl Models {
     /// Every word of the search is a part of the model's name. Where no model has it like that, its
     /// letters in their order are enough.
-    pub fn list(&self, search: &str) -> Listing {
+    pub fn list(&self, search: &str) -> ModelTable {
         let search = search.to_lowercase();
         let is_meant = |provider: &str, id: &str, name: &str, fits: fn(&str, &str) -> bool| {
             let text = format!("{provider}/{id} {name}").to_lowercase();
@@ -37,7 +37,7 @@ impl Models {
         });
         let keyless: BTreeSet<&str> = self
             .known_at(|provider| !self.credentials.has(provider))
-            .filter(|known| !known.is_builtin() && self.is_spoken(known))
+            .filter(|known| !known.is_builtin() && self.is_supported(known))
             .filter(|known| {
                 is_meant(known.provider, known.id, known.name, |text, word| text.contains(word))
             })
@@ -54,7 +54,7 @@ impl Models {
             let keyless: Vec<&str> = keyless.into_iter().collect();
             format!("More with a key (tiller auth set PROVIDER) for: {}", keyless.join(", "))
         });
-        Listing { table, note }
+        ModelTable { table, note }
     }
 }
 
@@ -94,9 +94,9 @@ fn has_letters(text: &str, word: &str) -> bool {
     word.chars().all(|letter| rest.any(|each| each == letter))
 }
 
-type Row = [String; 6];
+type ModelRow = [String; 6];
 
-fn row(model: &Model) -> Row {
+fn row(model: &Model) -> ModelRow {
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
     [
         model.provider.clone(),
@@ -108,9 +108,9 @@ fn row(model: &Model) -> Row {
     ]
 }
 
-fn table(rows: impl Iterator<Item = Row>) -> String {
+fn table(rows: impl Iterator<Item = ModelRow>) -> String {
     let head = ["provider", "model", "context", "max-out", "thinking", "images"].map(str::to_owned);
-    let rows: Vec<Row> = [head].into_iter().chain(rows).collect();
+    let rows: Vec<ModelRow> = [head].into_iter().chain(rows).collect();
     let mut widths = [0; 6];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tiller_agent::model::{Model, ThinkingLevel};
 
 use super::order::{compare, is_alias, is_maker};
-use super::{BUILTIN, Known, Models};
+use super::{BUILTIN, ModelRef, Models};
 
 /// What was found for `--model`.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Resolved {
 }
 
 /// Where to look, and for what.
-struct Wanted<'a> {
+struct ModelPattern<'a> {
     /// At this provider only.
     provider: Option<&'a str>,
     /// The model without the provider.
@@ -33,7 +33,7 @@ impl Models {
     /// an optional thinking level behind a colon.
     pub fn resolve(&self, provider: Option<&str>, pattern: &str) -> Result<Resolved, String> {
         let given = provider.map(|name| self.known_provider(name)).transpose()?;
-        let found = |known: Known<'_>, thinking| {
+        let found = |known: ModelRef<'_>, thinking| {
             let model = self.model(&known);
             Ok(Resolved { model, thinking, warning: None })
         };
@@ -82,26 +82,26 @@ impl Models {
         })
     }
 
-    fn wanted<'a>(&'a self, given: Option<&'a str>, pattern: &'a str) -> Wanted<'a> {
+    fn wanted<'a>(&'a self, given: Option<&'a str>, pattern: &'a str) -> ModelPattern<'a> {
         let (before, after) = pattern.split_once('/').unwrap_or(("", pattern));
         let provider = self.provider_name(before);
         match (given, provider) {
             (Some(given), Some(provider)) if provider == given => {
-                Wanted { provider: given.into(), id: after, typed: Some(pattern) }
+                ModelPattern { provider: given.into(), id: after, typed: Some(pattern) }
             }
-            (Some(given), _) => Wanted { provider: given.into(), id: pattern, typed: None },
-            (None, Some(_)) => Wanted { provider, id: after, typed: Some(pattern) },
-            (None, None) => Wanted { provider: None, id: pattern, typed: None },
+            (Some(given), _) => ModelPattern { provider: given.into(), id: pattern, typed: None },
+            (None, Some(_)) => ModelPattern { provider, id: after, typed: Some(pattern) },
+            (None, None) => ModelPattern { provider: None, id: pattern, typed: None },
         }
     }
 
-    fn search(&self, wanted: &Wanted<'_>) -> Result<Option<Known<'_>>, String> {
+    fn search(&self, wanted: &ModelPattern<'_>) -> Result<Option<ModelRef<'_>>, String> {
         if wanted.id.is_empty() {
             return Ok(None);
         }
         let there =
             || self.known_at(|provider| wanted.provider.is_none_or(|name| name == provider));
-        let called = |known: &Known<'_>, id: &str| known.id.eq_ignore_ascii_case(id);
+        let called = |known: &ModelRef<'_>, id: &str| known.id.eq_ignore_ascii_case(id);
         let exact = there().filter(|known| called(known, wanted.id)).collect();
         if let Some(known) = self.the_one(exact, wanted.id)? {
             return Ok(Some(known));
@@ -116,7 +116,11 @@ impl Models {
     }
 
     /// One name at several providers: the only one that can be asked.
-    fn the_one<'a>(&self, same: Vec<Known<'a>>, typed: &str) -> Result<Option<Known<'a>>, String> {
+    fn the_one<'a>(
+        &self,
+        same: Vec<ModelRef<'a>>,
+        typed: &str,
+    ) -> Result<Option<ModelRef<'a>>, String> {
         if same.len() <= 1 {
             return Ok(same.first().copied());
         }
@@ -127,7 +131,7 @@ impl Models {
             1 => return Ok(Some(usable[0])),
             _ => (usable, "Several of them are authenticated"),
         };
-        let names: Vec<String> = names.iter().map(Known::full_name).collect();
+        let names: Vec<String> = names.iter().map(ModelRef::full_name).collect();
         Err(format!(
             "Model \"{typed}\" is ambiguous across providers: {}. {why}. Use --provider or \
              provider/model.",
@@ -140,14 +144,14 @@ impl Models {
     /// keys, they say whom the user deals with, and a reseller is as good as the maker.
     pub(super) fn best<'a>(
         &self,
-        models: impl Iterator<Item = Known<'a>>,
+        models: impl Iterator<Item = ModelRef<'a>>,
         part: &str,
-    ) -> Option<Known<'a>> {
+    ) -> Option<ModelRef<'a>> {
         let part = part.to_lowercase();
         let has_part = |text: &str| text.to_lowercase().contains(&part);
         models
             .filter(|known| has_part(known.id) || has_part(known.name))
-            .filter(|known| self.is_spoken(known))
+            .filter(|known| self.is_supported(known))
             .map(|known| (self.rank(&known), known))
             .reduce(|best, next| {
                 let higher = next.0.cmp(&best.0).then_with(|| compare(next.1.id, best.1.id));
@@ -156,14 +160,14 @@ impl Models {
             .map(|(_, known)| known)
     }
 
-    fn rank(&self, known: &Known<'_>) -> [bool; 4] {
+    fn rank(&self, known: &ModelRef<'_>) -> [bool; 4] {
         let can_ask = self.can_ask(known);
         let is_maker = !can_ask && is_maker(known.provider, known.id);
         [!known.is_builtin(), can_ask, is_maker, is_alias(known.id)]
     }
 
-    fn can_ask(&self, known: &Known<'_>) -> bool {
-        known.is_builtin() || self.is_spoken(known) && self.credentials.has(known.provider)
+    fn can_ask(&self, known: &ModelRef<'_>) -> bool {
+        known.is_builtin() || self.is_supported(known) && self.credentials.has(known.provider)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tiller_agent::model::{Model, ThinkingLevel};
 
 use super::resolve::split_level;
-use super::{BUILTIN, Known, Models, full_name, glob};
+use super::{BUILTIN, ModelRef, Models, full_name, glob};
 use crate::settings::Settings;
 
 #[derive(Clone)]
@@ -57,14 +57,14 @@ impl Models {
     fn matching(&self, pattern: &str) -> (Vec<Arc<Model>>, Option<ThinkingLevel>) {
         if glob::is_pattern(pattern) {
             let (names, level) = split_level(pattern);
-            let is_meant = |known: &Known<'_>| {
+            let is_meant = |known: &ModelRef<'_>| {
                 glob::matches(names, &known.full_name()) || glob::matches(names, known.id)
             };
             let found = self.choice(names).filter(is_meant);
             return (found.map(|known| self.model(&known)).collect(), level);
         }
         let one = |name: &str| {
-            let is_exact = |known: &Known<'_>| {
+            let is_exact = |known: &ModelRef<'_>| {
                 known.full_name().eq_ignore_ascii_case(name) || known.id.eq_ignore_ascii_case(name)
             };
             let exact = self.choice(name).find(is_exact);
@@ -90,14 +90,14 @@ impl Models {
     }
 
     /// The models that can be asked. Those that need no account only count by their full names.
-    fn choice(&self, pattern: &str) -> impl Iterator<Item = Known<'_>> {
+    fn choice(&self, pattern: &str) -> impl Iterator<Item = ModelRef<'_>> {
         let by_name = pattern.strip_prefix(BUILTIN).is_some_and(|rest| rest.starts_with('/'));
         self.known_at(
             move |provider| {
                 if provider == BUILTIN { by_name } else { self.credentials.has(provider) }
             },
         )
-        .filter(|known| self.is_spoken(known))
+        .filter(|known| self.is_supported(known))
     }
 }
 

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tiller_agent::compaction::cut::Plan;
-use tiller_agent::compaction::summary::{Listener, Progress, Unwritten, Writer, Written};
+use tiller_agent::compaction::summary::{
+    Progress, ProgressListener, Summarizer, Summary, SummaryError,
+};
 use tiller_agent::compaction::{Compacted, Limits, Reason};
+use tiller_agent::driver::End;
 use tiller_agent::event::Event;
-use tiller_agent::host::End;
 use tiller_agent::message::{AssistantMessage, Message, StopReason};
 use tiller_agent::model::Model;
 use tiller_agent::provider::ProviderError;
@@ -20,11 +22,11 @@ use tiller_session::Compaction;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::asker::Asker;
-use super::dispatch::Answer;
-use super::guests::compacting::{Brought, Preparation};
+use super::dispatch::Response;
+use super::extensions::compaction_hooks::{CompactionPreparation, ExtensionCompaction};
+use super::requester::Requester;
 use super::server::Input;
-use super::state::State;
+use super::state::SessionState;
 use super::wire::{Disposition, Label, Level, Reply, ShapedCompaction};
 use crate::conversation::Tokens;
 use crate::settings::CompactionSettings;
@@ -32,7 +34,7 @@ use crate::settings::CompactionSettings;
 /// What is known about compactions beside the one under way.
 pub(crate) struct Compactions {
     pub(crate) settings: CompactionSettings,
-    pub(super) current: Option<Compacting>,
+    pub(super) current: Option<ActiveCompaction>,
     /// An overflow was answered by a compaction since the user spoke last. Once must do.
     recovered: bool,
     /// The last automatic one failed. The next is tried with the next prompt, not at every turn.
@@ -72,18 +74,18 @@ impl Compactions {
 }
 
 /// A compaction under way.
-pub(super) struct Compacting {
+pub(super) struct ActiveCompaction {
     reason: Reason,
     cancel: CancellationToken,
     first_kept: String,
     tokens_before: u64,
-    then: Then,
+    then: AfterCompaction,
 }
 
 /// What waits for a compaction.
-pub(super) enum Then {
+pub(super) enum AfterCompaction {
     /// The response to `compact`.
-    Answer { asker: Asker, level: Level },
+    Answer { asker: Requester, level: Level },
     /// A prompt; its response too, unless it has been given.
     Prompt { label: Option<Label>, messages: Vec<Message> },
     /// The next turn of the run under way.
@@ -97,10 +99,10 @@ pub(super) enum Then {
     Replace,
 }
 
-impl Then {
+impl AfterCompaction {
     /// Whether the run that did not fit goes on.
     fn retries(&self) -> bool {
-        matches!(self, Then::Retry | Then::Replace)
+        matches!(self, AfterCompaction::Retry | AfterCompaction::Replace)
     }
 }
 
@@ -116,21 +118,21 @@ enum Overflow {
 }
 
 /// A summary, or why there is none.
-pub struct Summarised(Result<Summary, Unwritten>);
+pub struct SummaryDone(Result<CompactionText, SummaryError>);
 
 /// What takes the place of the older part.
-enum Summary {
-    Written(Written),
+enum CompactionText {
+    Written(Summary),
     /// An extension has written it.
-    Brought(Brought),
+    Brought(ExtensionCompaction),
 }
 
-impl State {
+impl SessionState {
     /// `compact`, now that nothing runs. Like every compaction it begins and ends with an event,
     /// also when there is nothing to be done.
-    pub(super) fn compact(&mut self, asker: Asker, level: Level, focus: Option<String>) {
+    pub(super) fn compact(&mut self, asker: Requester, level: Level, focus: Option<String>) {
         let planned = self.plan_manual();
-        let then = Then::Answer { asker, level };
+        let then = AfterCompaction::Answer { asker, level };
         match planned {
             Ok((plan, first_kept)) => self.begin(Reason::Manual, plan, first_kept, focus, then),
             Err(error) => {
@@ -152,27 +154,27 @@ impl State {
 
     /// Says a prompt and what goes with it. A conversation that is too long is shortened before;
     /// then the prompt waits.
-    pub(crate) fn prompt(
+    pub(crate) fn compact_then_start(
         &mut self,
         level: Level,
         label: Option<Label>,
         messages: Vec<Message>,
-    ) -> Answer {
+    ) -> Response {
         self.compactions.failed = false;
         let size = messages.iter().map(tokens::estimate).sum();
         let Some((plan, first_kept)) = self.plan_if_full(size) else {
-            let messages = self.opening(messages);
+            let messages = self.with_todo_prelude(messages);
             self.start_run(messages);
-            return Answer::Now(Disposition::Started.into());
+            return Response::Now(Disposition::Started.into());
         };
         // At xcsh's level clients give up on a response that takes as long as a summary.
         let is_acknowledged = level == Level::Xcsh;
         let label = label.filter(|_| !is_acknowledged);
-        let then = Then::Prompt { label, messages };
+        let then = AfterCompaction::Prompt { label, messages };
         self.begin(Reason::Threshold, plan, first_kept, None, then);
         match is_acknowledged {
-            true => Answer::Now(Disposition::Started.into()),
-            false => Answer::Later,
+            true => Response::Now(Disposition::Started.into()),
+            false => Response::Later,
         }
     }
 
@@ -183,7 +185,13 @@ impl State {
     ) {
         match self.plan_if_full(0) {
             Some((plan, first_kept)) => {
-                self.begin(Reason::Threshold, plan, first_kept, None, Then::NextTurn(asker));
+                self.begin(
+                    Reason::Threshold,
+                    plan,
+                    first_kept,
+                    None,
+                    AfterCompaction::NextTurn(asker),
+                );
             }
             // A run that is gone no longer wants its answer.
             None => asker.send(None).unwrap_or(()),
@@ -197,7 +205,7 @@ impl State {
         }
         let planned = (*end == End::Complete).then(|| self.plan_if_full(0)).flatten();
         let Some((plan, first_kept)) = planned else { return false };
-        self.begin(Reason::Threshold, plan, first_kept, None, Then::Settle);
+        self.begin(Reason::Threshold, plan, first_kept, None, AfterCompaction::Settle);
         true
     }
 
@@ -224,11 +232,11 @@ impl State {
         let Some((plan, first_kept)) = self.plan_recovery(overflow) else { return false };
         self.compactions.recovered = true;
         let then = match overflow {
-            Overflow::Silent => Then::Settle,
-            Overflow::CutOff => Then::Replace,
+            Overflow::Silent => AfterCompaction::Settle,
+            Overflow::CutOff => AfterCompaction::Replace,
             Overflow::Refused => {
                 self.hide_last_answer();
-                Then::Retry
+                AfterCompaction::Retry
             }
         };
         self.begin(reason, plan, first_kept, None, then);
@@ -263,7 +271,7 @@ impl State {
 
     /// Where to cut, if the conversation and `more` are too long for the model.
     fn plan_if_full(&mut self, more: u64) -> Option<(Plan, String)> {
-        if self.compactions.failed || self.stopping {
+        if self.compactions.failed || self.is_shutting_down {
             return None;
         }
         let model = self.automatic()?;
@@ -301,11 +309,11 @@ impl State {
         plan: Plan,
         first_kept: String,
         focus: Option<String>,
-        then: Then,
+        then: AfterCompaction,
     ) {
         self.emit(Event::CompactionStart { reason });
         let cancel = CancellationToken::new();
-        if self.stopping {
+        if self.is_shutting_down {
             cancel.cancel();
         }
         let tokens_before = match self.conversation.tokens() {
@@ -321,7 +329,7 @@ impl State {
             Reason::Manual | Reason::Threshold => tokens_before,
         };
         let setup = self.setup();
-        let writer = Writer {
+        let writer = Summarizer {
             provider: setup.provider,
             limits: self.compactions.settings.limits(&setup.model),
             model: setup.model,
@@ -331,7 +339,7 @@ impl State {
             now: self.clock.now(),
             cancel: cancel.clone(),
         };
-        let before = Preparation {
+        let before = CompactionPreparation {
             reason,
             plan: &plan,
             first_kept: &first_kept,
@@ -340,45 +348,45 @@ impl State {
             will_retry: then.retries(),
         };
         let consultation = self.before_compact(before);
-        let teller = Teller { inputs: self.inputs.clone(), reason: Some(reason) };
+        let teller = ProgressSender { inputs: self.inputs.clone(), reason: Some(reason) };
         let inputs = self.inputs.clone();
         let given_up = cancel.clone();
         let task = tokio::spawn(async move {
             if let Some(consultation) = consultation
                 && let Some(brought) = consultation.ask(&given_up).await?
             {
-                return Ok(Summary::Brought(brought));
+                return Ok(CompactionText::Brought(brought));
             }
-            writer.write(&plan, focus.as_deref(), &teller).await.map(Summary::Written)
+            writer.write(&plan, focus.as_deref(), &teller).await.map(CompactionText::Written)
         });
         tokio::spawn(async move {
-            let crash = |err| Err(Unwritten::Failed(format!("internal error: {err}")));
+            let crash = |err| Err(SummaryError::Failed(format!("internal error: {err}")));
             let result = task.await.unwrap_or_else(crash);
             // A server that no longer listens has ended.
-            inputs.send(Input::Summarised(Box::new(Summarised(result)))).await.ok();
+            inputs.send(Input::SummaryDone(Box::new(SummaryDone(result)))).await.ok();
         });
-        let compacting = Compacting { reason, cancel, first_kept, tokens_before, then };
+        let compacting = ActiveCompaction { reason, cancel, first_kept, tokens_before, then };
         self.compactions.current = Some(compacting);
     }
 
     /// The summary is there, or will never be.
-    pub(super) fn summarised(&mut self, Summarised(result): Summarised) {
+    pub(super) fn summarised(&mut self, SummaryDone(result): SummaryDone) {
         let Some(current) = self.compactions.current.take() else { return };
-        let Compacting { reason, first_kept, tokens_before, then, .. } = current;
+        let ActiveCompaction { reason, first_kept, tokens_before, then, .. } = current;
         let summary = match result {
             Ok(summary) => summary,
-            Err(Unwritten::Failed(error)) => {
+            Err(SummaryError::Failed(error)) => {
                 self.compactions.failed = reason != Reason::Manual;
                 self.end_failed(reason, &error, false);
                 return self.go_on(then, Err(error));
             }
-            Err(Unwritten::Cancelled) => {
+            Err(SummaryError::Cancelled) => {
                 self.end_without(reason, None, false);
                 return self.go_on(then, Err("Compaction cancelled".to_owned()));
             }
         };
         let compaction = match summary {
-            Summary::Written(Written { summary, files, usage }) => Compaction {
+            CompactionText::Written(Summary { summary, files, usage }) => Compaction {
                 summary,
                 first_kept_entry_id: Some(first_kept),
                 tokens_before,
@@ -386,7 +394,7 @@ impl State {
                 usage: Some(usage),
                 from_hook: false,
             },
-            Summary::Brought(brought) => brought.compaction(first_kept, tokens_before),
+            CompactionText::Brought(brought) => brought.compaction(first_kept, tokens_before),
         };
         let is_brought = compaction.from_hook;
         let result = self.put_in_place(compaction, reason, &then);
@@ -410,13 +418,13 @@ impl State {
         &mut self,
         compaction: Compaction,
         reason: Reason,
-        then: &Then,
+        then: &AfterCompaction,
     ) -> Result<Compacted, String> {
         let first_kept = compaction.first_kept_entry_id.clone().unwrap_or_default();
         if !self.conversation.session().contains(&first_kept) {
             return Err(format!("Entry not found: {first_kept}"));
         }
-        if matches!(then, Then::Replace) {
+        if matches!(then, AfterCompaction::Replace) {
             self.hide_last_answer();
         }
         let now = self.clock.now();
@@ -458,55 +466,57 @@ impl State {
     }
 
     /// Whoever waited for the compaction is let go, with or without it.
-    fn go_on(&mut self, then: Then, result: Result<Compacted, String>) {
+    fn go_on(&mut self, then: AfterCompaction, result: Result<Compacted, String>) {
         match then {
-            Then::Answer { asker, level } => {
+            AfterCompaction::Answer { asker, level } => {
                 match (asker, result) {
-                    (Asker::Client(label), result) => {
+                    (Requester::Client(label), result) => {
                         let reply =
                             |result| Reply::data(&ShapedCompaction { result: &result, level });
-                        self.settle_answer(label, result.map(reply));
+                        self.respond(label, result.map(reply));
                     }
                     // Whoever asked may be gone.
-                    (Asker::Guest(answer), result) => {
+                    (Requester::Extension(answer), result) => {
                         answer.send(result.map(|result| json!(result))).unwrap_or(());
                     }
                 }
-                self.go_on_if_quiet();
+                self.run_deferred_if_idle();
             }
-            Then::Prompt { label, messages } => {
+            AfterCompaction::Prompt { label, messages } => {
                 if let Some(label) = label {
-                    self.settle_answer(label, Ok(Disposition::Started.into()));
+                    self.respond(label, Ok(Disposition::Started.into()));
                 }
-                let messages = self.opening(messages);
+                let messages = self.with_todo_prelude(messages);
                 self.start_run(messages);
-                if !self.after_run_is_empty() {
+                if !self.nothing_deferred() {
                     // Somebody wanted it stopped while it waited.
                     self.abort();
                 }
             }
-            Then::NextTurn(asker) => {
+            AfterCompaction::NextTurn(asker) => {
                 let context = result.ok().and_then(|_| self.conversation.loaded());
                 // A run that is gone no longer wants its answer.
                 asker.send(context.map(<[_]>::to_vec)).unwrap_or(());
             }
-            Then::Settle => self.close_run(false),
-            Then::Retry | Then::Replace if result.is_ok() && self.after_run_is_empty() => {
+            AfterCompaction::Settle => self.after_run_closed(false),
+            AfterCompaction::Retry | AfterCompaction::Replace
+                if result.is_ok() && self.nothing_deferred() =>
+            {
                 self.start_run(Vec::new());
             }
-            Then::Retry | Then::Replace => self.close_run(false),
+            AfterCompaction::Retry | AfterCompaction::Replace => self.after_run_closed(false),
         }
     }
 }
 
 /// Tells the client how the writing goes.
-pub(super) struct Teller {
+pub(super) struct ProgressSender {
     pub(super) inputs: mpsc::Sender<Input>,
     /// Of a compaction; a branch is summed up without one.
     pub(super) reason: Option<Reason>,
 }
 
-impl Listener for Teller {
+impl ProgressListener for ProgressSender {
     async fn tell(&self, progress: Progress) {
         let event = Event::Summarization { reason: self.reason, progress };
         // A server that no longer listens has ended.

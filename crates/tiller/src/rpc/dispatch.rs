@@ -3,11 +3,11 @@
 use super::handlers;
 use super::out::Out;
 use super::parked::TOO_MANY;
-use super::state::State;
+use super::state::SessionState;
 use super::wire::{Command, Label, Refusal, Reply, Request};
 
 /// What a handler says.
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Now(Reply),
     /// The response comes when the work is done.
     Later,
@@ -16,35 +16,35 @@ pub(crate) enum Answer {
 }
 
 /// Handlers refuse in words; the command's name is added here.
-pub(crate) type Handled = Result<Answer, String>;
+pub(crate) type Handled = Result<Response, String>;
 
 /// Takes a line of the client's. Requests that wait keep their place in front of it where it is
 /// about them: an `abort` means the prompts in front of it, `get_state` tells what is true after
 /// them.
-pub(crate) fn receive(state: &mut State, out: &mut Out, request: Request) {
-    if state.parked.has_no_room_for(&request) && would_wait(state, &request) {
+pub(crate) fn receive(state: &mut SessionState, out: &mut Out, request: Request) {
+    if state.held_requests.has_no_room_for(&request) && would_wait(state, &request) {
         return refuse(out, request);
     }
     let command = request.command.as_ref();
     let looks = matches!(command, Ok(Command::GetState));
-    let has_front = !state.parked.is_empty() || looks && state.owes_change();
+    let has_front = !state.held_requests.is_empty() || looks && state.owes_change();
     if !has_front || !command.is_ok_and(Command::follows_waiting) {
         return dispatch(state, out, request);
     }
     match command {
         // What is under way is stopped at once.
         Ok(Command::Abort) if state.is_occupied() => state.abort(),
-        Ok(Command::AbortBash) => state.commands.abort_all(),
+        Ok(Command::AbortBash) => state.client_bash.abort_all(),
         _ => {}
     }
-    state.parked.push_back(request);
-    out.say(&mut state.said);
+    state.held_requests.push_back(request);
+    out.write_outbox(&mut state.outbox);
 }
 
 /// Whether a request that finds others waiting waits with them.
-fn would_wait(state: &State, request: &Request) -> bool {
+fn would_wait(state: &SessionState, request: &Request) -> bool {
     let overtakes = |command: &Command| command.is_urgent() && !command.follows_waiting();
-    state.here.holds_back(request) || !request.command.as_ref().is_ok_and(overtakes)
+    state.resources.holds_back(request) || !request.command.as_ref().is_ok_and(overtakes)
 }
 
 /// Refuses a request that would have to wait where nothing more can.
@@ -59,37 +59,41 @@ fn refuse(out: &mut Out, request: Request) {
     out.refuse(request.id.as_deref(), &refusal);
 }
 
-pub(crate) fn dispatch(state: &mut State, out: &mut Out, request: Request) {
-    if state.here.holds_back(&request) {
-        return state.parked.push_back(request);
+pub(crate) fn dispatch(state: &mut SessionState, out: &mut Out, request: Request) {
+    if state.resources.holds_back(&request) {
+        return state.held_requests.push_back(request);
     }
     let Request { id, command, line_bytes } = request;
     let command = match command {
         Ok(command) => command,
         // What waits is answered in the order of its lines, refusals among it.
-        Err(refusal) if state.here.is_awaited() || state.is_changing() => {
-            return state.parked.push_back(Request { id, command: Err(refusal), line_bytes });
+        Err(refusal) if state.resources.is_awaited() || state.is_changing() => {
+            return state.held_requests.push_back(Request {
+                id,
+                command: Err(refusal),
+                line_bytes,
+            });
         }
         Err(refusal) => return out.refuse(id.as_deref(), &refusal),
     };
     if state.is_changing() && !command.is_urgent() {
-        return state.parked.push_back(Request { id, command: Ok(command), line_bytes });
+        return state.held_requests.push_back(Request { id, command: Ok(command), line_bytes });
     }
-    if command.needs_place(out.writer().level()) && !state.here.is_known() {
-        state.parked.push_front(Request { id, command: Ok(command), line_bytes });
-        return state.await_place();
+    if command.needs_place(out.writer().level()) && !state.resources.is_known() {
+        state.held_requests.push_front(Request { id, command: Ok(command), line_bytes });
+        return state.load_resources_first();
     }
     let label = Label { id, command: command.name() };
     let handled = handle(state, out, &label, command);
-    out.say(&mut state.said);
+    out.write_outbox(&mut state.outbox);
     match handled {
-        Ok(Answer::Now(reply)) => out.answer(&label, Ok(reply)),
-        Ok(Answer::Later | Answer::Never) => {}
+        Ok(Response::Now(reply)) => out.answer(&label, Ok(reply)),
+        Ok(Response::Later | Response::Never) => {}
         Err(error) => out.answer(&label, Err(error)),
     }
 }
 
-fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> Handled {
+fn handle(state: &mut SessionState, out: &mut Out, label: &Label, command: Command) -> Handled {
     let level = out.writer().level();
     match command {
         Command::Prompt { message, images, when_busy } => {
@@ -109,10 +113,10 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::SetSteeringMode { mode } => handlers::queue::set_steering_mode(state, mode),
         Command::SetFollowUpMode { mode } => handlers::queue::set_follow_up_mode(state, mode),
         Command::SetInterruptMode { mode } => handlers::queue::set_interrupt_mode(state, mode),
-        Command::GetState => handlers::look::get_state(state, level),
-        Command::GetMessages => handlers::look::get_messages(state, level),
+        Command::GetState => handlers::get_state::get_state(state, level),
+        Command::GetMessages => handlers::get_state::get_messages(state, level),
         Command::GetMessagesPage(page) => handlers::page::get_messages_page(state, level, &page),
-        Command::GetLastAssistantText => handlers::look::get_last_assistant_text(state, level),
+        Command::GetLastAssistantText => handlers::get_state::get_last_assistant_text(state, level),
         Command::GetSessionStats => handlers::stats::get_session_stats(state, level),
         Command::ExportHtml { output_path } => {
             handlers::export_html::export_html(state, label, level, output_path.as_deref())
@@ -163,7 +167,7 @@ fn handle(state: &mut State, out: &mut Out, label: &Label, command: Command) -> 
         Command::Hello(hello) => handlers::hello::hello(state, out, hello),
         Command::ExtensionUiResponse { id, answer } => {
             state.ui_answered(&id, answer);
-            Ok(Answer::Never)
+            Ok(Response::Never)
         }
     }
 }

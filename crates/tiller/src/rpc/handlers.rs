@@ -7,7 +7,7 @@ pub(super) mod compaction;
 pub(super) mod export_html;
 pub(super) mod hello;
 pub(super) mod host_tools;
-pub(super) mod look;
+pub(super) mod get_state;
 pub(super) mod model;
 pub(super) mod page;
 pub(super) mod prompt;
@@ -20,14 +20,14 @@ pub(super) mod thinking;
 pub(super) mod todos;
 pub(super) mod tree;
 
-use super::dispatch::{Answer, Handled};
+use super::dispatch::{Handled, Response};
 use super::wire::Reply;
 
 /// Done, and there is nothing more to say about it.
 fn done() -> Handled {
-    Ok(Answer::Now(Reply::DONE))
+    Ok(Response::Now(Reply::DONE))
 }
 
 fn data(data: &impl serde::Serialize) -> Handled {
-    Ok(Answer::Now(Reply::data(data)))
+    Ok(Response::Now(Reply::data(data)))
 }

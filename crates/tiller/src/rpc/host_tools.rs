@@ -15,7 +15,7 @@ use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
 use tokio::sync::{mpsc, oneshot};
 
 use super::server::Input;
-use super::state::State;
+use super::state::SessionState;
 use super::wire::HostTool;
 
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl HostTools {
     }
 }
 
-impl State {
+impl SessionState {
     /// Puts these tools in the place of those there were. Requests from here on offer them; calls
     /// under way stay what they are.
     pub(crate) fn set_host_tools(&mut self, tools: Vec<HostTool>) {

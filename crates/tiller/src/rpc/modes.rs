@@ -1,7 +1,7 @@
 //! Modes that the client sets. They last for the process, over changes of session and folder, and
 //! are never written to disk; what the client has not set follows the settings.
 
-use super::state::State;
+use super::state::SessionState;
 use super::wire::{InterruptMode, QueueMode};
 use crate::settings::{CompactionSettings, RetrySettings, Settings};
 
@@ -33,7 +33,7 @@ fn keep_if<T>(mode: &mut Option<T>, keeps: bool) {
     }
 }
 
-impl State {
+impl SessionState {
     /// Sets a mode for the client.
     pub(crate) fn set_mode(&mut self, set: impl FnOnce(&mut ClientModes)) {
         set(&mut self.modes);

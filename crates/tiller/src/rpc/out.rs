@@ -51,7 +51,7 @@ pub(crate) struct Out {
 }
 
 /// Something to be written that did not come from a run.
-pub(crate) enum Said {
+pub(crate) enum Outgoing {
     Event(Event),
     Answer(Label, Result<Reply, String>),
 }
@@ -74,7 +74,7 @@ impl Out {
 
     /// Speaks differently from here on. What was said before is written as it was meant.
     pub(crate) fn change(&mut self, level: Level, stream: Stream) {
-        self.release();
+        self.write_held();
         self.writer.change(level, stream);
     }
 
@@ -83,11 +83,11 @@ impl Out {
     }
 
     /// What the state has to say on its own account, in order.
-    pub(crate) fn say(&mut self, said: &mut Vec<Said>) {
+    pub(crate) fn write_outbox(&mut self, said: &mut Vec<Outgoing>) {
         for said in said.drain(..) {
             match said {
-                Said::Event(event) => self.event(event),
-                Said::Answer(label, result) => self.answer(&label, result),
+                Outgoing::Event(event) => self.event(event),
+                Outgoing::Answer(label, result) => self.answer(&label, result),
             }
         }
     }
@@ -101,7 +101,7 @@ impl Out {
     }
 
     fn reply(&mut self, label: &Label, reply: Reply) {
-        self.release();
+        self.write_held();
         self.writer.reply(label, reply, &mut self.batch);
         if self.batch.len() > BATCH_BYTES {
             self.send();
@@ -109,13 +109,13 @@ impl Out {
     }
 
     pub(crate) fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {
-        self.release();
+        self.write_held();
         self.writer.refuse(id, refusal, &mut self.batch);
     }
 
     pub(crate) fn event(&mut self, event: Event) {
         match event {
-            Event::MessageUpdate(update) if is_delta(&update) => self.step(update),
+            Event::MessageUpdate(update) if is_delta(&update) => self.hold_delta(update),
             // Seen only in later snapshots, so nothing needs to be written before it.
             Event::MessageUpdate(
                 Update::Usage(_) | Update::ResponseId(_) | Update::ResponseModel(_),
@@ -124,22 +124,22 @@ impl Out {
             }
             Event::MessageUpdate(update) => self.block_step(&update),
             Event::MessageStart { .. } => {
-                self.release();
+                self.write_held();
                 self.block_steps_bytes = 0;
                 self.writer.event(&event, &mut self.batch);
             }
             Event::ToolUpdate { call, partial } if self.is_congested() => {
-                self.hold_tool(call, partial);
+                self.hold_tool_update(call, partial);
             }
             // Some clients take the last line of a read for the end of the run, so nothing may
             // follow `agent_end` in the same write.
             Event::AgentEnd { .. } => {
-                self.release();
+                self.write_held();
                 self.writer.event(&event, &mut self.batch);
                 self.send();
             }
             _ => {
-                self.release();
+                self.write_held();
                 self.writer.event(&event, &mut self.batch);
             }
         }
@@ -148,7 +148,7 @@ impl Out {
     /// Hands the batch to the writer.
     pub(crate) fn flush(&mut self) {
         if !self.held.is_empty() && self.may_write() {
-            self.release();
+            self.write_held();
         }
         if !self.batch.is_empty() {
             self.send();
@@ -163,7 +163,7 @@ impl Out {
 
     /// Everything, now: the process is about to end.
     pub(crate) fn close(mut self) {
-        self.release();
+        self.write_held();
         self.flush();
     }
 
@@ -185,7 +185,7 @@ impl Out {
         self.pipe.unsent.load(Ordering::Acquire) + self.batch.len()
     }
 
-    fn step(&mut self, update: Update) {
+    fn hold_delta(&mut self, update: Update) {
         if let Some(Held::Step { update: held, .. }) = self.held.last_mut()
             && same_block(held, &update)
         {
@@ -195,7 +195,7 @@ impl Out {
             self.held.push(Held::Step { update, since: Instant::now() });
         }
         if self.may_write() {
-            self.release();
+            self.write_held();
         }
     }
 
@@ -218,7 +218,7 @@ impl Out {
             let detail = self.afford(delta(&update).map_or(0, str::len));
             self.writer.update(&update, detail, &mut self.batch);
         }
-        self.release();
+        self.write_held();
     }
 
     /// Whether a step with this much text can carry the message. One that text does not pay for
@@ -256,7 +256,7 @@ impl Out {
         Instant::now() >= due
     }
 
-    fn hold_tool(&mut self, call: Arc<ToolCall>, partial: Box<ToolOutput>) {
+    fn hold_tool_update(&mut self, call: Arc<ToolCall>, partial: Box<ToolOutput>) {
         let same = self.held.iter_mut().find_map(|held| match held {
             Held::Tool { call: other, partial } if other.id == call.id => Some(partial),
             _ => None,
@@ -267,7 +267,7 @@ impl Out {
         }
     }
 
-    fn release(&mut self) {
+    fn write_held(&mut self) {
         self.due = None;
         for held in self.held.drain(..) {
             let event = match held {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tiller_agent::driver::{Queue, QueueTicket, Queued};
 use tiller_agent::event::Event;
-use tiller_agent::host::{Queue, QueueTicket, Queued};
 use tiller_agent::message::{Message, UserMessage};
 
 use super::wire::QueueMode;

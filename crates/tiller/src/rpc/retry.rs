@@ -1,14 +1,14 @@
 //! Trying again. A run that failed because a provider was overloaded, or a connection broke, is
 //! repeated after a pause; the failed answer stays in the file and is hidden from the model.
 
+use tiller_agent::driver::End;
 use tiller_agent::event::Event;
-use tiller_agent::host::End;
 use tiller_agent::message::Message;
 use tiller_agent::provider::ProviderError;
 use tokio_util::sync::CancellationToken;
 
 use super::server::Input;
-use super::state::State;
+use super::state::SessionState;
 use crate::settings::RetrySettings;
 
 pub(crate) struct Retries {
@@ -34,7 +34,7 @@ impl Retries {
     }
 }
 
-impl State {
+impl SessionState {
     /// Begins the pause before the next try.
     pub(super) fn retry_later(&mut self, error: &ProviderError) {
         self.retries.attempt += 1;
@@ -53,7 +53,7 @@ impl State {
             tokio::select! {
                 () = pause.cancelled() => {}
                 // A server that no longer listens has ended.
-                () = tokio::time::sleep(delay) => inputs.send(Input::RetryDue).await.unwrap_or(()),
+                () = tokio::time::sleep(delay) => inputs.send(Input::RetryPauseOver).await.unwrap_or(()),
             }
         });
     }
@@ -73,8 +73,8 @@ impl State {
         self.end_retrying(false, Some("Retry cancelled".to_owned()));
         let inputs = self.inputs.clone();
         // Settled a moment later, so that whoever gave up is answered first.
-        tokio::spawn(async move { inputs.send(Input::GaveUp).await.unwrap_or(()) });
-        self.giving_up = true;
+        tokio::spawn(async move { inputs.send(Input::RetryCancelled).await.unwrap_or(()) });
+        self.is_settling = true;
     }
 
     /// What an answer that went well, or a failure for good, means for the trying.

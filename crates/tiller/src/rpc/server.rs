@@ -4,27 +4,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tiller_agent::driver::{End, NotStored};
 use tiller_agent::event::Event;
-use tiller_agent::host::{End, NotStored};
 use tiller_agent::message::Message;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::change::Changed;
-use super::commands::BashEnded;
-use super::compaction::Summarised;
+use super::client_bash::BashEnded;
+use super::compaction::SummaryDone;
 use super::dispatch::{dispatch, receive};
-use super::guests::Wish;
-use super::here::Looked;
+use super::extensions::ExtensionInput;
 use super::host_tools::HostCall;
-use super::leaving::{FAREWELL, Leaving};
 use super::lines::Line;
-use super::link::Question;
 use super::out::{Out, Pipe};
-use super::state::State;
+use super::resources::ResourcesLoaded;
+use super::run_host::RunRequest;
+use super::session_change::SessionLoaded;
+use super::shutdown::{SHUTDOWN_LIMIT, Shutdown};
+use super::state::SessionState;
 use super::todos::{TodoDue, TodoWrite};
 use super::wire::{Label, Reply, Request};
-use crate::launch::Launch;
+use crate::launch::ServerConfig;
 
 /// Everything that can happen to the server.
 pub enum Input {
@@ -42,17 +42,17 @@ pub enum Input {
     /// A run tells what happened.
     Event(Event),
     /// A run waits for an answer.
-    Question(Question),
+    RunRequest(RunRequest),
     /// A run is over; `Err` says how it crashed.
     RunEnded(Result<End, String>),
     /// The pause before another try is over.
-    RetryDue,
+    RetryPauseOver,
     /// There will be no other try.
-    GaveUp,
+    RetryCancelled,
     /// The pause before the model goes on under a rule is over.
-    ResumeDue,
+    RulePauseOver,
     /// The summary for a compaction is there, or will never be.
-    Summarised(Box<Summarised>),
+    SummaryDone(Box<SummaryDone>),
     /// A tool of the client's is called, or no longer waited for.
     HostCall(HostCall),
     /// The model changes its todo list.
@@ -60,15 +60,15 @@ pub enum Input {
     /// A finished task leaves the list.
     TodoDue(TodoDue),
     /// An extension wants something, or has decided.
-    Guest(Box<Wish>),
+    Extension(Box<ExtensionInput>),
     /// A command of the client's is over.
     BashEnded(Box<BashEnded>),
     /// The session that was asked for is there, or cannot be had.
-    Changed(Box<Changed>),
+    SessionLoaded(Box<SessionLoaded>),
     /// Somebody has looked at the files of the place we work in.
-    Looked(Box<Looked>),
+    ResourcesLoaded(Box<ResourcesLoaded>),
     /// Something that took a while is answered.
-    Answered(Label, Result<Reply, String>),
+    ResponseReady(Label, Result<Reply, String>),
 }
 
 /// The signals that end tiller in an orderly way.
@@ -118,20 +118,30 @@ const BATCH: usize = 128;
 const ROUNDS: usize = 4;
 
 /// Runs the server until its client, the system or its own end stops it. Returns the exit code.
-pub async fn serve(launch: Launch, channels: Channels) -> u8 {
+pub async fn serve(launch: ServerConfig, channels: Channels) -> u8 {
     let Channels { lines, control, pipe, caught_up } = channels;
     let (work_sender, work) = mpsc::channel(INPUTS_MAX);
     let out = Out::new(launch.level, pipe);
     let on_eof = launch.on_eof;
     let mut launch = launch;
     let house = std::mem::take(&mut launch.house);
-    let mut state = State::new(launch, work_sender);
+    let mut state = SessionState::new(launch, work_sender);
     state.load_extensions(house);
     let (unasked, leaving, takes_all) = (Vec::new(), None, false);
-    let mut server =
-        Server { state, out, lines, control, work, caught_up, on_eof, unasked, leaving, takes_all };
+    let mut server = Server {
+        state,
+        out,
+        lines,
+        control,
+        work,
+        caught_up,
+        on_eof,
+        deferred_requests: unasked,
+        shutdown: leaving,
+        ignore_flood: takes_all,
+    };
     server.out.ready(version());
-    server.leave_if_wanted();
+    server.check_shutdown_request();
     server.out.flush();
     loop {
         server.step().await;
@@ -143,7 +153,7 @@ pub async fn serve(launch: Launch, channels: Channels) -> u8 {
 }
 
 struct Server {
-    state: State,
+    state: SessionState,
     out: Out,
     /// From the client.
     lines: mpsc::Receiver<Input>,
@@ -154,21 +164,21 @@ struct Server {
     caught_up: Arc<Notify>,
     on_eof: OnEof,
     /// Questions put off until the client has read what there is.
-    unasked: Vec<Question>,
-    leaving: Option<Leaving>,
+    deferred_requests: Vec<RunRequest>,
+    shutdown: Option<Shutdown>,
     /// What the client still has to say is limited, so it need not be held back any more.
-    takes_all: bool,
+    ignore_flood: bool,
 }
 
 impl Server {
     /// Waits for something to happen, takes it and whatever else is ready, writes what came of it.
     async fn step(&mut self) {
-        let leaves = self.leaving.as_ref().and_then(Leaving::due);
+        let leaves = self.shutdown.as_ref().and_then(Shutdown::due);
         tokio::select! {
             biased;
-            Some(input) = self.control.recv() => self.take(input),
-            Some(input) = self.lines.recv(), if self.takes_lines() => self.take(input),
-            Some(input) = self.work.recv() => self.take(input),
+            Some(input) = self.control.recv() => self.process(input),
+            Some(input) = self.lines.recv(), if self.accepts_lines() => self.process(input),
+            Some(input) = self.work.recv() => self.process(input),
             () = self.caught_up.notified() => {}
             () = at(self.out.due()) => {}
             () = at(leaves) => {}
@@ -177,43 +187,43 @@ impl Server {
         // chance to say more: one large write is cheaper than several small ones, for us and for
         // the client.
         for _ in 0..ROUNDS {
-            self.take_ready();
+            self.drain_ready();
             tokio::task::yield_now().await;
             if self.work.is_empty() && self.lines.is_empty() {
                 break;
             }
         }
-        self.answer_put_off();
+        self.answer_deferred();
         self.out.flush();
     }
 
     /// Takes what does not have to be waited for. Both sides get their share, so that neither a
     /// chatty client nor a fast model can silence the other.
-    fn take_ready(&mut self) {
+    fn drain_ready(&mut self) {
         for _ in 0..BATCH {
-            if !self.takes_lines() {
+            if !self.accepts_lines() {
                 break;
             }
             let Ok(input) = self.lines.try_recv() else { break };
-            self.take(input);
+            self.process(input);
         }
         for _ in 0..BATCH {
             let Ok(input) = self.work.try_recv() else { break };
-            self.take(input);
+            self.process(input);
         }
     }
 
-    fn takes_lines(&self) -> bool {
-        self.takes_all || !self.out.is_flooded()
+    fn accepts_lines(&self) -> bool {
+        self.ignore_flood || !self.out.is_flooded()
     }
 
-    fn take(&mut self, input: Input) {
-        self.happen(input);
+    fn process(&mut self, input: Input) {
+        self.handle(input);
         self.state.tell_stored_late();
-        self.out.say(&mut self.state.said);
+        self.out.write_outbox(&mut self.state.outbox);
     }
 
-    fn happen(&mut self, input: Input) {
+    fn handle(&mut self, input: Input) {
         match input {
             Input::Lines(lines) => {
                 for request in lines.into_iter().filter_map(Request::read) {
@@ -221,69 +231,69 @@ impl Server {
                 }
             }
             Input::Event(event) => self.event(event),
-            Input::Question(question) => self.question(question),
+            Input::RunRequest(question) => self.question(question),
             Input::RunEnded(end) => self.run_ended(end),
-            Input::RetryDue => self.state.retry_now(),
-            Input::GaveUp => self.run_settled(),
-            Input::ResumeDue => self.state.resume_now(),
-            Input::Summarised(summarised) => {
+            Input::RetryPauseOver => self.state.retry_now(),
+            Input::RetryCancelled => self.run_settled(),
+            Input::RulePauseOver => self.state.inject_now(),
+            Input::SummaryDone(summarised) => {
                 self.state.summarised(*summarised);
-                self.out.say(&mut self.state.said);
-                self.unpark();
+                self.out.write_outbox(&mut self.state.outbox);
+                self.resume_held();
             }
             Input::HostCall(call) => self.state.host_call(call),
             Input::TodoWrite(write) => self.state.todo_write(write),
             Input::TodoDue(due) => self.state.clear_todo(due),
-            Input::Guest(wish) => {
-                self.state.grant(*wish);
-                self.out.say(&mut self.state.said);
-                self.unpark();
-                self.leave_if_wanted();
+            Input::Extension(wish) => {
+                self.state.handle_extension_input(*wish);
+                self.out.write_outbox(&mut self.state.outbox);
+                self.resume_held();
+                self.check_shutdown_request();
             }
             Input::BashEnded(ended) => {
                 let level = self.out.writer().level();
                 let (label, result) = self.state.bash_ended(*ended, level);
                 self.out.answer(&label, result);
             }
-            Input::Changed(changed) => self.changed(*changed),
-            Input::Answered(label, result) => {
-                self.state.slow_answers -= 1;
+            Input::SessionLoaded(changed) => self.changed(*changed),
+            Input::ResponseReady(label, result) => {
+                self.state.pending_responses -= 1;
                 self.out.answer(&label, result);
             }
-            Input::Looked(looked) => self.looked(*looked),
-            Input::LastLines => self.takes_all = true,
+            Input::ResourcesLoaded(looked) => self.looked(*looked),
+            Input::LastLines => self.ignore_flood = true,
             Input::EndOfInput => self.end_of_input(),
             Input::OutputClosed => {
                 // Nothing we could still say would be heard.
                 self.state.stop();
-                self.leave(1, Some(Duration::ZERO));
+                self.shut_down(1, Some(Duration::ZERO));
             }
             Input::Signal(signal) => {
                 self.state.stop();
-                self.leave(signal.exit_code(), Some(FAREWELL));
+                self.shut_down(signal.exit_code(), Some(SHUTDOWN_LIMIT));
             }
         }
     }
 
     fn event(&mut self, event: Event) {
-        self.state.note(&event);
-        self.out.say(&mut self.state.said);
+        self.state.observe_event(&event);
+        self.out.write_outbox(&mut self.state.outbox);
         let succeeded = self.state.is_success_after_retry(&event);
         self.out.event(event);
         if succeeded {
             self.state.end_retrying(true, None);
-            self.out.say(&mut self.state.said);
+            self.out.write_outbox(&mut self.state.outbox);
         }
     }
 
     /// A run may not go on to its next request while the client is hopelessly behind; that, and
     /// not the model's stream, is where it waits.
-    fn question(&mut self, question: Question) {
-        if let Question::MessageEnded(message, asker) = question {
+    fn question(&mut self, question: RunRequest) {
+        if let RunRequest::MessageEnded(message, asker) = question {
             return self.message_ended(message, asker);
         }
         if question.can_wait() && self.out.is_flooded() {
-            self.unasked.push(question);
+            self.deferred_requests.push(question);
         } else {
             self.state.answer(question);
         }
@@ -299,15 +309,15 @@ impl Server {
         let stored = self.state.store(message.clone());
         match &stored {
             Ok(()) => self.event(Event::MessageEnd { message }),
-            Err(_) => self.out.say(&mut self.state.said),
+            Err(_) => self.out.write_outbox(&mut self.state.outbox),
         }
         // A run that is gone no longer wants its answer.
         asker.send(stored).ok();
     }
 
-    fn answer_put_off(&mut self) {
-        if !self.unasked.is_empty() && !self.out.is_flooded() {
-            for question in self.unasked.drain(..) {
+    fn answer_deferred(&mut self) {
+        if !self.deferred_requests.is_empty() && !self.out.is_flooded() {
+            for question in self.deferred_requests.drain(..) {
                 self.state.answer(question);
             }
         }
@@ -315,84 +325,85 @@ impl Server {
 
     fn run_ended(&mut self, end: Result<End, String>) {
         self.state.run_ended(end);
-        self.out.say(&mut self.state.said);
-        self.unpark();
+        self.out.write_outbox(&mut self.state.outbox);
+        self.resume_held();
     }
 
     fn run_settled(&mut self) {
-        self.state.before_settling();
-        self.out.say(&mut self.state.said);
-        self.unpark();
+        self.state.run_settle_hook();
+        self.out.write_outbox(&mut self.state.outbox);
+        self.resume_held();
     }
 
     /// Takes up what waited for a session change.
-    fn unpark(&mut self) {
+    fn resume_held(&mut self) {
         while !self.state.is_changing()
-            && !self.state.here.is_awaited()
-            && let Some(request) = self.state.parked.pop_front()
+            && !self.state.resources.is_awaited()
+            && let Some(request) = self.state.held_requests.pop_front()
         {
             dispatch(&mut self.state, &mut self.out, request);
         }
     }
 
-    fn looked(&mut self, looked: Looked) {
-        self.state.looked(looked);
-        self.out.say(&mut self.state.said);
-        self.unpark();
+    fn looked(&mut self, looked: ResourcesLoaded) {
+        self.state.resources_loaded(looked);
+        self.out.write_outbox(&mut self.state.outbox);
+        self.resume_held();
     }
 
-    fn changed(&mut self, changed: Changed) {
-        self.state.changed(changed);
-        self.state.go_on_if_quiet();
-        self.out.say(&mut self.state.said);
-        self.unpark();
+    fn changed(&mut self, changed: SessionLoaded) {
+        self.state.session_loaded(changed);
+        self.state.run_deferred_if_idle();
+        self.out.write_outbox(&mut self.state.outbox);
+        self.resume_held();
     }
 
     fn end_of_input(&mut self) {
         match self.on_eof {
             OnEof::Abort => {
                 self.state.stop();
-                self.leave(0, Some(FAREWELL));
+                self.shut_down(0, Some(SHUTDOWN_LIMIT));
             }
             OnEof::Finish => {
                 self.state.lose_host();
-                self.leave(0, None);
+                self.shut_down(0, None);
             }
         }
     }
 
     /// An extension may end us in order, and one that must be there but is not does.
-    fn leave_if_wanted(&mut self) {
-        if let Some(code) = self.state.visitors.fatal {
+    fn check_shutdown_request(&mut self) {
+        if let Some(code) = self.state.extensions.fatal {
             self.state.stop();
-            self.leave(code, Some(FAREWELL));
+            self.shut_down(code, Some(SHUTDOWN_LIMIT));
             // A start that failed has failed, also for a client that has said all it had to say.
-            if let Some(leaving) = self.leaving.as_mut().filter(|leaving| leaving.code == 0) {
+            if let Some(leaving) = self.shutdown.as_mut().filter(|leaving| leaving.code == 0) {
                 leaving.code = code;
             }
-        } else if std::mem::take(&mut self.state.wants_to_leave) {
-            self.leave(0, None).wished();
+        } else if std::mem::take(&mut self.state.shutdown_requested) {
+            self.shut_down(0, None).by_extension();
         }
     }
 
     /// The first reason to leave gives the exit code.
-    fn leave(&mut self, code: u8, within: Option<Duration>) -> &mut Leaving {
-        let leaving = self.leaving.get_or_insert_with(|| Leaving::new(code));
+    fn shut_down(&mut self, code: u8, within: Option<Duration>) -> &mut Shutdown {
+        let leaving = self.shutdown.get_or_insert_with(|| Shutdown::new(code));
         if let Some(within) = within {
-            leaving.within(within);
+            leaving.set_deadline(within);
         }
         leaving
     }
 
     fn exit_code(&mut self) -> Option<u8> {
-        let leaving = self.leaving.as_mut()?;
-        if leaving.loses_patience(self.state.is_occupied()) {
-            leaving.within(FAREWELL);
+        let leaving = self.shutdown.as_mut()?;
+        if leaving.grace_is_over(self.state.is_occupied()) {
+            leaving.set_deadline(SHUTDOWN_LIMIT);
             self.state.stop();
-            self.out.say(&mut self.state.said);
+            self.out.write_outbox(&mut self.state.outbox);
         }
         let is_idle = self.state.is_idle();
-        let have_parted = (is_idle || leaving.is_parting()) && self.state.have_parted();
+        let have_parted =
+            (is_idle || leaving.is_notifying_extensions()) && self.state.announce_shutdown_once();
         (is_idle && have_parted || leaving.is_overdue()).then_some(leaving.code)
     }
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use tiller_agent::driver::{End, NotStored, Queue, RequestSetup};
 use tiller_agent::event::Event;
-use tiller_agent::host::{End, NotStored, Queue, Setup};
 use tiller_agent::message::{AssistantMessage, Message, StopReason, Usage};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::run;
@@ -14,84 +14,84 @@ use tiller_session::{Body, Durability};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::after_run::AfterRun;
-use super::commands::Commands;
+use super::client_bash::ClientBash;
 use super::compaction::Compactions;
-use super::guests::Visitors;
-use super::guests::boundary::outcome;
-use super::here::Here;
+use super::deferred::Deferred;
+use super::extensions::ExtensionState;
+use super::extensions::boundary::outcome;
 use super::host_tools::HostTools;
-use super::link::{Link, Question};
 use super::modes::ClientModes;
-use super::out::Said;
+use super::out::Outgoing;
 use super::parked::Parked;
 use super::queues::Queues;
+use super::resources::ProjectResources;
 use super::retry::Retries;
+use super::run_host::{RunHost, RunRequest};
 use super::server::Input;
+use super::stream_rules::RuleMatches;
 use super::todos::Todos;
-use super::toolbox::Toolbox;
-use super::ttsr::Interruptions;
+use super::tool_set::ToolSetCache;
 use super::wire::{InterruptMode, Label, Reply};
-use crate::choice::Choice;
 use crate::clock::Clock;
 use crate::conversation::Conversation;
-use crate::launch::{Launch, Workplace};
+use crate::launch::{ServerConfig, Workspace};
 use crate::models::Models;
-use crate::sessions::Shelf;
+use crate::session_store::SessionStore;
 use crate::settings::Settings;
+use crate::startup_model::ModelArgs;
 
-pub(crate) struct State {
+pub(crate) struct SessionState {
     pub(crate) conversation: Conversation,
-    pub(crate) shelf: Shelf,
+    pub(crate) session_store: SessionStore,
     pub(crate) durability: Durability,
     pub(crate) models: Models,
     pub(crate) model: Option<Arc<Model>>,
     /// What the command line says about the model.
-    choice: Choice,
+    choice: ModelArgs,
     /// The model that was chosen last in this process, by provider and id.
     pub(crate) chosen_model: Option<(String, String)>,
     /// What the client asked for; [`State::thinking`] is what the model can do of it.
-    pub(crate) wanted_thinking: ThinkingLevel,
+    pub(crate) requested_level: ThinkingLevel,
     /// What the user wants of this model in particular; it goes when the model does.
-    pub(crate) model_thinking: Option<ThinkingLevel>,
+    pub(crate) level_override: Option<ThinkingLevel>,
     pub(crate) queues: Queues,
     pub(crate) interrupt_mode: InterruptMode,
     pub(crate) modes: ClientModes,
     pub(crate) settings: Settings,
-    pub(crate) workplace: Workplace,
-    pub(crate) here: Here,
-    pub(crate) toolbox: Toolbox,
+    pub(crate) workspace: Workspace,
+    pub(crate) resources: ProjectResources,
+    pub(crate) tool_set: ToolSetCache,
     pub(crate) host_tools: HostTools,
     pub(crate) todos: Todos,
     pub(crate) clock: Clock,
     pub(crate) diagnostics: Vec<String>,
     /// What handlers and run ends have to say; written before anything else is.
-    pub(crate) said: Vec<Said>,
+    pub(crate) outbox: Vec<Outgoing>,
     /// Requests that wait for a session change to finish.
-    pub(crate) parked: Parked,
-    pub(crate) commands: Commands,
+    pub(crate) held_requests: Parked,
+    pub(crate) client_bash: ClientBash,
     pub(crate) retries: Retries,
     pub(crate) compactions: Compactions,
-    pub(crate) visitors: Visitors,
+    pub(crate) extensions: ExtensionState,
     /// Whether extensions may name the client's window.
-    pub(crate) shows_titles: bool,
+    pub(crate) emit_titles: bool,
     /// An extension wants tiller to end.
-    pub(super) wants_to_leave: bool,
-    pub(crate) interruptions: Interruptions,
+    pub(super) shutdown_requested: bool,
+    pub(crate) rule_matches: RuleMatches,
     /// An abort was asked for since the last run began.
     pub(super) abort_requested: bool,
     /// The pause before another try was cancelled, and the run is about to settle.
-    pub(super) giving_up: bool,
+    pub(super) is_settling: bool,
     pub(super) run: Option<ActiveRun>,
-    pub(super) after_run: VecDeque<AfterRun>,
+    pub(super) deferred: VecDeque<Deferred>,
     /// The process is ending: no run may go on for long.
-    pub(super) stopping: bool,
+    pub(super) is_shutting_down: bool,
     /// Another session is being opened, or another place in this one.
-    pub(super) opening: bool,
+    pub(super) is_changing_session: bool,
     /// A branch is about to be left; this gives up what is thought over before.
-    pub(super) leaving: Option<CancellationToken>,
+    pub(super) navigation_cancel: Option<CancellationToken>,
     /// Answers that others are working on.
-    pub(super) slow_answers: usize,
+    pub(super) pending_responses: usize,
     pub(super) inputs: mpsc::Sender<Input>,
 }
 
@@ -105,50 +105,51 @@ pub(super) struct ActiveRun {
     pub(super) not_stored: Option<NotStored>,
 }
 
-impl State {
-    pub(crate) fn new(launch: Launch, inputs: mpsc::Sender<Input>) -> State {
-        let Launch { settings, models, model, thinking, workplace, clock, diagnostics, .. } =
-            launch;
+impl SessionState {
+    pub(crate) fn new(launch: ServerConfig, inputs: mpsc::Sender<Input>) -> SessionState {
+        let ServerConfig {
+            settings, models, model, thinking, workplace, clock, diagnostics, ..
+        } = launch;
         let retries = Retries::new(settings.retry);
         let compactions = Compactions::new(settings.compaction.clone());
-        State {
+        SessionState {
             conversation: launch.conversation,
-            shelf: launch.shelf,
+            session_store: launch.shelf,
             durability: settings.session.durability,
             models,
             model,
             choice: launch.choice,
             chosen_model: None,
-            wanted_thinking: thinking,
-            model_thinking: None,
+            requested_level: thinking,
+            level_override: None,
             queues: Queues::new(settings.steering_mode, settings.follow_up_mode),
             interrupt_mode: settings.interrupt_mode,
             modes: ClientModes::default(),
             settings,
-            workplace,
-            here: Here::new(launch.place),
-            toolbox: Toolbox::default(),
+            workspace: workplace,
+            resources: ProjectResources::new(launch.place),
+            tool_set: ToolSetCache::default(),
             host_tools: HostTools::default(),
             todos: Todos::new(launch.level),
             clock,
             diagnostics,
-            said: Vec::new(),
-            parked: Parked::default(),
-            commands: Commands::default(),
+            outbox: Vec::new(),
+            held_requests: Parked::default(),
+            client_bash: ClientBash::default(),
             retries,
             compactions,
-            visitors: Visitors::default(),
-            shows_titles: launch.shows_titles,
-            wants_to_leave: false,
-            interruptions: Interruptions::default(),
+            extensions: ExtensionState::default(),
+            emit_titles: launch.shows_titles,
+            shutdown_requested: false,
+            rule_matches: RuleMatches::default(),
             abort_requested: false,
-            giving_up: false,
+            is_settling: false,
             run: None,
-            after_run: VecDeque::new(),
-            stopping: false,
-            opening: false,
-            leaving: None,
-            slow_answers: 0,
+            deferred: VecDeque::new(),
+            is_shutting_down: false,
+            is_changing_session: false,
+            navigation_cancel: None,
+            pending_responses: 0,
             inputs,
         }
     }
@@ -157,78 +158,78 @@ impl State {
     pub(crate) fn is_busy(&self) -> bool {
         self.run.is_some()
             || self.retries.is_waiting()
-            || self.interruptions.is_pausing()
-            || self.giving_up
+            || self.rule_matches.is_pausing()
+            || self.is_settling
             || self.compactions.is_automatic()
-            || self.visitors.is_considering()
+            || self.extensions.is_considering()
     }
 
     /// Busy, or at work on a summary that somebody asked for.
     pub(crate) fn is_at_work(&self) -> bool {
-        self.is_busy() || self.compactions.is_under_way() || self.leaving.is_some()
+        self.is_busy() || self.compactions.is_under_way() || self.navigation_cancel.is_some()
     }
 
     /// At work, or something may still become of a prompt that extensions look at.
     pub(crate) fn is_occupied(&self) -> bool {
-        self.is_at_work() || self.visitors.is_looking()
+        self.is_at_work() || self.extensions.is_looking()
     }
 
     /// A session change, or a prompt that replaces another, waits for the run to close.
     pub(crate) fn is_changing(&self) -> bool {
-        self.opening
-            || self.visitors.is_moving()
-            || self.visitors.is_asked_to_change()
-            || self.after_run.iter().any(|after| !matches!(after, AfterRun::Answer(_)))
+        self.is_changing_session
+            || self.extensions.is_moving()
+            || self.extensions.is_asked_to_change()
+            || self.deferred.iter().any(|after| !matches!(after, Deferred::Answer(_)))
     }
 
     /// Something that the client asked for will have changed the state when it is answered: another
     /// session, a reload, a prompt in the place of another. A summary on the way to another place
     /// in the tree takes too long to keep the client from looking.
     pub(crate) fn owes_change(&self) -> bool {
-        (self.opening && self.leaving.is_none())
-            || self.here.is_awaited()
-            || self.visitors.is_asked_to_change()
-            || self.visitors.owes_answer()
-            || self.after_run.iter().any(|after| !matches!(after, AfterRun::Answer(_)))
+        (self.is_changing_session && self.navigation_cancel.is_none())
+            || self.resources.is_awaited()
+            || self.extensions.is_asked_to_change()
+            || self.extensions.owes_answer()
+            || self.deferred.iter().any(|after| !matches!(after, Deferred::Answer(_)))
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         !self.is_occupied()
-            && self.after_run.is_empty()
-            && self.parked.is_empty()
-            && self.commands.is_idle()
-            && !self.opening
-            && !self.visitors.is_moving()
-            && self.slow_answers == 0
+            && self.deferred.is_empty()
+            && self.held_requests.is_empty()
+            && self.client_bash.is_idle()
+            && !self.is_changing_session
+            && !self.extensions.is_moving()
+            && self.pending_responses == 0
     }
 
     pub(crate) fn emit(&mut self, event: Event) {
-        self.tell_guests(&event);
-        self.said.push(Said::Event(event));
+        self.forward_event(&event);
+        self.outbox.push(Outgoing::Event(event));
     }
 
-    pub(super) fn settle_answer(&mut self, label: Label, result: Result<Reply, String>) {
-        self.said.push(Said::Answer(label, result));
+    pub(super) fn respond(&mut self, label: Label, result: Result<Reply, String>) {
+        self.outbox.push(Outgoing::Answer(label, result));
     }
 
     /// Lets another thread find the answer.
-    pub(crate) fn answer_later(
+    pub(crate) fn respond_from_thread(
         &mut self,
         label: Label,
         work: impl FnOnce() -> Result<Reply, String> + Send + 'static,
     ) {
-        self.slow_answers += 1;
+        self.pending_responses += 1;
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             let result = tokio::task::spawn_blocking(work).await;
             let result = result.unwrap_or_else(|err| Err(format!("internal error: {err}")));
             // A server that no longer listens has ended.
-            inputs.send(Input::Answered(label, result)).await.ok();
+            inputs.send(Input::ResponseReady(label, result)).await.ok();
         });
     }
 
     /// Adds an entry that is no message to the session.
-    pub(crate) fn record(&mut self, body: Body) -> Result<(), String> {
+    pub(crate) fn append_entry(&mut self, body: Body) -> Result<(), String> {
         let now = self.clock.now();
         self.conversation.record(body, now).map(|_| ()).map_err(|err| err.to_string())
     }
@@ -248,7 +249,7 @@ impl State {
         if self.model.as_deref().map(name) == Some(name(&model)) {
             return;
         }
-        self.model_thinking = thinking.or_else(|| self.models.thinking(&model));
+        self.level_override = thinking.or_else(|| self.models.thinking(&model));
         let previous = self.model.replace(model);
         self.tell_model(previous.as_deref(), ModelSource::Restore);
     }
@@ -258,7 +259,7 @@ impl State {
         let level = self.thinking();
         let model = self.model.as_deref().map(model_change);
         for body in model.into_iter().chain([Body::ThinkingLevelChange { level }]) {
-            if let Err(error) = self.record(body) {
+            if let Err(error) = self.append_entry(body) {
                 self.emit(Event::SessionError { error });
             }
         }
@@ -273,28 +274,28 @@ impl State {
         let previous = self.model.take();
         self.model = model.or(previous.clone());
         self.tell_model(previous.as_deref(), ModelSource::Restore);
-        self.want_thinking(level.unwrap_or(self.wanted_thinking));
+        self.want_thinking(level.unwrap_or(self.requested_level));
     }
 
     /// The level in force: what was asked for, as far as the model has it.
     pub(crate) fn thinking(&self) -> ThinkingLevel {
-        let level = self.model_thinking.unwrap_or(self.wanted_thinking);
+        let level = self.level_override.unwrap_or(self.requested_level);
         self.model.as_ref().map_or(ThinkingLevel::Off, |model| model.clamp(level))
     }
 
     /// Asks for this level, here and at the models to come.
     pub(crate) fn want_thinking(&mut self, level: ThinkingLevel) {
-        self.wanted_thinking = level;
-        self.model_thinking = None;
+        self.requested_level = level;
+        self.level_override = None;
     }
 
     /// Changes model or level, and says so when the level in force is another one after it.
-    pub(crate) fn change_thinking(&mut self, change: impl FnOnce(&mut State)) {
+    pub(crate) fn change_thinking(&mut self, change: impl FnOnce(&mut SessionState)) {
         let before = self.thinking();
         change(self);
         let level = self.thinking();
         if level != before {
-            if let Err(error) = self.record(Body::ThinkingLevelChange { level }) {
+            if let Err(error) = self.append_entry(Body::ThinkingLevelChange { level }) {
                 self.emit(Event::SessionError { error });
             }
             self.emit(Event::ThinkingLevelChanged { level });
@@ -304,19 +305,19 @@ impl State {
 
     pub(crate) fn start_run(&mut self, prompts: Vec<Message>) {
         let cancel = CancellationToken::new();
-        self.abort_requested = self.stopping;
-        if self.stopping {
+        self.abort_requested = self.is_shutting_down;
+        if self.is_shutting_down {
             cancel.cancel();
         }
         self.tell_of_commands();
         // If it fails again, so does the first message of the run, which the client is told.
         self.store_owed().ok();
-        let resize = self.workplace.resize;
-        let link = Link {
+        let resize = self.workspace.resize;
+        let link = RunHost {
             inputs: self.inputs.clone(),
             clock: self.clock,
             resize,
-            guests: self.visitors.guests.clone(),
+            guests: self.extensions.host.clone(),
             cancel: cancel.clone(),
             turns: AtomicU64::new(0),
         };
@@ -343,13 +344,13 @@ impl State {
     pub(crate) fn abort(&mut self) {
         self.abort_requested |= self.is_busy();
         self.give_up_retrying();
-        self.give_up_resuming();
+        self.cancel_injection();
         self.compactions.cancel();
-        if let Some(leaving) = &self.leaving {
+        if let Some(leaving) = &self.navigation_cancel {
             leaving.cancel();
         }
-        self.visitors.hurry();
-        if let Some(guests) = self.visitors.guests.as_ref().filter(|_| self.run.is_some()) {
+        self.extensions.hurry();
+        if let Some(guests) = self.extensions.host.as_ref().filter(|_| self.run.is_some()) {
             guests.run_aborted();
         }
         if let Some(run) = &self.run {
@@ -359,10 +360,10 @@ impl State {
 
     /// Aborts, and whatever would start afterwards is aborted too.
     pub(crate) fn stop(&mut self) {
-        self.stopping = true;
+        self.is_shutting_down = true;
         self.client_left();
         self.abort();
-        self.commands.abort_all();
+        self.client_bash.abort_all();
     }
 
     /// Puts a message into a queue, and says so.
@@ -376,8 +377,8 @@ impl State {
     }
 
     /// Takes note of what a run says, before the client hears of it.
-    pub(crate) fn note(&mut self, event: &Event) {
-        self.tell_guests(event);
+    pub(crate) fn observe_event(&mut self, event: &Event) {
+        self.forward_event(event);
         match event {
             Event::MessageStart { ticket: Some(ticket), message } => {
                 self.queues.said(*ticket);
@@ -395,7 +396,7 @@ impl State {
                     Message::Assistant(answer) if !answer.failed() => self.todos.answered(),
                     _ => {}
                 }
-                self.note_rules(message);
+                self.rules_after_message(message);
             }
             _ => {}
         }
@@ -411,45 +412,45 @@ impl State {
         }
     }
 
-    pub(crate) fn answer(&mut self, question: Question) {
+    pub(crate) fn answer(&mut self, question: RunRequest) {
         match question {
-            Question::Setup(asker) => tell(asker, self.setup()),
-            Question::Dequeue(queue, asker) => tell(asker, self.queues.next(queue)),
-            Question::TurnEntries(asker) => tell(asker, self.turn_entries()),
-            Question::Commit(proposal, asker) => {
+            RunRequest::Setup(asker) => tell(asker, self.setup()),
+            RunRequest::Dequeue(queue, asker) => tell(asker, self.queues.next(queue)),
+            RunRequest::TurnEntries(asker) => tell(asker, self.turn_entries()),
+            RunRequest::Commit(proposal, asker) => {
                 let goes_on = self.commit("turn_end", proposal);
                 tell(asker, goes_on);
             }
-            Question::TurnOver(asker) => tell(asker, self.turn_over()),
-            Question::NextTurn(asker) => self.compact_between_turns(asker),
-            Question::WillRetry(end, asker) => {
+            RunRequest::AfterTurn(asker) => tell(asker, self.turn_over()),
+            RunRequest::NextTurn(asker) => self.compact_between_turns(asker),
+            RunRequest::WillRetry(end, asker) => {
                 let goes_on = self.retries.will_retry(&end)
                     || self.will_recover(&end)
-                    || self.interruptions.will_go_on(&end)
+                    || self.rule_matches.will_go_on(&end)
                     || (end == End::Complete && self.will_remind());
-                tell(asker, goes_on && !self.stopping && self.after_run.is_empty());
+                tell(asker, goes_on && !self.is_shutting_down && self.deferred.is_empty());
             }
-            Question::Told(asker) | Question::MayGoOn(asker) => tell(asker, ()),
-            Question::Matched(matches, asker) => tell(asker, self.matched(matches)),
-            Question::MessageEnded(message, asker) => tell(asker, self.store(message)),
-            Question::Interrupted(asker) => {
+            RunRequest::FlushEvents(asker) | RunRequest::Throttle(asker) => tell(asker, ()),
+            RunRequest::RulesMatched(matches, asker) => tell(asker, self.matched(matches)),
+            RunRequest::MessageEnded(message, asker) => tell(asker, self.store(message)),
+            RunRequest::Interrupted(asker) => {
                 let immediate = self.interrupt_mode == InterruptMode::Immediate;
                 tell(asker, immediate && self.queues.has(Queue::Steering));
             }
         }
     }
 
-    pub(super) fn setup(&mut self) -> Setup {
+    pub(super) fn setup(&mut self) -> RequestSetup {
         let model = self.model.clone().unwrap_or_else(Models::none);
         let session_id: Arc<str> = self.conversation.id().into();
-        Setup {
+        RequestSetup {
             provider: self.models.provider(&model),
             thinking: self.thinking(),
             system: self.run_system(),
             tools: self.tools(),
             forced_tool: self.todos.forced_tool(),
-            cwd: self.workplace.cwd.clone(),
-            env: self.workplace.tool_env(&session_id, &model, self.thinking()),
+            cwd: self.workspace.cwd.clone(),
+            env: self.workspace.tool_env(&session_id, &model, self.thinking()),
             rules: self.rules(),
             session_id,
             model,
@@ -464,15 +465,15 @@ impl State {
             self.close_crashed_run(run, &crash);
             End::Aborted
         });
-        self.visitors.outcome = outcome(Some(&end));
+        self.extensions.last_outcome = outcome(Some(&end));
         if end == End::Interrupted {
-            if !self.stopping && self.after_run.is_empty() && self.resume_later() {
+            if !self.is_shutting_down && self.deferred.is_empty() && self.schedule_injection() {
                 return;
             }
             end = End::Aborted;
         }
         if let End::Failed(error) = &end {
-            if !self.stopping && self.after_run.is_empty() && self.retries.will_retry(&end) {
+            if !self.is_shutting_down && self.deferred.is_empty() && self.retries.will_retry(&end) {
                 return self.retry_later(error);
             }
             self.end_retrying(false, Some(error.to_string()));
@@ -483,23 +484,23 @@ impl State {
         if end == End::Aborted {
             self.end_retrying(false, Some("Retry cancelled".to_owned()));
         }
-        let may_go_on = !self.stopping && self.after_run.is_empty();
+        let may_go_on = !self.is_shutting_down && self.deferred.is_empty();
         if may_go_on && self.compact_after_run(&end) {
             return;
         }
         if matches!(end, End::Failed(_)) {
             // Rules are told behind a run that went well.
-            self.interruptions.forget();
+            self.rule_matches.forget();
         }
         // What is queued waits for the next prompt also where the disk takes nothing.
-        self.close_run(matches!(end, End::Aborted | End::NotStored(_)));
+        self.after_run_closed(matches!(end, End::Aborted | End::NotStored(_)));
     }
 
     /// A message that came too late for the run's last look at the queues, or behind an error, is
     /// said now. After an abort it waits for the next prompt.
-    pub(super) fn close_run(&mut self, is_aborted: bool) {
-        if !is_aborted && self.after_run.is_empty() {
-            if let Some(told) = self.take_told() {
+    pub(super) fn after_run_closed(&mut self, is_aborted: bool) {
+        if !is_aborted && self.deferred.is_empty() {
+            if let Some(told) = self.take_deferred_injection() {
                 return self.start_run(vec![told]);
             }
             if self.queues.len() > 0 {
@@ -507,29 +508,29 @@ impl State {
             }
         }
         if !is_aborted
-            && self.after_run.is_empty()
+            && self.deferred.is_empty()
             && let Some(reminder) = self.remind_of_todos()
         {
             return self.start_run(vec![reminder]);
         }
-        self.before_settling();
+        self.run_settle_hook();
     }
 
     /// Nothing more happens by itself.
     pub(super) fn settle(&mut self) {
-        self.giving_up = false;
+        self.is_settling = false;
         self.todos.answered();
-        self.interruptions.forget();
+        self.rule_matches.forget();
         // If it fails again, the client knows already.
         self.store_owed().ok();
         if let Err(err) = self.conversation.run_ended() {
             self.emit(Event::SessionError { error: err.to_string() });
         }
         self.tell_of_commands();
-        self.say_held_back();
+        self.flush_messages_after_turn();
         let aborted = std::mem::take(&mut self.abort_requested);
         self.emit(Event::AgentSettled { aborted });
-        self.go_on_if_quiet();
+        self.run_deferred_if_idle();
     }
 
     /// A bug took the run down. The client is told as if the model had failed, and goes on.

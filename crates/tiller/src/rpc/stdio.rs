@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::lines::{LINE_MAX_BYTES, Lines};
 use super::out::{Drain, pipe};
 use super::server::{Channels, INPUTS_MAX, Input, Signal, serve};
-use crate::launch::Launch;
+use crate::launch::ServerConfig;
 
 /// How many reads from stdin, each with all its lines, may wait for the server.
 const READS_MAX: usize = 8;
@@ -19,7 +19,7 @@ const READS_MAX: usize = 8;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Serves the client at stdin and stdout. Returns the exit code.
-pub async fn serve_stdio(launch: Launch) -> u8 {
+pub async fn serve_stdio(launch: ServerConfig) -> u8 {
     let (lines_sender, lines) = mpsc::channel(READS_MAX);
     let (control_sender, control) = mpsc::channel(INPUTS_MAX);
     let (pipe, drain, caught_up) = pipe();

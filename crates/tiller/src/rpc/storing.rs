@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
+use tiller_agent::driver::NotStored;
 use tiller_agent::event::Event;
-use tiller_agent::host::NotStored;
 use tiller_agent::message::Message;
 use tiller_session::Error;
 
-use super::state::State;
+use super::state::SessionState;
 
-impl State {
+impl SessionState {
     /// Puts a message into the conversation. If the disk does not take it, the client is told,
     /// and what is in memory is what is on disk.
     pub(super) fn keep(&mut self, message: Arc<Message>) -> Result<(), NotStored> {

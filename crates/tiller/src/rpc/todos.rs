@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::server::Input;
-use super::state::State;
+use super::state::SessionState;
 use super::todo_tool;
 use super::wire::Level;
 use crate::settings::TodoSettings;
@@ -90,7 +90,7 @@ impl Todos {
     }
 }
 
-impl State {
+impl SessionState {
     /// The list as it stands, from the session when it was not looked for yet.
     pub(crate) fn todos(&mut self) -> &TodoList {
         if self.todos.list.is_none() {
@@ -122,7 +122,7 @@ impl State {
     /// counts.
     pub(crate) fn set_todos(&mut self, list: TodoList) -> Result<(), String> {
         let data = Some(json!({ "phases": list }));
-        self.record(Body::Custom { custom_type: ENTRY.to_owned(), data })?;
+        self.append_entry(Body::Custom { custom_type: ENTRY.to_owned(), data })?;
         self.change_todos(list);
         Ok(())
     }
@@ -190,7 +190,7 @@ impl State {
     /// Whether the model has the tool: named on the command line it does at every level,
     /// unmentioned it does where clients expect it.
     pub(super) fn offers_todos(&self) -> bool {
-        let is_wanted = self.workplace.todo_tool.unwrap_or(self.todos.level == Level::Xcsh);
+        let is_wanted = self.workspace.todo_tool.unwrap_or(self.todos.level == Level::Xcsh);
         is_wanted && self.todo_settings().enabled
     }
 
@@ -203,7 +203,7 @@ impl State {
 
     /// What a prompt is begun with: itself, and at xcsh's level the wish for a list before the
     /// first one of a session. A question or an exclamation is hardly a piece of work.
-    pub(super) fn opening(&mut self, mut messages: Vec<Message>) -> Vec<Message> {
+    pub(super) fn with_todo_prelude(&mut self, mut messages: Vec<Message>) -> Vec<Message> {
         let is_first = self.conversation.session().stats().user_messages == 0;
         let text = match messages.first() {
             Some(Message::User(UserMessage { content, .. })) => content.text(),
@@ -218,7 +218,8 @@ impl State {
             return messages;
         }
         self.todos.is_due = true;
-        messages.insert(0, self.aside("eager-todo-prelude", PRELUDE.trim_end().to_owned()));
+        messages
+            .insert(0, self.hidden_message("eager-todo-prelude", PRELUDE.trim_end().to_owned()));
         messages
     }
 
@@ -236,13 +237,13 @@ impl State {
         let (attempt, max_attempts) = (self.todos.reminders, settings.reminders_max);
         let text = reminder(self.todos(), open.len(), attempt, max_attempts);
         self.emit(Event::TodoReminder { todos: open, attempt, max_attempts });
-        Some(self.aside("todo-reminder", text))
+        Some(self.hidden_message("todo-reminder", text))
     }
 
     /// Whether the model is told of its open tasks when it stops here.
     pub(super) fn will_remind(&mut self) -> bool {
         let settings = self.todo_settings();
-        let is_wanted = !self.stopping && settings.reminders && self.offers_todos();
+        let is_wanted = !self.is_shutting_down && settings.reminders && self.offers_todos();
         is_wanted
             && self.has_stopped()
             && self.todos().open().next().is_some()
@@ -257,7 +258,7 @@ impl State {
     }
 
     /// Words for the model that are nobody's to read.
-    fn aside(&self, custom_type: &str, text: String) -> Message {
+    fn hidden_message(&self, custom_type: &str, text: String) -> Message {
         Message::Custom(CustomMessage {
             custom_type: custom_type.to_owned(),
             content: Content::Text(text),

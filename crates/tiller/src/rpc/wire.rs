@@ -8,7 +8,7 @@ mod command;
 mod fields;
 mod reply;
 mod record;
-mod shape;
+mod message;
 mod bash;
 mod compaction;
 mod host_tools;
@@ -23,11 +23,11 @@ pub(crate) use command::{
 };
 pub(crate) use compaction::ShapedCompaction;
 pub(crate) use host_tools::HostTool;
+pub(crate) use message::{Shaped, stored};
 pub(crate) use record::{Detail, EVENTS, RecordWriter};
 pub(crate) use reply::Disposition;
 pub use reply::{Label, Reply};
 pub(crate) use request::{Refusal, RefusalKind, Request};
-pub(crate) use shape::{Shaped, stored};
 
 /// Which dialect is written. All of them accept the same commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]

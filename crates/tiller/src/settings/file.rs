@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Settings;
 use crate::jsonc;
-use crate::place::text_file;
+use crate::project::text_file;
 
 /// A file with more faults than this loses whole sections instead of single keys.
 const FAULTS_MAX: usize = 32;

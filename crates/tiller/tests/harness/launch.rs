@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tiller::args::ExtensionFlags;
-use tiller::choice::Choice;
 use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
-use tiller::launch::{Launch, Workplace};
+use tiller::launch::{ServerConfig, Workspace};
 use tiller::log::Log;
 use tiller::models::Models;
-use tiller::place::{Flags, Place, Whereabouts};
-use tiller::rpc::guests::{Around, House};
+use tiller::project::{Dirs, Project, ResourceFlags};
+use tiller::rpc::extensions::{ExtensionEnv, ExtensionPlan};
 use tiller::rpc::server::OnEof;
 use tiller::rpc::wire::Level;
-use tiller::sessions::Shelf;
+use tiller::session_store::SessionStore;
+use tiller::startup_model::ModelArgs;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::Provider;
 use tiller_demo::script::Script;
@@ -36,7 +36,7 @@ pub fn launch(
     folder: &TempDir,
     model: Arc<dyn Provider>,
     files: Files,
-) -> Result<Launch, String> {
+) -> Result<ServerConfig, String> {
     let option = |name: &str| transcript.options.get(name).map(String::as_str);
     let level = match option("wire") {
         None | Some("pi") => Level::Pi,
@@ -53,11 +53,11 @@ pub fn launch(
         models.add_builtin(described, model.clone());
     }
     let (chosen, choice) = match option("model") {
-        Some("none") => (None, Choice::default()),
-        Some("default") => (models.default_model(&settings), Choice::default()),
+        Some("none") => (None, ModelArgs::default()),
+        Some("default") => (models.default_model(&settings), ModelArgs::default()),
         pattern => {
             let pattern = pattern.unwrap_or("tiller/script");
-            (Some(models.resolve(None, pattern)?.model), Choice::named(pattern))
+            (Some(models.resolve(None, pattern)?.model), ModelArgs::named(pattern))
         }
     };
     let known = tiller_tools::builtin().into_iter().chain(tools::all());
@@ -65,7 +65,7 @@ pub fn launch(
     let tools = known.filter(|tool| names.contains(&tool.name())).collect();
     let todo_tool = option("tools").map(|_| names.contains(&"todo_write"));
     // Sessions are kept when a transcript says so, out of sight of the tools.
-    let shelf = Shelf {
+    let shelf = SessionStore {
         keeps: option("sessions") == Some("kept"),
         root: folder.path().join(".sessions"),
         chosen: None,
@@ -79,7 +79,7 @@ pub fn launch(
     };
     let house = match option("extensions") {
         Some(paths) => house(&place, paths, folder),
-        None => House::default(),
+        None => ExtensionPlan::default(),
     };
     // Nothing waits for a disk unless a transcript wants that.
     let durability = match settings.raw.contains_key("session") {
@@ -88,7 +88,7 @@ pub fn launch(
     };
     let id = SessionId::read("the-session").unwrap();
     let session = shelf.begin(id, folder.path(), None, START);
-    Ok(Launch {
+    Ok(ServerConfig {
         level,
         on_eof,
         thinking: settings.default_thinking_level,
@@ -96,7 +96,7 @@ pub fn launch(
         models,
         model: chosen,
         choice,
-        workplace: Workplace { todo_tool, ..Workplace::new(folder.path().to_owned(), tools) },
+        workplace: Workspace { todo_tool, ..Workspace::new(folder.path().to_owned(), tools) },
         place,
         house,
         shows_titles: true,
@@ -109,11 +109,11 @@ pub fn launch(
 }
 
 /// Loads the extensions of a transcript in engines of this process whose clock is the paused one.
-fn house(place: &Place, paths: &str, folder: &TempDir) -> House {
+fn house(place: &Project, paths: &str, folder: &TempDir) -> ExtensionPlan {
     let paths = paths.split(' ').map(str::to_owned).collect();
     let flags = ExtensionFlags { paths, only_these: true, ..ExtensionFlags::default() };
     let home = folder.path().to_owned();
-    let around = Around {
+    let around = ExtensionEnv {
         agent_dir: home.join(".pi/agent"),
         home_dir: home,
         mode: "rpc",
@@ -123,7 +123,7 @@ fn house(place: &Place, paths: &str, folder: &TempDir) -> House {
         clock: EngineClock::Runtime,
         log: Log::default(),
     };
-    House::find(place, flags, around)
+    ExtensionPlan::find(place, flags, around)
 }
 
 /// Three models, all played by the transcript: one as most are, one that cannot think or see
@@ -145,7 +145,7 @@ fn scripted_models() -> [Model; 3] {
 /// The scratch folder is the user's home and the project at once: `.pi/agent` is the agent
 /// folder, what else is in `.pi` is the project's, and it is trusted unless a transcript says
 /// `trust no` or `trust unknown`.
-fn place(transcript: &Transcript, folder: &TempDir) -> Result<Place, String> {
+fn place(transcript: &Transcript, folder: &TempDir) -> Result<Project, String> {
     let option = |name: &str| transcript.options.get(name).map(String::as_str);
     let home = folder.path().to_owned();
     let agent_dir = home.join(".pi/agent");
@@ -159,6 +159,6 @@ fn place(transcript: &Transcript, folder: &TempDir) -> Result<Place, String> {
         Some("unknown") => None,
         Some(other) => return Err(format!("{other} is no trust")),
     };
-    let whereabouts = Whereabouts { cwd: home.clone(), agent_dir, home: Some(home) };
-    Ok(Place::find(whereabouts, Flags { approve, ..Flags::default() }))
+    let whereabouts = Dirs { cwd: home.clone(), agent_dir, home: Some(home) };
+    Ok(Project::find(whereabouts, ResourceFlags { approve, ..ResourceFlags::default() }))
 }

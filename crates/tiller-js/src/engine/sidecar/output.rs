@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::world::{ChildEvent, ChildSink, LogLevel, LogLine, World};
+use crate::world::{ChildEvent, ChildSink, HostApi, LogLevel, LogLine};
 
 /// The most that is told as one line.
 const LINE_MAX_BYTES: usize = 64 * 1024;
 
 /// Tells the log what is printed, and `ended` with which code or by which signal it ended.
 pub(super) fn sink(
-    world: Arc<dyn World>,
+    world: Arc<dyn HostApi>,
     ended: Box<dyn Fn(Option<i32>, Option<i32>) + Send>,
 ) -> ChildSink {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -25,7 +25,7 @@ pub(super) fn sink(
 }
 
 /// Tells whole lines and keeps the rest for later.
-fn print(world: &dyn World, level: LogLevel, rest: &mut Vec<u8>, bytes: &[u8]) {
+fn print(world: &dyn HostApi, level: LogLevel, rest: &mut Vec<u8>, bytes: &[u8]) {
     for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
         rest.extend_from_slice(piece);
         if piece.ends_with(b"\n") || rest.len() > LINE_MAX_BYTES {
@@ -35,7 +35,7 @@ fn print(world: &dyn World, level: LogLevel, rest: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-fn log(world: &dyn World, level: LogLevel, line: &[u8]) {
+fn log(world: &dyn HostApi, level: LogLevel, line: &[u8]) {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_end_matches(['\n', '\r']);
     if !text.is_empty() {

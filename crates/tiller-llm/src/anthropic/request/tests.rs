@@ -9,12 +9,12 @@ use super::*;
 use crate::testing::*;
 
 fn check(request: &Request, expect: Expect) {
-    check_with(request, &Access::with_key("sk-ant-api03-key"), expect);
+    check_with(request, &RequestOptions::with_key("sk-ant-api03-key"), expect);
 }
 
 /// The headers, then the body with one line a message.
-fn check_with(request: &Request, access: &Access, expect: Expect) {
-    let Post { url, headers, body } = post(request, access).unwrap();
+fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
+    let HttpRequest { url, headers, body } = post(request, access).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     let mut printed = format!("POST {url}\n");
     for (name, value) in headers {
@@ -36,7 +36,7 @@ fn check_with(request: &Request, access: &Access, expect: Expect) {
 fn check_thinking(change: impl FnOnce(&mut Model), level: ThinkingLevel, expect: Expect) {
     let mut request = with_model(request(vec![user("hi")]), change);
     request.thinking = level;
-    let Post { headers, body, .. } = post(&request, &Access::default()).unwrap();
+    let HttpRequest { headers, body, .. } = post(&request, &RequestOptions::default()).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     let beta = headers.iter().find(|(name, _)| *name == "anthropic-beta").map(|(_, beta)| &**beta);
     expect.assert_eq(&format!(
@@ -185,7 +185,8 @@ fn a_server_that_only_nearly_speaks_the_api() {
         },
     );
     request.tools = vec![tool("read", json!({"type": "object"}))].into();
-    let access = Access { cache_retention: CacheRetention::Long, ..Access::default() };
+    let access =
+        RequestOptions { cache_retention: CacheRetention::Long, ..RequestOptions::default() };
     check_with(
         &request,
         &access,
@@ -211,7 +212,8 @@ fn a_server_that_only_nearly_speaks_the_api() {
 
 #[test]
 fn the_cache_can_be_asked_to_last_an_hour() {
-    let access = Access { cache_retention: CacheRetention::Long, ..Access::default() };
+    let access =
+        RequestOptions { cache_retention: CacheRetention::Long, ..RequestOptions::default() };
     check_with(
         &request(vec![user("hi")]),
         &access,
@@ -237,7 +239,7 @@ fn tokens_of_an_account_are_no_api_keys() {
     request.thinking = ThinkingLevel::Low;
     check_with(
         &request,
-        &Access::with_key("sk-ant-oat01-token"),
+        &RequestOptions::with_key("sk-ant-oat01-token"),
         expect![[r#"
         POST http://127.0.0.1:9/v1/messages
         anthropic-version: 2023-06-01
@@ -353,7 +355,7 @@ fn models_that_decide_for_themselves_are_told_how_hard_to_try() {
 
 #[test]
 fn an_empty_conversation_is_not_sent() {
-    let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
+    let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
@@ -362,7 +364,7 @@ fn a_tool_can_be_called_for_unless_the_model_thinks() {
     let choice = |level| {
         let mut request = request(vec![user("hi")]);
         (request.forced_tool, request.thinking) = (Some("read".to_owned()), level);
-        let body = post(&request, &Access::default()).unwrap().body;
+        let body = post(&request, &RequestOptions::default()).unwrap().body;
         serde_json::from_slice::<Value>(&body).unwrap().get("tool_choice").cloned()
     };
     assert_eq!(choice(ThinkingLevel::Off), Some(json!({"type": "tool", "name": "read"})));

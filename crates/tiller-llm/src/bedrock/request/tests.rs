@@ -9,14 +9,15 @@ use tiller_agent::model::ThinkingLevel;
 use tiller_agent::provider::ToolSpec as Spec;
 
 use super::*;
-use crate::Onlooker;
-use crate::access::{AwsKeys, Secret};
-use crate::onlooker::{Changed, Later, Look};
+use crate::Interceptor;
+use crate::interceptor::{BoxFuture, HeaderEdit, RequestInterceptor};
+use crate::request_options::{AwsKeys, Secret};
 use crate::testing::*;
 
 /// The headers, then the body with one line a message.
 fn check(request: &Request, expect: Expect) {
-    let Post { url, headers, body } = post(request, &Access::with_key("bedrock-key")).unwrap();
+    let HttpRequest { url, headers, body } =
+        post(request, &RequestOptions::with_key("bedrock-key")).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     let mut printed = format!("POST {url}\n");
     for (name, value) in headers {
@@ -157,7 +158,7 @@ fn levels_of_thinking() {
             model.thinking_level_map = serde_json::from_value(map).unwrap();
         });
         request.thinking = level;
-        let Post { body, .. } = post(&request, &Access::default()).unwrap();
+        let HttpRequest { body, .. } = post(&request, &RequestOptions::default()).unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap();
         let fields = body.get("additionalModelRequestFields").unwrap_or(&Value::Null);
         printed += &format!("{id} {}: {fields}\n", level.name());
@@ -174,30 +175,30 @@ fn levels_of_thinking() {
 
 #[test]
 fn requests_are_signed_unless_there_is_a_key() {
-    let mut access = Access {
+    let mut access = RequestOptions {
         aws: Some(AwsKeys {
             access_key_id: "AKIDEXAMPLE".into(),
             secret_access_key: Secret::new("very-secret"),
             session_token: None,
             region: None,
         }),
-        ..Access::default()
+        ..RequestOptions::default()
     };
     let request = request(vec![user("hi")]);
-    let signed = |access: &Access| {
-        let Post { headers, .. } = post(&request, access).unwrap();
+    let signed = |access: &RequestOptions| {
+        let HttpRequest { headers, .. } = post(&request, access).unwrap();
         let mut found = headers.into_iter().filter(|(name, _)| *name == "authorization");
         found.next().map(|(_, value)| value.split(' ').next().unwrap().to_owned())
     };
     assert_eq!(signed(&access).as_deref(), Some("AWS4-HMAC-SHA256"));
     access.key = Some(Secret::new("bedrock-key"));
     assert_eq!(signed(&access).as_deref(), Some("Bearer"));
-    assert_eq!(signed(&Access::default()), None);
+    assert_eq!(signed(&RequestOptions::default()), None);
 }
 
 #[test]
 fn an_empty_conversation_is_not_sent() {
-    let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
+    let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
@@ -206,12 +207,12 @@ struct Meddler;
 
 const CHANGED: &[u8] = br#"{"changed":true}"#;
 
-impl Look for Meddler {
-    fn body(&self, _body: &[u8]) -> Later<Option<Vec<u8>>> {
+impl RequestInterceptor for Meddler {
+    fn body(&self, _body: &[u8]) -> BoxFuture<Option<Vec<u8>>> {
         Box::pin(std::future::ready(Some(CHANGED.to_vec())))
     }
 
-    fn headers(&self, _headers: Vec<(String, String)>) -> Later<Option<Vec<Changed>>> {
+    fn headers(&self, _headers: Vec<(String, String)>) -> BoxFuture<Option<Vec<HeaderEdit>>> {
         Box::pin(std::future::ready(None))
     }
 
@@ -246,10 +247,10 @@ async fn a_body_that_somebody_changes_is_signed_again() {
         model.api = "bedrock-converse-stream".into();
         model.base_url = url.clone();
     });
-    let access = Access {
+    let access = RequestOptions {
         aws: Some(keys.clone()),
-        onlooker: Some(Onlooker(Arc::new(Meddler))),
-        ..Access::default()
+        onlooker: Some(Interceptor(Arc::new(Meddler))),
+        ..RequestOptions::default()
     };
     let begun = SystemTime::now();
     let mut events = crate::provider(&request.model, access).unwrap().stream(request);

@@ -10,7 +10,8 @@ use crate::testing::*;
 
 /// The headers, then the body with one line a content.
 fn check(request: &Request, expect: Expect) {
-    let Post { url, headers, body } = post(request, &Access::with_key("AIza-key")).unwrap();
+    let HttpRequest { url, headers, body } =
+        post(request, &RequestOptions::with_key("AIza-key")).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     let mut printed = format!("POST {url}\n");
     for (name, value) in headers {
@@ -181,7 +182,7 @@ fn levels_of_thinking() {
             model.thinking_level_map = serde_json::from_value(map).unwrap();
         });
         request.thinking = level;
-        let Post { body, .. } = post(&request, &Access::default()).unwrap();
+        let HttpRequest { body, .. } = post(&request, &RequestOptions::default()).unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap();
         let config = &body["generationConfig"]["thinkingConfig"];
         printed += &format!("{id} {}: {config}\n", level.name());
@@ -206,13 +207,13 @@ fn levels_of_thinking() {
     "#]]
     .assert_eq(&printed);
     let request = with_model(request(vec![user("hi")]), |model| model.reasoning = false);
-    let Post { body, .. } = post(&request, &Access::default()).unwrap();
+    let HttpRequest { body, .. } = post(&request, &RequestOptions::default()).unwrap();
     assert!(!String::from_utf8(body).unwrap().contains("thinkingConfig"));
 }
 
 #[test]
 fn an_empty_conversation_is_not_sent() {
-    let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
+    let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
@@ -221,7 +222,7 @@ fn a_tool_can_be_called_for() {
     let choice = |tool: Option<&str>| {
         let mut request = request(vec![user("hi")]);
         request.forced_tool = tool.map(str::to_owned);
-        let body = post(&request, &Access::default()).unwrap().body;
+        let body = post(&request, &RequestOptions::default()).unwrap().body;
         serde_json::from_slice::<Value>(&body).unwrap().get("toolConfig").cloned()
     };
     assert_eq!(

@@ -8,14 +8,14 @@ use tiller_agent::message::Arguments;
 use tiller_agent::provider::Request;
 
 use super::CacheMark;
-use crate::access::Access;
-use crate::convert::{self, CallResult, Part, Rules, Said, Spoken};
+use crate::convert::{self, AssistantPart, CallResult, ConvertRules, ConvertedTurn, UserPart};
 use crate::openai_completions::native::THOUGHT_FIELDS;
-use crate::openai_completions::server::{Ids, Server};
+use crate::openai_completions::server::{CompletionsIds, Server};
+use crate::request_options::RequestOptions;
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-pub(super) enum Turn<'a> {
+pub(super) enum CompletionsTurn<'a> {
     System {
         content: Text<'a>,
     },
@@ -23,9 +23,9 @@ pub(super) enum Turn<'a> {
         content: Text<'a>,
     },
     User {
-        content: Vec<Item<'a>>,
+        content: Vec<CompletionsItem<'a>>,
     },
-    Assistant(Answer<'a>),
+    Assistant(CompletionsAnswer<'a>),
     Tool {
         content: Text<'a>,
         tool_call_id: String,
@@ -35,7 +35,7 @@ pub(super) enum Turn<'a> {
 }
 
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Answer<'a> {
+pub(super) struct CompletionsAnswer<'a> {
     /// `null` if the model only called tools.
     content: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub(super) struct Answer<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasoning_details: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Call<'a>>,
+    tool_calls: Vec<CompletionsMessageCall<'a>>,
 }
 
 /// A string, unless there is a mark to carry.
@@ -55,12 +55,12 @@ pub(super) struct Answer<'a> {
 #[serde(untagged)]
 pub(super) enum Text<'a> {
     Plain(Cow<'a, str>),
-    Marked([Item<'a>; 1]),
+    Marked([CompletionsItem<'a>; 1]),
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Item<'a> {
+pub(super) enum CompletionsItem<'a> {
     Text {
         text: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,61 +77,71 @@ pub(super) struct ImageUrl {
 }
 
 #[derive(Debug, Serialize)]
-struct Call<'a> {
+struct CompletionsMessageCall<'a> {
     id: String,
     r#type: &'static str,
-    function: Function<'a>,
+    function: CompletionsMessageFunction<'a>,
 }
 
 #[derive(Debug, Serialize)]
-struct Function<'a> {
+struct CompletionsMessageFunction<'a> {
     name: &'a str,
     arguments: String,
 }
 
-pub(super) fn of<'a>(request: &'a Request, access: &Access, server: &Server) -> Vec<Turn<'a>> {
+pub(super) fn of<'a>(
+    request: &'a Request,
+    access: &RequestOptions,
+    server: &Server,
+) -> Vec<CompletionsTurn<'a>> {
     let model = &*request.model;
-    let rules = Rules { block_images: access.block_images, clean_id };
+    let rules = ConvertRules { block_images: access.block_images, clean_id };
     let mut turns = Turns { server, reasoning: model.reasoning, all: Vec::new() };
     if !request.system.trim().is_empty() {
         let content = Text::Plain((&*request.system).into());
         turns.all.push(if model.reasoning && server.developer_role {
-            Turn::Developer { content }
+            CompletionsTurn::Developer { content }
         } else {
-            Turn::System { content }
+            CompletionsTurn::System { content }
         });
     }
     for said in convert::conversation(&request.messages, model, &rules) {
         match said {
-            Said::User(parts) => turns.user(parts.into_iter().map(Item::part).collect()),
-            Said::Assistant(spoken) => turns.assistant(spoken),
-            Said::Results(results) => turns.results(results),
+            ConvertedTurn::User(parts) => {
+                turns.user(parts.into_iter().map(CompletionsItem::part).collect())
+            }
+            ConvertedTurn::Assistant(spoken) => turns.assistant(spoken),
+            ConvertedTurn::Results(results) => turns.results(results),
         }
     }
     turns.all
 }
 
 /// Marks the beginning that never changes and the end of what was said.
-pub(super) fn mark(turns: &mut [Turn<'_>], mark: CacheMark) {
-    if let Some(Turn::System { content } | Turn::Developer { content }) = turns.first_mut() {
+pub(super) fn mark(turns: &mut [CompletionsTurn<'_>], mark: CacheMark) {
+    if let Some(CompletionsTurn::System { content } | CompletionsTurn::Developer { content }) =
+        turns.first_mut()
+    {
         content.mark(mark);
     }
     // Not every server behind the server takes a mark in a result.
     for turn in turns.iter_mut().rev() {
         match turn {
-            Turn::User { content } => {
+            CompletionsTurn::User { content } => {
                 let last_text = content.iter_mut().rev().find_map(|item| match item {
-                    Item::Text { cache_control, .. } => Some(cache_control),
-                    Item::ImageUrl { .. } => None,
+                    CompletionsItem::Text { cache_control, .. } => Some(cache_control),
+                    CompletionsItem::ImageUrl { .. } => None,
                 });
                 if let Some(cache_control) = last_text {
                     *cache_control = Some(mark);
                     return;
                 }
             }
-            Turn::Assistant(Answer { content: Some(content), .. }) => return content.mark(mark),
-            Turn::Assistant(_) | Turn::Tool { .. } => (),
-            Turn::System { .. } | Turn::Developer { .. } => return,
+            CompletionsTurn::Assistant(CompletionsAnswer { content: Some(content), .. }) => {
+                return content.mark(mark);
+            }
+            CompletionsTurn::Assistant(_) | CompletionsTurn::Tool { .. } => (),
+            CompletionsTurn::System { .. } | CompletionsTurn::Developer { .. } => return,
         }
     }
 }
@@ -147,16 +157,18 @@ fn clean_id(id: &str) -> String {
 }
 
 /// The same id always becomes the same, so that calls and results still meet.
-fn fitting_id(id: String, ids: Ids) -> String {
+fn fitting_id(id: String, ids: CompletionsIds) -> String {
     const SHORT: usize = 40;
     match ids {
-        Ids::Nine if id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()) => id,
-        Ids::Nine => nine(&id),
-        Ids::Short if id.chars().count() > SHORT => {
+        CompletionsIds::Nine if id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+            id
+        }
+        CompletionsIds::Nine => nine(&id),
+        CompletionsIds::Short if id.chars().count() > SHORT => {
             let stem: String = id.chars().take(SHORT - 10).collect();
             format!("{stem}_{}", nine(&id))
         }
-        Ids::Any | Ids::Short => id,
+        CompletionsIds::Any | CompletionsIds::Short => id,
     }
 }
 
@@ -177,32 +189,39 @@ fn nine(text: &str) -> String {
 struct Turns<'a, 's> {
     server: &'s Server,
     reasoning: bool,
-    all: Vec<Turn<'a>>,
+    all: Vec<CompletionsTurn<'a>>,
 }
 
 impl<'a> Turns<'a, '_> {
-    fn user(&mut self, content: Vec<Item<'a>>) {
-        if self.server.answer_after_results && matches!(self.all.last(), Some(Turn::Tool { .. })) {
+    fn user(&mut self, content: Vec<CompletionsItem<'a>>) {
+        if self.server.answer_after_results
+            && matches!(self.all.last(), Some(CompletionsTurn::Tool { .. }))
+        {
             let content = Some(Text::Plain("I have the results.".into()));
-            self.all.push(Turn::Assistant(Answer { content, ..Answer::default() }));
+            self.all.push(CompletionsTurn::Assistant(CompletionsAnswer {
+                content,
+                ..CompletionsAnswer::default()
+            }));
         }
-        self.all.push(Turn::User { content });
+        self.all.push(CompletionsTurn::User { content });
     }
 
-    fn assistant(&mut self, spoken: Vec<Spoken<'a>>) {
-        let mut answer = Answer::default();
+    fn assistant(&mut self, spoken: Vec<AssistantPart<'a>>) {
+        let mut answer = CompletionsAnswer::default();
         let mut texts: Vec<&str> = Vec::new();
         for spoken in spoken {
             match spoken {
-                Spoken::Text { text, .. } => texts.push(text),
-                Spoken::Thinking { redacted: true, .. } => (),
-                Spoken::Thinking { text, .. } if self.server.thinking_as_text => texts.push(text),
+                AssistantPart::Text { text, .. } => texts.push(text),
+                AssistantPart::Thinking { redacted: true, .. } => (),
+                AssistantPart::Thinking { text, .. } if self.server.thinking_as_text => {
+                    texts.push(text)
+                }
                 // Without the name of its field there is no place for it.
-                Spoken::Thinking { text, signature, .. } => answer.think(signature, text),
-                Spoken::Call { id, name, arguments, signature, .. } => {
+                AssistantPart::Thinking { text, signature, .. } => answer.think(signature, text),
+                AssistantPart::Call { id, name, arguments, signature, .. } => {
                     answer.reasoning_details.extend(signature.and_then(hidden_thought));
                     let id = fitting_id(id, self.server.ids);
-                    answer.tool_calls.push(Call::new(id, name, arguments));
+                    answer.tool_calls.push(CompletionsMessageCall::new(id, name, arguments));
                 }
             }
         }
@@ -219,7 +238,7 @@ impl<'a> Turns<'a, '_> {
         if self.server.empty_thoughts && self.reasoning {
             answer.reasoning_content.get_or_insert_default();
         }
-        self.all.push(Turn::Assistant(answer));
+        self.all.push(CompletionsTurn::Assistant(answer));
     }
 
     /// Results are text. Pictures follow all of them, as if the user had shown them.
@@ -229,8 +248,8 @@ impl<'a> Turns<'a, '_> {
             let mut texts: Vec<Cow<'a, str>> = Vec::new();
             let mut shown = false;
             for part in result.content {
-                match Item::part(part) {
-                    Item::Text { text, .. } => texts.push(text),
+                match CompletionsItem::part(part) {
+                    CompletionsItem::Text { text, .. } => texts.push(text),
                     picture => {
                         shown = true;
                         pictures.push(picture);
@@ -243,26 +262,26 @@ impl<'a> Turns<'a, '_> {
                 (1, _) => texts.swap_remove(0),
                 _ => texts.join("\n").into(),
             };
-            self.all.push(Turn::Tool {
+            self.all.push(CompletionsTurn::Tool {
                 content: Text::Plain(text),
                 tool_call_id: fitting_id(result.id, self.server.ids),
                 name: self.server.result_names.then_some(result.tool_name),
             });
         }
         if !pictures.is_empty() {
-            pictures.insert(0, Item::text("Images from the tool results above:"));
+            pictures.insert(0, CompletionsItem::text("Images from the tool results above:"));
             self.user(pictures);
         }
     }
 }
 
-impl Turn<'_> {
+impl CompletionsTurn<'_> {
     pub(super) fn is_system(&self) -> bool {
-        matches!(self, Turn::System { .. } | Turn::Developer { .. })
+        matches!(self, CompletionsTurn::System { .. } | CompletionsTurn::Developer { .. })
     }
 }
 
-impl Answer<'_> {
+impl CompletionsAnswer<'_> {
     /// Back into the field it came from.
     fn think(&mut self, field: Option<&str>, thought: &str) {
         let slots = [&mut self.reasoning_content, &mut self.reasoning, &mut self.reasoning_text];
@@ -283,34 +302,38 @@ fn hidden_thought(signature: &str) -> Option<Value> {
     detail["type"].as_str()?.starts_with("reasoning.").then_some(detail)
 }
 
-impl<'a> Call<'a> {
-    fn new(id: String, name: &'a str, arguments: &Arguments) -> Call<'a> {
+impl<'a> CompletionsMessageCall<'a> {
+    fn new(id: String, name: &'a str, arguments: &Arguments) -> CompletionsMessageCall<'a> {
         // A map of JSON values can always be written.
         let arguments = serde_json::to_string(arguments).unwrap_or_else(|_| "{}".to_owned());
-        Call { id, r#type: "function", function: Function { name, arguments } }
+        CompletionsMessageCall {
+            id,
+            r#type: "function",
+            function: CompletionsMessageFunction { name, arguments },
+        }
     }
 }
 
-impl<'a> Item<'a> {
-    fn part(part: Part<'a>) -> Item<'a> {
+impl<'a> CompletionsItem<'a> {
+    fn part(part: UserPart<'a>) -> CompletionsItem<'a> {
         match part {
-            Part::Text(text) => Item::text(text),
-            Part::Image {
+            UserPart::Text(text) => CompletionsItem::text(text),
+            UserPart::Image {
                 data,
                 mime_type: mime_type @ ("image/png" | "image/jpeg" | "image/gif" | "image/webp"),
             } => {
                 let url = format!("data:{mime_type};base64,{data}");
-                Item::ImageUrl { image_url: ImageUrl { url } }
+                CompletionsItem::ImageUrl { image_url: ImageUrl { url } }
             }
             // One picture of another kind would have every later request refused.
-            Part::Image { mime_type, .. } => {
-                Item::text(format!("(image omitted: {mime_type} is not supported)"))
+            UserPart::Image { mime_type, .. } => {
+                CompletionsItem::text(format!("(image omitted: {mime_type} is not supported)"))
             }
         }
     }
 
-    fn text(text: impl Into<Cow<'a, str>>) -> Item<'a> {
-        Item::Text { text: text.into(), cache_control: None }
+    fn text(text: impl Into<Cow<'a, str>>) -> CompletionsItem<'a> {
+        CompletionsItem::Text { text: text.into(), cache_control: None }
     }
 }
 
@@ -318,7 +341,7 @@ impl Text<'_> {
     fn mark(&mut self, mark: CacheMark) {
         if let Text::Plain(text) = self {
             let text = std::mem::take(text);
-            *self = Text::Marked([Item::Text { text, cache_control: Some(mark) }]);
+            *self = Text::Marked([CompletionsItem::Text { text, cache_control: Some(mark) }]);
         }
     }
 }

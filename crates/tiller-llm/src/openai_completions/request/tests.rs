@@ -44,12 +44,12 @@ fn tool(name: &str, parameters: Value) -> ToolSpec {
 }
 
 fn check(request: &Request, expect: Expect) {
-    check_with(request, &Access::with_key("sk-key"), expect);
+    check_with(request, &RequestOptions::with_key("sk-key"), expect);
 }
 
 /// The headers, then the body with one line a message.
-fn check_with(request: &Request, access: &Access, expect: Expect) {
-    let Post { url, headers, body } = post(request, access).unwrap();
+fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
+    let HttpRequest { url, headers, body } = post(request, access).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     let mut printed = format!("POST {url}\n");
     for (name, value) in headers {
@@ -69,15 +69,15 @@ fn check_with(request: &Request, access: &Access, expect: Expect) {
 
 /// Only the messages.
 fn check_messages(request: &Request, expect: Expect) {
-    let body = post(request, &Access::default()).unwrap().body;
+    let body = post(request, &RequestOptions::default()).unwrap().body;
     let body: Value = serde_json::from_slice(&body).unwrap();
     let messages = body["messages"].as_array().unwrap();
     expect.assert_eq(&messages.iter().map(|it| format!("{it}\n")).collect::<String>());
 }
 
 /// Everything in the body that other servers are not sent.
-fn extras(request: &Request, access: &Access) -> String {
-    let Post { headers, body, .. } = post(request, access).unwrap();
+fn extras(request: &Request, access: &RequestOptions) -> String {
+    let HttpRequest { headers, body, .. } = post(request, access).unwrap();
     let Value::Object(mut body) = serde_json::from_slice(&body).unwrap() else { unreachable!() };
     for usual in ["model", "messages", "stream", "tools"] {
         body.shift_remove(usual);
@@ -122,7 +122,7 @@ fn a_model_that_does_not_think() {
     let request = with_model(request(vec![user("Hello")]), |model| model.reasoning = false);
     check_with(
         &request,
-        &Access::default(),
+        &RequestOptions::default(),
         expect![[r#"
         POST http://127.0.0.1:9/v1/chat/completions
         model "gpt-test"
@@ -296,7 +296,7 @@ fn ids_are_made_to_fit() {
     };
     let ids = |base_url: &str| {
         let request = with_model(request(messages()), |model| model.base_url = base_url.into());
-        let body = post(&request, &Access::default()).unwrap().body;
+        let body = post(&request, &RequestOptions::default()).unwrap().body;
         let body: Value = serde_json::from_slice(&body).unwrap();
         let calls = body["messages"][2]["tool_calls"].as_array().unwrap();
         let made: Vec<_> = calls.iter().map(|call| call["id"].clone()).collect();
@@ -335,7 +335,8 @@ fn what_is_kept_at_anthropic_through_others() {
         model.base_url = "https://openrouter.ai/api/v1".into();
     });
     request.tools = vec![tool("a", json!({})), tool("b", json!({}))].into();
-    let access = Access { cache_retention: CacheRetention::Long, ..Access::default() };
+    let access =
+        RequestOptions { cache_retention: CacheRetention::Long, ..RequestOptions::default() };
     check_with(
         &request,
         &access,
@@ -425,12 +426,12 @@ fn servers_known_by_their_address() {
         });
         request.thinking = ThinkingLevel::High;
         request.tools = vec![tool("ls", json!({}))].into();
-        let body = post(&request, &Access::default()).unwrap().body;
+        let body = post(&request, &RequestOptions::default()).unwrap().body;
         let body: Value = serde_json::from_slice(&body).unwrap();
         let role = body["messages"][0]["role"].as_str().unwrap();
         let strict = &body["tools"][0]["function"]["strict"];
         printed += &format!("{base_url} {id}\n  {role}, strict {strict}, ");
-        printed += &extras(&request, &Access::default());
+        printed += &extras(&request, &RequestOptions::default());
     }
     expect![[r#"
         http://localhost:11434/v1 qwen3
@@ -489,7 +490,7 @@ fn the_models_description_wins() {
         let mut request = with_compat(request(vec![user("hi")]), compat.clone());
         request.tools = vec![tool("ls", json!({}))].into();
         request.thinking = ThinkingLevel::High;
-        printed += &format!("{compat}\n  {}", extras(&request, &Access::default()));
+        printed += &format!("{compat}\n  {}", extras(&request, &RequestOptions::default()));
     }
     expect![[r#"
         {}
@@ -526,7 +527,8 @@ fn the_models_description_wins() {
 
 #[test]
 fn what_is_kept_for_long() {
-    let access = Access { cache_retention: CacheRetention::Long, ..Access::default() };
+    let access =
+        RequestOptions { cache_retention: CacheRetention::Long, ..RequestOptions::default() };
     let request = request(vec![user("hi")]);
     let never = json!({"supportsLongCacheRetention": false});
     let never = with_compat(request.clone(), never);
@@ -585,7 +587,7 @@ fn how_hard_to_think() {
                 model.compat = Some(compat);
             });
             request.thinking = level;
-            let sent = extras(&request, &Access::default());
+            let sent = extras(&request, &RequestOptions::default());
             let sent = sent.replace(r#""max_completion_tokens":8192,"#, "");
             printed += &format!("  {} {named:?}: {sent}", level.name());
         }
@@ -663,7 +665,7 @@ fn how_hard_to_think() {
 
 #[test]
 fn an_empty_conversation_is_not_sent() {
-    let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
+    let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
@@ -672,7 +674,7 @@ fn a_tool_can_be_called_for() {
     let choice = |tool: Option<&str>| {
         let mut request = request(vec![user("hi")]);
         request.forced_tool = tool.map(str::to_owned);
-        let body = post(&request, &Access::default()).unwrap().body;
+        let body = post(&request, &RequestOptions::default()).unwrap().body;
         serde_json::from_slice::<Value>(&body).unwrap().get("tool_choice").cloned()
     };
     assert_eq!(

@@ -10,11 +10,11 @@ use crate::openai_completions::server::{Server, ThinkingFormat};
 
 /// The fields of the request that are about thinking; hardly ever more than two of them.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Thinking<'a> {
+pub(super) struct CompletionsThinking<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<Reasoning<'a>>,
+    reasoning: Option<CompletionsReasoning<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Mode<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub(super) struct Thinking<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Reasoning<'a> {
+enum CompletionsReasoning<'a> {
     Effort(&'a str),
     Enabled(bool),
 }
@@ -39,10 +39,10 @@ enum Mode<'a> {
     Effort(&'a str),
 }
 
-impl<'a> Thinking<'a> {
-    pub(super) fn new(request: &'a Request, server: &Server) -> Thinking<'a> {
+impl<'a> CompletionsThinking<'a> {
+    pub(super) fn new(request: &'a Request, server: &Server) -> CompletionsThinking<'a> {
         let (model, level) = (&*request.model, request.thinking);
-        let fields = Thinking::default();
+        let fields = CompletionsThinking::default();
         if !model.reasoning {
             return fields;
         }
@@ -61,43 +61,47 @@ impl<'a> Thinking<'a> {
         match server.thinking {
             ThinkingFormat::OpenAi => {
                 let off = named.filter(|_| server.reasoning_effort);
-                Thinking { reasoning_effort: effort.or(off), ..fields }
+                CompletionsThinking { reasoning_effort: effort.or(off), ..fields }
             }
             ThinkingFormat::OpenRouter => {
-                Thinking { reasoning: word.map(Reasoning::Effort), ..fields }
+                CompletionsThinking { reasoning: word.map(CompletionsReasoning::Effort), ..fields }
             }
             ThinkingFormat::AntLing => {
                 let named = named.filter(|_| on);
-                Thinking { reasoning: named.map(Reasoning::Effort), ..fields }
+                CompletionsThinking { reasoning: named.map(CompletionsReasoning::Effort), ..fields }
             }
             ThinkingFormat::Together => {
-                let reasoning = switch.map(Reasoning::Enabled);
-                Thinking { reasoning, reasoning_effort: effort, ..fields }
+                let reasoning = switch.map(CompletionsReasoning::Enabled);
+                CompletionsThinking { reasoning, reasoning_effort: effort, ..fields }
             }
             ThinkingFormat::DeepSeek | ThinkingFormat::Zai => {
                 let name = |on| if on { "enabled" } else { "disabled" };
                 let thinking = switch.map(|on| Mode::Type { r#type: name(on) });
-                Thinking { thinking, reasoning_effort: effort, ..fields }
+                CompletionsThinking { thinking, reasoning_effort: effort, ..fields }
             }
             ThinkingFormat::StringThinking => {
-                Thinking { thinking: word.map(Mode::Effort), ..fields }
+                CompletionsThinking { thinking: word.map(Mode::Effort), ..fields }
             }
             ThinkingFormat::Qwen => {
-                Thinking { enable_thinking: switch, reasoning_effort: effort, ..fields }
+                CompletionsThinking { enable_thinking: switch, reasoning_effort: effort, ..fields }
             }
             ThinkingFormat::QwenChatTemplate => {
                 let kwargs = |on| json!({"enable_thinking": on, "preserve_thinking": true});
-                Thinking { chat_template_kwargs: switch.map(kwargs), ..fields }
+                CompletionsThinking { chat_template_kwargs: switch.map(kwargs), ..fields }
             }
             ThinkingFormat::ChatTemplate => {
                 let kwargs = setting(model, "chatTemplateKwargs");
                 let filled = kwargs.and_then(|kwargs| variables.fill(kwargs));
-                Thinking { chat_template_kwargs: filled, ..fields }
+                CompletionsThinking { chat_template_kwargs: filled, ..fields }
             }
             ThinkingFormat::Baseten => {
                 let args = setting(model, "chatTemplateArgs");
                 let filled = args.and_then(|args| variables.fill(args));
-                Thinking { chat_template_args: filled, reasoning_effort: effort, ..fields }
+                CompletionsThinking {
+                    chat_template_args: filled,
+                    reasoning_effort: effort,
+                    ..fields
+                }
             }
         }
     }

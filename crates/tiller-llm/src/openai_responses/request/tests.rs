@@ -8,12 +8,12 @@ use super::*;
 use crate::testing::*;
 
 fn check(request: &Request, expect: Expect) {
-    check_with(request, &Access::with_key("sk-key"), expect);
+    check_with(request, &RequestOptions::with_key("sk-key"), expect);
 }
 
 /// The headers, then the body with one line an item.
-fn check_with(request: &Request, access: &Access, expect: Expect) {
-    let Post { url, headers, body } = post(request, access).unwrap();
+fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
+    let HttpRequest { url, headers, body } = post(request, access).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     let mut printed = format!("POST {url}\n");
     for (name, value) in headers {
@@ -209,7 +209,8 @@ fn reasoning_goes_back_only_whole_and_with_what_followed() {
 
 #[test]
 fn a_server_that_only_nearly_speaks_the_api() {
-    let access = Access { cache_retention: CacheRetention::Long, ..Access::default() };
+    let access =
+        RequestOptions { cache_retention: CacheRetention::Long, ..RequestOptions::default() };
     let request = with_model(request(vec![user("hi")]), |model| {
         model.base_url = "https://example.test/v1/".into();
         model.compat = Some(json!({
@@ -275,7 +276,7 @@ fn levels_of_thinking() {
             model.thinking_level_map = serde_json::from_value(map.clone()).unwrap();
         });
         request.thinking = level;
-        let Post { body, .. } = post(&request, &Access::default()).unwrap();
+        let HttpRequest { body, .. } = post(&request, &RequestOptions::default()).unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap();
         printed += &format!("{map} {}: {} {}\n", level.name(), body["reasoning"], body["include"]);
     }
@@ -292,7 +293,7 @@ fn levels_of_thinking() {
 
 #[test]
 fn an_empty_conversation_is_not_sent() {
-    let err = post(&request(Vec::new()), &Access::default()).unwrap_err();
+    let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
@@ -301,7 +302,7 @@ fn a_tool_can_be_called_for() {
     let choice = |tool: Option<&str>| {
         let mut request = request(vec![user("hi")]);
         request.forced_tool = tool.map(str::to_owned);
-        let body = post(&request, &Access::default()).unwrap().body;
+        let body = post(&request, &RequestOptions::default()).unwrap().body;
         serde_json::from_slice::<Value>(&body).unwrap().get("tool_choice").cloned()
     };
     assert_eq!(choice(Some("read")), Some(json!({"type": "function", "name": "read"})));

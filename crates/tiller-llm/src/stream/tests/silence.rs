@@ -22,7 +22,7 @@ impl Mute {
 
 async fn ask_impatiently(url: &str) -> (Vec<StreamEvent>, Option<ProviderError>) {
     let idle_timeout = Some(Duration::from_millis(1500));
-    all(ask_with(url, Access { idle_timeout, ..Access::default() })).await
+    all(ask_with(url, RequestOptions { idle_timeout, ..RequestOptions::default() })).await
 }
 
 fn silence() -> Option<ProviderError> {

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::Problem;
-use super::patterns::{self, Rules};
-use crate::place::text_file;
+use super::patterns::{self, PatternRules};
+use crate::project::text_file;
 use crate::settings::resolve;
 
 /// A file to load, and what else it may be called than by its own name.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct FolderEntry {
     pub(super) path: PathBuf,
     /// Its folder's, its package's.
     pub(super) names: Vec<String>,
@@ -28,12 +28,12 @@ pub(super) struct Manifest {
     #[serde(default)]
     pub(super) name: Option<String>,
     #[serde(default)]
-    pub(super) pi: Option<Listing>,
+    pub(super) pi: Option<FolderListing>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object")]
-pub(super) struct Listing {
+pub(super) struct FolderListing {
     #[serde(default)]
     pub(super) extensions: Option<Vec<String>>,
 }
@@ -44,13 +44,13 @@ const DEPTH_MAX: usize = 8;
 
 /// What a path leads to that somebody has named: a file, or a folder that is an extension or has
 /// some inside.
-pub(super) fn at(path: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
+pub(super) fn at(path: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => match whole(path, problems) {
             entries if entries.is_empty() => inside(path, problems),
             entries => entries,
         },
-        Ok(_) => vec![Entry { path: path.to_owned(), names: Vec::new() }],
+        Ok(_) => vec![FolderEntry { path: path.to_owned(), names: Vec::new() }],
         Err(err) => {
             let path = path.display();
             let error = match err.kind() {
@@ -64,11 +64,11 @@ pub(super) fn at(path: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
 }
 
 /// What is right inside a folder where extensions are kept. Nobody has to have one.
-pub(super) fn inside(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
+pub(super) fn inside(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     let mut entries = Vec::new();
     for path in list(folder, problems) {
         match is_script(&path) {
-            true => entries.push(Entry { path, names: Vec::new() }),
+            true => entries.push(FolderEntry { path, names: Vec::new() }),
             false if path.is_dir() => entries.extend(whole(&path, problems)),
             false => {}
         }
@@ -77,7 +77,7 @@ pub(super) fn inside(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
 }
 
 /// The extensions that a folder is as a whole: what its `package.json` names, or its index.
-fn whole(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
+fn whole(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     let mut names = vec![name_of(folder)];
     let manifest = manifest(folder, problems).unwrap_or_default();
     names.extend(manifest.name);
@@ -86,7 +86,7 @@ fn whole(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
     if paths.is_empty() {
         paths.extend(index(folder));
     }
-    paths.into_iter().map(|path| Entry { path, names: names.clone() }).collect()
+    paths.into_iter().map(|path| FolderEntry { path, names: names.clone() }).collect()
 }
 
 pub(super) fn manifest(folder: &Path, problems: &mut Vec<Problem>) -> Option<Manifest> {
@@ -108,7 +108,7 @@ pub(super) fn named_in(
     listed: &[String],
     problems: &mut Vec<Problem>,
 ) -> Vec<PathBuf> {
-    let (rules, paths) = Rules::split(listed);
+    let (rules, paths) = PatternRules::split(listed);
     let mut files = Vec::new();
     for text in paths {
         let path = resolve(text, root, None);
@@ -148,7 +148,7 @@ pub(super) fn index(folder: &Path) -> Option<PathBuf> {
 
 /// All scripts below a folder whose path matches the pattern. Links and hidden folders are not
 /// entered.
-pub(super) fn matching(base: &Path, pattern: &str) -> Vec<Entry> {
+pub(super) fn matching(base: &Path, pattern: &str) -> Vec<FolderEntry> {
     // Begin as deep as the pattern is plain.
     let plain = pattern.split('/').take_while(|part| !patterns::is_pattern(part));
     let plain: Vec<&str> = plain.collect();
@@ -164,7 +164,7 @@ pub(super) fn matching(base: &Path, pattern: &str) -> Vec<Entry> {
         }
         for path in paths {
             if is_script(&path) && pattern.matches(&path, base) {
-                found.push(Entry { path, names: Vec::new() });
+                found.push(FolderEntry { path, names: Vec::new() });
             } else if depth < DEPTH_MAX && path.is_dir() && !path.is_symlink() {
                 folders.push((path, depth + 1));
             }

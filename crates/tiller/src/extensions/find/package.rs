@@ -11,10 +11,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::folder::{self, Entry};
-use super::patterns::Rules;
+use super::folder::{self, FolderEntry};
+use super::patterns::PatternRules;
 use super::{Problem, base};
-use crate::place::Place;
+use crate::project::Project;
 use crate::settings::{self, PackagePart, Scope, resolve};
 
 /// A package that somebody wants, or a part of it.
@@ -23,7 +23,7 @@ pub(super) struct Wanted {
     pub(super) source: String,
     pub(super) scope: Scope,
     origin: Origin,
-    rules: Rules,
+    rules: PatternRules,
 }
 
 /// What makes a package the same as another.
@@ -37,7 +37,7 @@ pub(super) enum Origin {
 
 /// The packages of both settings files, the project's first. Of a package that is in both, the
 /// project's entry counts, or changes the user's if it says `autoload: false`.
-pub(super) fn wanted(place: &Place) -> Vec<Wanted> {
+pub(super) fn wanted(place: &Project) -> Vec<Wanted> {
     let home = place.whereabouts().home.as_deref();
     let mut all: Vec<Wanted> = Vec::new();
     let mut changes: Vec<(Origin, Vec<String>, Wanted)> = Vec::new();
@@ -52,14 +52,15 @@ pub(super) fn wanted(place: &Place) -> Vec<Wanted> {
             }
             let list = extensions.clone().unwrap_or_default();
             if scope == Scope::Project && autoload == Some(false) {
-                let mut rules = Rules::default();
+                let mut rules = PatternRules::default();
                 rules.change(&list);
                 rules.nothing_else();
                 let alone = Wanted { source, scope, origin: origin.clone(), rules };
                 changes.push((origin, list, alone));
                 continue;
             }
-            let mut rules = extensions.map(|list| Rules::of_package(&list)).unwrap_or_default();
+            let mut rules =
+                extensions.map(|list| PatternRules::of_package(&list)).unwrap_or_default();
             if let Some(at) = changes.iter().position(|(changed, ..)| *changed == origin) {
                 rules.change(&changes.remove(at).1);
             }
@@ -75,15 +76,15 @@ impl Wanted {
     /// A package that the command line names.
     pub(super) fn for_now(source: &str, origin: Origin) -> Wanted {
         let (source, scope) = (source.to_owned(), Scope::Process);
-        Wanted { source, scope, origin, rules: Rules::default() }
+        Wanted { source, scope, origin, rules: PatternRules::default() }
     }
 
     /// The folder of the package and the extensions in it.
     pub(super) fn entries(
         &self,
-        place: &Place,
+        place: &Project,
         problems: &mut Vec<Problem>,
-    ) -> Option<(PathBuf, Vec<Entry>)> {
+    ) -> Option<(PathBuf, Vec<FolderEntry>)> {
         let source = &self.source;
         let places = self.places(place);
         let Some(root) = places.iter().find(|path| path.exists()) else {
@@ -106,7 +107,7 @@ impl Wanted {
         Some((root.clone(), entries))
     }
 
-    fn inside(&self, root: &Path, problems: &mut Vec<Problem>) -> Vec<Entry> {
+    fn inside(&self, root: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
         if !root.is_dir() {
             return folder::at(root, problems);
         }
@@ -118,7 +119,7 @@ impl Wanted {
             Some(pi) => {
                 let listed = pi.extensions.unwrap_or_default();
                 let paths = folder::named_in(root, &listed, problems).into_iter();
-                paths.map(|path| Entry { path, names: Vec::new() }).collect()
+                paths.map(|path| FolderEntry { path, names: Vec::new() }).collect()
             }
             // A folder that nobody has made a package of is an extension, or has some inside.
             None if is_local && !KINDS.iter().any(|kind| root.join(kind).is_dir()) => {
@@ -133,7 +134,7 @@ impl Wanted {
     }
 
     /// Where it may be, the nearest first.
-    fn places(&self, place: &Place) -> Vec<PathBuf> {
+    fn places(&self, place: &Project) -> Vec<PathBuf> {
         let inner = match &self.origin {
             Origin::Local(path) => return vec![path.clone()],
             Origin::Npm(name) => Path::new("npm/node_modules").join(name),

@@ -43,7 +43,7 @@ impl Pattern {
 
 /// What of a number of extensions is taken.
 #[derive(Default)]
-pub(super) struct Rules {
+pub(super) struct PatternRules {
     /// What is in any of these, if there are some.
     wanted: Option<Vec<Pattern>>,
     unwanted: Vec<Pattern>,
@@ -52,18 +52,18 @@ pub(super) struct Rules {
     barred: Vec<PathBuf>,
 }
 
-impl Rules {
+impl PatternRules {
     /// Of a list of paths, the rules and the paths.
-    pub(super) fn split(list: &[String]) -> (Rules, Vec<&str>) {
-        let mut rules = Rules::default();
+    pub(super) fn split(list: &[String]) -> (PatternRules, Vec<&str>) {
+        let mut rules = PatternRules::default();
         let plain = list.iter().filter(|entry| !rules.take(entry)).map(String::as_str);
         let plain = plain.collect();
         (rules, plain)
     }
 
     /// A list that says what is wanted of a package. An empty one wants nothing.
-    pub(super) fn of_package(list: &[String]) -> Rules {
-        let (mut rules, wanted) = Rules::split(list);
+    pub(super) fn of_package(list: &[String]) -> PatternRules {
+        let (mut rules, wanted) = PatternRules::split(list);
         if list.is_empty() || !wanted.is_empty() {
             rules.wanted = Some(wanted.into_iter().map(Pattern::new).collect());
         }

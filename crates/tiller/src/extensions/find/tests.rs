@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
-use tiller_js::Engine;
+use tiller_js::EngineChoice;
 
 use super::package::Origin;
 use super::*;
-use crate::place::{Flags, Whereabouts};
+use crate::project::{Dirs, ResourceFlags};
 
 /// A home with an agent folder and a project to work in.
 struct Home(TempDir);
@@ -31,14 +31,11 @@ impl Home {
         self.0.path().join(name)
     }
 
-    fn place(&self, approve: Option<bool>) -> Place {
+    fn place(&self, approve: Option<bool>) -> Project {
         let home = self.0.path().to_owned();
-        let whereabouts = Whereabouts {
-            cwd: home.join("work"),
-            agent_dir: home.join(".pi/agent"),
-            home: Some(home),
-        };
-        Place::find(whereabouts, Flags { approve, ..Flags::default() })
+        let whereabouts =
+            Dirs { cwd: home.join("work"), agent_dir: home.join(".pi/agent"), home: Some(home) };
+        Project::find(whereabouts, ResourceFlags { approve, ..ResourceFlags::default() })
     }
 
     /// A line for each extension: what the client is told of its source, its path, and what is
@@ -52,7 +49,7 @@ impl Home {
         };
         let discovery = find(&self.place(approve), &flags);
         let mut lines = Vec::new();
-        for Found { extension, source } in &discovery.found {
+        for DiscoveredExtension { extension, source } in &discovery.found {
             let info = serde_json::to_value(source.extension_info(&extension.path)).unwrap();
             let text = |key: &str| info[key].as_str().unwrap_or("-").to_owned();
             let mut line = [text("source"), text("scope"), text("path")].join(" ");
@@ -67,7 +64,7 @@ impl Home {
                 (!permissions.net, " -net"),
                 (!permissions.env, " -env"),
             ];
-            if *engine != Engine::Auto {
+            if *engine != EngineChoice::Auto {
                 line += &format!(" {engine:?}");
             }
             line.extend(marks.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| *mark));

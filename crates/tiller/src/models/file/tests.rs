@@ -113,7 +113,7 @@ fn headers_come_from_provider_model_and_change() {
     let file = ModelsFile::read(text, &Catalogue::default(), &mut Vec::new());
     let mut merged = BTreeMap::new();
     merged.extend(file.headers("p", "m").into_iter().map(|(name, value)| {
-        let Value::Text(text) = value else { panic!("a command") };
+        let ConfigValue::Text(text) = value else { panic!("a command") };
         (name, text)
     }));
     assert_eq!(

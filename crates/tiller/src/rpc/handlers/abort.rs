@@ -4,21 +4,21 @@ use tiller_agent::message::Block;
 
 use super::done;
 use super::prompt::{can_start, refuse_commands, user_message};
-use crate::rpc::after_run::AfterRun;
-use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::State;
+use crate::rpc::deferred::Deferred;
+use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::Label;
 
-pub(crate) fn abort(state: &mut State, label: &Label) -> Handled {
+pub(crate) fn abort(state: &mut SessionState, label: &Label) -> Handled {
     if !state.is_occupied() {
         return done();
     }
-    state.after_run(AfterRun::Answer(label.clone()));
-    Ok(Answer::Later)
+    state.defer(Deferred::Answer(label.clone()));
+    Ok(Response::Later)
 }
 
 pub(crate) fn abort_and_prompt(
-    state: &mut State,
+    state: &mut SessionState,
     label: &Label,
     text: String,
     images: Vec<Block>,
@@ -26,6 +26,6 @@ pub(crate) fn abort_and_prompt(
     can_start(state)?;
     refuse_commands(state, &text)?;
     let message = Box::new(user_message(state, text, images)?);
-    state.after_run(AfterRun::Prompt { label: label.clone(), message });
-    Ok(Answer::Later)
+    state.defer(Deferred::Prompt { label: label.clone(), message });
+    Ok(Response::Later)
 }

@@ -3,39 +3,44 @@
 
 use super::done;
 use super::prompt::can_start;
-use crate::rpc::after_run::AfterRun;
-use crate::rpc::asker::Asker;
-use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::State;
+use crate::rpc::deferred::Deferred;
+use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::requester::Requester;
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, Level};
 
 /// A run under way is closed first.
 pub(crate) fn compact(
-    state: &mut State,
+    state: &mut SessionState,
     level: Level,
     label: &Label,
     focus: Option<String>,
 ) -> Handled {
     can_compact(state)?;
-    let asker = Asker::Client(label.clone());
+    let asker = Requester::Client(label.clone());
     compact_for(state, level, asker, focus);
-    Ok(Answer::Later)
+    Ok(Response::Later)
 }
 
 /// Whether there could be a compaction, or why not.
-pub(crate) fn can_compact(state: &mut State) -> Result<(), String> {
+pub(crate) fn can_compact(state: &mut SessionState) -> Result<(), String> {
     if state.compactions.is_manual() {
         return Err("Compaction is already in progress".to_owned());
     }
     can_start(state)
 }
 
-pub(crate) fn compact_for(state: &mut State, level: Level, asker: Asker, focus: Option<String>) {
+pub(crate) fn compact_for(
+    state: &mut SessionState,
+    level: Level,
+    asker: Requester,
+    focus: Option<String>,
+) {
     let focus = focus.filter(|focus| !focus.trim().is_empty());
-    state.after_run(AfterRun::Compact { asker, level, focus });
+    state.defer(Deferred::Compact { asker, level, focus });
 }
 
-pub(crate) fn set_auto_compaction(state: &mut State, enabled: bool) -> Handled {
+pub(crate) fn set_auto_compaction(state: &mut SessionState, enabled: bool) -> Handled {
     state.set_mode(|modes| modes.auto_compaction = Some(enabled));
     done()
 }

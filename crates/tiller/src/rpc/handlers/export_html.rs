@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::export::{Export, IN_MEMORY, NOTHING_YET, Setting};
-use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::State;
+use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, Level, Reply};
 
 #[derive(Serialize)]
@@ -16,7 +16,7 @@ struct Exported {
 
 /// The page is made from the file, on another thread: what is said meanwhile is not in it.
 pub(crate) fn export_html(
-    state: &mut State,
+    state: &mut SessionState,
     label: &Label,
     level: Level,
     wanted: Option<&Path>,
@@ -29,15 +29,15 @@ pub(crate) fn export_html(
     };
     let setting = Setting { system: state.system(), tools: state.tools().specs() };
     let export = Export {
-        to: Export::place(&file, wanted, level.file_prefix(), &state.workplace.cwd),
+        to: Export::place(&file, wanted, level.file_prefix(), &state.workspace.cwd),
         session: file,
         secrets: state.models.secrets(),
         windows: state.models.windows(),
         setting: Some(setting),
     };
-    state.answer_later(label.clone(), move || {
+    state.respond_from_thread(label.clone(), move || {
         export.run()?;
         Ok(Reply::data(&Exported { path: export.to }))
     });
-    Ok(Answer::Later)
+    Ok(Response::Later)
 }

@@ -7,7 +7,7 @@ use crate::rpc::dispatch::Handled;
 use crate::rpc::lines::LINE_MAX_BYTES;
 use crate::rpc::out::Out;
 use crate::rpc::server::version;
-use crate::rpc::state::State;
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::{COMMANDS, EVENTS, Hello, Level, Stream};
 
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ struct Limits {
 }
 
 /// The change applies from this very response on.
-pub(crate) fn hello(state: &mut State, out: &mut Out, hello: Hello) -> Handled {
+pub(crate) fn hello(state: &mut SessionState, out: &mut Out, hello: Hello) -> Handled {
     let writer = out.writer();
     let wire = hello.wire.unwrap_or(writer.level());
     let stream = match (hello.stream, hello.wire) {
@@ -48,6 +48,6 @@ pub(crate) fn hello(state: &mut State, out: &mut Out, hello: Hello) -> Handled {
         commands: COMMANDS,
         events: EVENTS,
         limits: Limits { line_bytes: LINE_MAX_BYTES },
-        diagnostics: state.here.problems().chain(said).collect(),
+        diagnostics: state.resources.problems().chain(said).collect(),
     })
 }

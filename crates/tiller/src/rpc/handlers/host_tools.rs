@@ -4,8 +4,8 @@ use serde::Serialize;
 use tiller_agent::tool::{ToolOutput, ToolResult};
 
 use super::data;
-use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::State;
+use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::HostTool;
 
 #[derive(Serialize)]
@@ -14,7 +14,7 @@ struct Names {
     tool_names: Vec<String>,
 }
 
-pub(crate) fn set_host_tools(state: &mut State, tools: Vec<HostTool>) -> Handled {
+pub(crate) fn set_host_tools(state: &mut SessionState, tools: Vec<HostTool>) -> Handled {
     let tool_names: Vec<String> = tools.iter().map(|tool| tool.spec.name.clone()).collect();
     let taken = state.own_tool_names();
     if let Some(name) = tool_names.iter().find(|name| taken.contains(*name)) {
@@ -24,12 +24,12 @@ pub(crate) fn set_host_tools(state: &mut State, tools: Vec<HostTool>) -> Handled
     data(&Names { tool_names })
 }
 
-pub(crate) fn update(state: &mut State, id: &str, partial: ToolOutput) -> Handled {
+pub(crate) fn update(state: &mut SessionState, id: &str, partial: ToolOutput) -> Handled {
     state.host_tool_update(id, partial);
-    Ok(Answer::Never)
+    Ok(Response::Never)
 }
 
-pub(crate) fn result(state: &mut State, id: &str, result: ToolResult) -> Handled {
+pub(crate) fn result(state: &mut SessionState, id: &str, result: ToolResult) -> Handled {
     state.host_tool_result(id, result);
-    Ok(Answer::Never)
+    Ok(Response::Never)
 }

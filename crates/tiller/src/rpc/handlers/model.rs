@@ -7,12 +7,12 @@ use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_js::event::ModelSource;
 
 use super::data;
-use crate::rpc::dispatch::{Answer, Handled};
+use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::server::version;
-use crate::rpc::state::{State, model_change};
+use crate::rpc::state::{SessionState, model_change};
 use crate::rpc::wire::Reply;
 
-pub(crate) fn set_model(state: &mut State, provider: &str, id: &str) -> Handled {
+pub(crate) fn set_model(state: &mut SessionState, provider: &str, id: &str) -> Handled {
     let model = state.models.usable(provider, id);
     let model = model.ok_or_else(|| format!("Model not found: {provider}/{id}"))?;
     switch(state, model.clone(), None, ModelSource::Set)?;
@@ -27,10 +27,10 @@ struct Cycled<'a> {
     is_scoped: bool,
 }
 
-pub(crate) fn cycle_model(state: &mut State) -> Handled {
+pub(crate) fn cycle_model(state: &mut SessionState) -> Handled {
     let (models, is_scoped) = state.models.cycle();
     if models.len() <= 1 {
-        return Ok(Answer::Now(Reply::data(&())));
+        return Ok(Response::Now(Reply::data(&())));
     }
     let is_current = |model: &Arc<Model>| {
         state
@@ -50,7 +50,7 @@ struct Available<'a> {
     models: Vec<&'a Model>,
 }
 
-pub(crate) fn get_available_models(state: &State) -> Handled {
+pub(crate) fn get_available_models(state: &SessionState) -> Handled {
     let models = state.models.offered(state.model.as_deref());
     data(&Available { models: models.iter().map(|model| &**model).collect() })
 }
@@ -72,7 +72,7 @@ struct Integration<'a> {
 }
 
 /// Nobody is asked over the network: `connected` means that a key and an address are there.
-pub(crate) fn get_integrations(state: &State) -> Handled {
+pub(crate) fn get_integrations(state: &SessionState) -> Handled {
     let model = match &state.model {
         None => Integration { state: "no_provider", provider: None },
         Some(model) => {
@@ -87,18 +87,18 @@ pub(crate) fn get_integrations(state: &State) -> Handled {
 /// Another model answers from now on, and thinks as hard as it is told to in particular, else as
 /// the last one was.
 fn switch(
-    state: &mut State,
+    state: &mut SessionState,
     model: Arc<Model>,
     thinking: Option<ThinkingLevel>,
     source: ModelSource,
 ) -> Result<(), String> {
-    state.record(model_change(&model))?;
+    state.append_entry(model_change(&model))?;
     let thinking = thinking.or_else(|| state.models.thinking(&model));
     let previous = state.model.clone();
     state.chosen_model = Some((model.provider.clone(), model.id.clone()));
     state.change_thinking(|state| {
         state.model = Some(model);
-        state.model_thinking = thinking;
+        state.level_override = thinking;
     });
     state.tell_model(previous.as_deref(), source);
     Ok(())

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::data;
 use crate::rpc::dispatch::Handled;
-use crate::rpc::state::State;
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Level, Page, Shaped};
 
 const LIMIT: usize = 100;
@@ -22,7 +22,7 @@ struct Messages {
     total_messages: usize,
 }
 
-pub(crate) fn get_messages_page(state: &mut State, level: Level, page: &Page) -> Handled {
+pub(crate) fn get_messages_page(state: &mut SessionState, level: Level, page: &Page) -> Handled {
     if state.is_busy() {
         return Err("Cannot page messages while the session is changing".to_owned());
     }

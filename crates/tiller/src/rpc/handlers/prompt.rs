@@ -3,12 +3,12 @@
 use tiller_agent::message::{Block, Message};
 
 use crate::rpc::dispatch::Handled;
-use crate::rpc::guests::Prompt;
-use crate::rpc::state::State;
+use crate::rpc::extensions::PromptRequest;
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, Level, WhenBusy};
 
 pub(crate) fn prompt(
-    state: &mut State,
+    state: &mut SessionState,
     level: Level,
     label: &Label,
     text: String,
@@ -19,17 +19,25 @@ pub(crate) fn prompt(
         return Err(COMPACTING.to_owned());
     }
     let is_command = state.extension_command(&text).is_some();
-    if when_busy == WhenBusy::Refuse && state.interruptions.is_pausing() && !is_command {
+    if when_busy == WhenBusy::Refuse && state.rule_matches.is_pausing() && !is_command {
         // Nothing is said at the moment. Who speaks now takes the place of what would follow.
         can_start(state)?;
-        state.stop_resuming();
+        state.cancel_and_settle();
     }
     let label = Some(label.clone());
-    state.consider(Prompt { label, level, text, images, when_busy, waits: false, expands: true })
+    state.submit(PromptRequest {
+        label,
+        level,
+        text,
+        images,
+        when_busy,
+        waits: false,
+        expands: true,
+    })
 }
 
 pub(crate) fn steer(
-    state: &mut State,
+    state: &mut SessionState,
     level: Level,
     label: &Label,
     text: String,
@@ -39,7 +47,7 @@ pub(crate) fn steer(
 }
 
 pub(crate) fn follow_up(
-    state: &mut State,
+    state: &mut SessionState,
     level: Level,
     label: &Label,
     text: String,
@@ -50,7 +58,7 @@ pub(crate) fn follow_up(
 
 /// It waits in any case, also when nobody is at work.
 fn queue(
-    state: &mut State,
+    state: &mut SessionState,
     level: Level,
     label: &Label,
     text: String,
@@ -59,11 +67,19 @@ fn queue(
 ) -> Handled {
     refuse_commands(state, &text)?;
     let label = Some(label.clone());
-    state.consider(Prompt { label, level, text, images, when_busy, waits: true, expands: true })
+    state.submit(PromptRequest {
+        label,
+        level,
+        text,
+        images,
+        when_busy,
+        waits: true,
+        expands: true,
+    })
 }
 
 /// A command of an extension's cannot wait.
-pub(crate) fn refuse_commands(state: &State, text: &str) -> Result<(), String> {
+pub(crate) fn refuse_commands(state: &SessionState, text: &str) -> Result<(), String> {
     let Some((name, _)) = state.extension_command(text) else { return Ok(()) };
     Err(format!(
         "Extension command \"/{name}\" cannot be queued. Use prompt() or execute the command \
@@ -73,19 +89,19 @@ pub(crate) fn refuse_commands(state: &State, text: &str) -> Result<(), String> {
 
 /// What is said, with skills and templates in the place of their names.
 pub(crate) fn user_message(
-    state: &mut State,
+    state: &mut SessionState,
     text: String,
     images: Vec<Block>,
 ) -> Result<Message, String> {
     let text = match text.starts_with('/') {
-        true => state.here.resources().expand(text)?,
+        true => state.resources.resources().expand(text)?,
         false => text,
     };
     Ok(Message::user(text, images, state.clock.now()))
 }
 
 /// Whether a run could begin, or why not.
-pub(crate) fn can_start(state: &mut State) -> Result<(), String> {
+pub(crate) fn can_start(state: &mut SessionState) -> Result<(), String> {
     match &state.model {
         None => return Err(NO_MODEL.trim_end().to_owned()),
         Some(model) => state.models.check_access(model)?,

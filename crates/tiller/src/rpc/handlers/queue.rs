@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{data, done};
 use crate::rpc::dispatch::Handled;
-use crate::rpc::state::State;
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::{InterruptMode, QueueMode};
 
 #[derive(Serialize)]
@@ -14,24 +14,24 @@ struct Cleared {
     follow_up: Vec<String>,
 }
 
-pub(crate) fn clear_queue(state: &mut State) -> Handled {
+pub(crate) fn clear_queue(state: &mut SessionState) -> Handled {
     let (steering, follow_up) = state.queues.clear();
     let update = state.queues.update();
     state.emit(update);
     data(&Cleared { steering, follow_up })
 }
 
-pub(crate) fn set_steering_mode(state: &mut State, mode: QueueMode) -> Handled {
+pub(crate) fn set_steering_mode(state: &mut SessionState, mode: QueueMode) -> Handled {
     state.set_mode(|modes| modes.steering = Some(mode));
     done()
 }
 
-pub(crate) fn set_follow_up_mode(state: &mut State, mode: QueueMode) -> Handled {
+pub(crate) fn set_follow_up_mode(state: &mut SessionState, mode: QueueMode) -> Handled {
     state.set_mode(|modes| modes.follow_up = Some(mode));
     done()
 }
 
-pub(crate) fn set_interrupt_mode(state: &mut State, mode: InterruptMode) -> Handled {
+pub(crate) fn set_interrupt_mode(state: &mut SessionState, mode: InterruptMode) -> Handled {
     state.set_mode(|modes| modes.interrupt = Some(mode));
     done()
 }

@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::data;
-use crate::place::SourceInfo;
-use crate::rpc::asker::Asker;
-use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::State;
+use crate::project::SourceInfo;
+use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::requester::Requester;
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::Label;
 
 #[derive(Serialize)]
@@ -29,12 +29,12 @@ struct CommandInfo<'a> {
     source_info: SourceInfo,
 }
 
-pub(crate) fn get_commands(state: &mut State) -> Handled {
+pub(crate) fn get_commands(state: &mut SessionState) -> Handled {
     data(&Commands { commands: command_list(state) })
 }
 
 /// The same commands as omp's clients read them: where a file is does not matter there.
-pub(crate) fn get_available_commands(state: &mut State) -> Handled {
+pub(crate) fn get_available_commands(state: &mut SessionState) -> Handled {
     #[derive(Serialize)]
     struct Available<'a> {
         name: &'a Value,
@@ -60,8 +60,8 @@ pub(crate) fn get_available_commands(state: &mut State) -> Handled {
 }
 
 /// Those of extensions first, then templates, then skills, each kind in the order it was found.
-pub(crate) fn command_list(state: &mut State) -> Value {
-    let brought = state.visitors.commands();
+pub(crate) fn command_list(state: &mut SessionState) -> Value {
+    let brought = state.extensions.commands();
     let brought = brought.iter().map(|(command, found)| CommandInfo {
         name: command.name.clone(),
         description: command.description.as_deref(),
@@ -70,7 +70,7 @@ pub(crate) fn command_list(state: &mut State) -> Value {
         path: &found.extension.path,
         source_info: found.source.extension_info(&found.extension.path),
     });
-    let resources = state.here.resources();
+    let resources = state.resources.resources();
     let templates = resources.templates.iter().map(|template| CommandInfo {
         name: template.name.clone(),
         description: Some(&template.description),
@@ -91,7 +91,7 @@ pub(crate) fn command_list(state: &mut State) -> Value {
     serde_json::to_value(all).expect("our own shapes can be written")
 }
 
-pub(crate) fn reload(state: &mut State, label: &Label) -> Handled {
-    state.reload(Asker::Client(label.clone()));
-    Ok(Answer::Later)
+pub(crate) fn reload(state: &mut SessionState, label: &Label) -> Handled {
+    state.reload(Requester::Client(label.clone()));
+    Ok(Response::Later)
 }

@@ -2,15 +2,15 @@
 
 use super::done;
 use crate::rpc::dispatch::Handled;
-use crate::rpc::state::State;
+use crate::rpc::state::SessionState;
 
-pub(crate) fn set_auto_retry(state: &mut State, enabled: bool) -> Handled {
+pub(crate) fn set_auto_retry(state: &mut SessionState, enabled: bool) -> Handled {
     state.set_mode(|modes| modes.auto_retry = Some(enabled));
     done()
 }
 
 /// Answered before the run settles, as clients know it.
-pub(crate) fn abort_retry(state: &mut State) -> Handled {
+pub(crate) fn abort_retry(state: &mut SessionState) -> Handled {
     state.give_up_retrying();
     done()
 }

@@ -7,57 +7,61 @@ use tiller_session::Error;
 use tiller_session::list::Cursor;
 
 use super::done;
-use crate::rpc::asker::Asker;
-use crate::rpc::change::Change;
-use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::State;
+use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::requester::Requester;
+use crate::rpc::session_change::SessionChange;
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, ListSessions, Reply};
 
-pub(crate) fn set_name(state: &mut State, name: &str) -> Handled {
+pub(crate) fn set_name(state: &mut SessionState, name: &str) -> Handled {
     let now = state.clock.now();
     let name = state.conversation.set_name(name, now).map_err(|err| err.to_string())?;
     state.emit(Event::SessionInfoChanged { name: Some(name) });
     done()
 }
 
-pub(crate) fn new_session(state: &mut State, label: &Label, parent: Option<String>) -> Handled {
+pub(crate) fn new_session(
+    state: &mut SessionState,
+    label: &Label,
+    parent: Option<String>,
+) -> Handled {
     let parent = parent.filter(|path| !path.is_empty());
-    change(state, label, Change::New { parent, setup: Vec::new() })
+    change(state, label, SessionChange::New { parent, setup: Vec::new() })
 }
 
-pub(crate) fn switch(state: &mut State, label: &Label, path: PathBuf) -> Handled {
-    let path = state.workplace.cwd.join(path);
+pub(crate) fn switch(state: &mut SessionState, label: &Label, path: PathBuf) -> Handled {
+    let path = state.workspace.cwd.join(path);
     if !path.exists() {
         return Err(Error::NotFound(path).to_string());
     }
-    change(state, label, Change::Switch { path })
+    change(state, label, SessionChange::Switch { path })
 }
 
 /// What cannot be found is said before the run under way is closed for it.
-pub(crate) fn fork(state: &mut State, label: &Label, entry_id: String) -> Handled {
+pub(crate) fn fork(state: &mut SessionState, label: &Label, entry_id: String) -> Handled {
     if !state.conversation.session().contains(&entry_id) {
         let what = if label.command == "branch" { "branching" } else { "forking" };
         return Err(format!("Invalid entry ID for {what}"));
     }
-    change(state, label, Change::Fork { entry_id })
+    change(state, label, SessionChange::Fork { entry_id })
 }
 
-pub(crate) fn clone(state: &mut State, label: &Label) -> Handled {
+pub(crate) fn clone(state: &mut SessionState, label: &Label) -> Handled {
     if state.conversation.session().holds_only_choices() {
         return Err("Cannot clone session: no current entry selected".to_owned());
     }
-    change(state, label, Change::Clone)
+    change(state, label, SessionChange::Clone)
 }
 
-pub(super) fn change(state: &mut State, label: &Label, change: Change) -> Handled {
-    state.ask_to_change(Asker::Client(label.clone()), change);
-    Ok(Answer::Later)
+pub(super) fn change(state: &mut SessionState, label: &Label, change: SessionChange) -> Handled {
+    state.request_change(Requester::Client(label.clone()), change);
+    Ok(Response::Later)
 }
 
 /// How many sessions are listed unless the client says otherwise.
 const LIST_LIMIT: usize = 100;
 
-pub(crate) fn list(state: &mut State, label: &Label, wanted: ListSessions) -> Handled {
+pub(crate) fn list(state: &mut SessionState, label: &Label, wanted: ListSessions) -> Handled {
     let before = match wanted.before.as_deref().map(Cursor::read) {
         Some(None) => return Err("Invalid command \"list_sessions\": field `before`: expected the `next` of an earlier answer".to_owned()),
         Some(cursor) => cursor,
@@ -66,13 +70,13 @@ pub(crate) fn list(state: &mut State, label: &Label, wanted: ListSessions) -> Ha
     let cwd = match (wanted.cwd, wanted.all) {
         (Some(cwd), _) => Some(cwd),
         (None, true) => None,
-        (None, false) => Some(state.workplace.cwd.to_path_buf()),
+        (None, false) => Some(state.workspace.cwd.to_path_buf()),
     };
-    let (shelf, limit) = (state.shelf.clone(), wanted.limit.unwrap_or(LIST_LIMIT));
-    state.answer_later(label.clone(), move || {
+    let (shelf, limit) = (state.session_store.clone(), wanted.limit.unwrap_or(LIST_LIMIT));
+    state.respond_from_thread(label.clone(), move || {
         let listing = shelf.list(cwd.as_deref(), limit, before.as_ref());
         let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
         Ok(Reply::data(&listing))
     });
-    Ok(Answer::Later)
+    Ok(Response::Later)
 }

@@ -8,7 +8,7 @@ use tiller_session::Stats;
 use super::data;
 use crate::conversation::Tokens;
 use crate::rpc::dispatch::Handled;
-use crate::rpc::state::State;
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::Level;
 
 #[derive(Serialize)]
@@ -43,7 +43,7 @@ struct Percent {
     value: f64,
 }
 
-pub(crate) fn get_session_stats(state: &State, level: Level) -> Handled {
+pub(crate) fn get_session_stats(state: &SessionState, level: Level) -> Handled {
     let conversation = &state.conversation;
     let window = state.model.as_ref().map_or(0, |model| model.context_window);
     let context_usage = if window > 0 {

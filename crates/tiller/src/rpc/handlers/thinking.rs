@@ -4,32 +4,32 @@ use serde::Serialize;
 use tiller_agent::model::ThinkingLevel;
 
 use super::{data, done};
-use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::state::State;
+use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::Reply;
 
 /// Taken as a wish: a model that has no such level gets the nearest one, and the wish is
 /// remembered for the next model.
-pub(crate) fn set_level(state: &mut State, level: ThinkingLevel) -> Handled {
+pub(crate) fn set_level(state: &mut SessionState, level: ThinkingLevel) -> Handled {
     state.change_thinking(|state| state.want_thinking(level));
     done()
 }
 
 #[derive(Serialize)]
-struct Level {
+struct LevelData {
     level: &'static str,
 }
 
-pub(crate) fn cycle_level(state: &mut State) -> Handled {
+pub(crate) fn cycle_level(state: &mut SessionState) -> Handled {
     let levels = levels(state);
     if levels.len() <= 1 {
-        return Ok(Answer::Now(Reply::data(&())));
+        return Ok(Response::Now(Reply::data(&())));
     }
     let now = state.thinking();
     let at = levels.iter().position(|&level| level == now).unwrap_or(0);
     let next = levels[(at + 1) % levels.len()];
     state.change_thinking(|state| state.want_thinking(next));
-    data(&Level { level: next.name() })
+    data(&LevelData { level: next.name() })
 }
 
 #[derive(Serialize)]
@@ -37,10 +37,10 @@ struct Levels {
     levels: Vec<ThinkingLevel>,
 }
 
-pub(crate) fn get_levels(state: &State) -> Handled {
+pub(crate) fn get_levels(state: &SessionState) -> Handled {
     data(&Levels { levels: levels(state) })
 }
 
-fn levels(state: &State) -> Vec<ThinkingLevel> {
+fn levels(state: &SessionState) -> Vec<ThinkingLevel> {
     state.model.as_ref().map_or_else(|| vec![ThinkingLevel::Off], |model| model.thinking_levels())
 }

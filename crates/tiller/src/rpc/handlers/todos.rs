@@ -5,7 +5,7 @@ use tiller_agent::todo::{DraftPhase, TodoList};
 
 use super::data;
 use crate::rpc::dispatch::Handled;
-use crate::rpc::state::State;
+use crate::rpc::state::SessionState;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -13,7 +13,7 @@ struct TodoData<'a> {
     todo_phases: &'a TodoList,
 }
 
-pub(crate) fn set_todos(state: &mut State, phases: Vec<DraftPhase>) -> Handled {
+pub(crate) fn set_todos(state: &mut SessionState, phases: Vec<DraftPhase>) -> Handled {
     state.set_todos(TodoList::new(phases))?;
     data(&TodoData { todo_phases: state.todos() })
 }

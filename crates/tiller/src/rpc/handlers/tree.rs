@@ -5,21 +5,25 @@ use tiller_session::{Error, ForkMessage, Session};
 
 use super::session::change;
 use super::{data, done};
-use crate::rpc::change::Change;
-use crate::rpc::dispatch::{Answer, Handled};
-use crate::rpc::navigation::Navigation;
-use crate::rpc::state::State;
+use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::session_change::SessionChange;
+use crate::rpc::state::SessionState;
+use crate::rpc::tree_navigation::Navigation;
 use crate::rpc::wire::{Label, Reply};
 
-pub(crate) fn navigate(state: &mut State, label: &Label, entry_id: String) -> Handled {
+pub(crate) fn navigate(state: &mut SessionState, label: &Label, entry_id: String) -> Handled {
     if !state.conversation.session().contains(&entry_id) {
         return Err(Error::EntryNotFound(entry_id).to_string());
     }
-    let navigation = Navigation { target: entry_id, says_again: false, wanted: Default::default() };
-    change(state, label, Change::Navigate(navigation))
+    let navigation = Navigation { target: entry_id, resend: false, options: Default::default() };
+    change(state, label, SessionChange::Navigate(navigation))
 }
 
-pub(crate) fn set_label(state: &mut State, entry_id: &str, label: Option<String>) -> Handled {
+pub(crate) fn set_label(
+    state: &mut SessionState,
+    entry_id: &str,
+    label: Option<String>,
+) -> Handled {
     let now = state.clock.now();
     let labelled = state.conversation.set_label(entry_id, label.as_deref(), now);
     labelled.map_err(|err| err.to_string())?;
@@ -31,17 +35,17 @@ struct ForkMessages {
     messages: Vec<ForkMessage>,
 }
 
-pub(crate) fn get_fork_messages(state: &State) -> Handled {
+pub(crate) fn get_fork_messages(state: &SessionState) -> Handled {
     let messages = state.conversation.session().fork_messages();
     data(&ForkMessages { messages: messages.map_err(|err| err.to_string())? })
 }
 
-pub(crate) fn get_entries(state: &State, since: Option<&str>) -> Handled {
+pub(crate) fn get_entries(state: &SessionState, since: Option<&str>) -> Handled {
     let session = state.conversation.session();
     with_leaf(session, "entries", |out| session.write_entries(since, out))
 }
 
-pub(crate) fn get_tree(state: &State) -> Handled {
+pub(crate) fn get_tree(state: &SessionState) -> Handled {
     let session = state.conversation.session();
     with_leaf(session, "tree", |out| session.write_tree(out))
 }
@@ -58,5 +62,5 @@ fn with_leaf(
     let leaf = serde_json::to_writer(&mut text, &session.leaf());
     leaf.expect("a vector takes every byte");
     text.push(b'}');
-    Ok(Answer::Now(Reply::text(text)))
+    Ok(Response::Now(Reply::text(text)))
 }

@@ -11,8 +11,8 @@ use tiller_agent::todo::DraftPhase;
 use tiller_agent::tool::{ToolOutput, ToolResult};
 
 use super::fields::{
-    Bash, Compact, Enabled, EntryId, ExportHtml, Mode, Name, NewSession, Prompt, Said, SetLabel,
-    SetModel, SetThinkingLevel, Since, SwitchSession, UiResponse, body, said,
+    Bash, Compact, Enabled, EntryId, ExportHtml, ModeField, Name, NewSession, Prompt, SetLabel,
+    SetModel, SetThinkingLevel, Since, SwitchSession, TextAndImages, UiResponse, body, said,
 };
 use super::host_tools::{self, HostTool};
 use super::request::Refusal;
@@ -427,17 +427,17 @@ pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
             Command::Prompt { message, images, when_busy }
         }
         "steer" => {
-            let Said { message, images } = body(kind, text)?;
+            let TextAndImages { message, images } = body(kind, text)?;
             let (message, images) = said(kind, message, images)?;
             Command::Steer { message, images }
         }
         "follow_up" => {
-            let Said { message, images } = body(kind, text)?;
+            let TextAndImages { message, images } = body(kind, text)?;
             let (message, images) = said(kind, message, images)?;
             Command::FollowUp { message, images }
         }
         "abort_and_prompt" => {
-            let Said { message, images } = body(kind, text)?;
+            let TextAndImages { message, images } = body(kind, text)?;
             let (message, images) = said(kind, message, images)?;
             Command::AbortAndPrompt { message, images }
         }
@@ -451,12 +451,14 @@ pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
             let Name { name } = body(kind, text)?;
             Command::SetSessionName { name }
         }
-        "set_steering_mode" => Command::SetSteeringMode { mode: body::<Mode<_>>(kind, text)?.mode },
+        "set_steering_mode" => {
+            Command::SetSteeringMode { mode: body::<ModeField<_>>(kind, text)?.mode }
+        }
         "set_follow_up_mode" => {
-            Command::SetFollowUpMode { mode: body::<Mode<_>>(kind, text)?.mode }
+            Command::SetFollowUpMode { mode: body::<ModeField<_>>(kind, text)?.mode }
         }
         "set_interrupt_mode" => {
-            Command::SetInterruptMode { mode: body::<Mode<_>>(kind, text)?.mode }
+            Command::SetInterruptMode { mode: body::<ModeField<_>>(kind, text)?.mode }
         }
         "set_model" => {
             let SetModel { provider, model_id } = body(kind, text)?;

@@ -7,7 +7,7 @@ use tiller_agent::compaction::summary::Progress;
 use tiller_agent::compaction::{Compacted, Reason};
 
 use super::Level;
-use super::shape::{ShapedUsage, usage};
+use super::message::{ShapedUsage, usage};
 
 /// What a compaction came to, on its way to a client of the given level.
 pub(crate) struct ShapedCompaction<'a> {

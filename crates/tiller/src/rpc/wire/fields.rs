@@ -22,7 +22,7 @@ pub(super) struct Prompt {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Said {
+pub(super) struct TextAndImages {
     pub(super) message: String,
     #[serde(default)]
     pub(super) images: Option<Vec<ImageContent>>,
@@ -34,7 +34,7 @@ pub(super) struct Name {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Mode<T> {
+pub(super) struct ModeField<T> {
     pub(super) mode: T,
 }
 

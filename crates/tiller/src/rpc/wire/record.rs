@@ -6,14 +6,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tiller_agent::event::{Event, Update};
 use tiller_agent::message::{Arguments, Message, ToolCall};
+use tiller_agent::stream_rules::Rule;
 use tiller_agent::tool::ToolOutput;
-use tiller_agent::ttsr::Rule;
 
 use super::compaction;
 use super::host_tools;
+use super::message::{Shaped, ShapedCall, tool_call};
 use super::reply::{Label, Reply};
 use super::request::Refusal;
-use super::shape::{Shaped, ShapedCall, tool_call};
 use super::snapshot::{Snapshot, write_json};
 use super::todos;
 use super::{Level, Stream};

@@ -10,7 +10,7 @@ use tiller_agent::message::{AssistantMessage, Block};
 use tiller_agent::partial_json::PartialJson;
 
 use super::Level;
-use super::shape::{assistant, usage, whole};
+use super::message::{assistant, usage, whole};
 
 pub(crate) struct Snapshot {
     level: Level,

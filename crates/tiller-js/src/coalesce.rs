@@ -1,0 +1,275 @@
+//! What a call tells before it ends, on its way to whoever waits for that.
+//!
+//! Nobody can make JavaScript wait, and whoever listens may be slow. So what was not heard yet
+//! melts together, in the way that does the least harm. The result of the call goes another way
+//! and is never touched.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+/// Output that may wait. What is older than that is not heard any more.
+const TEXT_MAX_BYTES: usize = 1 << 20;
+/// Output is let go of in pieces of about this size.
+const PIECE_BYTES: usize = 4 << 10;
+/// Events that may wait and do not melt. Nobody of good will has so much to say at once.
+const EVENTS_MAX: usize = 10_000;
+
+/// The end of whoever tells. When it is gone, what it has told is all there is.
+pub(crate) type Teller = Box<dyn ProgressSink>;
+
+pub(crate) trait ProgressSink: Send {
+    fn tell(&self, said: String);
+}
+
+/// The end of whoever listens.
+pub struct Progress<M> {
+    shared: Arc<ProgressState<M>>,
+}
+
+/// How what waits melts.
+pub trait Coalesce: Default + Send + 'static {
+    type Item;
+
+    fn push(&mut self, said: String);
+    fn pop(&mut self) -> Option<Self::Item>;
+}
+
+/// A way for what a call tells.
+pub(crate) fn channel<M: Coalesce>() -> (Teller, Progress<M>) {
+    let shared = Arc::new(ProgressState::<M> { waiting: Mutex::default(), news: Notify::new() });
+    (Box::new(ProgressSender { shared: shared.clone() }), Progress { shared })
+}
+
+impl<M: Coalesce> Progress<M> {
+    /// The next of it, or nothing when there will be none.
+    pub async fn next(&mut self) -> Option<M::Item> {
+        loop {
+            let news = self.shared.news.notified();
+            {
+                let mut waiting = self.shared.waiting();
+                if let Some(item) = waiting.melting.pop() {
+                    return Some(item);
+                }
+                if waiting.is_over {
+                    return None;
+                }
+            }
+            news.await;
+        }
+    }
+}
+
+struct ProgressState<M> {
+    waiting: Mutex<Waiting<M>>,
+    /// Remembers that there was something if nobody listens at the moment.
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Waiting<M> {
+    melting: M,
+    is_over: bool,
+}
+
+impl<M> ProgressState<M> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting<M>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct ProgressSender<M> {
+    shared: Arc<ProgressState<M>>,
+}
+
+impl<M: Coalesce> ProgressSink for ProgressSender<M> {
+    fn tell(&self, said: String) {
+        self.shared.waiting().melting.push(said);
+        self.shared.news.notify_one();
+    }
+}
+
+impl<M> Drop for ProgressSender<M> {
+    fn drop(&mut self) {
+        self.shared.waiting().is_over = true;
+        self.shared.news.notify_one();
+    }
+}
+
+/// Each replaces the one before.
+#[derive(Default)]
+pub struct KeepNewest(Option<String>);
+
+impl Coalesce for KeepNewest {
+    type Item = String;
+
+    fn push(&mut self, said: String) {
+        self.0 = Some(said);
+    }
+
+    fn pop(&mut self) -> Option<String> {
+        self.0.take()
+    }
+}
+
+/// Pieces of a text, heard as one.
+#[derive(Default)]
+pub struct JoinText {
+    pieces: VecDeque<String>,
+    bytes: usize,
+}
+
+impl Coalesce for JoinText {
+    type Item = String;
+
+    fn push(&mut self, said: String) {
+        self.bytes += said.len();
+        // Otherwise a million pieces of one byte would be a million pieces.
+        match self.pieces.back_mut() {
+            Some(last) if last.len() < PIECE_BYTES => last.push_str(&said),
+            _ => self.pieces.push_back(said),
+        }
+        while self.bytes > TEXT_MAX_BYTES
+            && self.pieces.len() > 1
+            && let Some(oldest) = self.pieces.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
+    }
+
+    fn pop(&mut self) -> Option<String> {
+        self.bytes = 0;
+        let pieces = std::mem::take(&mut self.pieces);
+        (!pieces.is_empty()).then(|| pieces.into_iter().collect())
+    }
+}
+
+/// Events of an answer. What a block says in several of them is heard as one; so what waits is
+/// about as long as the answer, however many steps that had.
+#[derive(Default)]
+pub struct JoinDeltas {
+    waiting: VecDeque<Value>,
+    is_too_much: bool,
+}
+
+impl Coalesce for JoinDeltas {
+    type Item = Value;
+
+    fn push(&mut self, said: String) {
+        self.add(serde_json::from_str(&said).unwrap_or_default());
+    }
+
+    fn pop(&mut self) -> Option<Value> {
+        self.waiting.pop_front()
+    }
+}
+
+impl JoinDeltas {
+    pub(crate) fn add(&mut self, event: Value) {
+        if self.is_too_much {
+            return;
+        }
+        if let Some(last) = self.waiting.back_mut()
+            && let Some(more) = more_of(last, &event)
+            && let Some(Value::String(delta)) = last.get_mut("delta")
+        {
+            delta.push_str(more);
+            return;
+        }
+        self.is_too_much = self.waiting.len() >= EVENTS_MAX;
+        self.waiting.push_back(match self.is_too_much {
+            true => {
+                json!({ "type": "error", "reason": "error", "error": { "errorMessage": TOO_MUCH } })
+            }
+            false => event,
+        });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+const TOO_MUCH: &str = "the answer has more events than can be heard";
+
+/// What the second event adds to the first, if it only goes on with it.
+fn more_of<'e>(first: &Value, second: &'e Value) -> Option<&'e str> {
+    let is_delta = |event: &Value| {
+        let kind = event["type"].as_str().unwrap_or_default();
+        kind.ends_with("_delta") && event.as_object().is_some_and(|event| event.len() == 3)
+    };
+    let goes_on = is_delta(first)
+        && is_delta(second)
+        && first["type"] == second["type"]
+        && first["contentIndex"] == second["contentIndex"];
+    second["delta"].as_str().filter(|_| goes_on)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delta(index: u32, delta: &str) -> Value {
+        json!({ "type": "text_delta", "contentIndex": index, "delta": delta })
+    }
+
+    #[tokio::test]
+    async fn deltas_of_one_block_melt_and_the_order_stays() {
+        let (teller, mut progress) = channel::<JoinDeltas>();
+        let start = json!({ "type": "text_start", "contentIndex": 1 });
+        for event in [delta(0, "a"), delta(0, "b"), start.clone(), delta(1, "c"), delta(1, "d")] {
+            teller.tell(event.to_string());
+        }
+        drop(teller);
+        for expected in [delta(0, "ab"), start, delta(1, "cd")] {
+            assert_eq!(progress.next().await, Some(expected));
+        }
+        assert_eq!(progress.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn an_endless_answer_ends_with_an_error() {
+        let (teller, mut progress) = channel::<JoinDeltas>();
+        let start = json!({ "type": "text_start", "contentIndex": 0 }).to_string();
+        (0..EVENTS_MAX * 2).for_each(|_| teller.tell(start.clone()));
+        drop(teller);
+        let mut heard = 0;
+        let mut last = Value::Null;
+        while let Some(event) = progress.next().await {
+            (heard, last) = (heard + 1, event);
+        }
+        assert_eq!((heard, &last["error"]["errorMessage"]), (EVENTS_MAX + 1, &json!(TOO_MUCH)));
+    }
+
+    #[tokio::test]
+    async fn of_a_text_nobody_reads_the_newest_part_is_kept() {
+        let (teller, mut progress) = channel::<JoinText>();
+        let piece = "x".repeat(1000);
+        (0..10_000).for_each(|_| teller.tell(piece.clone()));
+        teller.tell("the end".to_owned());
+        let heard = progress.next().await.unwrap();
+        assert!(heard.len() <= TEXT_MAX_BYTES && heard.ends_with("xthe end"), "{}", heard.len());
+        drop(teller);
+        assert_eq!(progress.next().await, None);
+    }
+
+    #[test]
+    fn small_pieces_of_a_text_take_no_more_room_than_large_ones() {
+        let mut text = JoinText::default();
+        (0..100_000).for_each(|_| text.push(String::new()));
+        (0..100_000).for_each(|_| text.push("x".to_owned()));
+        assert_eq!(text.pieces.len(), 100_000usize.div_ceil(PIECE_BYTES));
+        assert_eq!(text.pop().unwrap().len(), 100_000);
+    }
+
+    #[tokio::test]
+    async fn of_what_replaces_what_was_before_the_newest_is_heard() {
+        let (teller, mut progress) = channel::<KeepNewest>();
+        ["one", "two"].into_iter().for_each(|said| teller.tell(said.to_owned()));
+        assert_eq!(progress.next().await.as_deref(), Some("two"));
+        drop(teller);
+        assert_eq!(progress.next().await, None);
+    }
+}

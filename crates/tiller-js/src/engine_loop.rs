@@ -1,0 +1,451 @@
+//! An engine's thread. It takes one message at a time; between messages it does what is due.
+//!
+//! Nothing outside ever waits for JavaScript that does not come to an end: a turn that keeps the
+//! thread too long is interrupted, a call that never settles is failed here, since an interrupted
+//! function of JavaScript never settles by itself, and an engine that had to be interrupted too
+//! often is started anew.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::bus::Bus;
+use crate::config::{Config, EngineClock, Permissions};
+use crate::engine::Engine;
+use crate::engine::sidecar::{Sidecar, SidecarFailure};
+use crate::engine_handle::{
+    CallError, EngineCall, EngineSender, EngineSpec, HandleState, JsError, Message, RunSignal,
+};
+use crate::engine_state::{ActiveCall, EngineState, STRIKES_COUNT_FOR, Task};
+use crate::mailbox::{Gone, Inbox, Mailbox};
+use crate::modules::{Modules, OwnFiles};
+use crate::operations::{OpError, OpOutput};
+use crate::world::HostApi;
+
+/// What a thread is given.
+pub(crate) struct EngineContext {
+    pub config: Arc<Config>,
+    pub world: Arc<dyn HostApi>,
+    pub permissions: Permissions,
+    /// The only files it may load, where it may not read others.
+    pub own_files: Option<OwnFiles>,
+    pub body: EngineSpec,
+    pub bus: Arc<Bus>,
+    pub shared: Arc<HandleState>,
+    pub to: Mailbox,
+    pub from: Inbox,
+}
+
+/// What an operation has to tell.
+pub(crate) enum OperationEvent {
+    /// Something on the way.
+    Event(OpOutput),
+    Done(Result<OpOutput, OpError>),
+}
+
+/// What has to be told to an engine that is started anew.
+#[derive(Default)]
+struct ReplayLog {
+    /// The calls that made it what it is, in their order.
+    steps: Vec<ReplayedCall>,
+    /// The extensions without which some things must not be done.
+    guards: Vec<String>,
+    /// When its process last had to be started anew, and how often within a short time.
+    falls: CrashCount,
+}
+
+struct ReplayedCall {
+    call: u64,
+    entry: &'static str,
+    json: String,
+}
+
+/// How often something went wrong lately.
+#[derive(Default)]
+struct CrashCount {
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl CrashCount {
+    /// What was long ago is forgiven.
+    fn note(&mut self, now: Instant) -> u32 {
+        let before = self.last.replace(now);
+        let is_recent = before.is_some_and(|before| now - before < STRIKES_COUNT_FOR);
+        self.count = if is_recent { self.count + 1 } else { 1 };
+        self.count
+    }
+}
+
+/// Calls that change what an engine is, so that a new one must hear of them too.
+const FORMATIVE: [&str; 3] = ["load", "bind", "flags"];
+
+/// How many timers are looked at before the next message.
+const TIMERS_AT_ONCE: usize = 64;
+
+/// Runs until told to stop, or until nobody can tell.
+pub(crate) fn run(seat: EngineContext) {
+    // `Instant::now` gives the runtime's time in here.
+    let runtime = seat.config.runtime.clone();
+    let _entered = (seat.config.clock == EngineClock::Runtime).then(|| runtime.enter());
+    serve_all(&seat);
+    seat.bus.leave(&seat.shared);
+}
+
+fn serve_all(seat: &EngineContext) {
+    let mut memory = ReplayLog::default();
+    let mut waiting = VecDeque::new();
+    loop {
+        seat.bus.join(EngineSender { to: seat.to.clone(), shared: seat.shared.clone() });
+        let core = Rc::new(EngineState::new(
+            seat.config.clone(),
+            seat.world.clone(),
+            seat.permissions,
+            Modules::new(seat.body.runtime(), seat.own_files.clone()),
+            seat.shared.clone(),
+            seat.to.clone(),
+            seat.bus.clone(),
+        ));
+        let engine = match Engine::start(&seat.body, core.clone()) {
+            Ok(engine) => engine,
+            Err(thrown) => {
+                abandon(&core, memory.guards, &thrown);
+                return refuse_all(seat, &core, &thrown);
+            }
+        };
+        let mut host =
+            EngineLoop { core: core.clone(), engine, memory: &mut memory, is_retired: false };
+        host.restore();
+        match host.serve(&seat.from, &mut waiting) {
+            End::Stop => return core.cancel_all(),
+            End::Restart => (),
+            End::GiveUp(thrown) => {
+                drop(host);
+                return refuse_all(seat, &core, &thrown);
+            }
+        }
+    }
+}
+
+enum End {
+    Stop,
+    Restart,
+    GiveUp(JsError),
+}
+
+struct EngineLoop<'m> {
+    core: Rc<EngineState>,
+    engine: Engine,
+    memory: &'m mut ReplayLog,
+    /// Others have taken over: it ends with the last call.
+    is_retired: bool,
+}
+
+impl EngineLoop<'_> {
+    fn serve(&mut self, from: &Inbox, early: &mut VecDeque<Message>) -> End {
+        loop {
+            let message = match early.pop_front() {
+                Some(message) => Some(message),
+                None => match self.wait(from) {
+                    Ok(message) => message,
+                    Err(Gone) => return End::Stop,
+                },
+            };
+            match message {
+                Some(Message::Stop) => return End::Stop,
+                Some(Message::Retire) => self.is_retired = true,
+                Some(message) => self.take(message),
+                None => (),
+            }
+            self.fire_timers();
+            self.fail_overdue();
+            if self.is_retired && self.is_done() {
+                return End::Stop;
+            }
+            if self.core.strikes.get() >= self.core.config.limits.strikes {
+                self.give_up_calls();
+                return End::Restart;
+            }
+            if let Some(end) = self.look_at_sidecar() {
+                return end;
+            }
+        }
+    }
+
+    /// Whether nobody waits for anything, or nothing good can come of waiting.
+    fn is_done(&self) -> bool {
+        let is_broken = self.core.strikes.get() >= self.core.config.limits.strikes;
+        let sidecar = self.engine.sidecar();
+        let has_fallen = sidecar.is_some_and(|sidecar| sidecar.fall(Instant::now()).is_some());
+        is_broken || has_fallen || self.core.calls.borrow().is_empty()
+    }
+
+    /// The next message, or none when something else is due before.
+    fn wait(&self, from: &Inbox) -> Result<Option<Message>, Gone> {
+        let timer = self.core.timers.borrow_mut().next_due();
+        let calls = self.core.calls.borrow();
+        let deadline = calls.values().filter_map(|call| call.deadline).min();
+        drop(calls);
+        let sidecar = self.engine.sidecar().and_then(Sidecar::due);
+        let Some(due) = [timer, deadline, sidecar].into_iter().flatten().min() else {
+            return from.recv().map(Some);
+        };
+        from.recv_until(due)
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Call(call) => self.call(call),
+            Message::Emit { what, json, .. } => {
+                let limit = self.core.config.limits.slice;
+                self.turn(Task::default(), limit, what, |engine| engine.emit(&json));
+            }
+            Message::Abort { call } => {
+                let limit = self.core.config.limits.slice;
+                let task = Task { call, extension: 0 };
+                self.turn(task, limit, "abort", |engine| engine.abort(call));
+            }
+            Message::Operation { id, news, .. } => self.operation(id, news),
+            Message::Run(signal) => {
+                let limit = self.core.config.limits.slice;
+                let word = match signal {
+                    RunSignal::Began => "began",
+                    RunSignal::Aborted => "aborted",
+                    RunSignal::Ended => "ended",
+                };
+                self.turn(Task::default(), limit, "run", |engine| engine.run_signal(word));
+            }
+            Message::Sidecar(heard) => {
+                if let Some(sidecar) = self.engine.sidecar() {
+                    sidecar.hear(heard);
+                }
+            }
+            Message::Wake | Message::Retire | Message::Stop => (),
+        }
+    }
+
+    fn call(&mut self, call: EngineCall) {
+        let limits = &self.core.config.limits;
+        let since = Instant::now();
+        let (slice, limit) = match call.entry {
+            "ask" | "emit_and_wait" | "prepare" => (limits.slice, Some(limits.hook)),
+            "tool" | "bash" | "command" => (limits.long_slice, None),
+            "stream" => (limits.slice, None),
+            _ => (limits.long_slice, Some(limits.load)),
+        };
+        if FORMATIVE.contains(&call.entry) {
+            let step = ReplayedCall { call: call.id, entry: call.entry, json: call.json.clone() };
+            self.memory.steps.push(step);
+        }
+        let waiting = ActiveCall {
+            entry: call.entry,
+            what: call.what,
+            reply: call.reply,
+            progress: call.progress,
+            since,
+            deadline: limit.map(|limit| since + limit),
+            limit: limit.unwrap_or_default(),
+        };
+        self.core.calls.borrow_mut().insert(call.id, waiting);
+        let task = Task { call: call.id, extension: 0 };
+        self.turn(task, slice, call.what, |engine| engine.call(call.id, call.entry, &call.json));
+    }
+
+    fn operation(&mut self, id: u64, news: OperationEvent) {
+        let is_last = matches!(news, OperationEvent::Done(_));
+        let task = match is_last {
+            true => self.core.operations.borrow_mut().remove(&id).map(|operation| operation.task),
+            false => self.core.operations.borrow().get(&id).map(|operation| operation.task),
+        };
+        // Nobody wants to hear about an operation that was cancelled.
+        let Some(task) = task else { return };
+        let limit = self.slice_of(task);
+        self.turn(task, limit, "operation", |engine| engine.deliver(id, news));
+    }
+
+    fn fire_timers(&mut self) {
+        let now = Instant::now();
+        for _ in 0..TIMERS_AT_ONCE {
+            let Some((id, task)) = self.core.timers.borrow_mut().take_due(now) else { return };
+            let limit = self.slice_of(task);
+            self.turn(task, limit, "timer", |engine| engine.fire(id));
+        }
+    }
+
+    fn slice_of(&self, task: Task) -> Duration {
+        let limits = &self.core.config.limits;
+        match self.core.calls.borrow().get(&task.call).map(|call| call.entry) {
+            Some("tool" | "bash" | "command" | "load") => limits.long_slice,
+            _ => limits.slice,
+        }
+    }
+
+    /// One turn of JavaScript, with everything it sets going. A turn that lasts too long is a
+    /// strike, and whoever it was for is told.
+    fn turn(
+        &mut self,
+        task: Task,
+        limit: Duration,
+        what: &'static str,
+        work: impl FnOnce(&Engine) -> Result<(), JsError>,
+    ) {
+        // What a call set going is still about the same.
+        let what = self.core.calls.borrow().get(&task.call).map_or(what, |call| call.what);
+        let outcome = self.engine.turn(task, limit, what, work);
+        let extension = self.core.task.get().extension;
+        if outcome.interrupted {
+            self.core.strike();
+            let path = self.core.path(extension).unwrap_or_else(|| "<runtime>".into());
+            let message = format!("stopped after {} ms of work without a pause", limit.as_millis());
+            let thrown = JsError { message, ..JsError::default() };
+            self.core.report(path, what.into(), thrown);
+            if task.call != 0 {
+                self.core.answer(task.call, Err(CallError::TimedOut(limit)));
+            }
+            return;
+        }
+        // The runtime catches what extensions throw, so this is out of memory or our own mistake.
+        match outcome.result {
+            Ok(()) => (),
+            Err(thrown) if task.call != 0 => {
+                self.core.answer(task.call, Err(CallError::Thrown(thrown)));
+            }
+            Err(thrown) => self.core.report("<runtime>".into(), what.into(), thrown),
+        }
+    }
+
+    fn fail_overdue(&mut self) {
+        let now = Instant::now();
+        let limits = &self.core.config.limits;
+        let mut overdue = Vec::new();
+        for (id, call) in self.core.calls.borrow_mut().iter_mut() {
+            let Some(deadline) = call.deadline.filter(|deadline| *deadline <= now) else {
+                continue;
+            };
+            // Time in which it waits for somebody else is not its fault, within reason.
+            if self.core.is_outside(*id) && now < call.since + limits.hook_max {
+                call.deadline = Some((now + call.limit).min(call.since + limits.hook_max));
+            } else {
+                overdue.push((*id, deadline.saturating_duration_since(call.since)));
+            }
+        }
+        for (id, lasted) in overdue {
+            self.core.answer(id, Err(CallError::TimedOut(lasted)));
+            let limit = self.core.config.limits.slice;
+            let task = Task { call: id, extension: 0 };
+            self.turn(task, limit, "abort", |engine| engine.abort(id));
+        }
+    }
+
+    /// The engine is about to go, and everything that waits for it knows by this.
+    fn give_up_calls(&mut self) {
+        self.core.cancel_all();
+        self.memory.guards = self.core.guards();
+        let calls: Vec<u64> = self.core.calls.borrow().keys().copied().collect();
+        for call in calls {
+            self.core.answer(call, Err(CallError::Stopped));
+        }
+        let message =
+            format!("the engine was started anew after {} interruptions", self.core.strikes.get());
+        let thrown = JsError { message, ..JsError::default() };
+        self.core.report("<runtime>".into(), "restart".into(), thrown);
+    }
+
+    /// A sidecar that is stuck or gone is ended, and another one started in its place, unless that
+    /// happens all the time.
+    fn look_at_sidecar(&mut self) -> Option<End> {
+        let sidecar = self.engine.sidecar()?;
+        let now = Instant::now();
+        sidecar.nudge(now);
+        let fall = sidecar.fall(now)?;
+        self.core.cancel_all();
+        self.memory.guards = self.core.guards();
+        let (path, what, message, stuck) = match fall {
+            SidecarFailure::Stuck { task, limit, what } => {
+                let message =
+                    format!("stopped after {} ms of work without a pause", limit.as_millis());
+                (self.core.path(task.extension), what, message, Some((task.call, limit)))
+            }
+            SidecarFailure::Gone { extension, how } => {
+                (self.core.path(extension), "sidecar", how, None)
+            }
+        };
+        let path = path.unwrap_or_else(|| "<runtime>".into());
+        let thrown = JsError { message, ..JsError::default() };
+        self.core.report(path, what.into(), thrown.clone());
+        let falls = self.memory.falls.note(now);
+        let end = if falls < self.core.config.limits.strikes {
+            End::Restart
+        } else {
+            let message = format!("given up: {} ({falls} times within a minute)", thrown.message);
+            let thrown = JsError { message, ..JsError::default() };
+            abandon(&self.core, std::mem::take(&mut self.memory.guards), &thrown);
+            End::GiveUp(thrown)
+        };
+        if let Some((call, limit)) = stuck {
+            self.core.answer(call, Err(CallError::TimedOut(limit)));
+        }
+        let calls: Vec<u64> = self.core.calls.borrow().keys().copied().collect();
+        // What it was being made into when it fell is not tried again.
+        let is_begun = |step: &ReplayedCall| {
+            calls.contains(&step.call) || Some(step.call) == stuck.map(|it| it.0)
+        };
+        self.memory.steps.retain(|step| !is_begun(step));
+        for call in calls {
+            self.core.answer(call, Err(CallError::Fallen(thrown.message.clone())));
+        }
+        Some(end)
+    }
+
+    /// Tells a new engine what the one before had been told.
+    fn restore(&mut self) {
+        if self.memory.steps.is_empty() {
+            return;
+        }
+        let steps: Vec<Value> = self
+            .memory
+            .steps
+            .iter()
+            .map(|ReplayedCall { entry, json, .. }| {
+                let input: Value = serde_json::from_str(json).unwrap_or_default();
+                json!({ "entry": entry, "input": input })
+            })
+            .collect();
+        let json = json!({ "steps": steps, "guards": self.memory.guards }).to_string();
+        let limit = self.core.config.limits.long_slice;
+        self.turn(Task::default(), limit, "restart", |engine| engine.call(0, "restore", &json));
+    }
+}
+
+/// What the extensions of an engine brought is gone with it, and what they guarded does not happen
+/// any more.
+fn abandon(core: &EngineState, guards: Vec<String>, thrown: &JsError) {
+    core.set_lost_guards(guards);
+    core.set_listeners(0);
+    if core.set_own(Vec::new()) {
+        core.world.changed();
+        core.report("<runtime>".into(), "restart".into(), thrown.clone());
+    }
+}
+
+/// Without an engine every call is answered with the reason.
+fn refuse_all(seat: &EngineContext, core: &EngineState, thrown: &JsError) {
+    while let Ok(message) = seat.from.recv() {
+        match message {
+            Message::Call(call) => {
+                // Whoever has gone away meanwhile did not want it any more.
+                call.reply.send(Err(CallError::NoEngine(thrown.message.clone()))).ok();
+            }
+            Message::Emit { .. } => {
+                core.shared.backlog.fetch_sub(1, Ordering::Relaxed);
+            }
+            Message::Retire | Message::Stop => return,
+            _ => (),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! What an engine's thread knows: who waits for what, whose turn it is, and how long it may last.
+//! All of it belongs to that one thread.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::access::{self, Access};
+use crate::bus::Bus;
+use crate::coalesce::Teller;
+use crate::config::{Config, Permissions};
+use crate::engine_handle::{CallError, HandleState, JsError};
+use crate::mailbox::Mailbox;
+use crate::memory::Memory;
+use crate::modules::{Modules, stack};
+use crate::operations::resources::OpenResources;
+use crate::operations::{OpError, Patience};
+use crate::registrations::OwnRegistrations;
+use crate::world::{ExtensionError, HostApi};
+
+/// How long an interruption is held against an engine.
+pub(crate) const STRIKES_COUNT_FOR: Duration = Duration::from_secs(60);
+
+pub(crate) struct EngineState {
+    pub config: Arc<Config>,
+    pub world: Arc<dyn HostApi>,
+    pub permissions: Permissions,
+    pub shared: Arc<HandleState>,
+    pub to: Mailbox,
+    pub bus: Arc<Bus>,
+    pub modules: RefCell<Modules>,
+    /// Modules that may be in the middle of being evaluated.
+    pub loading: RefCell<HashSet<String>>,
+    pub budget: Rc<Budget>,
+    pub memory: Arc<Memory>,
+    pub task: Cell<Task>,
+    pub calls: RefCell<HashMap<u64, ActiveCall>>,
+    pub operations: RefCell<HashMap<u64, Operation>>,
+    pub timers: RefCell<Timers>,
+    pub resources: RefCell<OpenResources>,
+    /// The files of the extensions, by their numbers.
+    pub paths: RefCell<HashMap<u32, String>>,
+    /// Whether some promise was rejected and nobody has looked yet.
+    pub rejected: Cell<bool>,
+    /// Events that an extension wants to hear and may not, each reported once.
+    unheard: RefCell<HashSet<String>>,
+    pub strikes: Cell<u32>,
+    last_strike: Cell<Option<Instant>>,
+    pub started: Instant,
+}
+
+/// For whom JavaScript runs at the moment: what it starts belongs to the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Task {
+    /// Zero for none.
+    pub call: u64,
+    /// Zero for none.
+    pub extension: u32,
+}
+
+/// Somebody who waits for a call to end.
+pub(crate) struct ActiveCall {
+    pub entry: &'static str,
+    pub what: &'static str,
+    pub reply: oneshot::Sender<Result<String, CallError>>,
+    pub progress: Option<Teller>,
+    pub since: Instant,
+    /// When it has lasted too long, if there is such a time.
+    pub deadline: Option<Instant>,
+    /// How long it may last.
+    pub limit: Duration,
+}
+
+/// Something begun outside whose end will be told.
+pub(crate) struct Operation {
+    pub task: Task,
+    pub abort: Option<AbortHandle>,
+}
+
+impl EngineState {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        world: Arc<dyn HostApi>,
+        permissions: Permissions,
+        modules: Modules,
+        shared: Arc<HandleState>,
+        to: Mailbox,
+        bus: Arc<Bus>,
+    ) -> EngineState {
+        let memory = Memory::new(config.limits.memory_bytes);
+        let budget = Rc::new(Budget::new(shared.clone()));
+        EngineState {
+            config,
+            world,
+            permissions,
+            shared,
+            to,
+            bus,
+            modules: RefCell::new(modules),
+            loading: RefCell::default(),
+            budget,
+            memory,
+            task: Cell::default(),
+            calls: RefCell::default(),
+            operations: RefCell::default(),
+            timers: RefCell::default(),
+            resources: RefCell::default(),
+            paths: RefCell::default(),
+            rejected: Cell::new(false),
+            unheard: RefCell::default(),
+            strikes: Cell::new(0),
+            last_strike: Cell::new(None),
+            started: Instant::now(),
+        }
+    }
+
+    /// Whether the extensions of this engine may have it.
+    pub(crate) fn allow(&self, access: Access<'_>) -> Result<(), OpError> {
+        access::check(self.permissions, access).map_err(OpError::denied)
+    }
+
+    /// Whether they may handle events of this name. The first refusal is reported.
+    pub(crate) fn may_hear(&self, name: &str) -> bool {
+        let Err(OpError { message: error, .. }) = self.allow(Access::Listener(name)) else {
+            return true;
+        };
+        if self.unheard.borrow_mut().insert(name.to_owned()) {
+            let thrown = JsError { message: error, ..JsError::default() };
+            let path = self.path(self.task.get().extension).unwrap_or_else(|| "<runtime>".into());
+            self.report(path, name.to_owned(), thrown);
+        }
+        false
+    }
+
+    /// A number for an operation that is about to begin.
+    pub(crate) fn begin(&self) -> u64 {
+        let id = self.shared.next_operation.fetch_add(1, Ordering::Relaxed) + 1;
+        let operation = Operation { task: self.task.get(), abort: None };
+        self.operations.borrow_mut().insert(id, operation);
+        id
+    }
+
+    pub(crate) fn cancel(&self, id: u64) {
+        if let Some(operation) = self.operations.borrow_mut().remove(&id)
+            && let Some(abort) = operation.abort
+        {
+            abort.abort();
+        }
+    }
+
+    /// Nobody is there any more who could hear of anything.
+    pub(crate) fn cancel_all(&self) {
+        for (_, operation) in self.operations.borrow_mut().drain() {
+            operation.abort.inspect(AbortHandle::abort);
+        }
+    }
+
+    /// Whether this call waits for something outside that will end by itself.
+    pub(crate) fn is_outside(&self, call: u64) -> bool {
+        self.operations.borrow().values().any(|operation| operation.task.call == call)
+    }
+
+    /// Whether the call that JavaScript works for has lasted as long as any may, waiting included.
+    pub(crate) fn is_call_overdue(&self) -> bool {
+        let calls = self.calls.borrow();
+        let call = calls.get(&self.task.get().call).filter(|call| call.deadline.is_some());
+        call.is_some_and(|call| Instant::now() >= call.since + self.config.limits.hook_max)
+    }
+
+    /// What an operation on this thread has to look up while it waits.
+    pub(crate) fn patiently<R>(&self, work: impl FnOnce(&Patience<'_>) -> R) -> R {
+        let is_over = || self.budget.is_given_up();
+        work(&Patience { memory: &self.memory, is_over: &is_over })
+    }
+
+    pub(crate) fn answer(&self, call: u64, result: Result<String, CallError>) {
+        if let Some(waiting) = self.calls.borrow_mut().remove(&call) {
+            // Whoever has gone away meanwhile did not want it any more.
+            waiting.reply.send(result).ok();
+        }
+    }
+
+    /// What a call tells before it ends.
+    pub(crate) fn progress(&self, call: u64, json: String) {
+        if let Some(waiting) = self.calls.borrow().get(&call)
+            && let Some(progress) = &waiting.progress
+        {
+            progress.tell(json);
+        }
+    }
+
+    pub(crate) fn path(&self, extension: u32) -> Option<String> {
+        self.paths.borrow().get(&extension).cloned()
+    }
+
+    /// An error as JavaScript tells it, in the author's terms.
+    pub(crate) fn thrown(&self, message: String, js_stack: Option<&str>) -> JsError {
+        let Some(js_stack) = js_stack else { return JsError { message, ..JsError::default() } };
+        let trace = stack::trace(&self.modules.borrow(), js_stack);
+        let stack = (!trace.stack.is_empty()).then(|| format!("{message}\n{}", trace.stack));
+        JsError { message, at: trace.at, stack, lacks: None }
+    }
+
+    pub(crate) fn report(&self, extension_path: String, event: String, thrown: JsError) {
+        let JsError { message: error, at, stack, .. } = thrown;
+        self.world.report(ExtensionError { extension_path, event, error, at, stack });
+    }
+
+    /// Somebody kept the thread too long. What was long ago is forgiven.
+    pub(crate) fn strike(&self) {
+        let before = self.last_strike.replace(Some(Instant::now()));
+        let is_recent = before.is_some_and(|before| before.elapsed() < STRIKES_COUNT_FOR);
+        self.strikes.set(if is_recent { self.strikes.get() + 1 } else { 1 });
+    }
+
+    /// The extensions that listen to something that fails closed.
+    pub(crate) fn guards(&self) -> Vec<String> {
+        let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.iter().filter(|own| own.is_guard()).map(|own| own.path.clone()).collect()
+    }
+
+    pub(crate) fn set_lost_guards(&self, lost: Vec<String>) {
+        *self.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner) = lost;
+    }
+
+    /// Says whether there was anything before.
+    pub(crate) fn set_own(&self, own: Vec<OwnRegistrations>) -> bool {
+        let mut before = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
+        !std::mem::replace(&mut *before, own).is_empty()
+    }
+
+    pub(crate) fn set_listeners(&self, bits: u64) {
+        self.shared.listeners.store(bits, Ordering::Release);
+    }
+}
+
+/// How long JavaScript may keep the thread, in real time also where the clock stands still.
+pub(crate) struct Budget {
+    deadline: Cell<Option<std::time::Instant>>,
+    hit: Cell<bool>,
+    shared: Arc<HandleState>,
+}
+
+impl Budget {
+    fn new(shared: Arc<HandleState>) -> Budget {
+        Budget { deadline: Cell::new(None), hit: Cell::new(false), shared }
+    }
+
+    pub(crate) fn begin(&self, limit: Duration) {
+        self.set_deadline(Some(std::time::Instant::now() + limit));
+        self.hit.set(false);
+    }
+
+    /// Whether it was too long.
+    pub(crate) fn end(&self) -> bool {
+        self.set_deadline(None);
+        self.hit.replace(false)
+    }
+
+    /// Whoever waits for this thread sees from outside when its time is over.
+    fn set_deadline(&self, deadline: Option<std::time::Instant>) {
+        self.deadline.set(deadline);
+        self.shared.turn_ends_by(deadline);
+    }
+
+    /// Whether an operation that waits should wait no longer. JavaScript itself may finish its turn
+    /// when its engine is stopped.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.shared.is_stopped() || self.is_over()
+    }
+
+    /// Asked by the engine every so often, and by us between jobs.
+    pub(crate) fn is_over(&self) -> bool {
+        let over =
+            self.deadline.get().is_some_and(|deadline| std::time::Instant::now() >= deadline);
+        if over {
+            self.hit.set(true);
+        }
+        over
+    }
+
+    pub(crate) fn was_hit(&self) -> bool {
+        self.hit.get()
+    }
+
+    /// Does something that takes time without being the extension's fault.
+    pub(crate) fn pause<R>(&self, work: impl FnOnce() -> R) -> R {
+        let begun = std::time::Instant::now();
+        let deadline = self.deadline.get();
+        self.set_deadline(None);
+        let result = work();
+        self.set_deadline(deadline.map(|deadline| deadline + begun.elapsed()));
+        result
+    }
+}
+
+/// What is to be done later, soonest first.
+#[derive(Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Reverse<(Instant, u64)>>,
+    live: HashMap<u64, (Instant, Task)>,
+}
+
+impl Timers {
+    pub(crate) fn set(&mut self, id: u64, due: Instant, task: Task) {
+        self.live.insert(id, (due, task));
+        self.heap.push(Reverse((due, id)));
+    }
+
+    pub(crate) fn clear(&mut self, id: u64) {
+        self.live.remove(&id);
+        // Timers that are set and cleared all the time must not pile up.
+        if self.heap.len() > 64 && self.heap.len() > self.live.len() * 2 {
+            let live = &self.live;
+            self.heap.retain(|Reverse((due, id))| live.get(id).is_some_and(|(at, _)| at == due));
+        }
+    }
+
+    pub(crate) fn next_due(&mut self) -> Option<Instant> {
+        while let Some(Reverse((due, id))) = self.heap.peek() {
+            if self.live.get(id).is_some_and(|(at, _)| at == due) {
+                return Some(*due);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<(u64, Task)> {
+        let due = self.next_due()?;
+        if due > now {
+            return None;
+        }
+        let Reverse((_, id)) = self.heap.pop()?;
+        let (_, task) = self.live.remove(&id)?;
+        Some((id, task))
+    }
+}

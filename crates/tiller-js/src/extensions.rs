@@ -1,0 +1,533 @@
+//! All extensions together, as the rest of the program sees them.
+
+mod placement;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::{BoxStream, FuturesUnordered};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::{self, Access};
+use crate::bus::Bus;
+use crate::coalesce::{self, JoinDeltas, JoinText, Progress};
+use crate::config::{Config, Extension, HookObserver, HookTiming, Runtime};
+use crate::engine_handle::{Backlogged, CallError, EngineHandle, JsError, PendingCall, RunSignal};
+use crate::event::Event;
+use crate::hook::{Hook, Operations, ToolCall, UserBash};
+use crate::registrations::{LoadError, OwnRegistrations, Registrations};
+use crate::world::{ExtensionError, HostApi};
+
+/// A handle to all extensions. Cheap to clone; nothing runs until something is loaded.
+#[derive(Clone)]
+pub struct Extensions {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Arc<Config>,
+    world: Arc<dyn HostApi>,
+    bus: Arc<Bus>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The engines of all who share one.
+    shared: Vec<(EngineKind, EngineHandle)>,
+    /// Who was loaded where, by their numbers. Those give the order in which they are asked.
+    seats: BTreeMap<u32, Slot>,
+    bound: bool,
+    /// Engines of a folder that was left, in which something may still come to an end.
+    retired: Vec<EngineHandle>,
+}
+
+/// Extensions share an engine of the same kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EngineKind {
+    Embedded,
+    Sidecar(Runtime),
+}
+
+#[derive(Clone)]
+struct Slot {
+    thread: EngineHandle,
+}
+
+/// What came of loading.
+#[derive(Clone, Debug, Default)]
+pub struct LoadReport {
+    pub registrations: Registrations,
+    /// Those that could not be loaded, and names that are taken twice.
+    pub errors: Vec<LoadError>,
+}
+
+/// Why a question that fails closed has no answer: what was asked for must not happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookRefused {
+    pub reason: String,
+}
+
+impl Extensions {
+    pub fn new(config: Config, world: Arc<dyn HostApi>) -> Extensions {
+        let (config, bus, state) = (Arc::new(config), Arc::default(), Mutex::default());
+        Extensions { inner: Arc::new(Inner { config, world, bus, state }) }
+    }
+
+    /// Loads extensions one after another, behind those that are loaded already. What cannot be
+    /// loaded is told and left out.
+    pub async fn load(&self, extensions: &[Extension]) -> LoadReport {
+        let last = self.state().seats.last_key_value().map_or(0, |(number, _)| *number);
+        let numbered: Vec<_> = (last + 1..).zip(extensions.iter().cloned()).collect();
+        let mut errors = self.load_at(&numbered).await;
+        let registrations = self.registrations();
+        errors.extend(registrations.conflicts.iter().cloned());
+        LoadReport { registrations, errors }
+    }
+
+    /// The same for extensions that have places of their own in the order, by ascending numbers
+    /// from one on. Names that are taken twice are not told.
+    pub async fn load_at(&self, extensions: &[(u32, Extension)]) -> Vec<LoadError> {
+        let mut errors = Vec::new();
+        for (number, extension) in extensions {
+            errors.extend(self.load_one(*number, extension).await.err());
+        }
+        errors
+    }
+
+    /// What the extensions bring along at the moment.
+    pub fn registrations(&self) -> Registrations {
+        let mut all: Vec<(OwnRegistrations, EngineHandle)> = Vec::new();
+        for thread in self.threads() {
+            let own = thread.own().into_iter();
+            all.extend(
+                own.filter(|own| self.is_at(own.number, &thread)).map(|own| (own, thread.clone())),
+            );
+        }
+        all.sort_by_key(|(own, _)| own.number);
+        Registrations::merge(&all)
+    }
+
+    /// The values of flags from the command line, by name. Unknown names are ignored.
+    pub async fn set_flags(&self, values: &serde_json::Map<String, Value>) {
+        for thread in self.threads() {
+            // A flag has no way to fail; an engine that is gone has no flags.
+            thread.call("flags", values).await.ok();
+        }
+    }
+
+    /// Lets extensions act: until then, only registering is possible. Actions that registered
+    /// something meanwhile have been seen in [`Extensions::registrations`].
+    pub async fn bind(&self) {
+        self.state().bound = true;
+        for thread in self.threads() {
+            // There is nothing in it that can fail.
+            thread.call("bind", &Value::Null).await.ok();
+        }
+    }
+
+    /// Whether anybody listens to events of this name, or would if they had not been lost: what
+    /// they guarded must be asked about all the same.
+    pub fn has_listener(&self, name: &str) -> bool {
+        let is_guarded = matches!(name, ToolCall::NAME | UserBash::NAME);
+        let hears = |thread: &EngineHandle| {
+            thread.hears(name) || (is_guarded && thread.lost_guard().is_some())
+        };
+        self.threads().iter().any(hears)
+    }
+
+    /// Tells whoever listens. Nobody is waited for; events keep their order. Whether all who
+    /// listen will hear it: one that is too far behind does not, which is reported.
+    pub fn emit(&self, event: &Event) -> bool {
+        let mut json = None;
+        let mut are_all_told = true;
+        for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
+            let json = json.get_or_insert_with(|| to_json(event)).clone();
+            let told = thread.line.emit(event.name(), json, self.inner.config.limits.backlog, None);
+            if let Err(Backlogged { is_news }) = told {
+                are_all_told = false;
+                if is_news {
+                    // Nobody waits for an event, so nobody waits for this either.
+                    drop(self.report_beside(event.name(), BEHIND));
+                }
+            }
+        }
+        are_all_told
+    }
+
+    /// Tells whoever listens and waits until they have heard it, within the time a hook has.
+    pub async fn emit_and_wait(&self, event: &Event) {
+        for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
+            let telling = thread.call_about("emit_and_wait", event.name(), event, None, None);
+            if let Err(trouble) = self.timed(event.name(), telling).await {
+                self.report(event.name(), &trouble.to_string()).await;
+            }
+        }
+    }
+
+    /// The same for the last that is told: an engine that takes longer than this does not keep the
+    /// next one from hearing it.
+    pub async fn tell_each_within(&self, event: &Event, patience: Duration) {
+        let mut telling = FuturesUnordered::new();
+        for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
+            let heard = thread.call_about("emit_and_wait", event.name(), event, None, None);
+            telling.push(self.timed(event.name(), heard));
+            // Whoever has not come to an end is waited for together with the others.
+            if let Ok(Some(Err(trouble))) = tokio::time::timeout(patience, telling.next()).await {
+                self.report(event.name(), &trouble.to_string()).await;
+            }
+        }
+        while let Some(told) = telling.next().await {
+            if let Err(trouble) = told {
+                self.report(event.name(), &trouble.to_string()).await;
+            }
+        }
+    }
+
+    /// Asks whoever listens, and gives what they decided together. An error means that what was
+    /// asked about must not happen; only hooks that fail closed have it.
+    pub async fn run_hook<H: Hook>(&self, hook: H) -> Result<H::Outcome, HookRefused> {
+        self.run_hook_until(hook, None).await
+    }
+
+    /// The same for hooks whose event has a `signal`: it fires with `cancel`.
+    pub async fn run_hook_until<H: Hook>(
+        &self,
+        hook: H,
+        cancel: Option<CancellationToken>,
+    ) -> Result<H::Outcome, HookRefused> {
+        let mut outcome = None;
+        for (thread, extensions) in self.engine_groups() {
+            if H::FAILS_CLOSED
+                && let Some(path) = thread.lost_guard()
+            {
+                let reason = format!("the extension {path}, which guards this, is gone");
+                return Err(HookRefused { reason });
+            }
+            if !thread.hears(H::NAME) {
+                continue;
+            }
+            let question = HookCall { name: H::NAME, event: &hook, so_far: &outcome, extensions };
+            let asking = thread.call_about("ask", H::NAME, &question, cancel.clone(), None);
+            match self.timed(H::NAME, asking).await {
+                Ok(answer) => {
+                    let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+                    let before = outcome.as_ref().map(|outcome: &Value| &outcome["outcome"]);
+                    if let Err(reason) =
+                        hook.check_answer(before, &answer["outcome"], thread.permissions)
+                    {
+                        if H::FAILS_CLOSED {
+                            return Err(HookRefused { reason });
+                        }
+                        self.report(H::NAME, &reason).await;
+                        continue;
+                    }
+                    let ends = answer.get("ends") == Some(&Value::Bool(true));
+                    outcome = Some(answer);
+                    if ends {
+                        break;
+                    }
+                }
+                Err(trouble) if H::FAILS_CLOSED => {
+                    return Err(HookRefused { reason: trouble.to_string() });
+                }
+                Err(trouble) => self.report(H::NAME, &trouble.to_string()).await,
+            }
+        }
+        let Some(mut outcome) = outcome else { return Ok(H::Outcome::default()) };
+        match serde_json::from_value(outcome["outcome"].take()) {
+            Ok(outcome) => Ok(outcome),
+            Err(err) if H::FAILS_CLOSED => Err(HookRefused { reason: err.to_string() }),
+            Err(err) => {
+                self.report(H::NAME, &format!("the answer makes no sense: {err}")).await;
+                Ok(H::Outcome::default())
+            }
+        }
+    }
+
+    /// Waits for a hook, and tells the observer how long it took.
+    async fn timed(&self, name: &'static str, hook: PendingCall) -> Result<String, CallError> {
+        let Some(HookObserver(observer)) = &self.inner.config.hook_observer else {
+            return hook.await;
+        };
+        let begun = Instant::now();
+        let result = hook.await;
+        let error = result.as_ref().err().map(ToString::to_string);
+        observer(HookTiming { name, after: begun.elapsed(), error });
+        result
+    }
+
+    /// Runs a command by the name it has in [`Registrations::commands`]. An error is the fields
+    /// of an `extension_error`, told nowhere else; `None` means there is no such command.
+    pub async fn command(&self, name: &str, args: &str) -> Option<Result<(), ExtensionError>> {
+        let registrations = self.registrations();
+        let command = registrations.commands.iter().find(|command| command.name == name)?;
+        let thread = self.thread_of(command.extension)?;
+        let input =
+            json!({ "extension": command.extension, "name": command.own_name, "args": args });
+        let failed = |thrown: JsError| ExtensionError {
+            extension_path: format!("command:{name}"),
+            event: "command".into(),
+            error: thrown.message,
+            at: thrown.at,
+            stack: thrown.stack,
+        };
+        Some(match thread.call("command", &input).await {
+            // An engine that was stopped under a command is one that it asked to reload.
+            Ok(_) | Err(CallError::Stopped) => Ok(()),
+            Err(CallError::Thrown(thrown)) => Err(failed(thrown)),
+            Err(trouble) => {
+                Err(failed(JsError { message: trouble.to_string(), ..JsError::default() }))
+            }
+        })
+    }
+
+    /// Runs a command in the way an extension gave for it. Gives what it says, and in the end the
+    /// result of a command, as in [`UserBashOutcome`](crate::hook::UserBashOutcome). Of what it says
+    /// the oldest is lost where nobody listens.
+    pub fn run_operations(
+        &self,
+        operations: &Operations,
+        command: &str,
+        cwd: &str,
+        cancel: CancellationToken,
+    ) -> (Progress<JoinText>, impl Future<Output = Result<Value, HookRefused>> + use<>) {
+        let (progress, said) = coalesce::channel();
+        let input = json!({ "operations": operations, "command": command, "cwd": cwd });
+        let running = self.thread_of(operations.extension).map(|thread| {
+            thread.call_about("bash", "user_bash", &input, Some(cancel), Some(progress))
+        });
+        let end = async move {
+            let refused = |reason: String| HookRefused { reason };
+            let gone = || refused("the extension is no longer loaded".into());
+            let result = running.ok_or_else(gone)?.await;
+            let result = result.map_err(|trouble| refused(trouble.to_string()))?;
+            serde_json::from_str(&result).map_err(|err| refused(err.to_string()))
+        };
+        (said, end)
+    }
+
+    /// Has an extension's provider answer: the events of an assistant message stream, the last of
+    /// which is `done` or `error`. They come without the growing message, and with what of it
+    /// cannot be known otherwise: the id and the name of a call, signatures.
+    pub fn stream(
+        &self,
+        provider: &str,
+        model: Value,
+        context: Value,
+        options: Value,
+        cancel: CancellationToken,
+    ) -> BoxStream<'static, Value> {
+        let registrations = self.registrations();
+        let known = registrations.providers.into_iter().find(|known| known.name == provider);
+        let seat = known.and_then(|known| Some((self.thread_of(known.extension)?, known)));
+        let Some((thread, provider)) = seat else {
+            let error = json!({ "type": "error", "reason": "error",
+                "error": { "errorMessage": format!("no provider \"{provider}\"") } });
+            return futures_util::stream::iter([error]).boxed();
+        };
+        let input = json!({ "extension": provider.extension, "provider": provider.name,
+            "model": model, "context": context, "options": options });
+        let (progress, events) = coalesce::channel::<JoinDeltas>();
+        let running = thread.call_about("stream", "stream", &input, Some(cancel), Some(progress));
+        let events = futures_util::stream::unfold(events, |mut events| async move {
+            let event = events.next().await?;
+            Some((event, events))
+        });
+        let end = futures_util::stream::once(running).filter_map(|result| async move {
+            let trouble = result.err()?;
+            Some(json!({ "type": "error", "reason": "error",
+                "error": { "errorMessage": trouble.to_string() } }))
+        });
+        events.chain(end).boxed()
+    }
+
+    /// Has an extension's provider make a key of a stored sign-in: `{key, renewed?}`, where what
+    /// was renewed is to be stored instead.
+    pub async fn sign_in(&self, provider: &str, stored: Value) -> Result<Value, String> {
+        let providers = self.registrations().providers;
+        let known = providers.into_iter().find(|known| known.name == provider);
+        let seat = known.and_then(|known| Some((self.thread_of(known.extension)?, known)));
+        let (thread, known) = seat.ok_or_else(|| format!("no provider \"{provider}\""))?;
+        if let Err(denied) = access::check(thread.permissions, Access::SignIn) {
+            return Err(denied.to_string());
+        }
+        let input =
+            json!({ "extension": known.extension, "provider": provider, "credential": stored });
+        let made = thread.call("signIn", &input).await.map_err(|trouble| trouble.to_string())?;
+        Ok(serde_json::from_str(&made).unwrap_or_default())
+    }
+
+    /// Has providers look for the models they have now, with pi's options for that. Gives what went
+    /// wrong, by provider.
+    pub async fn refresh_models(&self, options: &Value) -> serde_json::Map<String, Value> {
+        let mut errors = serde_json::Map::new();
+        for thread in self.threads() {
+            match thread.call("refreshModels", options).await {
+                Ok(failed) => {
+                    let failed: serde_json::Map<String, Value> =
+                        serde_json::from_str(&failed).unwrap_or_default();
+                    errors.extend(failed);
+                }
+                Err(trouble) => self.report("refresh_models", &trouble.to_string()).await,
+            }
+        }
+        errors
+    }
+
+    /// A run began: `ctx.signal` is there from now on.
+    pub fn run_began(&self) {
+        self.run_signal(RunSignal::Began);
+    }
+
+    /// The run under way is being aborted: `ctx.signal` fires.
+    pub fn run_aborted(&self) {
+        self.run_signal(RunSignal::Aborted);
+    }
+
+    pub fn run_ended(&self) {
+        self.run_signal(RunSignal::Ended);
+    }
+
+    /// Another session: contexts handed out so far are stale, and the extensions start over with
+    /// fresh handlers. Their modules stay as they are. To be called between `session_shutdown`
+    /// and `session_start`.
+    pub async fn start_over(&self) -> Vec<LoadError> {
+        let mut errors = Vec::new();
+        for thread in self.threads() {
+            match thread.call("renew", &Value::Null).await {
+                Ok(failed) => {
+                    let failed: Vec<(String, String)> =
+                        serde_json::from_str(&failed).unwrap_or_default();
+                    let error = |(path, error)| LoadError { path, error, at: None };
+                    errors.extend(failed.into_iter().map(error));
+                }
+                Err(trouble) => self.report("renew", &trouble.to_string()).await,
+            }
+        }
+        errors
+    }
+
+    /// Stops everything that was loaded and loads these instead, from their files as they are now.
+    /// `session_shutdown` has to be told before, `session_start` after.
+    pub async fn reload(&self, extensions: &[Extension]) -> LoadReport {
+        let bound = self.state().bound;
+        self.stop();
+        let report = self.load(extensions).await;
+        if bound {
+            self.bind().await;
+        }
+        report
+    }
+
+    /// Lets go of everything that was loaded, to load others instead. Commands that are under way
+    /// come to their end first, in the session there is by then.
+    pub async fn retire(&self) {
+        let threads = self.threads();
+        let before = std::mem::take(&mut *self.state());
+        before.retired.iter().for_each(EngineHandle::stop);
+        for thread in &threads {
+            // There is nothing in it that can fail.
+            thread.call("retire", &Value::Null).await.ok();
+            thread.retire();
+        }
+        self.state().retired = threads;
+    }
+
+    /// Ends all engines. Whoever waits for one is told that it was stopped.
+    pub fn stop(&self) {
+        let state = std::mem::take(&mut *self.state());
+        for seat in state.seats.values() {
+            seat.thread.stop();
+        }
+        for (_, shared) in &state.shared {
+            shared.stop();
+        }
+        state.retired.iter().for_each(EngineHandle::stop);
+    }
+
+    fn run_signal(&self, signal: RunSignal) {
+        for thread in self.threads() {
+            thread.run_signal(signal);
+        }
+    }
+
+    /// Stretches of extensions that share an engine, in load order, so that a chain of handlers
+    /// runs in that order across engines.
+    fn engine_groups(&self) -> Vec<(EngineHandle, (u32, u32))> {
+        let state = self.state();
+        let mut stretches: Vec<(EngineHandle, (u32, u32))> = Vec::new();
+        for (&number, seat) in &state.seats {
+            match stretches.last_mut() {
+                Some((thread, (_, last))) if thread.is(&seat.thread) => *last = number,
+                _ => stretches.push((seat.thread.clone(), (number, number))),
+            }
+        }
+        stretches
+    }
+
+    fn threads(&self) -> Vec<EngineHandle> {
+        let state = self.state();
+        let mut threads: Vec<EngineHandle> = Vec::new();
+        for seat in state.seats.values() {
+            if !threads.iter().any(|thread| thread.is(&seat.thread)) {
+                threads.push(seat.thread.clone());
+            }
+        }
+        threads
+    }
+
+    fn thread_of(&self, extension: u32) -> Option<EngineHandle> {
+        self.state().seats.get(&extension).map(|seat| seat.thread.clone())
+    }
+
+    /// Whether the extension of this number was loaded there. An engine may say anything.
+    fn is_at(&self, extension: u32, thread: &EngineHandle) -> bool {
+        self.state().seats.get(&extension).is_some_and(|seat| seat.thread.is(thread))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The world has heard of it when this is over, and hears what comes of it later.
+    async fn report(&self, event: &str, error: &str) {
+        // Only the end of everything keeps it from being told.
+        self.report_beside(event, error).await.ok();
+    }
+
+    /// The world may make whoever tells it something wait, and here nobody may.
+    fn report_beside(&self, event: &str, error: &str) -> JoinHandle<()> {
+        let error = ExtensionError {
+            extension_path: "<runtime>".into(),
+            event: event.into(),
+            error: error.into(),
+            at: None,
+            stack: None,
+        };
+        let world = self.inner.world.clone();
+        self.inner.config.runtime.spawn_blocking(move || world.report(error))
+    }
+}
+
+const BEHIND: &str = "dropped, like others from here on: the extension is too far behind";
+
+/// One question to one engine.
+#[derive(Serialize)]
+struct HookCall<'q, H> {
+    name: &'static str,
+    event: &'q H,
+    /// What earlier engines answered.
+    so_far: &'q Option<Value>,
+    /// The first and the last extension this is for.
+    extensions: (u32, u32),
+}
+
+fn to_json(event: &Event) -> String {
+    serde_json::to_string(event).unwrap_or_else(|_| "null".into())
+}

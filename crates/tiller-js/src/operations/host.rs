@@ -1,0 +1,273 @@
+//! Questions to the world beyond files and sockets: the session, the models, the user.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tiller_agent::arguments;
+use tiller_agent::message::Arguments;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::resources::ModelStream;
+use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
+use crate::access::{Access, Server};
+use crate::coalesce::{Coalesce, JoinDeltas};
+use crate::engine_state::EngineState;
+use crate::event;
+use crate::registrations::OwnRegistrations;
+use crate::world::{
+    Action, Answers, Dialog, LogLevel, LogLine, ModelRead, ModelRequest, Query, Request,
+    RequestCallbacks, Wants,
+};
+
+/// Events of a model's answer that were told to an extension and not heard yet.
+const ON_THE_WAY_MAX: usize = 64;
+
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpReply {
+    match name {
+        "query" => {
+            let query: Query = asked.read()?;
+            core.allow(Access::Query(&query))?;
+            let answer = core.budget.pause(|| core.world.query(query));
+            Ok(OpOutput::json(&answer.map_err(OpError::new)?))
+        }
+        "act" => {
+            let action: Action = asked.read()?;
+            core.allow(Access::Action(&action))?;
+            core.world.act(action);
+            Ok(OpOutput::Nothing)
+        }
+        "notice" => {
+            core.world.notice(asked.read()?);
+            Ok(OpOutput::Nothing)
+        }
+        "log" => {
+            let line: Line = asked.read()?;
+            let extension_path = core.path(core.task.get().extension);
+            core.world.log(LogLine { extension_path, level: line.level(), text: line.text });
+            Ok(OpOutput::Nothing)
+        }
+        "registered" => {
+            let mut registered: Registered = asked.read()?;
+            registered.extensions.iter_mut().for_each(|own| own.restrict(core.permissions));
+            core.set_own(registered.extensions);
+            let heard = registered.listeners.iter().filter(|name| core.may_hear(name));
+            core.set_listeners(heard.fold(0, |bits, name| bits | event::bit(name)));
+            if registered.changed {
+                core.world.changed();
+            }
+            Ok(OpOutput::Nothing)
+        }
+        "lostGuards" => {
+            core.set_lost_guards(asked.read()?);
+            Ok(OpOutput::Nothing)
+        }
+        "heard" => {
+            // So many events of a model's answer are no longer on the way; none were the last.
+            let (id, count): (u64, usize) = asked.read()?;
+            let mut resources = core.resources.borrow_mut();
+            match count {
+                0 => drop(resources.hearings.remove(&id)),
+                count => {
+                    let hearing = resources.hearings.get(&id);
+                    hearing.into_iter().for_each(|hearing| hearing.room.add_permits(count));
+                }
+            }
+            Ok(OpOutput::Nothing)
+        }
+        "looked" => {
+            let Looked { hearing, number, payload } = asked.read()?;
+            if let Some(hearing) = core.resources.borrow().hearings.get(&hearing) {
+                hearing.answers.give(number, payload);
+            }
+            Ok(OpOutput::Nothing)
+        }
+        "facts" => Ok(facts(core)),
+        "checkArguments" => {
+            let HostCall { tool, schema, arguments } = asked.read()?;
+            let checked = arguments::check(&tool, &schema, &arguments).map_err(OpError::new)?;
+            Ok(OpOutput::json(&checked))
+        }
+        _ => Err(unknown(name)),
+    }
+}
+
+pub(super) fn start(
+    core: &Rc<EngineState>,
+    name: &str,
+    asked: &OpInput,
+    teller: OpEvents,
+) -> Result<Later, OpError> {
+    match name {
+        "request" => {
+            let request: Request = asked.read()?;
+            core.allow(Access::Request(&request))?;
+            let answer = core.world.request(request);
+            Ok(Box::pin(async move { Ok(OpOutput::json(&answer.await.map_err(OpError::new)?)) }))
+        }
+        "dialog" => {
+            let dialog: Dialog = asked.read()?;
+            let cancel = CancellationToken::new();
+            let answer = core.world.dialog(dialog, cancel.clone());
+            // Dropped with this future when the extension no longer waits.
+            let guard = cancel.drop_guard();
+            Ok(Box::pin(async move {
+                let answer = answer.await;
+                guard.disarm();
+                Ok(OpOutput::json(&answer))
+            }))
+        }
+        "model" => {
+            let mut request: ModelRequest = asked.read()?;
+            core.allow(Access::Model { server: server_of(core, &request.model) })?;
+            let Looking { wants } = asked.read()?;
+            let room = Arc::new(Semaphore::new(ON_THE_WAY_MAX));
+            let answers = Arc::new(Answers::default());
+            if wants.payload || wants.response {
+                let teller = teller.clone();
+                let tell = move |event: Value| teller.tell(OpOutput::json(&event));
+                request.looks = Some(RequestCallbacks::new(wants, answers.clone(), tell));
+            }
+            let mut resources = core.resources.borrow_mut();
+            let id = resources.number();
+            resources.hearings.insert(id, ModelStream { room: room.clone(), answers });
+            teller.tell(OpOutput::json(&json!({ "type": "hearing", "id": id })));
+            let events = core.world.model(request);
+            Ok(Box::pin(pass_on(events, room, teller)))
+        }
+        _ => Err(unknown(name)),
+    }
+}
+
+/// Tells the events of a model's answer as fast as the extension hears them. The answer itself is
+/// read in any case, since a provider would close the connection on a reader that stalls; events
+/// that have to wait melt.
+async fn pass_on(
+    mut events: BoxStream<'static, Value>,
+    room: Arc<Semaphore>,
+    teller: OpEvents,
+) -> OpReply {
+    let mut waiting = JoinDeltas::default();
+    let mut is_over = false;
+    while !is_over || !waiting.is_empty() {
+        tokio::select! {
+            biased;
+            Ok(permit) = room.acquire(), if !waiting.is_empty() => {
+                // Given back when it was heard.
+                permit.forget();
+                teller.tell(OpOutput::json(&waiting.pop()));
+            }
+            event = events.next(), if !is_over => match event {
+                Some(event) => waiting.add(event),
+                None => is_over = true,
+            }
+        }
+    }
+    Ok(OpOutput::Nothing)
+}
+
+/// Where a request goes. Only one that goes where the model's requests go anyway is known.
+fn server_of(core: &EngineState, model: &Value) -> Server {
+    if core.permissions.env || model["baseUrl"].is_null() {
+        return Server::Known;
+    }
+    let text = |field: &str| model[field].as_str().unwrap_or_default().to_owned();
+    let find = ModelRead::Find { provider: text("provider"), id: text("id") };
+    let known = core.budget.pause(|| core.world.query(Query::Models(find))).unwrap_or_default();
+    match known["baseUrl"] == model["baseUrl"] {
+        true => Server::Known,
+        false => Server::Named,
+    }
+}
+
+/// What of a request its asker wants to look at.
+#[derive(Deserialize)]
+struct Looking {
+    #[serde(default)]
+    wants: Wants,
+}
+
+/// What it wants sent instead, if anything.
+#[derive(Deserialize)]
+struct Looked {
+    hearing: u64,
+    number: u64,
+    payload: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    level: String,
+    text: String,
+}
+
+impl Line {
+    fn level(&self) -> LogLevel {
+        match self.level.as_str() {
+            "debug" => LogLevel::Debug,
+            "warn" => LogLevel::Warning,
+            "error" => LogLevel::Error,
+            _ => LogLevel::Info,
+        }
+    }
+}
+
+/// A tool is about to be called, by an extension that runs tools of its own.
+#[derive(Deserialize)]
+struct HostCall {
+    tool: String,
+    schema: Value,
+    arguments: Arguments,
+}
+
+#[derive(Deserialize)]
+struct Registered {
+    extensions: Vec<OwnRegistrations>,
+    listeners: Vec<String>,
+    /// Whether this came after everything was loaded.
+    changed: bool,
+}
+
+fn facts(core: &EngineState) -> OpOutput {
+    let config = &core.config;
+    let env = if core.permissions.env { &*config.env } else { &[] };
+    let env: serde_json::Map<String, Value> =
+        env.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    OpOutput::json(&json!({
+        "cwd": config.cwd,
+        "agentDir": config.agent_dir,
+        "homeDir": config.home_dir,
+        "mode": config.mode,
+        "hasUI": config.has_ui,
+        "version": config.version,
+        "execPath": config.exec_path,
+        "env": env,
+        "platform": platform(),
+        "arch": arch(),
+        "pid": std::process::id(),
+        "patienceMs": config.limits.patience.as_millis() as u64,
+    }))
+}
+
+/// As node names operating systems.
+pub(super) fn platform() -> &'static str {
+    match std::env::consts::OS {
+        "macos" => "darwin",
+        "windows" => "win32",
+        other => other,
+    }
+}
+
+/// As node names processors.
+pub(super) fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "x86" => "ia32",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -1,0 +1,91 @@
+//! Whoever asks a model may look at the request itself: change what is sent, and hear how it is
+//! answered, before anything of the answer is read.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+/// The eyes of an extension on one request of its own.
+#[derive(Clone)]
+pub struct RequestCallbacks {
+    wants: Wants,
+    tell: Arc<dyn Fn(Value) + Send + Sync>,
+    answers: Arc<Answers>,
+}
+
+/// What it wants to see.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(crate) struct Wants {
+    pub payload: bool,
+    pub response: bool,
+}
+
+/// Questions that the extension has not answered yet, by number.
+#[derive(Default)]
+pub(crate) struct Answers {
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    last: u64,
+    askers: HashMap<u64, oneshot::Sender<Option<Value>>>,
+}
+
+impl Answers {
+    pub(crate) fn give(&self, number: u64, answer: Option<Value>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(asker) = open.askers.remove(&number) {
+            // The request may have been given up.
+            asker.send(answer).ok();
+        }
+    }
+
+    fn open(&self) -> (u64, oneshot::Receiver<Option<Value>>) {
+        let (asker, answer) = oneshot::channel();
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.last += 1;
+        let number = open.last;
+        open.askers.insert(number, asker);
+        (number, answer)
+    }
+}
+
+impl RequestCallbacks {
+    pub(crate) fn new(
+        wants: Wants,
+        answers: Arc<Answers>,
+        tell: impl Fn(Value) + Send + Sync + 'static,
+    ) -> RequestCallbacks {
+        RequestCallbacks { wants, tell: Arc::new(tell), answers }
+    }
+
+    pub fn wants_payload(&self) -> bool {
+        self.wants.payload
+    }
+
+    /// Shows what is about to be sent. Gives what is to be sent instead.
+    pub async fn payload(&self, payload: Value) -> Option<Value> {
+        let (number, answer) = self.answers.open();
+        (self.tell)(json!({ "type": "payload", "number": number, "payload": payload }));
+        // An engine that is gone changes nothing.
+        answer.await.ok().flatten()
+    }
+
+    /// The answer begins. Nobody is waited for, but nothing of the answer is heard before.
+    pub fn answered(&self, status: u16, headers: Value) {
+        if self.wants.response {
+            (self.tell)(json!({ "type": "response", "status": status, "headers": headers }));
+        }
+    }
+}
+
+impl fmt::Debug for RequestCallbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Looks").field(&self.wants).finish()
+    }
+}

@@ -1,0 +1,76 @@
+//! Somebody who looks over our shoulder: has a say in what is sent, and hears what comes back.
+//! Without one, nothing of this is paid for.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use tiller_agent::provider::ProviderError;
+
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+pub trait RequestInterceptor: Send + Sync {
+    /// The body in the vendor's own words, about to be sent. Nothing means that it stays.
+    fn body(&self, body: &[u8]) -> BoxFuture<Option<Vec<u8>>>;
+
+    /// The headers about to be sent, without those that say who we are. What is given back takes
+    /// their place; a name without a value is left out, whichever it is.
+    fn headers(&self, headers: Vec<(String, String)>) -> BoxFuture<Option<Vec<HeaderEdit>>>;
+
+    /// The answer has begun, well or not.
+    fn answered(&self, status: u16, headers: Vec<(String, String)>);
+}
+
+/// A header as it is to be sent, or not.
+pub type HeaderEdit = (String, Option<String>);
+
+#[derive(Clone)]
+pub struct Interceptor(pub Arc<dyn RequestInterceptor>);
+
+impl fmt::Debug for Interceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Onlooker")
+    }
+}
+
+/// The headers that say who we are. They are nobody's business, but may be replaced.
+pub(crate) const OURS: &[&str] =
+    &["authorization", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token", "cookie"];
+
+/// The headers as the onlooker wants them.
+pub(crate) async fn headers(
+    Interceptor(onlooker): &Interceptor,
+    mut headers: HeaderMap,
+) -> Result<HeaderMap, ProviderError> {
+    let shown = texts(&headers, |name| !OURS.contains(&name));
+    let names: Vec<String> = shown.iter().map(|(name, _)| name.clone()).collect();
+    let Some(changed) = onlooker.headers(shown).await else { return Ok(headers) };
+    for name in names {
+        headers.remove(&name);
+    }
+    for (name, value) in changed {
+        // The value may be a secret, so the error names only the header.
+        let invalid = || ProviderError::fatal(format!("header {name:?} cannot be sent"));
+        let header = HeaderName::try_from(&*name).map_err(|_| invalid())?;
+        match value {
+            Some(value) => {
+                let mut value = HeaderValue::try_from(value).map_err(|_| invalid())?;
+                value.set_sensitive(true);
+                headers.insert(header, value);
+            }
+            None => {
+                headers.remove(header);
+            }
+        }
+    }
+    Ok(headers)
+}
+
+pub(crate) fn texts(headers: &HeaderMap, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let wanted = headers.iter().filter(|(name, _)| wanted(name.as_str()));
+    let text = |(name, value): (&HeaderName, &HeaderValue)| {
+        (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    wanted.map(text).collect()
+}

@@ -1,0 +1,95 @@
+//! A file's content replaced in one step: whoever looks, and whatever happens in between, sees the
+//! old file or the new one and never a mixture.
+//!
+//! The new content is written beside the file and renamed over it. The file keeps its permissions
+//! and its owner; a hard link to it keeps the old content.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use nix::libc::O_NONBLOCK;
+
+/// `path` is not a link; see [`crate::lock`]. Blocks until the content is on disk.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let old = match fs::metadata(path) {
+        Ok(old) => Some(old),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => None,
+        Err(err) => return Err(err),
+    };
+    if let Some(old) = &old {
+        // A rename needs no leave of the file itself, and would replace one we may not write.
+        // A pipe nobody reads is refused here instead of holding us up.
+        OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(path)?;
+        if !old.is_file() {
+            return write_over(path, content);
+        }
+    }
+    match write_beside(path, old.as_ref(), content) {
+        Err(err) if is_about_the_directory(&err) && old.is_some() => write_over(path, content),
+        done => done,
+    }
+}
+
+/// The directory may be closed to us while the file is not, the file may be mounted on its own, or
+/// be somebody else's: then it cannot be replaced, only written.
+fn is_about_the_directory(err: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    matches!(err.kind(), CrossesDevices | PermissionDenied | ReadOnlyFilesystem | ResourceBusy)
+}
+
+fn write_beside(path: &Path, old: Option<&fs::Metadata>, content: &[u8]) -> io::Result<()> {
+    let beside = TempFile::create(path.parent().unwrap_or(Path::new("/")))?;
+    let mut file = &beside.file;
+    if let Some(old) = old {
+        let new = file.metadata()?;
+        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+            fchown(file, Some(old.uid()), Some(old.gid()))?;
+        }
+        file.set_permissions(old.permissions())?;
+    }
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&beside.path, path)?;
+    beside.keep();
+    Ok(())
+}
+
+fn write_over(path: &Path, content: &[u8]) -> io::Result<()> {
+    OpenOptions::new().write(true).truncate(true).open(path)?.write_all(content)
+}
+
+/// A new file, removed unless it is kept.
+struct TempFile {
+    file: File,
+    path: PathBuf,
+    kept: bool,
+}
+
+impl TempFile {
+    fn create(dir: &Path) -> io::Result<TempFile> {
+        loop {
+            let path = dir.join(format!(".tiller-{:016x}.tmp", RandomState::new().hash_one(0)));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok(TempFile { file, path, kept: false }),
+                Err(err) if err.kind() == io::ErrorKind::AlreadyExists => (),
+                Err(err) => return Err(err),
+            }
+        }
+    }
+
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        if !self.kept {
+            // What made the write fail is what the caller hears of.
+            fs::remove_file(&self.path).ok();
+        }
+    }
+}

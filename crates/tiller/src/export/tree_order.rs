@@ -1,0 +1,142 @@
+//! In which order a tree is read: the conversation from its first entry to its last, and beside
+//! each entry that was once answered differently, what became of the other answers.
+
+use tiller_session::Outline;
+
+/// One entry's place on the page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TreeRow {
+    /// Its place in the file.
+    pub place: usize,
+    /// How many turns off the main line it is away.
+    pub depth: u32,
+    /// From here to the next row on the path, or the next with this mark: a branch that was left.
+    pub begins_branch: bool,
+    /// Its parent is not the row before it.
+    pub is_fork: bool,
+}
+
+impl TreeRow {
+    /// Whether it is part of the conversation as it stands.
+    pub(super) fn is_on_path(&self) -> bool {
+        self.depth == 0
+    }
+}
+
+/// Every entry once. Nothing recurses: a long session is a deep tree.
+pub(super) fn order(outline: &Outline<'_>) -> Vec<TreeRow> {
+    let parents: Vec<Option<usize>> =
+        (0..outline.len()).map(|place| outline.parent(place)).collect();
+    rows(&parents, outline.leaf())
+}
+
+fn rows(parents: &[Option<usize>], leaf: Option<usize>) -> Vec<TreeRow> {
+    let family = ChildIndex::of(parents);
+    let mut is_on_path = vec![false; parents.len()];
+    for place in std::iter::successors(leaf, |&place| parents[place]) {
+        is_on_path[place] = true;
+    }
+    let mut rows: Vec<TreeRow> = Vec::with_capacity(parents.len());
+    let mut waiting: Vec<(usize, u32)> = Vec::new();
+    let mut children = Vec::new();
+    let mut next = None;
+    loop {
+        // The main child goes on the stack first, so that the others come before it.
+        children.clear();
+        children.extend(family.children(next.map(|(place, _)| place)));
+        let depth = next.map_or(0, |(_, depth)| depth);
+        let main = children.iter().copied().find(|&child| is_on_path[child]).or_else(|| {
+            // Beside the path there is no better reason than that it came last.
+            (depth > 0).then(|| children.last().copied()).flatten()
+        });
+        waiting.extend(main.map(|main| (main, depth)));
+        let others = children.iter().rev().copied().filter(|&child| Some(child) != main);
+        waiting.extend(others.map(|child| (child, depth + 1)));
+        next = waiting.pop();
+        let Some((place, depth)) = next else { return rows };
+        let parent = parents[place];
+        let is_beside_path = parent.is_none_or(|parent| is_on_path[parent]);
+        rows.push(TreeRow {
+            place,
+            depth,
+            begins_branch: depth > 0 && is_beside_path,
+            is_fork: depth > 0 && !is_beside_path && parent != rows.last().map(|row| row.place),
+        });
+    }
+}
+
+/// Who is whose child, in two arrays.
+struct ChildIndex {
+    first: Vec<Option<usize>>,
+    next: Vec<Option<usize>>,
+    first_root: Option<usize>,
+}
+
+impl ChildIndex {
+    fn of(parents: &[Option<usize>]) -> ChildIndex {
+        let mut family = ChildIndex {
+            first: vec![None; parents.len()],
+            next: vec![None; parents.len()],
+            first_root: None,
+        };
+        for (place, parent) in parents.iter().enumerate().rev() {
+            let first = match parent {
+                Some(parent) => &mut family.first[*parent],
+                None => &mut family.first_root,
+            };
+            family.next[place] = first.replace(place);
+        }
+        family
+    }
+
+    fn children(&self, of: Option<usize>) -> impl Iterator<Item = usize> {
+        let first = of.map_or(self.first_root, |place| self.first[place]);
+        std::iter::successors(first, |&place| self.next[place])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    /// One digit or dot an entry: the place of its parent.
+    fn check(parents: &str, leaf: Option<usize>, expected: Expect) {
+        let parents: Vec<Option<usize>> =
+            parents.chars().map(|c| c.to_digit(10).map(|d| d as usize)).collect();
+        let shown: Vec<String> = rows(&parents, leaf)
+            .iter()
+            .map(|row| {
+                let mark = match (row.begins_branch, row.is_fork) {
+                    (true, _) => "+",
+                    (_, true) => "^",
+                    _ => "",
+                };
+                format!("{}{mark}{}", "-".repeat(row.depth as usize), row.place)
+            })
+            .collect();
+        expected.assert_eq(&shown.join(" "));
+    }
+
+    #[test]
+    fn branches_come_before_what_goes_on() {
+        check(".0123", Some(4), expect!["0 1 2 3 4"]);
+        check(".01102", Some(4), expect!["0 -+1 --2 --5 -^3 4"]);
+        check(".0111", Some(4), expect!["0 1 -+2 -+3 4"]);
+        check(".011335", Some(2), expect!["0 1 -+3 --4 -^5 -6 2"]);
+        check("..01", Some(3), expect!["-+0 -2 1 3"]);
+        check(".01", Some(1), expect!["0 1 -+2"]);
+        check("", None, expect![""]);
+    }
+
+    #[test]
+    fn a_deep_tree_is_no_deep_stack() {
+        let chain: Vec<Option<usize>> =
+            (0..200_000usize).map(|place| place.checked_sub(1)).collect();
+        assert_eq!(rows(&chain, Some(199_999)).len(), 200_000);
+        let star: Vec<Option<usize>> =
+            (0..200_000usize).map(|place| (place > 0).then_some(0)).collect();
+        assert_eq!(rows(&star, Some(7)).len(), 200_000);
+    }
+}

@@ -1,0 +1,145 @@
+//! What extensions find outside their engine: the server, which knows the session, the models and
+//! the client, and beside it the network and child processes.
+//!
+//! The methods are called on an engine's own thread. What needs the server becomes an [`Input`]
+//! like everything else; the server never waits for an engine, so an engine may wait for it.
+
+use std::io;
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use serde_json::Value;
+use tiller_js::world::{
+    Action, BoxFuture, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HostApi,
+    HttpRequest, HttpResponse, LogLine, ModelRequest, Notice, Query, Request, SpawnRequest,
+};
+use tiller_llm::http::{self, HttpExchange};
+use tiller_tools::child::{self, Program, ProgramEvent};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::model_stream::failed;
+use crate::clock::Clock;
+use crate::rpc::extensions::ExtensionInput;
+use crate::rpc::server::Input;
+
+pub(crate) struct ServerHostApi {
+    pub(crate) inputs: mpsc::Sender<Input>,
+}
+
+impl ServerHostApi {
+    /// From the engine's thread. A server that no longer listens has ended, and we with it.
+    fn wish(&self, wish: ExtensionInput) {
+        self.inputs.blocking_send(Input::Extension(Box::new(wish))).ok();
+    }
+}
+
+impl HostApi for ServerHostApi {
+    fn query(&self, query: Query) -> Result<Value, String> {
+        let (answer, wait) = oneshot::channel();
+        self.wish(ExtensionInput::Query(query, answer));
+        wait.blocking_recv().unwrap_or_else(|_| Err(GONE.to_owned()))
+    }
+
+    fn act(&self, action: Action) {
+        self.wish(ExtensionInput::Act(action));
+    }
+
+    fn request(&self, request: Request) -> BoxFuture<Result<Value, String>> {
+        let (answer, wait) = oneshot::channel();
+        self.wish(ExtensionInput::Request(request, answer));
+        Box::pin(async move { wait.await.unwrap_or_else(|_| Err(GONE.to_owned())) })
+    }
+
+    fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> BoxFuture<Value> {
+        let none = no_answer(&dialog.kind);
+        let (answer, wait) = oneshot::channel();
+        self.wish(ExtensionInput::Dialog { dialog, cancel, answer });
+        Box::pin(async move { wait.await.unwrap_or(none) })
+    }
+
+    fn notice(&self, notice: Notice) {
+        self.wish(ExtensionInput::Notice(notice));
+    }
+
+    fn http(&self, request: HttpRequest) -> BoxFuture<Result<HttpResponse, String>> {
+        let HttpRequest { method, url, headers, body, follow_redirects } = request;
+        let exchange = HttpExchange { method, url, headers, body, follow_redirects };
+        Box::pin(async move {
+            let answer = http::exchange(exchange).await?;
+            Ok(HttpResponse {
+                status: answer.status,
+                status_text: answer.status_text,
+                url: answer.url,
+                headers: answer.headers,
+                body: answer.body,
+            })
+        })
+    }
+
+    fn spawn(&self, request: SpawnRequest, mut sink: ChildSink) -> io::Result<Box<dyn Child>> {
+        let SpawnRequest { command, args, cwd, env, stdin, argv0, keeps } = request;
+        let program = Program { command, args, cwd, env, stdin, argv0, keeps };
+        let sink = Box::new(move |happening| sink(told(happening)));
+        child::spawn(program, sink).map(|handle| Box::new(Process(handle)) as Box<dyn Child>)
+    }
+
+    fn model(&self, request: ModelRequest) -> BoxStream<'static, Value> {
+        let (answer, wait) = oneshot::channel();
+        self.wish(ExtensionInput::Model(Box::new(request), answer));
+        let events =
+            async move { wait.await.unwrap_or_else(|_| failed(None, GONE, Clock::System.now())) };
+        stream::once(events).flatten().boxed()
+    }
+
+    fn report(&self, error: ExtensionError) {
+        self.wish(ExtensionInput::Report(error));
+    }
+
+    fn log(&self, line: LogLine) {
+        self.wish(ExtensionInput::Log(line));
+    }
+
+    fn changed(&self) {
+        self.wish(ExtensionInput::Changed);
+    }
+}
+
+const GONE: &str = "tiller is about to exit";
+
+/// What a dialog comes to when nobody answers.
+pub(crate) fn no_answer(kind: &DialogKind) -> Value {
+    match kind {
+        DialogKind::Confirm { .. } => Value::Bool(false),
+        _ => Value::Null,
+    }
+}
+
+fn told(happening: ProgramEvent) -> ChildEvent {
+    match happening {
+        ProgramEvent::Stdout(bytes) => ChildEvent::Stdout(bytes),
+        ProgramEvent::Stderr(bytes) => ChildEvent::Stderr(bytes),
+        ProgramEvent::Exit { code, signal } => ChildEvent::Exit { code, signal },
+        ProgramEvent::Closed => ChildEvent::Closed,
+    }
+}
+
+struct Process(child::Handle);
+
+impl Child for Process {
+    fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    fn write(&self, bytes: Vec<u8>, hold: Box<dyn Send>) {
+        self.0.write_holding(bytes, hold);
+    }
+
+    fn close_stdin(&self) {
+        self.0.close_stdin();
+    }
+
+    fn kill(&self, signal: i32) {
+        self.0.kill(signal);
+    }
+}

@@ -1,0 +1,98 @@
+//! Extensions that look at requests: what is sent to a provider, and how it answers.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tiller_js::Extensions;
+use tiller_js::event::Event;
+use tiller_js::hook::{BeforeProviderHeaders, BeforeProviderRequest};
+use tiller_js::world::RequestCallbacks;
+use tiller_llm::Interceptor;
+use tiller_llm::interceptor::{BoxFuture, HeaderEdit, RequestInterceptor};
+
+pub(crate) struct RequestHooks(pub(crate) Extensions);
+
+impl RequestInterceptor for RequestHooks {
+    fn body(&self, body: &[u8]) -> BoxFuture<Option<Vec<u8>>> {
+        let asked = self.0.has_listener("before_provider_request");
+        let payload = asked.then(|| serde_json::from_slice::<Value>(body).ok()).flatten();
+        let guests = self.0.clone();
+        Box::pin(async move { serde_json::to_vec(&payload_of(&guests, payload?).await?).ok() })
+    }
+
+    fn headers(&self, headers: Vec<(String, String)>) -> BoxFuture<Option<Vec<HeaderEdit>>> {
+        if !self.0.has_listener("before_provider_headers") {
+            return Box::pin(std::future::ready(None));
+        }
+        let guests = self.0.clone();
+        Box::pin(async move {
+            let asked = guests.run_hook(BeforeProviderHeaders { headers: object(headers) }).await;
+            let Value::Object(headers) = asked.ok()?.headers? else { return None };
+            let text = |value: Value| match value {
+                Value::Null => None,
+                Value::String(text) => Some(text),
+                other => Some(other.to_string()),
+            };
+            Some(headers.into_iter().map(|(name, value)| (name, text(value))).collect())
+        })
+    }
+
+    fn answered(&self, status: u16, headers: Vec<(String, String)>) {
+        if self.0.has_listener("after_provider_response") {
+            let headers = object(headers);
+            self.0.emit(&Event::AfterProviderResponse { status, headers });
+        }
+    }
+}
+
+/// An extension that looks at a request of its own, and the headers it does not want sent.
+struct CallbackInterceptor {
+    looks: Option<RequestCallbacks>,
+    unwanted: Vec<String>,
+}
+
+/// Whoever has a say in a request that an extension makes itself: `onPayload`, `onResponse`, and
+/// headers without a value.
+pub(crate) fn own_look(looks: Option<RequestCallbacks>, options: &Value) -> Option<Interceptor> {
+    let headers = options["headers"].as_object().into_iter().flatten();
+    let unwanted = headers.filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone());
+    let unwanted: Vec<String> = unwanted.collect();
+    let has_say = looks.is_some() || !unwanted.is_empty();
+    has_say.then(|| Interceptor(Arc::new(CallbackInterceptor { looks, unwanted })))
+}
+
+impl RequestInterceptor for CallbackInterceptor {
+    fn body(&self, body: &[u8]) -> BoxFuture<Option<Vec<u8>>> {
+        let looks = self.looks.clone().filter(RequestCallbacks::wants_payload);
+        let payload = looks.is_some().then(|| serde_json::from_slice::<Value>(body).ok());
+        let payload = payload.flatten();
+        Box::pin(async move { serde_json::to_vec(&looks?.payload(payload?).await?).ok() })
+    }
+
+    fn headers(&self, headers: Vec<(String, String)>) -> BoxFuture<Option<Vec<HeaderEdit>>> {
+        let kept = headers.into_iter().map(|(name, value)| (name, Some(value)));
+        let gone = self.unwanted.iter().map(|name| (name.clone(), None));
+        let changed = (!self.unwanted.is_empty()).then(|| kept.chain(gone).collect());
+        Box::pin(std::future::ready(changed))
+    }
+
+    fn answered(&self, status: u16, headers: Vec<(String, String)>) {
+        if let Some(looks) = &self.looks {
+            looks.answered(status, object(headers));
+        }
+    }
+}
+
+/// The body to send, if extensions want another one.
+pub(crate) async fn payload_of(guests: &Extensions, payload: Value) -> Option<Value> {
+    if !guests.has_listener("before_provider_request") {
+        return None;
+    }
+    guests.run_hook(BeforeProviderRequest { payload }).await.ok()?.payload
+}
+
+fn object(headers: Vec<(String, String)>) -> Value {
+    let fields: Map<String, Value> =
+        headers.into_iter().map(|(name, value)| (name, json!(value))).collect();
+    Value::Object(fields)
+}

@@ -1,0 +1,315 @@
+//! The way to a model: its key and headers, looked up when it is asked.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tiller_agent::model::Model;
+use tiller_agent::provider::{EventStream, Provider, ProviderError, Request};
+use tiller_llm::{HintSource, Interceptor, RequestOptions, Secret};
+
+use super::extension_providers::{RegisteredProvider, StreamsAnswers};
+use super::file::Headers;
+use super::hints::{AddressFrom, Origins};
+use super::{BUILTIN, Models, azure, bedrock};
+use crate::credentials::{Aws, Key, usual_names};
+
+/// What somebody brings along for one request.
+#[derive(Default)]
+pub(crate) struct RequestOverrides {
+    /// Instead of the key that is stored.
+    pub(crate) key: Option<String>,
+    /// Sent on top of all others.
+    pub(crate) headers: BTreeMap<String, String>,
+    /// Who has a say in it.
+    pub(crate) onlooker: Option<Interceptor>,
+}
+
+/// A key and headers in plain text. They go to whoever asks a model by themselves.
+pub(crate) type ResolvedAuth = (Option<String>, BTreeMap<String, String>);
+
+impl Models {
+    /// Says how to get going when this model cannot be asked.
+    pub(crate) fn check_access(&self, model: &Model) -> Result<(), String> {
+        self.check_key(model)?;
+        check_address(model)
+    }
+
+    fn check_key(&self, model: &Model) -> Result<(), String> {
+        if model.provider == BUILTIN {
+            return Ok(());
+        }
+        let provider = &model.provider;
+        if let Err(reason) = self.credentials.key(provider) {
+            let reason = reason.map(|why| format!(" ({why})")).unwrap_or_default();
+            let variable = usual_names(provider).map(|names| format!("Set {names}, store"));
+            return Err(format!(
+                "No API key found for {provider}{reason}.\n\n{} one with `tiller auth set \
+                 {provider}`, or add an `apiKey` for `{provider}` in models.json in the agent \
+                 folder.",
+                variable.unwrap_or("Store".to_owned())
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn provider(&self, model: &Model) -> Arc<dyn Provider> {
+        let onlooker = self.onlooker.clone();
+        self.provider_given(model, RequestOverrides { onlooker, ..RequestOverrides::default() })
+    }
+
+    /// The way to a model for somebody who may bring a key.
+    pub(crate) fn provider_given(
+        &self,
+        model: &Model,
+        given: RequestOverrides,
+    ) -> Arc<dyn Provider> {
+        let builtin = self.builtin.iter().find(|builtin| {
+            (&builtin.model.provider, &builtin.model.id) == (&model.provider, &model.id)
+        });
+        if let Some(builtin) = builtin {
+            return builtin.provider.clone();
+        }
+        if let Some(by) = self.answers(model) {
+            return match self.keyed(model, given) {
+                Ok(keyed) => Arc::new(ExtensionAnswer { keyed, by }),
+                Err(message) => {
+                    Arc::new(FailingProvider(ProviderError::Auth { message: message.into() }))
+                }
+            };
+        }
+        if !tiller_llm::supports(&model.api) {
+            let why = format!("tiller does not speak the API {} yet", model.api);
+            return Arc::new(FailingProvider(ProviderError::fatal(why)));
+        }
+        match self.keyed(model, given) {
+            Ok(keyed) => Arc::new(keyed),
+            Err(message) => {
+                Arc::new(FailingProvider(ProviderError::Auth { message: message.into() }))
+            }
+        }
+    }
+
+    fn keyed(&self, model: &Model, given: RequestOverrides) -> Result<AuthProvider, String> {
+        let key = match given.key {
+            Some(key) => Key::Known(key),
+            None => {
+                self.check_key(model)?;
+                // It was there a moment ago.
+                let gone = |_| format!("No API key found for {}", model.provider);
+                self.credentials.key(&model.provider).map_err(gone)?
+            }
+        };
+        check_address(model)?;
+        let described = self.file.provider(&model.provider);
+        let origins = self.origins(model);
+        let adviser = HintSource::new(move |model, trouble| origins.advise(model, trouble));
+        Ok(AuthProvider {
+            key,
+            headers: self.headers(model),
+            auth_header: described.is_some_and(|provider| provider.auth_header)
+                || self.brought(&model.provider).is_some_and(RegisteredProvider::auth_header),
+            given: given.headers,
+            access: RequestOptions {
+                adviser: Some(adviser),
+                onlooker: given.onlooker,
+                ..self.access.clone()
+            },
+            variables: self.credentials.variables().clone(),
+            amazon: self.credentials.amazon().clone(),
+        })
+    }
+
+    /// The key and the headers this model is asked with, for somebody who asks it by themselves.
+    pub(crate) fn papers(
+        &self,
+        model: &Model,
+    ) -> impl Future<Output = Result<ResolvedAuth, String>> + use<> {
+        let keyed = self.keyed(model, RequestOverrides::default());
+        let provider = model.provider.clone();
+        let mut own = model.headers.clone();
+        async move {
+            let (key, headers) = keyed?.papers(&provider).await?;
+            own.extend(headers);
+            Ok((key, own))
+        }
+    }
+
+    /// The key of a provider, if there is one.
+    pub(crate) fn key_of(&self, provider: &str) -> impl Future<Output = Option<String>> + use<> {
+        let (key, variables) =
+            (self.credentials.key(provider), self.credentials.variables().clone());
+        let provider = provider.to_owned();
+        async move { key.ok()?.find(&provider, &variables).await.ok().flatten() }
+    }
+
+    /// What is sent along with every request for this model. An extension has the last word.
+    fn headers(&self, model: &Model) -> Headers {
+        let mut headers = match self.is_replaced(&model.provider) {
+            true => Headers::new(),
+            false => self.file.headers(&model.provider, &model.id),
+        };
+        headers.extend(
+            self.brought(&model.provider).map(|b| b.headers(&model.id)).unwrap_or_default(),
+        );
+        headers
+    }
+
+    /// Where to look when this model cannot be asked.
+    fn origins(&self, model: &Model) -> Origins {
+        let key = self.credentials.source(&model.provider);
+        let known = || {
+            let entry = self.catalogue.find(&model.provider, &model.id)?;
+            missing_variable(&self.catalogue.model(&entry).base_url).map(str::to_owned)
+        };
+        let address = match self.file.names_address(&model.provider, &model.id) {
+            true => AddressFrom::ModelsFile,
+            false if model.api == bedrock::API => {
+                let variable = self.credentials.amazon().address_variable().map(str::to_owned);
+                variable.map_or(AddressFrom::Catalogue, AddressFrom::Variable)
+            }
+            false => known().map_or(AddressFrom::Catalogue, AddressFrom::Variable),
+        };
+        Origins { key, address }
+    }
+
+    /// Completes a model with what the environment says about it: above all, `{NAME}` in its
+    /// address.
+    pub(super) fn resolve_placeholders(&self, mut model: Arc<Model>) -> Arc<Model> {
+        let provider = model.provider.clone();
+        let variable = |name: &str| self.credentials.variable(&provider, name);
+        while let Some(name) = missing_variable(&model.base_url) {
+            let value = variable(name).or_else(|| match &*model.api {
+                azure::API => variable(azure::RESOURCE_NAME).map(|name| azure::address(&name)),
+                _ => None,
+            });
+            let Some(value) = value else { return model };
+            // A value with braces of its own would go round for ever.
+            let value = value.replace(['{', '}'], "");
+            let filled = model.base_url.replace(&format!("{{{name}}}"), &value);
+            Arc::make_mut(&mut model).base_url = filled;
+        }
+        if model.api == azure::API {
+            azure::settle(Arc::make_mut(&mut model), variable);
+        } else if model.api == bedrock::API && !self.file.names_address(&provider, &model.id) {
+            let amazon = self.credentials.amazon();
+            let region = variable("AWS_REGION").or_else(|| amazon.region());
+            bedrock::settle(Arc::make_mut(&mut model), amazon.endpoint(), region.as_deref());
+        }
+        model
+    }
+}
+
+fn check_address(model: &Model) -> Result<(), String> {
+    let Some(name) = missing_variable(&model.base_url) else { return Ok(()) };
+    let or = match model.api == azure::API {
+        true => format!(" or {}", azure::RESOURCE_NAME),
+        false => String::new(),
+    };
+    Err(format!("{} cannot be reached: set {name}{or} in the environment", model.provider))
+}
+
+/// The first name in an address that nothing was filled in for.
+pub(super) fn missing_variable(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once('{')?;
+    rest.split_once('}').map(|(name, _)| name)
+}
+
+/// Finds the key when it is asked, then asks the model with it.
+#[derive(Clone)]
+struct AuthProvider {
+    key: Key,
+    headers: Headers,
+    auth_header: bool,
+    given: BTreeMap<String, String>,
+    access: RequestOptions,
+    variables: Arc<HashMap<String, String>>,
+    amazon: Arc<Aws>,
+}
+
+impl Provider for AuthProvider {
+    fn stream(&self, request: Request) -> EventStream {
+        let keyed = self.clone();
+        Box::pin(futures_util::stream::once(keyed.ask(request)).flatten())
+    }
+}
+
+impl AuthProvider {
+    async fn ask(self, request: Request) -> EventStream {
+        let model = request.model.clone();
+        match self.access(&model.provider).await {
+            Ok(access) => match tiller_llm::provider(&model, access) {
+                Some(provider) => provider.stream(request),
+                None => {
+                    FailingProvider(ProviderError::fatal("the API is not spoken")).stream(request)
+                }
+            },
+            Err(why) => {
+                let message = format!("No API key for {}: {why}", model.provider);
+                FailingProvider(ProviderError::Auth { message: message.into() }).stream(request)
+            }
+        }
+    }
+
+    async fn access(self, provider: &str) -> Result<RequestOptions, String> {
+        let aws = match self.key {
+            Key::Ambient => self.amazon.keys().await?,
+            _ => None,
+        };
+        let (key, headers) = self.papers(provider).await?;
+        let secret = |(name, value)| (name, Secret::new(value));
+        let headers = headers.into_iter().map(secret).collect();
+        Ok(RequestOptions { key: key.map(Secret::new), aws, headers, ..self.access })
+    }
+
+    async fn papers(&self, provider: &str) -> Result<ResolvedAuth, String> {
+        let key = self.key.clone().find(provider, &self.variables).await?;
+        let mut headers = BTreeMap::new();
+        if let Some(key) = key.as_ref().filter(|_| self.auth_header) {
+            headers.insert("Authorization".to_owned(), format!("Bearer {key}"));
+        }
+        for (name, value) in &self.headers {
+            let value = value.find(&self.variables).await;
+            let value = value.map_err(|why| format!("header {name}: {why}"))?;
+            headers.insert(name.clone(), value);
+        }
+        headers.extend(self.given.clone());
+        Ok((key, headers))
+    }
+}
+
+/// Finds the key when it is asked, then has an extension answer.
+struct ExtensionAnswer {
+    keyed: AuthProvider,
+    by: Arc<dyn StreamsAnswers>,
+}
+
+impl Provider for ExtensionAnswer {
+    fn stream(&self, request: Request) -> EventStream {
+        let (keyed, by) = (self.keyed.clone(), self.by.clone());
+        let answer = async move {
+            match keyed.papers(&request.model.provider).await {
+                Ok((key, mut headers)) => {
+                    let own = request.model.headers.clone();
+                    headers = own.into_iter().chain(headers).collect();
+                    by.answer(request, (key, headers))
+                }
+                Err(why) => {
+                    let message = format!("No API key for {}: {why}", request.model.provider);
+                    FailingProvider(ProviderError::Auth { message: message.into() }).stream(request)
+                }
+            }
+        };
+        Box::pin(futures_util::stream::once(answer).flatten())
+    }
+}
+
+/// Answers every request with the reason why it cannot.
+struct FailingProvider(ProviderError);
+
+impl Provider for FailingProvider {
+    fn stream(&self, _request: Request) -> EventStream {
+        let error = self.0.clone();
+        Box::pin(futures_util::stream::once(async { Err(error) }))
+    }
+}

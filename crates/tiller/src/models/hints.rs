@@ -1,0 +1,223 @@
+//! What to do when a model cannot be asked: a sentence beside the provider's own words, for the
+//! person who reads the error. It names the model, what is to blame, and where that is written
+//! down.
+
+use tiller_agent::model::Model;
+use tiller_llm::{Cause, CertificateFault, Diagnosis, LostWhen};
+
+use super::full_name;
+use crate::credentials::{KeySource, usual_name};
+
+/// Where the things that can be wrong come from.
+#[derive(Clone, Debug)]
+pub(super) struct Origins {
+    pub(super) key: Option<KeySource>,
+    pub(super) address: AddressFrom,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum AddressFrom {
+    /// It has always been there.
+    Catalogue,
+    ModelsFile,
+    /// A variable of the environment.
+    Variable(String),
+}
+
+impl Origins {
+    pub(super) fn advise(&self, model: &Model, trouble: &Diagnosis) -> String {
+        let Diagnosis { kind, address, proxy } = trouble;
+        let advice = match kind {
+            Cause::Key => {
+                let remedy = self.another_key(&model.provider);
+                format!("{} is not accepted. {remedy}.", self.key_name())
+            }
+            Cause::Permission => format!(
+                "{} refused the request. {} may lack the permission for this model, or the \
+                 provider does not serve this region. Check both in the provider's console.",
+                model.provider,
+                capitalised(&self.key_name())
+            ),
+            Cause::Credit => format!(
+                "the account behind {} has no credit or quota left. See to it at {}, or choose \
+                 another model.",
+                self.key_name(),
+                model.provider
+            ),
+            Cause::Model => unknown_model(model),
+            Cause::TooLong => format!(
+                "the conversation does not fit into the model's context window of {} tokens. \
+                 Shorten the message or the files with it, begin a new session, or choose a model \
+                 with a larger window.",
+                model.context_window
+            ),
+            Cause::Lost(LostWhen::BeforeAnswer) => {
+                format!("{address} closed the connection before it answered.")
+            }
+            Cause::Lost(LostWhen::InAnswer) => {
+                format!("the connection to {address} was lost in the middle of the answer.")
+            }
+            Cause::NotTheApi => {
+                let somebody = match (proxy, self.check_address(&model.provider)) {
+                    (Some(proxy), Some(check)) => format!("{check}, and the proxy {proxy}"),
+                    (Some(proxy), None) => format!("The proxy {proxy} may stand in its place"),
+                    (None, Some(check)) => check,
+                    (None, None) => "Something on the way may stand in its place".to_owned(),
+                };
+                format!("what answers at {address} is not the API {}. {somebody}.", model.api)
+            }
+            Cause::NoAddress => {
+                let check = self.check_address(&model.provider).unwrap_or_default();
+                format!("an address begins with https:// or http://. {check}.")
+            }
+            Cause::UnknownHost => {
+                let check = self.check_address(&model.provider).unwrap_or(WAY_OUT.to_owned());
+                format!("nobody knows the host of {address}. {check}.")
+            }
+            Cause::Unreachable(why) => match self.check_address(&model.provider) {
+                Some(check) => {
+                    format!("{address} cannot be reached: {why}. Does the server run? {check}.")
+                }
+                None => format!("{address} cannot be reached: {why}. {WAY_OUT}."),
+            },
+            Cause::NoTls => {
+                let check = self.check_address(&model.provider).unwrap_or(WAY_OUT.to_owned());
+                format!(
+                    "{address} does not speak TLS. {check}; a server without TLS is written http://."
+                )
+            }
+            Cause::Certificate(fault) => self.about_certificate(*fault, model, trouble),
+            Cause::NotSecure => {
+                let check = self.check_address(&model.provider).unwrap_or(WAY_OUT.to_owned());
+                format!("no secure connection to {address} can be made. {check}.")
+            }
+            Cause::Proxy(how) => {
+                let proxy = proxy.as_deref().unwrap_or("on the way");
+                let variable = match address.starts_with("http:") {
+                    true => "HTTP_PROXY",
+                    false => "HTTPS_PROXY",
+                };
+                format!(
+                    "the proxy {proxy} {how}. It is set by {variable} or ALL_PROXY, with a password \
+                     as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not used for."
+                )
+            }
+        };
+        format!("{}: {advice}", full_name(&model.provider, &model.id))
+    }
+
+    fn about_certificate(
+        &self,
+        fault: CertificateFault,
+        model: &Model,
+        trouble: &Diagnosis,
+    ) -> String {
+        let Diagnosis { address, proxy, .. } = trouble;
+        let whose = match proxy {
+            Some(proxy) => format!("The proxy {proxy} may have put in its own. "),
+            None => String::new(),
+        };
+        match fault {
+            CertificateFault::UnknownAuthority | CertificateFault::Other => format!(
+                "the certificate of {address} cannot be trusted. {whose}An authority of your own, or \
+                 a self-signed certificate, belongs to the system's certificates, or into the file \
+                 that SSL_CERT_FILE names."
+            ),
+            CertificateFault::AuthorityAsServer => format!(
+                "the server at {address} uses the certificate of an authority as its own, which is \
+                 refused also where it is trusted. {whose}Give the server a certificate that this \
+                 authority signed, and name the authority's file with SSL_CERT_FILE; or make the \
+                 self-signed one again with `openssl req -x509 -addext \
+                 basicConstraints=critical,CA:FALSE …`, and name that."
+            ),
+            CertificateFault::OtherName => {
+                let check = self.check_address(&model.provider);
+                let check = check.map(|check| format!("{check}, and the server's. "));
+                let check = check.unwrap_or_default();
+                format!("the certificate of {address} is for another name. {whose}{check}")
+            }
+            CertificateFault::OutOfDate => format!(
+                "the certificate of {address} is out of date. {whose}Renew it where the server is \
+                 yours, and see whether the clock of this machine is right."
+            ),
+        }
+        .trim_end()
+        .to_owned()
+    }
+
+    fn key_name(&self) -> String {
+        match &self.key {
+            Some(KeySource::SignIn(_)) => "the sign-in in auth.json".to_owned(),
+            Some(KeySource::CommandLine) => "the key given with --api-key".to_owned(),
+            Some(KeySource::Ambient(name)) => format!("the identity that {name} names"),
+            Some(KeySource::Variable(name)) => format!("the key in {name}"),
+            Some(KeySource::Extension) => "the key that an extension gave".to_owned(),
+            Some(source @ (KeySource::AuthFile | KeySource::ModelsFile)) => {
+                format!("the key in {source}")
+            }
+            None => "the key".to_owned(),
+        }
+    }
+
+    fn another_key(&self, provider: &str) -> String {
+        let store = format!("`tiller auth set {provider}`");
+        match &self.key {
+            Some(KeySource::CommandLine) => format!("Give another, or store one with {store}"),
+            Some(KeySource::SignIn(_)) => format!("{SIGN_IN_AGAIN}, or store a key with {store}"),
+            Some(KeySource::ModelsFile) => {
+                format!("Change `apiKey` of `{provider}` there, or store one with {store}")
+            }
+            Some(KeySource::Variable(_)) => format!("Set another, or store one with {store}"),
+            Some(KeySource::Extension) => {
+                format!("See to the extension, or store one with {store}")
+            }
+            Some(KeySource::Ambient(_)) => {
+                "See whether it has ended, and may use this model in this region".to_owned()
+            }
+            Some(KeySource::AuthFile) | None => {
+                let variable = usual_name(provider).filter(|_| self.key.is_none());
+                let set = variable.map(|name| format!("Set {name}, or store"));
+                format!("{} another with {store}", set.unwrap_or("Store".to_owned()))
+            }
+        }
+    }
+
+    /// Where the address is written, if anybody could change it.
+    fn check_address(&self, provider: &str) -> Option<String> {
+        match &self.address {
+            AddressFrom::Catalogue => None,
+            AddressFrom::Variable(name) => Some(format!("Check {name}")),
+            AddressFrom::ModelsFile => {
+                Some(format!("Check `baseUrl` of `{provider}` in models.json"))
+            }
+        }
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// How a sign-in is renewed: tiller has none of its own.
+pub(crate) const SIGN_IN_AGAIN: &str =
+    "Sign in again with the program that wrote it to auth.json (in pi: `/login`)";
+
+const WAY_OUT: &str = "Check the network; where only a proxy leads out, set HTTPS_PROXY";
+
+fn unknown_model(model: &Model) -> String {
+    let Model { provider, id, .. } = model;
+    if model.api == "azure-openai-responses" {
+        return format!(
+            "there is no deployment of this name. Say what it is called with \
+             AZURE_OPENAI_DEPLOYMENT_NAME_MAP={id}=DEPLOYMENT."
+        );
+    }
+    format!(
+        "{provider} has no such model, or not for this key. `tiller --list-models {provider}/` \
+         shows those that are known; others can be described in models.json."
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,377 @@
+//! Servers of a few lines that are wrong in all the ways a person can mend.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use futures_util::StreamExt;
+use serde_json::json;
+use tiller_agent::message::Message;
+use tiller_agent::model::ThinkingLevel;
+use tiller_agent::provider::{ProviderError, Request};
+
+use super::*;
+use crate::models::tests::models;
+use crate::settings::Settings;
+
+/// What the user reads when they ask this server, as the model `p/m` of their own.
+async fn error(api: &str, url: &str) -> String {
+    let provider = json!({"api": api, "baseUrl": url, "apiKey": "sk-secret",
+        "models": [{"id": "m"}]});
+    let models = models(&[], &json!({"providers": {"p": provider}}), &Settings::default());
+    let model = models.usable("p", "m").unwrap();
+    let request = Request {
+        model: model.clone(),
+        system: "".into(),
+        messages: vec![Message::user("hi", Vec::new(), 1).into()],
+        tools: Vec::new().into(),
+        forced_tool: None,
+        temperature: None,
+        thinking: ThinkingLevel::Off,
+        session_id: "session".into(),
+    };
+    let answer = models.provider(&model).stream(request).collect::<Vec<_>>();
+    let answer = tokio::time::timeout(Duration::from_secs(60), answer).await.unwrap();
+    let err = answer.into_iter().find_map(Result::err).expect("it cannot be asked");
+    let message = err.with_advice();
+    assert!(!message.contains("secret"), "{message}");
+    let next = match err {
+        ProviderError::Retry { .. } => "retry",
+        ProviderError::Overflow { .. } => "overflow",
+        ProviderError::Auth { .. } => "auth",
+        ProviderError::Fatal { .. } => "fatal",
+    };
+    format!("[{next}] {message}\n")
+}
+
+/// Talks with everybody in the same way, and returns the port.
+fn serve(talk: impl Fn(TcpStream) -> std::io::Result<()> + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for caller in listener.incoming().map_while(Result::ok) {
+            // Whoever hangs up has seen enough.
+            talk(caller).ok();
+        }
+    });
+    port
+}
+
+fn say(mut caller: TcpStream, answer: &str) -> std::io::Result<()> {
+    let mut reader = BufReader::new(caller.try_clone()?);
+    let (mut line, mut length) = (String::new(), 0);
+    while reader.read_line(&mut line)? > 2 {
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        line.clear();
+    }
+    reader.read_exact(&mut vec![0; length])?;
+    caller.write_all(answer.as_bytes())
+}
+
+async fn check(api: &str, status: &str, body: &str, expect: Expect) {
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}");
+    let answer = format!("{head}\r\n\r\n{body}");
+    let port = serve(move |caller| say(caller, &answer));
+    let told = error(api, &format!("http://secret:secret@127.0.0.1:{port}/v1?key=secret")).await;
+    expect.assert_eq(&told.replace(&port.to_string(), "PORT"));
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused() {
+    check(
+        "anthropic-messages",
+        "401 Unauthorized",
+        r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
+        expect![[r#"
+            [auth] 401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}
+
+            p/m: the key in models.json is not accepted. Change `apiKey` of `p` there, or store one with `tiller auth set p`.
+        "#]],
+    )
+    .await;
+    check(
+        "google-generative-ai",
+        "400 Bad Request",
+        r#"{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}"#,
+        expect![[r#"
+            [auth] {"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}
+
+            p/m: the key in models.json is not accepted. Change `apiKey` of `p` there, or store one with `tiller auth set p`.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn forbidden_request_names_permission_and_region() {
+    check(
+        "openai-completions",
+        "403 Forbidden",
+        r#"{"error":{"message":"Country not supported","code":"unsupported_country"}}"#,
+        expect![[r#"
+            [auth] 403 Country not supported
+
+            p/m: p refused the request. The key in models.json may lack the permission for this model, or the provider does not serve this region. Check both in the provider's console.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn conversation_that_does_not_fit_is_a_sentence() {
+    check(
+        "anthropic-messages",
+        "400 Bad Request",
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}"#,
+        expect![[r#"
+            [overflow] 400 {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}
+
+            p/m: the conversation does not fit into the model's context window of 128000 tokens. Shorten the message or the files with it, begin a new session, or choose a model with a larger window.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn lost_connection_names_the_server() {
+    let port = serve(|caller| say(caller, ""));
+    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
+    expect![[r#"
+        [retry] Connection error.
+
+        p/m: http://127.0.0.1:PORT closed the connection before it answered.
+    "#]]
+    .assert_eq(&told.replace(&port.to_string(), "PORT"));
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n";
+    let begin = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
+    let port = serve(move |caller| say(caller, &format!("{head}{begin}")));
+    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
+    expect![[r#"
+        [retry] terminated
+
+        p/m: the connection to http://127.0.0.1:PORT was lost in the middle of the answer.
+    "#]]
+    .assert_eq(&told.replace(&port.to_string(), "PORT"));
+}
+
+#[tokio::test]
+async fn an_empty_account() {
+    check("openai-responses", "402 Payment Required", "", expect![[r#"
+        [auth] 402 status code (no body)
+
+        p/m: the account behind the key in models.json has no credit or quota left. See to it at p, or choose another model.
+    "#]]).await;
+    check(
+        "openai-completions",
+        "429 Too Many Requests",
+        r#"{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}"#,
+        expect![[r#"
+            [auth] 429 You exceeded your current quota
+
+            p/m: the account behind the key in models.json has no credit or quota left. See to it at p, or choose another model.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_nobody_knows() {
+    let body = r#"{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}"#;
+    check("openai-completions", "404 Not Found", body, expect![[r#"
+        [fatal] 404 The model `m` does not exist
+
+        p/m: p has no such model, or not for this key. `tiller --list-models p/` shows those that are known; others can be described in models.json.
+    "#]]).await;
+    let body = r#"{"error":{"code":"DeploymentNotFound","message":"no such deployment"}}"#;
+    check("azure-openai-responses", "404 Not Found", body, expect![[r#"
+        [fatal] Azure OpenAI API error (404): 404 no such deployment
+
+        p/m: there is no deployment of this name. Say what it is called with AZURE_OPENAI_DEPLOYMENT_NAME_MAP=m=DEPLOYMENT.
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn an_address_where_something_else_answers() {
+    let page = "<!doctype html>\n<title>Welcome</title>\n";
+    check("openai-completions", "404 Not Found", page, expect![[r#"
+        [fatal] 404 <!doctype html>
+        <title>Welcome</title>
+
+        p/m: what answers at http://127.0.0.1:PORT/v1 is not the API openai-completions. Check `baseUrl` of `p` in models.json.
+    "#]]).await;
+    check("anthropic-messages", "200 OK", page, expect![[r#"
+        [fatal] the server sent no stream of events: <!doctype html> <title>Welcome</title>
+
+        p/m: what answers at http://127.0.0.1:PORT/v1 is not the API anthropic-messages. Check `baseUrl` of `p` in models.json.
+    "#]]).await;
+    let whole = r#"{"object":"chat.completion","choices":[{"message":{"content":"hi"}}]}"#;
+    check("openai-completions", "200 OK", whole, expect![[r#"
+        [fatal] the server sent no stream of events: {"object":"chat.completion","choices":[{"message":{"content":"hi"}}]}
+
+        p/m: what answers at http://127.0.0.1:PORT/v1 is not the API openai-completions. Check `baseUrl` of `p` in models.json.
+    "#]]).await;
+    check("openai-completions", "302 Found\r\nlocation: /secret", "", expect![[r#"
+        [fatal] 302 status code (no body)
+
+        p/m: what answers at http://127.0.0.1:PORT/v1 is not the API openai-completions. Check `baseUrl` of `p` in models.json.
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_something_else() {
+    let port = serve(|caller| say(caller, "SSH-2.0-OpenSSH_9.9\r\n"));
+    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
+    expect![[r#"
+        [fatal] Connection error: the server does not speak HTTP
+
+        p/m: what answers at http://127.0.0.1:PORT is not the API anthropic-messages. Check `baseUrl` of `p` in models.json.
+    "#]].assert_eq(&told.replace(&port.to_string(), "PORT"));
+}
+
+#[tokio::test]
+async fn an_error_that_calls_itself_a_success() {
+    let body = r#"{"type":"error","error":{"type":"authentication_error","message":"no key"}}"#;
+    check("anthropic-messages", "200 OK", body, expect![[r#"
+        [auth] {"type":"error","error":{"type":"authentication_error","message":"no key"}}
+
+        p/m: the key in models.json is not accepted. Change `apiKey` of `p` there, or store one with `tiller auth set p`.
+    "#]]).await;
+    check("openai-completions", "200 OK", body, expect![[r#"
+        [auth] no key
+
+        p/m: the key in models.json is not accepted. Change `apiKey` of `p` there, or store one with `tiller auth set p`.
+    "#]]).await;
+    let body = r#"{"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}"#;
+    check(
+        "google-generative-ai",
+        "200 OK",
+        body,
+        expect![[r#"
+        [retry] {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}/v1")).await;
+    expect![[r#"
+        [retry] Connection error.
+
+        p/m: http://127.0.0.1:PORT/v1 cannot be reached: connection refused. Does the server run? Check `baseUrl` of `p` in models.json.
+    "#]].assert_eq(&told.replace(&port.to_string(), "PORT"));
+    let told = error("anthropic-messages", "https://api.nowhere.invalid/v1").await;
+    expect![[r#"
+        [retry] Connection error.
+
+        p/m: nobody knows the host of https://api.nowhere.invalid/v1. Check `baseUrl` of `p` in models.json.
+    "#]].assert_eq(&told);
+    let told = error("anthropic-messages", "localhost:8080/v1").await;
+    expect![[r#"
+        [fatal] "localhost:8080/v1" is no address of a server
+
+        p/m: an address begins with https:// or http://. Check `baseUrl` of `p` in models.json.
+    "#]]
+    .assert_eq(&told);
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_tls() {
+    let port = serve(|mut caller| {
+        caller.read_exact(&mut [0])?;
+        caller.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
+        caller.read_to_end(&mut Vec::new()).map(|_| ())
+    });
+    let told = error("anthropic-messages", &format!("https://127.0.0.1:{port}")).await;
+    expect![[r#"
+        [fatal] Connection error: the server does not speak TLS
+
+        p/m: https://127.0.0.1:PORT does not speak TLS. Check `baseUrl` of `p` in models.json; a server without TLS is written http://.
+    "#]].assert_eq(&told.replace(&port.to_string(), "PORT"));
+    let port = serve(|mut caller| caller.read(&mut [0; 4096]).map(|_| ()));
+    let told = error("anthropic-messages", &format!("https://127.0.0.1:{port}")).await;
+    expect![[r#"
+        [retry] Connection error.
+
+        p/m: https://127.0.0.1:PORT cannot be reached: it hangs up. Does the server run? Check `baseUrl` of `p` in models.json.
+    "#]].assert_eq(&told.replace(&port.to_string(), "PORT"));
+}
+
+#[test]
+fn every_key_has_its_own_place() {
+    let mut report = String::new();
+    for key in [
+        Some(KeySource::CommandLine),
+        Some(KeySource::AuthFile),
+        Some(KeySource::SignIn(None)),
+        Some(KeySource::ModelsFile),
+        Some(KeySource::Variable("ANTHROPIC_API_KEY")),
+        Some(KeySource::Ambient("AWS_PROFILE")),
+        None,
+    ] {
+        let origins = Origins { key, address: AddressFrom::Catalogue };
+        report += &format!("{}: {}\n", origins.key_name(), origins.another_key("anthropic"));
+    }
+    expect![[r#"
+        the key given with --api-key: Give another, or store one with `tiller auth set anthropic`
+        the key in auth.json: Store another with `tiller auth set anthropic`
+        the sign-in in auth.json: Sign in again with the program that wrote it to auth.json (in pi: `/login`), or store a key with `tiller auth set anthropic`
+        the key in models.json: Change `apiKey` of `anthropic` there, or store one with `tiller auth set anthropic`
+        the key in ANTHROPIC_API_KEY: Set another, or store one with `tiller auth set anthropic`
+        the identity that AWS_PROFILE names: See whether it has ended, and may use this model in this region
+        the key: Set ANTHROPIC_API_KEY, or store another with `tiller auth set anthropic`
+    "#]].assert_eq(&report);
+}
+
+#[test]
+fn what_is_on_the_way_is_named() {
+    let models = models(&[], &json!({}), &Settings::default());
+    let model = models.resolve(None, "anthropic/claude-opus-4-8").unwrap().model;
+    let origins = Origins { key: None, address: AddressFrom::Catalogue };
+    let mut report = String::new();
+    for (kind, proxy) in [
+        (Cause::Proxy("asks for a name and a password".to_owned()), Some("corp:3128")),
+        (Cause::Certificate(CertificateFault::UnknownAuthority), Some("corp:3128")),
+        (Cause::Certificate(CertificateFault::UnknownAuthority), None),
+        (Cause::Certificate(CertificateFault::AuthorityAsServer), None),
+        (Cause::Certificate(CertificateFault::OtherName), None),
+        (Cause::Certificate(CertificateFault::OutOfDate), None),
+        (Cause::NotSecure, None),
+        (Cause::TooLong, None),
+        (Cause::Lost(LostWhen::BeforeAnswer), None),
+        (Cause::Lost(LostWhen::InAnswer), None),
+        (Cause::NotTheApi, Some("corp:3128")),
+        (Cause::NotTheApi, None),
+        (Cause::UnknownHost, None),
+        (Cause::Unreachable("network unreachable".to_owned()), None),
+    ] {
+        let proxy = proxy.map(str::to_owned);
+        let trouble = Diagnosis { kind, address: model.base_url.clone(), proxy };
+        report += &format!("{}\n", origins.advise(&model, &trouble));
+    }
+    expect![[r#"
+        anthropic/claude-opus-4-8: the proxy corp:3128 asks for a name and a password. It is set by HTTPS_PROXY or ALL_PROXY, with a password as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not used for.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. The proxy corp:3128 may have put in its own. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
+        anthropic/claude-opus-4-8: the server at https://api.anthropic.com uses the certificate of an authority as its own, which is refused also where it is trusted. Give the server a certificate that this authority signed, and name the authority's file with SSL_CERT_FILE; or make the self-signed one again with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE …`, and name that.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com is for another name.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com is out of date. Renew it where the server is yours, and see whether the clock of this machine is right.
+        anthropic/claude-opus-4-8: no secure connection to https://api.anthropic.com can be made. Check the network; where only a proxy leads out, set HTTPS_PROXY.
+        anthropic/claude-opus-4-8: the conversation does not fit into the model's context window of 1000000 tokens. Shorten the message or the files with it, begin a new session, or choose a model with a larger window.
+        anthropic/claude-opus-4-8: https://api.anthropic.com closed the connection before it answered.
+        anthropic/claude-opus-4-8: the connection to https://api.anthropic.com was lost in the middle of the answer.
+        anthropic/claude-opus-4-8: what answers at https://api.anthropic.com is not the API anthropic-messages. The proxy corp:3128 may stand in its place.
+        anthropic/claude-opus-4-8: what answers at https://api.anthropic.com is not the API anthropic-messages. Something on the way may stand in its place.
+        anthropic/claude-opus-4-8: nobody knows the host of https://api.anthropic.com. Check the network; where only a proxy leads out, set HTTPS_PROXY.
+        anthropic/claude-opus-4-8: https://api.anthropic.com cannot be reached: network unreachable. Check the network; where only a proxy leads out, set HTTPS_PROXY.
+    "#]].assert_eq(&report);
+}

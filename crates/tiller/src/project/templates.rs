@@ -1,0 +1,114 @@
+//! Prompt templates: a text file is a command of its name, and what is typed behind the command
+//! is put into the text.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::front_matter::Document;
+use super::source::ResourceOrigin;
+use super::text_file::Identity;
+use super::{arguments, text_file};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Template {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) path: PathBuf,
+    pub(crate) source: ResourceOrigin,
+    body: String,
+}
+
+impl Template {
+    /// What is said instead of `/NAME ARGS`.
+    pub(crate) fn expand(&self, typed: &str) -> String {
+        arguments::substitute(&self.body, &arguments::split(typed))
+    }
+}
+
+/// Reads all templates of these places. Of two with one name the first counts.
+pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) -> Vec<Template> {
+    let mut templates: Vec<Template> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut visited = HashSet::new();
+    for root in roots {
+        for path in files(&root, diagnostics) {
+            if Identity::of(&path).is_some_and(|file| !visited.insert(file)) {
+                continue;
+            }
+            let Some(template) = Template::read(path, &root, diagnostics) else { continue };
+            match places.get(&template.name) {
+                Some(&first) if templates[first].source.scope != template.source.scope => {}
+                Some(&first) => diagnostics.push(format!(
+                    "prompt template {} is hidden by {}",
+                    template.path.display(),
+                    templates[first].path.display()
+                )),
+                None => {
+                    places.insert(template.name.clone(), templates.len());
+                    templates.push(template);
+                }
+            }
+        }
+    }
+    templates
+}
+
+/// The file, or the texts right inside the folder by name.
+fn files(root: &ResourceOrigin, diagnostics: &mut Vec<String>) -> Vec<PathBuf> {
+    let shown = root.path.display();
+    match root.path.metadata() {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return vec![root.path.clone()],
+        Err(err) => {
+            if root.is_named {
+                diagnostics.push(format!("no prompt template at {shown}: {err}"));
+            }
+            return Vec::new();
+        }
+    }
+    let entries = match std::fs::read_dir(&root.path) {
+        Ok(entries) => entries,
+        Err(err) => {
+            diagnostics.push(format!("cannot look into {shown}: {err}"));
+            return Vec::new();
+        }
+    };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_text = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
+    let mut paths: Vec<PathBuf> = paths.filter(is_text).collect();
+    paths.sort();
+    paths
+}
+
+/// How much of its first line describes a template that does not describe itself.
+const DESCRIPTION_CHARS: usize = 60;
+
+impl Template {
+    fn read(
+        path: PathBuf,
+        root: &ResourceOrigin,
+        diagnostics: &mut Vec<String>,
+    ) -> Option<Template> {
+        let text = text_file::read(&path, diagnostics)?;
+        let document = Document::split(&text);
+        let fields = document.fields().unwrap_or_else(|why| {
+            diagnostics.push(format!("prompt template {}: {why}", path.display()));
+            serde_json::Map::new()
+        });
+        let told = fields.get("description").and_then(|value| value.as_str()).map(str::trim);
+        let told = told.filter(|text| !text.is_empty()).map(str::to_owned);
+        let description = told.unwrap_or_else(|| first_line(document.body));
+        let body = document.body.replace("\r\n", "\n");
+        let name = path.file_stem().unwrap_or(Path::new("").as_os_str());
+        let name = name.to_string_lossy().into_owned();
+        Some(Template { name, description, body, source: root.clone(), path })
+    }
+}
+
+fn first_line(body: &str) -> String {
+    let line = body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    match line.char_indices().nth(DESCRIPTION_CHARS) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line.to_owned(),
+    }
+}

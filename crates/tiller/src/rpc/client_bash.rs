@@ -1,0 +1,176 @@
+//! Shell commands that the client runs itself, beside everything else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tiller_agent::event::Event;
+use tiller_agent::message::{BashExecution, Message, UnixMs};
+use tiller_agent::tool::Failure;
+use tiller_js::Extensions;
+use tiller_tools::command::{BashCommand, BashOutcome, execute};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::extensions::user_bash;
+use super::run_host::RunRequest;
+use super::server::Input;
+use super::state::SessionState;
+use super::wire::{Label, Level, Reply, ShapedOutcome};
+
+#[derive(Default)]
+pub(crate) struct ClientBash {
+    running: BTreeMap<u64, CancellationToken>,
+    next: u64,
+    /// Ended, but not yet part of the conversation.
+    untold: Vec<Arc<Message>>,
+}
+
+/// A command that is over.
+pub struct BashEnded {
+    key: u64,
+    label: Label,
+    command: String,
+    /// The conversation it was run in.
+    session_id: String,
+    hidden: bool,
+    result: Result<BashOutcome, Failure>,
+}
+
+impl ClientBash {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    pub(crate) fn abort_all(&self) {
+        self.running.values().for_each(CancellationToken::cancel);
+    }
+
+    /// Extensions that have a say in it are asked first.
+    pub(crate) fn start(
+        &mut self,
+        inputs: &mpsc::Sender<Input>,
+        label: Label,
+        bash: BashCommand,
+        session_id: String,
+        hidden: bool,
+        guests: Option<Extensions>,
+    ) {
+        let key = self.next;
+        self.next += 1;
+        let cancel = CancellationToken::new();
+        self.running.insert(key, cancel.clone());
+        let inputs = inputs.clone();
+        let tell = teller(inputs.clone(), &label);
+        tokio::spawn(async move {
+            let command = bash.command.clone();
+            let decided = match guests {
+                Some(guests) => {
+                    let id = label.id.clone();
+                    user_bash::decide(&guests, &bash, hidden, &inputs, id, &cancel).await
+                }
+                None => Ok(None),
+            };
+            let result = match decided {
+                Err(failure) => Err(failure),
+                Ok(Some(outcome)) => Ok(outcome),
+                Ok(None) => {
+                    // A task of its own: a panic in there is one failed command.
+                    let result = tokio::spawn(execute(bash, tell, cancel)).await;
+                    let crashed = |err| Err(Failure::new(format!("internal error: {err}")));
+                    result.unwrap_or_else(crashed)
+                }
+            };
+            let ended = BashEnded { key, label, command, session_id, hidden, result };
+            // A server that no longer listens has ended.
+            inputs.send(Input::BashEnded(Box::new(ended))).await.ok();
+        });
+    }
+
+    /// What its client is answered. The conversation hears of it too, if it is still the one the
+    /// command was run in.
+    pub(crate) fn ended(
+        &mut self,
+        ended: BashEnded,
+        level: Level,
+        session_id: &str,
+        now: UnixMs,
+    ) -> (Label, Result<Reply, String>) {
+        let BashEnded { key, label, command, session_id: ran_in, hidden, result } = ended;
+        self.running.remove(&key);
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(failure) => return (label, Err(failure.message)),
+        };
+        let reply = Reply::data(&ShapedOutcome { outcome: &outcome, level });
+        if ran_in == session_id {
+            self.untold.push(Arc::new(Message::BashExecution(BashExecution {
+                command,
+                output: outcome.output,
+                exit_code: outcome.exit_code,
+                cancelled: outcome.cancelled,
+                truncated: outcome.truncated,
+                full_output_path: outcome.full_output_path,
+                timestamp: now,
+                exclude_from_context: hidden,
+            })));
+        }
+        (label, Ok(reply))
+    }
+
+    pub(crate) fn take_untold(&mut self) -> Vec<Arc<Message>> {
+        std::mem::take(&mut self.untold)
+    }
+}
+
+impl SessionState {
+    /// Starts a command of the client's beside everything else.
+    pub(crate) fn start_bash(&mut self, label: Label, command: String, hidden: bool) {
+        let bash = BashCommand {
+            command,
+            cwd: self.workspace.cwd.clone(),
+            env: self.workspace.env.clone(),
+            shell: self.workspace.shell.clone(),
+        };
+        let session_id = self.conversation.id().to_owned();
+        let guests = self.extensions.host.clone().filter(|guests| guests.has_listener("user_bash"));
+        self.client_bash.start(&self.inputs, label, bash, session_id, hidden, guests);
+    }
+
+    /// Takes note of a command's end. While a run is under way the conversation waits for it:
+    /// nothing may stand between a call and its result.
+    pub(crate) fn bash_ended(
+        &mut self,
+        ended: BashEnded,
+        level: Level,
+    ) -> (Label, Result<Reply, String>) {
+        let now = self.clock.now();
+        let (label, result) = self.client_bash.ended(ended, level, self.conversation.id(), now);
+        if !self.is_busy() {
+            self.tell_of_commands();
+        }
+        (label, result)
+    }
+
+    pub(super) fn tell_of_commands(&mut self) {
+        for message in self.client_bash.take_untold() {
+            // That it was not stored has been told; its client has the output.
+            self.keep(message).ok();
+        }
+    }
+}
+
+/// Tells the server of each piece of output, and holds the command back until it was passed on.
+fn teller(inputs: mpsc::Sender<Input>, label: &Label) -> impl FnMut(String) + Send + 'static {
+    let id = label.id.clone();
+    move |delta| {
+        let (passed_on, wait) = oneshot::channel();
+        let update = Event::BashUpdate { id: id.clone(), delta };
+        let question = RunRequest::Throttle(passed_on);
+        // A server that has ended passes nothing on; the command is about to be killed.
+        if inputs.blocking_send(Input::Event(update)).is_ok()
+            && inputs.blocking_send(Input::RunRequest(question)).is_ok()
+        {
+            wait.blocking_recv().ok();
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What extensions do: messages, entries, names, tools; and what they have done and wait for.
+
+use serde_json::{Value, json};
+use tiller_agent::driver::Queue;
+use tiller_agent::event::Event;
+use tiller_agent::message::{Block, Message};
+use tiller_agent::model::ThinkingLevel;
+use tiller_agent::tool::ToolContext;
+use tiller_js::event::Event as Told;
+use tiller_js::world::{Action, Delivery, ExtensionError, Request};
+use tiller_session::Body;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::SessionState;
+use super::prompt_hooks::{PromptRequest, custom};
+use crate::rpc::handlers;
+use crate::rpc::requester::Requester;
+use crate::rpc::wire::{Level, WhenBusy};
+
+pub(super) type ActionReply = oneshot::Sender<Result<Value, String>>;
+
+impl SessionState {
+    /// Does it at once. What goes wrong is an `extension_error`.
+    pub(super) fn act(&mut self, action: Action) {
+        let (event, done) = match action {
+            Action::SendMessage { message, trigger_turn, deliver_as } => {
+                ("send_message", self.send_message(message, trigger_turn, deliver_as))
+            }
+            Action::SendUserMessage { content, deliver_as, expand_prompt_templates } => {
+                self.send_user_message(content, deliver_as, expand_prompt_templates);
+                ("send_user_message", Ok(()))
+            }
+            Action::AppendEntry { custom_type, data } => {
+                ("append_entry", self.append_custom_entry(Body::Custom { custom_type, data }))
+            }
+            Action::AppendMessage { message } => {
+                ("append_message", self.append_extension_message(message))
+            }
+            Action::SetSessionName { name } => ("set_session_name", self.name_session(&name)),
+            Action::SetLabel { entry_id, label } => {
+                ("set_label", handlers::tree::set_label(self, &entry_id, label).map(|_| ()))
+            }
+            Action::SetActiveTools { names } => {
+                self.choose_tools(names);
+                ("set_active_tools", Ok(()))
+            }
+            Action::SetThinkingLevel { level } => ("set_thinking_level", self.set_level(&level)),
+            Action::Abort => {
+                self.abort();
+                ("abort", Ok(()))
+            }
+            Action::Shutdown => {
+                self.shutdown_requested = true;
+                ("shutdown", Ok(()))
+            }
+            Action::RegisterProvider { name, config } => {
+                self.register_provider(&name, config);
+                ("register_provider", Ok(()))
+            }
+            Action::UnregisterProvider { name } => {
+                self.unregister_provider(&name);
+                ("unregister_provider", Ok(()))
+            }
+        };
+        if let Err(error) = done {
+            let extension_path = "<runtime>".to_owned();
+            let event = event.to_owned();
+            self.report(ExtensionError { extension_path, event, error, at: None, stack: None });
+        }
+    }
+
+    fn send_message(
+        &mut self,
+        message: Value,
+        trigger_turn: Option<bool>,
+        deliver_as: Option<Delivery>,
+    ) -> Result<(), String> {
+        let message = custom(message, self.clock.now())
+            .ok_or("expected {customType, content, display, details?}")?;
+        match (deliver_as, self.is_busy(), trigger_turn) {
+            (Some(Delivery::NextTurn), ..) => {
+                self.extensions.messages_for_next_prompt.push(message)
+            }
+            (_, true, Some(false)) => self.extensions.messages_after_turn.push(message),
+            (Some(Delivery::FollowUp), true, _) => self.enqueue(Queue::FollowUp, message),
+            (_, true, _) => self.enqueue(Queue::Steering, message),
+            (_, false, Some(true)) => {
+                self.can_begin()?;
+                self.answer_commands();
+                self.start_run(vec![message]);
+            }
+            (_, false, _) => self.append_custom(message),
+        }
+        Ok(())
+    }
+
+    fn send_user_message(&mut self, content: Value, deliver_as: Option<Delivery>, expands: bool) {
+        let (text, images) = match content {
+            Value::String(text) => (text, Vec::new()),
+            blocks => {
+                let blocks: Vec<Block> = serde_json::from_value(blocks).unwrap_or_default();
+                let words = |block: &Block| match block {
+                    Block::Text { text, .. } => Some(text.clone()),
+                    _ => None,
+                };
+                let text: Vec<String> = blocks.iter().filter_map(words).collect();
+                let images = blocks.into_iter().filter(|b| matches!(b, Block::Image { .. }));
+                (text.join("\n"), images.collect())
+            }
+        };
+        let when_busy = match deliver_as {
+            Some(Delivery::Steer) => WhenBusy::Steer,
+            Some(Delivery::FollowUp) => WhenBusy::FollowUp,
+            _ => WhenBusy::Refuse,
+        };
+        let (label, level, waits) = (None, Level::Pi, false);
+        let prompt = PromptRequest { label, level, text, images, when_busy, waits, expands };
+        let handled = self.submit(prompt);
+        self.respond_to_prompt(None, handled);
+    }
+
+    /// Puts a message into the conversation without asking the model.
+    pub(super) fn append_custom(&mut self, message: Message) {
+        let message = std::sync::Arc::new(message);
+        self.emit(Event::MessageStart { message: message.clone(), ticket: None });
+        if self.keep(message.clone()).is_ok() {
+            self.emit(Event::MessageEnd { message });
+        }
+    }
+
+    /// What was held back and has found no turn to stand behind.
+    pub(crate) fn flush_messages_after_turn(&mut self) {
+        for message in std::mem::take(&mut self.extensions.messages_after_turn) {
+            self.append_custom(message);
+        }
+        self.release_waiters();
+        self.extensions.system_prompt_override = None;
+    }
+
+    /// Nothing runs any more: whoever waited for that goes on.
+    pub(crate) fn release_waiters(&mut self) {
+        if self.is_at_work() {
+            return;
+        }
+        for waiter in std::mem::take(&mut self.extensions.idle_waiters) {
+            // Whoever waited may be gone.
+            waiter.send(Ok(Value::Null)).unwrap_or(());
+        }
+    }
+
+    pub(super) fn append_custom_entry(&mut self, body: Body) -> Result<(), String> {
+        let now = self.clock.now();
+        let id = self.conversation.record(body, now).map_err(|err| err.to_string())?;
+        let text = self.conversation.session().raw(&id).map_err(|err| err.to_string())?;
+        let entry = text.and_then(|text| serde_json::value::RawValue::from_string(text).ok());
+        if let Some(entry) = entry {
+            self.emit(Event::EntryAppended { entry });
+        }
+        Ok(())
+    }
+
+    /// A blank name takes the name away, which the client's command does not do.
+    fn name_session(&mut self, name: &str) -> Result<(), String> {
+        if !name.trim().is_empty() {
+            return handlers::session::set_name(self, name).map(|_| ());
+        }
+        let unnamed = Body::SessionInfo { name: String::new() };
+        self.conversation.record(unnamed, self.clock.now()).map_err(|err| err.to_string())?;
+        self.emit(Event::SessionInfoChanged { name: None });
+        Ok(())
+    }
+
+    fn append_extension_message(&mut self, message: Value) -> Result<(), String> {
+        let message: Message = serde_json::from_value(message).map_err(|err| err.to_string())?;
+        self.keep(std::sync::Arc::new(message)).map_err(|why| why.0)
+    }
+
+    fn set_level(&mut self, level: &str) -> Result<(), String> {
+        let level: ThinkingLevel =
+            serde_json::from_value(json!(level)).map_err(|err| err.to_string())?;
+        handlers::thinking::set_level(self, level).map(|_| ())
+    }
+
+    /// Does something whose end the extension waits for.
+    pub(super) fn take_request(&mut self, request: Request, answer: ActionReply) {
+        let done = match request {
+            Request::SetModel { model } => {
+                let name = |key: &str| model[key].as_str().unwrap_or_default().to_owned();
+                let (provider, id) = (name("provider"), name("id"));
+                Ok(json!(handlers::model::set_model(self, &provider, &id).is_ok()))
+            }
+            Request::WaitForIdle if self.is_at_work() => {
+                return self.extensions.idle_waiters.push(answer);
+            }
+            Request::WaitForIdle => Ok(Value::Null),
+            Request::RunTool { name, arguments, cwd, .. } => {
+                return self.run_tool(&name, arguments, cwd, answer);
+            }
+            Request::NewSession { parent_session, entries } => {
+                return self.extension_new_session(parent_session, entries, answer);
+            }
+            Request::SwitchSession { path } => return self.extension_switch_session(&path, answer),
+            Request::Fork { entry_id, position } => {
+                let is_at = position.as_deref() == Some("at");
+                return self.extension_fork(entry_id, is_at, answer);
+            }
+            Request::Compact { custom_instructions } => {
+                return self.extension_compact(custom_instructions, answer);
+            }
+            Request::NavigateTree { target_id, options } => {
+                return self.extension_navigate(target_id, options, answer);
+            }
+            Request::RefreshModels { options } => return self.refresh_models(options, answer),
+            Request::StoredModels { provider } => return self.tell_stored(provider, answer),
+            Request::StoreModels { provider, entry } => {
+                return self.store_models(provider, entry, answer);
+            }
+            Request::BeforeProviderRequest { payload } => {
+                return self.look_at_payload(payload, answer);
+            }
+            Request::AfterProviderResponse { status, headers } => {
+                if let Some(guests) = &self.extensions.host {
+                    guests.emit(&Told::AfterProviderResponse { status, headers });
+                }
+                Ok(Value::Null)
+            }
+            Request::ApiKey { provider } => return self.tell_key(&provider, answer),
+            Request::ApiKeyAndHeaders { model } => return self.tell_papers(&model, answer),
+            Request::Reload => return self.reload(Requester::Extension(answer)),
+        };
+        // Whoever asked may be gone.
+        answer.send(done).unwrap_or(());
+    }
+
+    /// Runs a built-in tool for an extension that wraps it, as long as the extension waits.
+    fn run_tool(&mut self, name: &str, arguments: Value, cwd: String, mut answer: ActionReply) {
+        let tool = tiller_tools::builtin().into_iter().find(|tool| tool.name() == name);
+        let (Some(tool), Value::Object(arguments)) = (tool, arguments) else {
+            let error = Err(format!("there is no built-in tool called {name}"));
+            return answer.send(error).unwrap_or(());
+        };
+        let cwd = std::sync::Arc::new(std::path::PathBuf::from(cwd));
+        let env = self.workspace.env.clone();
+        tokio::spawn(async move {
+            let cancel = CancellationToken::new();
+            let (cx, _shown) = ToolContext::new(cwd, cancel.clone(), true, env);
+            let running = tool.run(arguments, cx);
+            tokio::pin!(running);
+            let result = tokio::select! {
+                biased;
+                result = &mut running => result,
+                () = answer.closed() => {
+                    cancel.cancel();
+                    running.await
+                }
+            };
+            let result = result.map(|output| json!(output)).map_err(|failure| failure.message);
+            // Whoever asked may be gone.
+            answer.send(result).unwrap_or(());
+        });
+    }
+}

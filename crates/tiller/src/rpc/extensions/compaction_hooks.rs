@@ -1,0 +1,198 @@
+//! What extensions have to say about a compaction, and hear of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tiller_agent::compaction::Reason;
+use tiller_agent::compaction::cut::Plan;
+use tiller_agent::compaction::summary::SummaryError;
+use tiller_agent::message::{Message, Usage};
+use tiller_js::Extensions;
+use tiller_js::event::{CompactReason, Event as Told};
+use tiller_js::hook::SessionBeforeCompact;
+use tiller_session::Compaction;
+use tokio_util::sync::CancellationToken;
+
+use super::{SessionState, hooks};
+
+/// A compaction that is about to be.
+pub(in crate::rpc) struct CompactionPreparation<'a> {
+    pub(in crate::rpc) reason: Reason,
+    pub(in crate::rpc) plan: &'a Plan,
+    pub(in crate::rpc) first_kept: &'a str,
+    pub(in crate::rpc) tokens_before: u64,
+    pub(in crate::rpc) focus: Option<&'a str>,
+    pub(in crate::rpc) will_retry: bool,
+}
+
+/// A question to those who want to be asked.
+pub(in crate::rpc) struct BeforeCompactHook {
+    guests: Extensions,
+    hook: SessionBeforeCompact,
+}
+
+/// A compaction that an extension brings.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::rpc) struct ExtensionCompaction {
+    summary: String,
+    #[serde(default)]
+    first_kept_entry_id: Option<String>,
+    #[serde(default)]
+    tokens_before: Option<u64>,
+    #[serde(default)]
+    details: Option<Value>,
+    #[serde(default)]
+    usage: Option<Usage>,
+}
+
+impl ExtensionCompaction {
+    /// What it leaves unsaid is as it was prepared.
+    pub(in crate::rpc) fn compaction(self, first_kept: String, tokens_before: u64) -> Compaction {
+        Compaction {
+            summary: self.summary,
+            first_kept_entry_id: Some(self.first_kept_entry_id.unwrap_or(first_kept)),
+            tokens_before: self.tokens_before.unwrap_or(tokens_before),
+            details: self.details,
+            usage: self.usage,
+            from_hook: true,
+        }
+    }
+}
+
+impl BeforeCompactHook {
+    /// Nothing when the model is to write the summary.
+    pub(in crate::rpc) async fn ask(
+        self,
+        cancel: &CancellationToken,
+    ) -> Result<Option<ExtensionCompaction>, SummaryError> {
+        let decided = hooks::ask(&self.guests, self.hook, cancel).await.unwrap_or_default();
+        match decided.compaction {
+            _ if decided.cancel || cancel.is_cancelled() => Err(SummaryError::Cancelled),
+            None => Ok(None),
+            Some(brought) => serde_json::from_value(brought).map(Some).map_err(|err| {
+                SummaryError::Failed(format!("an extension brought no compaction: {err}"))
+            }),
+        }
+    }
+}
+
+impl SessionState {
+    /// Nothing when nobody wants to be asked.
+    pub(in crate::rpc) fn before_compact(
+        &self,
+        preparation: CompactionPreparation<'_>,
+    ) -> Option<BeforeCompactHook> {
+        let guests = self.extensions.host.clone()?;
+        if !guests.has_listener("session_before_compact") {
+            return None;
+        }
+        let CompactionPreparation { reason, plan, first_kept, tokens_before, focus, will_retry } =
+            preparation;
+        let limits = self.model.as_ref().map(|model| self.compactions.settings.limits(model));
+        let values = |messages: &[Arc<Message>]| -> Value {
+            messages.iter().map(|message| json!(**message)).collect()
+        };
+        let mut preparation = json!({
+            "firstKeptEntryId": first_kept,
+            "messagesToSummarize": values(&plan.history),
+            "turnPrefixMessages": values(&plan.turn_start),
+            "isSplitTurn": !plan.turn_start.is_empty(),
+            "tokensBefore": tokens_before,
+            "fileOps": file_operations(plan.history.iter().chain(&plan.turn_start)),
+            "settings": {
+                "enabled": self.compactions.settings.enabled,
+                "reserveTokens": limits.map(|limits| limits.reserve),
+                "keepRecentTokens": limits.map(|limits| limits.keep),
+            },
+        });
+        if let Some(summary) = plan.earlier_summary() {
+            preparation["previousSummary"] = json!(summary);
+        }
+        let hook = SessionBeforeCompact {
+            preparation,
+            branch_entries: self.branch_entries(),
+            custom_instructions: focus.map(str::to_owned),
+            reason: told(reason),
+            will_retry,
+        };
+        Some(BeforeCompactHook { guests, hook })
+    }
+
+    /// The entries from the root to the leaf. What cannot be read is not there.
+    fn branch_entries(&self) -> Value {
+        let mut text = Vec::new();
+        let written = self.conversation.session().write_branch(None, &mut text);
+        let entries = written.ok().and_then(|()| serde_json::from_slice(&text).ok());
+        entries.unwrap_or_else(|| json!([]))
+    }
+
+    pub(in crate::rpc) fn tell_compacted(
+        &self,
+        entry: &str,
+        from_extension: bool,
+        reason: Reason,
+        will_retry: bool,
+    ) {
+        let Some(guests) = self.extensions.host.as_ref() else { return };
+        if guests.has_listener("session_compact") {
+            let compaction_entry = self.entry_value(entry);
+            let reason = told(reason);
+            guests.emit(&Told::SessionCompact {
+                compaction_entry,
+                from_extension,
+                reason,
+                will_retry,
+            });
+        }
+    }
+
+    pub(in crate::rpc) fn tell_not_compacted(
+        &self,
+        reason: Reason,
+        error_message: Option<String>,
+        from_extension: bool,
+    ) {
+        if let Some(guests) = self.extensions.host.as_ref() {
+            guests.emit(&Told::SessionCompactFailed {
+                reason: told(reason),
+                aborted: error_message.is_none(),
+                error_message,
+                will_retry: false,
+                from_extension,
+            });
+        }
+    }
+
+    /// An entry as it stands in the session.
+    pub(in crate::rpc) fn entry_value(&self, id: &str) -> Value {
+        let text = self.conversation.session().raw(id).ok().flatten();
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+}
+
+fn told(reason: Reason) -> CompactReason {
+    match reason {
+        Reason::Manual => CompactReason::Manual,
+        Reason::Threshold => CompactReason::Threshold,
+        Reason::Overflow => CompactReason::Overflow,
+    }
+}
+
+/// The files that the built-in tools were called with, by what was done to them.
+fn file_operations<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> Value {
+    let [mut read, mut written, mut edited] = [(); 3].map(|()| BTreeSet::new());
+    let answers = messages.filter_map(|message| message.as_assistant());
+    for call in answers.flat_map(|answer| answer.tool_calls()) {
+        let files = match call.name.as_str() {
+            "read" => &mut read,
+            "write" => &mut written,
+            "edit" => &mut edited,
+            _ => continue,
+        };
+        files.extend(call.arguments.get("path").and_then(Value::as_str).map(str::to_owned));
+    }
+    json!({ "read": read, "written": written, "edited": edited })
+}

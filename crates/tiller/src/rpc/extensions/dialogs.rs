@@ -1,0 +1,107 @@
+//! What extensions show and ask: requests to the client, and the answers it gives.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tiller_agent::event::Event;
+use tiller_js::world::{Dialog, DialogKind, Notice};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::ExtensionInput;
+use crate::extensions::host_api::no_answer;
+use crate::rpc::server::Input;
+use crate::rpc::state::SessionState;
+use crate::rpc::wire::UiAnswer;
+
+/// Questions the client has not answered yet, by their ids.
+#[derive(Default)]
+pub(super) struct Dialogs {
+    open: HashMap<String, OpenDialog>,
+}
+
+struct OpenDialog {
+    kind: DialogKind,
+    answer: oneshot::Sender<Value>,
+}
+
+impl SessionState {
+    pub(super) fn open_dialog(
+        &mut self,
+        dialog: Dialog,
+        cancel: CancellationToken,
+        answer: oneshot::Sender<Value>,
+    ) {
+        if self.extensions.client_gone {
+            // The extension may have been stopped meanwhile.
+            return answer.send(no_answer(&dialog.kind)).unwrap_or(());
+        }
+        let id = Uuid::new_v4().to_string();
+        self.show(id.clone(), &dialog);
+        let timeout = dialog.timeout.map(Duration::from_millis);
+        self.extensions.dialogs.open.insert(id.clone(), OpenDialog { kind: dialog.kind, answer });
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let expired = async {
+                match timeout {
+                    Some(timeout) => tokio::time::sleep(timeout).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = expired => {}
+            }
+            // A server that no longer listens has ended.
+            inputs.send(Input::Extension(Box::new(ExtensionInput::DialogOver(id)))).await.ok();
+        });
+    }
+
+    /// Timed out or given up: the default counts.
+    pub(super) fn close_dialog(&mut self, id: &str) {
+        if let Some(open) = self.extensions.dialogs.open.remove(id) {
+            let none = no_answer(&open.kind);
+            // The extension may have been stopped meanwhile.
+            open.answer.send(none).unwrap_or(());
+        }
+    }
+
+    /// The client will say nothing more: what is open comes to nothing, and so will the rest.
+    pub(crate) fn client_left(&mut self) {
+        self.extensions.client_gone = true;
+        let open: Vec<String> = self.extensions.dialogs.open.keys().cloned().collect();
+        open.iter().for_each(|id| self.close_dialog(id));
+    }
+
+    /// The client answers. What nobody asked, or nobody asks any more, is ignored.
+    pub(crate) fn ui_answered(&mut self, id: &str, answer: UiAnswer) {
+        let Some(open) = self.extensions.dialogs.open.remove(id) else { return };
+        let none = no_answer(&open.kind);
+        let value = match (&open.kind, answer) {
+            (DialogKind::Confirm { .. }, UiAnswer::Confirmed(yes)) => Value::Bool(yes),
+            (DialogKind::Confirm { .. }, _) => none,
+            (_, UiAnswer::Value(text)) => Value::String(text),
+            (_, _) => none,
+        };
+        // The extension may have been stopped meanwhile.
+        open.answer.send(value).unwrap_or(());
+    }
+
+    pub(super) fn show_notice(&mut self, notice: &Notice) {
+        let is_title = matches!(notice, Notice::SetTitle { .. });
+        if is_title && !self.emit_titles {
+            return;
+        }
+        self.show(Uuid::new_v4().to_string(), notice);
+    }
+
+    fn show(&mut self, id: String, request: &impl Serialize) {
+        let text = serde_json::to_string(request).expect("our own shapes can be written");
+        let request = RawValue::from_string(text).expect("what was written is JSON");
+        self.emit(Event::ExtensionUi { id, request });
+    }
+}

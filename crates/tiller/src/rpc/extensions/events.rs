@@ -1,0 +1,129 @@
+//! What extensions are told of what happens.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use tiller_agent::event::{Event, Update};
+use tiller_agent::message::Message;
+use tiller_js::Extensions;
+use tiller_js::event::Event as Told;
+
+use super::SessionState;
+use crate::extensions::model_stream;
+
+impl SessionState {
+    /// Tells whoever listens. Nobody is waited for, and what nobody hears costs nothing.
+    pub(crate) fn forward_event(&mut self, event: &Event) {
+        let Some(guests) = self.extensions.host.clone() else { return };
+        match event {
+            Event::AgentStart => {
+                self.extensions.turn_index = 0;
+                guests.run_began();
+            }
+            Event::AgentSettled { .. } => guests.run_ended(),
+            Event::MessageStart { message, .. } => {
+                self.extensions.update_forwarding = begins(&guests, message)
+            }
+            Event::MessageUpdate(update) => return self.forward_update(&guests, update),
+            _ => {}
+        }
+        let Some(name) = name(event).filter(|name| guests.has_listener(name)) else {
+            if matches!(event, Event::TurnEnd { .. }) {
+                self.extensions.turn_index += 1;
+            }
+            return;
+        };
+        let told = match event {
+            Event::AgentStart => Told::AgentStart,
+            Event::AgentSettled { aborted } => Told::AgentSettled { aborted: *aborted },
+            Event::TurnStart => Told::TurnStart {
+                turn_index: self.extensions.turn_index,
+                timestamp: self.clock.now(),
+            },
+            Event::MessageStart { message, .. } => {
+                Told::MessageStart { message: value(&**message) }
+            }
+            Event::ToolStart { call } => Told::ToolExecutionStart {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                args: value(&call.arguments),
+            },
+            Event::ToolUpdate { call, partial } => Told::ToolExecutionUpdate {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                args: value(&call.arguments),
+                partial_result: value(partial),
+            },
+            Event::ToolEnd { call, result, is_error, duration_ms } => Told::ToolExecutionEnd {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                result: value(result),
+                is_error: *is_error,
+                duration_ms: *duration_ms,
+            },
+            Event::AgentEnd { messages, .. } => Told::AgentEnd {
+                messages: messages.iter().map(|message| value(&**message)).collect(),
+            },
+            Event::SessionInfoChanged { name } => Told::SessionInfoChanged { name: name.clone() },
+            _ => unreachable!("{name} has no form for extensions"),
+        };
+        guests.emit(&told);
+    }
+}
+
+/// How far those who watch a message grow have been told.
+#[derive(Default)]
+pub(super) enum UpdateForwarding {
+    /// Nobody watches, or somebody is too far behind to go on.
+    #[default]
+    Unseen,
+    /// This is how it begins.
+    Begins(Arc<Message>),
+    Seen,
+}
+
+fn begins(guests: &Extensions, message: &Arc<Message>) -> UpdateForwarding {
+    match message.as_assistant() {
+        Some(_) if guests.has_listener("message_update") => {
+            UpdateForwarding::Begins(message.clone())
+        }
+        _ => UpdateForwarding::Unseen,
+    }
+}
+
+impl SessionState {
+    /// Who begins to listen in the middle of a message hears of the next one.
+    fn forward_update(&mut self, guests: &Extensions, update: &Update) {
+        let begins = match std::mem::take(&mut self.extensions.update_forwarding) {
+            UpdateForwarding::Unseen => return,
+            UpdateForwarding::Begins(message) => Some(value(&*message)),
+            UpdateForwarding::Seen => None,
+        };
+        let step = model_stream::told(update.clone());
+        // Steps that are missing would make another message: what is lost is lost until the next.
+        if guests.emit(&Told::MessageUpdate { begins, step }) {
+            self.extensions.update_forwarding = UpdateForwarding::Seen;
+        }
+    }
+}
+
+/// The name under which extensions listen to this, if they can.
+fn name(event: &Event) -> Option<&'static str> {
+    Some(match event {
+        Event::AgentStart => "agent_start",
+        Event::AgentSettled { .. } => "agent_settled",
+        Event::TurnStart => "turn_start",
+        Event::MessageStart { .. } => "message_start",
+        Event::ToolStart { .. } => "tool_execution_start",
+        Event::ToolUpdate { .. } => "tool_execution_update",
+        Event::ToolEnd { .. } => "tool_execution_end",
+        Event::AgentEnd { .. } => "agent_end",
+        Event::SessionInfoChanged { .. } => "session_info_changed",
+        _ => return None,
+    })
+}
+
+fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or_default()
+}

@@ -1,0 +1,70 @@
+//! A session that works in another folder. The extensions are those of that folder from then on,
+//! all of them loaded anew; whoever is not of the project may judge it first.
+
+use std::sync::Arc;
+
+use tiller_js::event::StartReason;
+
+use super::{ExtensionInput, SessionState};
+use crate::extensions::find::Discovery;
+use crate::rpc::server::Input;
+
+/// How extensions are told of the session they come to.
+pub(super) struct SessionStart {
+    pub(super) reason: StartReason,
+    pub(super) previous: Option<String>,
+}
+
+impl Default for SessionStart {
+    fn default() -> SessionStart {
+        SessionStart { reason: StartReason::Startup, previous: None }
+    }
+}
+
+impl SessionState {
+    /// The session is in another folder. They follow when somebody has looked who there is.
+    pub(in crate::rpc) fn defer_load(&mut self, reason: StartReason, previous: Option<String>) {
+        if self.extensions.env.is_some() {
+            self.extensions.is_loading = true;
+            self.extensions.pending_session_start = Some(SessionStart { reason, previous });
+        }
+    }
+
+    /// Somebody has looked, or could not: then those there are come along.
+    pub(in crate::rpc) fn load_for_folder(&mut self, discovery: Option<Discovery>) {
+        let Some(SessionStart { reason, previous }) = self.extensions.pending_session_start.take()
+        else {
+            return;
+        };
+        let is_alone = self.extensions.host.is_none();
+        let Some(Discovery { found, problems }) = discovery else {
+            return match is_alone {
+                true => self.extensions_ready(),
+                false => self.restart_extensions(reason, previous),
+            };
+        };
+        self.not_found(problems);
+        if is_alone && found.is_empty() {
+            return self.extensions_ready();
+        }
+        let Some(guests) = self.extension_host() else { return };
+        self.extensions.pending_session_start = Some(SessionStart { reason, previous });
+        self.extensions.discovered = found.into_iter().map(Arc::new).collect();
+        self.extensions.messages_for_next_prompt.clear();
+        self.extensions.tool_selection.forget();
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            guests.retire().await;
+            // A server that no longer listens has ended.
+            inputs.send(Input::Extension(Box::new(ExtensionInput::Retired))).await.ok();
+        });
+    }
+
+    /// Those of the folder that was left are out of the way.
+    pub(super) fn old_extensions_retired(&mut self) {
+        let may_judge = self.resources.asks_for_trust();
+        if let Some(guests) = self.extension_host() {
+            self.load_new(guests, may_judge);
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! How extensions come in: at the start, and anew when somebody says that files have changed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tiller_agent::event::Event;
+use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
+use tiller_js::hook::{DiscoveredPaths, ProjectTrust, ResourcesDiscover, Trust, Trusted};
+use tiller_js::{Config, EngineClock, Extension, Extensions, Limits, LoadError, LoadReport};
+use tiller_llm::Interceptor;
+use tokio::sync::mpsc;
+
+use super::folder_change::SessionStart;
+use super::tools::ToolSelection;
+use super::{ExtensionInput, SessionState};
+use crate::args::ExtensionFlags;
+use crate::extensions::find::{DiscoveredExtension, Discovery, Problem, anchored, find};
+use crate::extensions::flags;
+use crate::extensions::host_api::ServerHostApi;
+use crate::extensions::request_hooks::RequestHooks;
+use crate::log::Log;
+use crate::project::{ExtensionPaths, Project};
+use crate::rpc::requester::Requester;
+use crate::rpc::server::Input;
+use crate::settings::resolve;
+use crate::startup_model::ModelArgs;
+use crate::usage::USAGE;
+
+/// What extensions are started with.
+#[derive(Default)]
+pub struct ExtensionPlan {
+    found: Vec<Arc<DiscoveredExtension>>,
+    /// Those somebody wants and that cannot be had.
+    missing: Vec<Problem>,
+    flags: ExtensionFlags,
+    surroundings: Option<ExtensionEnv>,
+    /// They may decide whether the project is trusted, before anything of the project is loaded.
+    may_judge: bool,
+    /// Who is to answer, for when extensions have brought what they bring.
+    pub(crate) choice: Option<ModelArgs>,
+}
+
+/// What extensions see of the process.
+#[derive(Clone)]
+pub struct ExtensionEnv {
+    pub agent_dir: PathBuf,
+    pub home_dir: PathBuf,
+    /// `rpc`, `json` or `print`.
+    pub mode: &'static str,
+    /// Whether there is anybody to ask.
+    pub has_ui: bool,
+    pub variables: Vec<(String, String)>,
+    /// Whether they may run in a process of their own.
+    pub sidecars: bool,
+    pub clock: EngineClock,
+    pub log: Log,
+}
+
+impl ExtensionEnv {
+    /// With what they are started in this folder, by the runtime we are in.
+    pub(crate) fn config(self, cwd: PathBuf) -> Config {
+        Config {
+            runtime: tokio::runtime::Handle::current(),
+            limits: Limits::default(),
+            cwd,
+            agent_dir: self.agent_dir,
+            home_dir: self.home_dir,
+            mode: self.mode.to_owned(),
+            has_ui: self.has_ui,
+            version: PI_VERSION.to_owned(),
+            exec_path: std::env::current_exe().unwrap_or_default(),
+            env: self.variables,
+            sidecars: self.sidecars,
+            clock: self.clock,
+            hook_observer: self.log.hooks(),
+        }
+    }
+}
+
+impl ExtensionPlan {
+    /// Looks for extensions.
+    pub fn find(
+        place: &Project,
+        flags: ExtensionFlags,
+        surroundings: ExtensionEnv,
+    ) -> ExtensionPlan {
+        let flags = anchored(flags, place);
+        let Discovery { found, problems: missing } = find(place, &flags);
+        ExtensionPlan {
+            may_judge: !found.is_empty() && place.asks_for_trust(),
+            found: found.into_iter().map(Arc::new).collect(),
+            missing,
+            flags,
+            surroundings: Some(surroundings),
+            choice: None,
+        }
+    }
+
+    /// Whether somebody who is not of the project may say whether it is trusted.
+    pub fn has_judges(&self) -> bool {
+        self.may_judge && self.found.iter().any(|found| found.is_judge())
+    }
+
+    /// Whether nobody comes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+}
+
+/// What those who are not the project's own think of it.
+pub struct TrustDecision {
+    pub(in crate::rpc) trusted: bool,
+    pub(in crate::rpc) remember: bool,
+    is_decided: bool,
+    errors: Vec<LoadError>,
+}
+
+/// The version of the agent that extensions were written for.
+const PI_VERSION: &str = "0.87.1";
+
+/// So many can come in later between two that were loaded before them.
+const GAP: u32 = 1000;
+
+impl SessionState {
+    /// Loads the extensions there are. Without any, nothing is started.
+    pub(in crate::rpc) fn load_extensions(&mut self, house: ExtensionPlan) {
+        let ExtensionPlan { found, missing, flags, surroundings, may_judge, choice } = house;
+        self.extensions.cli_flags = Arc::new(flags);
+        self.extensions.env = surroundings;
+        self.not_found(missing);
+        if found.is_empty() {
+            return;
+        }
+        let Some(guests) = self.extension_host() else { return };
+        self.extensions.is_loading = true;
+        self.extensions.discovered = found;
+        self.extensions.model_args = choice;
+        self.load_new(guests, may_judge);
+    }
+
+    /// Loads those that were found, and before the others those who may judge the project.
+    pub(super) fn load_new(&mut self, guests: Extensions, may_judge: bool) {
+        let judges = self.extensions.discovered.iter().filter(|found| found.is_judge());
+        let judges: Vec<_> = (1..).map(|place| place * GAP).zip(judges.cloned()).collect();
+        if may_judge && !judges.is_empty() {
+            self.extensions.trust_decider_slots =
+                judges.iter().map(|(number, _)| *number).collect();
+            return self.ask_project_trust(guests, extensions(&judges));
+        }
+        self.load_rest(guests, Vec::new());
+    }
+
+    fn ask_project_trust(&self, guests: Extensions, judges: Vec<(u32, Extension)>) {
+        let cwd = self.workspace.cwd.display().to_string();
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let errors = guests.load_at(&judges).await;
+            let trust = match guests.has_listener("project_trust") {
+                true => guests.run_hook(ProjectTrust { cwd }).await.unwrap_or_default(),
+                false => Trust::default(),
+            };
+            let judged = ExtensionInput::Judged(TrustDecision {
+                trusted: trust.trusted == Trusted::Yes,
+                remember: trust.remember,
+                is_decided: trust.trusted != Trusted::Undecided,
+                errors,
+            });
+            // A server that no longer listens has ended.
+            inputs.send(Input::Extension(Box::new(judged))).await.ok();
+        });
+    }
+
+    /// Those who may judge the project have been asked.
+    pub(super) fn trust_answered(&mut self, judgement: TrustDecision) {
+        // Why the project is not used is said anew when it is for another reason.
+        let is_news = !judgement.trusted || !self.resources.is_trusted() || judgement.remember;
+        if judgement.is_decided && is_news {
+            return self.apply_trust(judgement);
+        }
+        self.resources.tell_of_place();
+        if let Some(guests) = self.extension_host() {
+            self.load_rest(guests, judgement.errors);
+        }
+    }
+
+    /// The project was looked at again in the light of their verdict.
+    pub(in crate::rpc) fn trust_applied(
+        &mut self,
+        judgement: TrustDecision,
+        discovery: Option<Discovery>,
+    ) {
+        if let Some(Discovery { found, mut problems }) = discovery {
+            self.extensions.discovered = found.into_iter().map(Arc::new).collect();
+            // Most of them were told when the first look was taken.
+            let is_told = |error: &str| self.diagnostics.iter().any(|told| told.contains(error));
+            problems.retain(|problem| !is_told(&problem.error));
+            self.not_found(problems);
+        }
+        if let Some(guests) = self.extension_host() {
+            self.load_rest(guests, judgement.errors);
+        }
+    }
+
+    /// Loads those who are not loaded yet, each in its place.
+    fn load_rest(&mut self, guests: Extensions, mut errors: Vec<LoadError>) {
+        let mut judges = std::mem::take(&mut self.extensions.trust_decider_slots).into_iter();
+        let mut last = 0;
+        let mut rest = Vec::new();
+        let has_judged = judges.len() > 0;
+        for found in &self.extensions.discovered {
+            let judge = (has_judged && found.is_judge()).then(|| judges.next());
+            match judge.flatten() {
+                Some(number) => last = number,
+                None => {
+                    last += 1;
+                    rest.push((last, found.extension.clone()));
+                }
+            }
+        }
+        let SessionStart { reason, previous } =
+            self.extensions.pending_session_start.take().unwrap_or_default();
+        let arrival = self.load_completion(reason, previous);
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            errors.extend(guests.load_at(&rest).await);
+            errors.extend(guests.registrations().conflicts);
+            let problems = arrival.finish_load(&guests, errors).await;
+            // Elsewhere an option may mean nothing: its extension may have stayed behind.
+            if reason == StartReason::Startup && !problems.is_empty() {
+                // A server that no longer listens has ended.
+                inputs
+                    .send(Input::Extension(Box::new(ExtensionInput::WrongFlags(problems))))
+                    .await
+                    .ok();
+            }
+            arrival.announce_session_start(&guests).await;
+        });
+    }
+
+    /// Loads extensions from their files as they are now. A run goes on with those it began with.
+    pub(in crate::rpc) fn reload_guests(&mut self, asker: Requester, discovery: Discovery) {
+        let nobody = self.extensions.host.is_none() && discovery.found.is_empty();
+        if nobody {
+            self.not_found(discovery.problems);
+            return self.answer_reload(asker);
+        }
+        if self.is_occupied() || self.extensions.is_loading {
+            self.extensions.pending_reload = Some(discovery);
+            return match asker {
+                // Its engine ends before it could be told.
+                guest @ Requester::Extension(_) => {
+                    self.extensions.waiting_for_ready.push((guest, None))
+                }
+                client => self.answer_reload(client),
+            };
+        }
+        match asker {
+            guest @ Requester::Extension(_) => {
+                self.extensions.waiting_for_ready.push((guest, None))
+            }
+            client => self.extensions.reload_requester = Some(client),
+        }
+        self.load_anew(discovery);
+    }
+
+    /// What had to wait for a run is done now.
+    pub(in crate::rpc) fn reload_if_due(&mut self) {
+        if !self.extensions.is_loading
+            && let Some(discovery) = self.extensions.pending_reload.take()
+        {
+            self.load_anew(discovery);
+        }
+    }
+
+    fn load_anew(&mut self, discovery: Discovery) {
+        let Discovery { found, problems } = discovery;
+        self.not_found(problems);
+        let Some(guests) = self.extension_host() else { return };
+        self.extensions.is_loading = true;
+        self.extensions.tool_selection.forget();
+        self.extensions.discovered = found.into_iter().map(Arc::new).collect();
+        let extensions: Vec<Extension> =
+            self.extensions.discovered.iter().map(|found| found.extension.clone()).collect();
+        let arrival = self.load_completion(StartReason::Reload, None);
+        tokio::spawn(async move {
+            let (reason, target_session_file) = (ShutdownReason::Reload, None);
+            guests.emit_and_wait(&Told::SessionShutdown { reason, target_session_file }).await;
+            guests.stop();
+            let report = guests.load(&extensions).await;
+            // An option whose extension is gone means nothing any more.
+            arrival.finish_load(&guests, report.errors).await;
+            arrival.announce_session_start(&guests).await;
+        });
+    }
+
+    /// All of them, before the first is loaded.
+    pub(super) fn extension_host(&mut self) -> Option<Extensions> {
+        if self.extensions.host.is_none() {
+            let around = self.extensions.env.clone()?;
+            let config = around.config(self.workspace.cwd.to_path_buf());
+            let outside = Arc::new(ServerHostApi { inputs: self.inputs.clone() });
+            let guests = Extensions::new(config, outside);
+            self.models.set_interceptor(Interceptor(Arc::new(RequestHooks(guests.clone()))));
+            self.extensions.host = Some(guests);
+            self.extensions.tool_selection = ToolSelection::new(&self.workspace.tools);
+        }
+        self.extensions.host.clone()
+    }
+
+    pub(super) fn load_completion(
+        &self,
+        reason: StartReason,
+        previous: Option<String>,
+    ) -> LoadCompletion {
+        LoadCompletion {
+            reason,
+            previous,
+            flags: self.extensions.cli_flags.clone(),
+            cwd: self.workspace.cwd.to_path_buf(),
+            home: self.extensions.env.as_ref().map(|around| around.home_dir.clone()),
+            inputs: self.inputs.clone(),
+        }
+    }
+
+    pub(super) fn wrong_flags(&mut self, problems: &[String]) {
+        for problem in problems {
+            self.resources.complain_of_error(problem);
+        }
+        self.extensions.fatal = Some(USAGE);
+    }
+
+    pub(super) fn not_found(&mut self, problems: Vec<Problem>) {
+        for Problem { what, error } in problems {
+            self.not_loaded(what, error, None);
+        }
+    }
+
+    pub(super) fn loaded(&mut self, report: LoadReport) {
+        for LoadError { path, error, at } in report.errors {
+            self.not_loaded(path, error, at);
+        }
+        self.settle_providers();
+        self.take_stock();
+        self.unknown_tools();
+    }
+
+    fn not_loaded(&mut self, path: String, error: String, at: Option<String>) {
+        let place = at.map(|at| format!(" ({at})")).unwrap_or_default();
+        let problem = format!("Failed to load extension \"{path}\": {error}{place}");
+        self.resources.complain(&problem);
+        self.diagnostics.push(problem);
+        if self.extensions.cli_flags.is_strict {
+            self.extensions.fatal.get_or_insert(1);
+        }
+        self.emit(Event::ExtensionError { path, event: "load".to_owned(), error });
+    }
+}
+
+fn extensions(found: &[(u32, Arc<DiscoveredExtension>)]) -> Vec<(u32, Extension)> {
+    found.iter().map(|(number, found)| (*number, found.extension.clone())).collect()
+}
+
+/// What happens between loading and being there.
+pub(super) struct LoadCompletion {
+    reason: StartReason,
+    previous: Option<String>,
+    flags: Arc<ExtensionFlags>,
+    cwd: PathBuf,
+    home: Option<PathBuf>,
+    inputs: mpsc::Sender<Input>,
+}
+
+impl LoadCompletion {
+    /// They learn the values of their flags, may act from now on, and the server knows what they
+    /// bring. Gives what is wrong with the flags.
+    pub(super) async fn finish_load(
+        &self,
+        guests: &Extensions,
+        errors: Vec<LoadError>,
+    ) -> Vec<String> {
+        let registrations = guests.registrations();
+        let (values, problems) = flags::values(&self.flags.foreign, &registrations.flags);
+        guests.set_flags(&values).await;
+        guests.bind().await;
+        self.send(ExtensionInput::Loaded(LoadReport { registrations, errors })).await;
+        problems
+    }
+
+    /// They hear that the session begins, and say where there is more.
+    pub(super) async fn announce_session_start(&self, guests: &Extensions) {
+        let previous_session_file = self.previous.clone();
+        guests
+            .emit_and_wait(&Told::SessionStart { reason: self.reason, previous_session_file })
+            .await;
+        let found = match guests.has_listener("resources_discover") {
+            true => guests.run_hook(self.discovery()).await.unwrap_or_default(),
+            false => DiscoveredPaths::default(),
+        };
+        let whole = |paths: Vec<(String, String)>| {
+            let paths = paths.iter();
+            paths.map(|(path, _)| resolve(path, &self.cwd, self.home.as_deref())).collect()
+        };
+        let DiscoveredPaths { skill_paths, prompt_paths, .. } = found;
+        let discovered =
+            ExtensionPaths { skills: whole(skill_paths), templates: whole(prompt_paths) };
+        self.send(ExtensionInput::Discovered(discovered)).await;
+        self.send(ExtensionInput::Ready).await;
+    }
+
+    fn discovery(&self) -> ResourcesDiscover {
+        let reason = if self.reason == StartReason::Reload { "reload" } else { "startup" };
+        ResourcesDiscover { cwd: self.cwd.display().to_string(), reason: reason.to_owned() }
+    }
+
+    async fn send(&self, wish: ExtensionInput) {
+        // A server that no longer listens has ended.
+        self.inputs.send(Input::Extension(Box::new(wish))).await.ok();
+    }
+}

@@ -1,0 +1,88 @@
+//! Models for extensions: what there is to know, keys, and answers.
+
+use futures_util::stream::BoxStream;
+use serde_json::{Value, json};
+use tiller_agent::model::Model;
+use tiller_js::world::{ModelRead, ModelRequest};
+use tokio::sync::oneshot;
+
+use super::SessionState;
+use super::actions::ActionReply;
+use crate::extensions::request_hooks::own_look;
+use crate::extensions::{model_request, model_stream};
+
+impl SessionState {
+    /// Asks a model for an extension. Nothing is sent until the extension listens.
+    pub(super) fn ask_model(
+        &mut self,
+        request: ModelRequest,
+        answer: oneshot::Sender<BoxStream<'static, Value>>,
+    ) {
+        let ModelRequest { model, context, options, looks } = request;
+        let now = self.clock.now();
+        let model = self.meant(&model);
+        let asked =
+            model.clone().and_then(|model| model_request::read(model, context, &options, now));
+        let events = match asked {
+            Ok((request, mut given)) => {
+                given.onlooker = own_look(looks, &options);
+                let provider = self.models.provider_given(&request.model, given);
+                model_stream::events(provider, request, now)
+            }
+            Err(why) => model_stream::failed(model.ok(), &why, now),
+        };
+        // Whoever asked may be gone.
+        answer.send(events).unwrap_or(());
+    }
+
+    /// The model an extension means by an object of its own.
+    fn meant(&self, said: &Value) -> Result<Model, String> {
+        let name = |field: &str| said[field].as_str().unwrap_or_default();
+        let known = self.models.named(name("provider"), name("id"));
+        model_request::model(said, known.as_deref())
+    }
+
+    pub(super) fn read_models(&self, read: ModelRead) -> Value {
+        let models = &self.models;
+        match read {
+            ModelRead::All => listed(&models.all()),
+            ModelRead::Available => listed(&models.available()),
+            ModelRead::Find { provider, id } => json!(models.named(&provider, &id).as_deref()),
+            ModelRead::HasAuth { provider } => json!(models.has_key(&provider)),
+            ModelRead::IsUsingOauth { provider } => json!(models.is_signed_in(&provider)),
+            ModelRead::ProviderName { provider } => json!(models.title(&provider)),
+            ModelRead::AuthStatus { provider } => models.auth_status(&provider),
+            ModelRead::Credential { provider } => models.credential(&provider),
+            ModelRead::Error => json!(models.file_error()),
+            ModelRead::CatalogueProviders => json!(models.catalogue_providers()),
+            ModelRead::Catalogue { provider } => json!(models.catalogue_models(&provider)),
+        }
+    }
+
+    /// The key of a provider, looked up as if it were asked.
+    pub(super) fn tell_key(&mut self, provider: &str, answer: ActionReply) {
+        let key = self.models.key_of(provider);
+        // Whoever asked may be gone.
+        tokio::spawn(async move { answer.send(Ok(json!(key.await))).unwrap_or(()) });
+    }
+
+    pub(super) fn tell_papers(&mut self, model: &Value, answer: ActionReply) {
+        let papers = self.meant(model).map(|model| self.models.papers(&model));
+        tokio::spawn(async move {
+            let papers = match papers {
+                Ok(papers) => papers.await,
+                Err(why) => Err(why),
+            };
+            let told = match papers {
+                Ok((key, headers)) => json!({ "ok": true, "apiKey": key, "headers": headers }),
+                Err(error) => json!({ "ok": false, "error": error }),
+            };
+            // Whoever asked may be gone.
+            answer.send(Ok(told)).unwrap_or(());
+        });
+    }
+}
+
+fn listed(models: &[std::sync::Arc<Model>]) -> Value {
+    models.iter().map(|model| json!(**model)).collect()
+}

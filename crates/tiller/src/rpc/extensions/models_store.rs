@@ -1,0 +1,50 @@
+//! What providers of extensions remember of their models, in `models-store.json`, where pi keeps it.
+
+use serde_json::{Map, Value};
+
+use super::SessionState;
+use super::actions::ActionReply;
+use crate::credentials::change_json;
+use crate::project::text_file;
+
+const FILE: &str = "models-store.json";
+
+impl SessionState {
+    /// What a provider has stored. A file that cannot be read is as good as none: the provider looks
+    /// for its models anew.
+    pub(super) fn tell_stored(&self, provider: String, answer: ActionReply) {
+        self.at_store(answer, move |path| {
+            let text = text_file::read(path, &mut Vec::new());
+            let stored: Option<Map<String, Value>> =
+                text.and_then(|text| serde_json::from_str(&text).ok());
+            Ok(stored.and_then(|mut stored| stored.remove(&provider)).unwrap_or_default())
+        });
+    }
+
+    pub(super) fn store_models(&self, provider: String, entry: Value, answer: ActionReply) {
+        self.at_store(answer, move |path| {
+            let changed = change_json(path, |stored| match entry {
+                Value::Null => stored.shift_remove(&provider).is_some(),
+                entry => {
+                    stored.insert(provider, entry);
+                    true
+                }
+            });
+            changed.map(|_| Value::Null)
+        });
+    }
+
+    fn at_store(
+        &self,
+        answer: ActionReply,
+        work: impl FnOnce(&std::path::Path) -> Result<Value, String> + Send + 'static,
+    ) {
+        let around = self.extensions.env.as_ref();
+        let path = around.map(|around| around.agent_dir.join(FILE));
+        tokio::task::spawn_blocking(move || {
+            let done = path.ok_or_else(|| "there is no folder for it".to_owned());
+            // Whoever asked may be gone.
+            answer.send(done.and_then(|path| work(&path))).unwrap_or(());
+        });
+    }
+}

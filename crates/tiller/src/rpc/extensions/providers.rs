@@ -1,0 +1,160 @@
+//! Providers that extensions bring and take away, and what changes with them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_js::event::{Event as Told, ModelSource};
+use tiller_js::world::ExtensionError;
+
+use super::SessionState;
+use super::actions::ActionReply;
+use crate::extensions::provider::offer;
+use crate::extensions::request_hooks::payload_of;
+use crate::rpc::state::model_change;
+
+impl SessionState {
+    /// Takes a provider up at once. What is wrong with it is told as the extension's mistake.
+    pub(super) fn register_provider(&mut self, name: &str, config: Value) {
+        let Some(guests) = self.extensions.host.clone() else { return };
+        let silence = Duration::from_millis(self.settings.http_idle_timeout_ms);
+        let path = config["extensionPath"].as_str().unwrap_or("<runtime>").to_owned();
+        let problems =
+            match self.models.add_extension_provider(name, offer(guests, name, config, silence)) {
+                Ok(problems) => {
+                    self.providers_changed();
+                    problems
+                }
+                Err(problem) => vec![problem],
+            };
+        for problem in problems {
+            self.report(ExtensionError {
+                extension_path: path.clone(),
+                event: "register_provider".to_owned(),
+                error: format!("Provider {name}: {problem}"),
+                at: None,
+                stack: None,
+            });
+        }
+    }
+
+    pub(super) fn unregister_provider(&mut self, name: &str) {
+        self.models.remove_extension_provider(name);
+        self.providers_changed();
+    }
+
+    /// Has the extensions look for the models they have now.
+    pub(super) fn refresh_models(&mut self, options: Value, answer: ActionReply) {
+        let guests = self.extensions.host.clone();
+        tokio::spawn(async move {
+            let errors = match guests {
+                Some(guests) => guests.refresh_models(&options).await,
+                None => serde_json::Map::new(),
+            };
+            // Whoever asked may be gone.
+            answer.send(Ok(json!({ "aborted": false, "errors": errors }))).unwrap_or(());
+        });
+    }
+
+    /// Shows extensions what one of them is about to send for its own provider.
+    pub(super) fn look_at_payload(&mut self, payload: Value, answer: ActionReply) {
+        let Some(guests) = self.extensions.host.clone() else {
+            return answer.send(Ok(Value::Null)).unwrap_or(());
+        };
+        tokio::spawn(async move {
+            let payload = payload_of(&guests, payload).await.unwrap_or_default();
+            // Whoever asked may be gone.
+            answer.send(Ok(payload)).unwrap_or(());
+        });
+    }
+
+    /// Tells extensions that another model answers from now on.
+    pub(crate) fn tell_model(&mut self, previous: Option<&Model>, source: ModelSource) {
+        let Some(guests) = self.extensions.host.as_ref().filter(|g| g.has_listener("model_select"))
+        else {
+            return;
+        };
+        let name = |model: &Model| (model.provider.clone(), model.id.clone());
+        let Some(model) = self.model.as_deref() else { return };
+        if previous.map(name) != Some(name(model)) {
+            let previous_model = previous.map(|model| json!(model));
+            guests.emit(&Told::ModelSelect { model: json!(model), previous_model, source });
+        }
+    }
+
+    /// Tells extensions that the model thinks harder, or less hard, from now on.
+    pub(crate) fn tell_level(&mut self, previous: ThinkingLevel) {
+        let level = self.thinking();
+        if let Some(guests) = &self.extensions.host {
+            let (level, previous_level) = (level.name().to_owned(), previous.name().to_owned());
+            guests.emit(&Told::ThinkingLevelSelect { level, previous_level });
+        }
+    }
+
+    /// Extensions are loaded: those that are gone have taken their providers with them, and what
+    /// the command line asked for may be there now.
+    pub(super) fn settle_providers(&mut self) {
+        let Some(guests) = &self.extensions.host else { return };
+        let providers = guests.registrations().providers;
+        for name in self.models.brought_names() {
+            if !providers.iter().any(|provider| provider.name == name) {
+                self.models.remove_extension_provider(&name);
+            }
+        }
+        self.providers_changed();
+        if !std::mem::replace(&mut self.extensions.model_reselected, true) {
+            self.choose_again();
+        }
+    }
+
+    fn choose_again(&mut self) {
+        let Some(choice) = self.extensions.model_args.clone() else { return };
+        let mut problems = Vec::new();
+        self.models.set_scope(choice.scope(&self.settings), &mut problems);
+        let session = self.conversation.session();
+        let settled = choice.settle(&mut self.models, &self.settings, session, &mut problems);
+        for problem in problems {
+            self.resources.complain(&problem);
+            self.diagnostics.push(problem);
+        }
+        let (chosen, level) = match settled {
+            Ok((Some(model), level)) => (model, level),
+            Ok((None, _)) => return,
+            Err(why) => {
+                self.resources.complain(why.message());
+                self.extensions.fatal = Some(why.exit_code());
+                return;
+            }
+        };
+        let name = |model: &Model| (model.provider.clone(), model.id.clone());
+        if self.model.as_deref().map(name) == Some(name(&chosen)) {
+            return;
+        }
+        let stored = self.conversation.session().model().ok().flatten();
+        if stored.is_none_or(|stored| (stored.provider, stored.id) != name(&chosen))
+            && let Err(error) = self.append_entry(model_change(&chosen))
+        {
+            self.resources.complain(&error);
+        }
+        // Nobody has heard of another model yet.
+        self.model = Some(chosen);
+        if let Some(level) = level {
+            self.want_thinking(level);
+        }
+    }
+
+    /// The model in use and those to cycle through are looked up anew.
+    fn providers_changed(&mut self) {
+        if let Some(choice) = &self.extensions.model_args
+            && !choice.scope(&self.settings).is_empty()
+        {
+            // Patterns that find nothing were told, or will be when all are loaded.
+            self.models.set_scope(choice.scope(&self.settings), &mut Vec::new());
+        }
+        let now = self.model.as_ref();
+        let now = now.and_then(|model| self.models.named(&model.provider, &model.id));
+        if let Some(model) = now.filter(|model| self.model.as_ref() != Some(model)) {
+            self.change_thinking(|state| state.model = Some(model));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Extensions and the way from one session to another: what they want, what they are asked, and
+//! how they come along.
+
+use serde_json::Value;
+use tiller_agent::message::{Message, UnixMs};
+use tiller_js::event::StartReason;
+use tiller_js::hook::{ForkPosition, SessionBeforeFork, SessionBeforeSwitch, SwitchReason};
+use tiller_session::Body;
+use tokio::sync::oneshot;
+
+use super::prompt_hooks::custom;
+use super::{ExtensionInput, SessionState};
+use crate::rpc::deferred::Deferred;
+use crate::rpc::handlers;
+use crate::rpc::requester::Requester;
+use crate::rpc::server::Input;
+use crate::rpc::session_change::SessionChange;
+use crate::rpc::tree_navigation::Navigation;
+use crate::rpc::wire::Level;
+
+type ExtensionReply = oneshot::Sender<Result<Value, String>>;
+
+impl SessionState {
+    /// `ctx.newSession`: a session with these entries in it from the start.
+    pub(super) fn extension_new_session(
+        &mut self,
+        parent: Option<String>,
+        entries: Vec<Value>,
+        answer: ExtensionReply,
+    ) {
+        let now = self.clock.now();
+        let setup: Result<Vec<Body>, String> =
+            entries.into_iter().map(|entry| planned(entry, now)).collect();
+        match setup {
+            Ok(setup) => self
+                .request_change(Requester::Extension(answer), SessionChange::New { parent, setup }),
+            // Whoever asked may be gone.
+            Err(error) => answer.send(Err(error)).unwrap_or(()),
+        }
+    }
+
+    /// `ctx.switchSession`.
+    pub(super) fn extension_switch_session(&mut self, path: &str, answer: ExtensionReply) {
+        let path = self.workspace.cwd.join(path);
+        if !path.exists() {
+            let error = tiller_session::Error::NotFound(path).to_string();
+            // Whoever asked may be gone.
+            return answer.send(Err(error)).unwrap_or(());
+        }
+        self.request_change(Requester::Extension(answer), SessionChange::Switch { path });
+    }
+
+    /// `ctx.fork`: before a user message, or behind any entry.
+    pub(super) fn extension_fork(&mut self, entry_id: String, is_at: bool, answer: ExtensionReply) {
+        if !self.conversation.session().contains(&entry_id) {
+            let error = tiller_session::Error::NotAUserMessage.to_string();
+            // Whoever asked may be gone.
+            return answer.send(Err(error)).unwrap_or(());
+        }
+        let change = if is_at {
+            SessionChange::ForkAt { entry_id }
+        } else {
+            SessionChange::Fork { entry_id }
+        };
+        self.request_change(Requester::Extension(answer), change);
+    }
+
+    /// `ctx.navigateTree`. A message of the user's is gone back to in order to say it again.
+    pub(super) fn extension_navigate(
+        &mut self,
+        target: String,
+        options: Value,
+        answer: ExtensionReply,
+    ) {
+        let wanted = match options {
+            Value::Null => Ok(Default::default()),
+            options => serde_json::from_value(options),
+        };
+        match wanted {
+            Ok(wanted) => {
+                let navigation = Navigation { target, resend: true, options: wanted };
+                self.request_change(
+                    Requester::Extension(answer),
+                    SessionChange::Navigate(navigation),
+                );
+            }
+            // Whoever asked may be gone.
+            Err(err) => answer.send(Err(err.to_string())).unwrap_or(()),
+        }
+    }
+
+    /// `ctx.compact`.
+    pub(super) fn extension_compact(&mut self, focus: Option<String>, answer: ExtensionReply) {
+        match handlers::compaction::can_compact(self) {
+            Ok(()) => {
+                let asker = Requester::Extension(answer);
+                handlers::compaction::compact_for(self, Level::Pi, asker, focus);
+            }
+            // Whoever asked may be gone.
+            Err(error) => answer.send(Err(error)).unwrap_or(()),
+        }
+    }
+
+    /// Asks extensions whether the session may be another one, then goes on or does not.
+    pub(crate) fn request_change(&mut self, asker: Requester, change: SessionChange) {
+        let Some(guests) = self.extensions.host.clone() else {
+            return self.defer(Deferred::Change { asker, change });
+        };
+        let hears = |name| self.extensions.hears(name);
+        let (switch, fork) = match &change {
+            SessionChange::New { .. } if hears("session_before_switch") => {
+                let reason = SwitchReason::New;
+                (Some(SessionBeforeSwitch { reason, target_session_file: None }), None)
+            }
+            SessionChange::Switch { path } if hears("session_before_switch") => {
+                let target_session_file = Some(path.display().to_string());
+                let reason = SwitchReason::Resume;
+                (Some(SessionBeforeSwitch { reason, target_session_file }), None)
+            }
+            SessionChange::Fork { entry_id } if hears("session_before_fork") => {
+                (None, Some(forking(entry_id, ForkPosition::Before)))
+            }
+            SessionChange::ForkAt { entry_id } if hears("session_before_fork") => {
+                (None, Some(forking(entry_id, ForkPosition::At)))
+            }
+            SessionChange::Clone if hears("session_before_fork") => {
+                let leaf = self.conversation.session().leaf().unwrap_or_default();
+                (None, Some(forking(leaf, ForkPosition::At)))
+            }
+            _ => return self.defer(Deferred::Change { asker, change }),
+        };
+        self.pending_responses += 1;
+        self.extensions.changes_asked += usize::from(asker.command().is_some());
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let decided = match (switch, fork) {
+                (Some(hook), _) => guests.run_hook(hook).await,
+                (None, Some(hook)) => guests.run_hook(hook).await,
+                (None, None) => Ok(Default::default()),
+            };
+            let is_cancelled = decided.is_ok_and(|decided| decided.cancel);
+            let decided = ExtensionInput::ChangeDecided { asker, change, is_cancelled };
+            // A server that no longer listens has ended.
+            inputs.send(Input::Extension(Box::new(decided))).await.ok();
+        });
+    }
+
+    pub(super) fn change_decided(
+        &mut self,
+        asker: Requester,
+        change: SessionChange,
+        is_cancelled: bool,
+    ) {
+        self.pending_responses -= 1;
+        self.extensions.changes_asked -= usize::from(asker.command().is_some());
+        match is_cancelled {
+            true => self.cancel_switch(asker, Some(&change)),
+            false => self.defer(Deferred::Change { asker, change }),
+        }
+    }
+
+    /// The session is another one now: they begin anew. Whoever asked for that is answered when
+    /// all have heard of the new session.
+    pub(in crate::rpc) fn restart_extensions(
+        &mut self,
+        reason: StartReason,
+        previous: Option<String>,
+    ) {
+        let Some(guests) = self.extensions.host.clone() else { return };
+        self.extensions.is_loading = true;
+        // What was meant for the session that is gone, and chosen in it.
+        self.extensions.messages_for_next_prompt.clear();
+        self.extensions.tool_selection.forget();
+        let arrival = self.load_completion(reason, previous);
+        tokio::spawn(async move {
+            let errors = guests.start_over().await;
+            arrival.finish_load(&guests, errors).await;
+            arrival.announce_session_start(&guests).await;
+        });
+    }
+
+    /// All have heard that the session began: what waited for that goes on.
+    pub(super) fn extensions_ready(&mut self) {
+        self.extensions.is_loading = false;
+        for (asker, text) in std::mem::take(&mut self.extensions.waiting_for_ready) {
+            self.respond_to_change(asker, Ok(text));
+        }
+        if let Some(asker) = self.extensions.reload_requester.take() {
+            self.answer_reload(asker);
+        }
+        self.run_deferred_if_idle();
+    }
+}
+
+fn forking(entry_id: &str, position: ForkPosition) -> SessionBeforeFork {
+    SessionBeforeFork { entry_id: entry_id.to_owned(), position }
+}
+
+/// An entry that an extension wants in a new session.
+fn planned(mut entry: Value, now: UnixMs) -> Result<Body, String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(match entry["type"].as_str() {
+        Some("message") => {
+            let message: Message =
+                serde_json::from_value(entry["message"].take()).map_err(|err| err.to_string())?;
+            Body::message(message)
+        }
+        Some("custom") => Body::Custom {
+            custom_type: text(&entry["customType"]),
+            data: Some(entry["data"].take()).filter(|data| !data.is_null()),
+        },
+        Some("custom_message") => {
+            let message = custom(entry, now);
+            Body::message(message.ok_or("expected {customType, content, display, details?}")?)
+        }
+        Some("session_info") => Body::SessionInfo { name: text(&entry["name"]) },
+        _ => return Err(format!("a session cannot begin with {entry}")),
+    })
+}

@@ -1,0 +1,118 @@
+//! The tools there are with extensions: ours and theirs, as far as the command line allows them,
+//! and which of them are in use.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tiller_agent::tool::{Tool, ToolSet};
+use tiller_js::RegisteredTool;
+
+use super::SessionState;
+use crate::launch::preferred;
+
+/// What extensions have changed about the tools.
+#[derive(Default)]
+pub(super) struct ToolSelection {
+    /// Those of ours that are in use unless an extension has chosen others.
+    usual: Vec<String>,
+    /// The tools in use, when an extension has chosen.
+    chosen: Option<Vec<String>>,
+    /// Names that extensions have brought so far. A new one is in use at once.
+    known: HashSet<String>,
+}
+
+impl ToolSelection {
+    /// Begins with the tools that are in use without extensions.
+    pub(super) fn new(usual: &ToolSet) -> ToolSelection {
+        let usual = usual.iter().map(|tool| tool.name().to_owned()).collect();
+        ToolSelection { usual, ..ToolSelection::default() }
+    }
+
+    /// Forgets what was chosen in a session that is gone.
+    pub(super) fn forget(&mut self) {
+        self.chosen = None;
+        self.known.clear();
+    }
+}
+
+impl SessionState {
+    /// Uses these tools and no others. Names nobody has are ignored.
+    pub(super) fn choose_tools(&mut self, names: Vec<String>) {
+        self.extensions.tool_selection.chosen = Some(names);
+        self.take_stock();
+    }
+
+    /// Offers the tools that there are now.
+    pub(crate) fn take_stock(&mut self) {
+        if self.extensions.host.is_none() {
+            return;
+        }
+        let brought = self.brought();
+        let stock = &mut self.extensions.tool_selection;
+        for RegisteredTool { tool, .. } in &brought {
+            let is_new = stock.known.insert(tool.name().to_owned());
+            if let Some(chosen) = stock.chosen.as_mut().filter(|_| is_new) {
+                chosen.push(tool.name().to_owned());
+            }
+        }
+        let stock = &self.extensions.tool_selection;
+        let is_active = |name: &str| match &stock.chosen {
+            Some(chosen) => chosen.iter().any(|one| one == name),
+            None => stock.usual.iter().any(|one| one == name) || stock.known.contains(name),
+        };
+        let all = self.merged(brought).into_iter();
+        let mut tools: Vec<Tool> = all.filter(|tool| is_active(tool.name())).collect();
+        self.workspace.tool_rules.sort(&mut tools, Tool::name);
+        self.workspace.tools = Arc::new(ToolSet::new(tools));
+    }
+
+    /// Ours and theirs, in use or not.
+    pub(super) fn tools_at_hand(&self) -> impl Iterator<Item = Tool> + use<> {
+        self.merged(self.brought()).into_iter()
+    }
+
+    /// The built-in tools in their order, each replaced in place by an extension's tool of the
+    /// same name, then the other tools of extensions.
+    fn merged(&self, brought: Vec<RegisteredTool>) -> Vec<Tool> {
+        let mut brought: Vec<Tool> = brought.into_iter().map(|brought| brought.tool).collect();
+        let mut tools = Vec::new();
+        for own in tiller_tools::builtin() {
+            match brought.iter().position(|tool| tool.name() == own.name()) {
+                Some(at) => tools.push(brought.remove(at)),
+                None if self.workspace.tool_rules.allows_own(own.name()) => {
+                    tools.push(preferred(own, &self.settings));
+                }
+                None => {}
+            }
+        }
+        tools.extend(brought);
+        tools
+    }
+
+    /// What extensions bring, as far as it is allowed.
+    pub(super) fn brought(&self) -> Vec<RegisteredTool> {
+        let guests = self.extensions.host.as_ref();
+        let mut brought = guests.map(|guests| guests.registrations().tools).unwrap_or_default();
+        brought.retain(|brought| self.workspace.tool_rules.allows(brought.tool.name()));
+        brought
+    }
+
+    /// Ours, in use or not, but for those an extension's takes the place of.
+    pub(super) fn own_tools(&self, brought: &[RegisteredTool]) -> Vec<Tool> {
+        let is_replaced = |own: &Tool| brought.iter().any(|one| one.tool.name() == own.name());
+        let is_allowed = |own: &Tool| self.workspace.tool_rules.allows_own(own.name());
+        let own = tiller_tools::builtin().into_iter();
+        let own = own.filter(|tool| !is_replaced(tool) && is_allowed(tool));
+        own.map(|tool| preferred(tool, &self.settings)).collect()
+    }
+
+    /// Names on the command line that turned out to be nobody's.
+    pub(super) fn unknown_tools(&mut self) {
+        let brought = self.brought();
+        let is_known = |name: &String| brought.iter().any(|one| one.tool.name() == name);
+        let unknown = std::mem::take(&mut self.workspace.tool_rules.unknown);
+        for name in unknown.into_iter().filter(|name| !is_known(name)) {
+            self.diagnostics.push(format!("there is no tool called `{name}`"));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The client's own shell commands, where extensions have a say: one may answer in the shell's
+//! place, or run the command in a way of its own. A command they cannot be asked about is not run.
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tiller_agent::event::Event;
+use tiller_agent::tool::Failure;
+use tiller_js::Extensions;
+use tiller_js::hook::{Operations, UserBash};
+use tiller_tools::command::{BashCommand, BashOutcome};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::hooks;
+use crate::rpc::run_host::RunRequest;
+use crate::rpc::server::Input;
+
+/// How long an extension's own way may take to end when it is told to.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What extensions made of a command; nothing when it is to be run as usual.
+pub(crate) async fn decide(
+    guests: &Extensions,
+    bash: &BashCommand,
+    hidden: bool,
+    inputs: &mpsc::Sender<Input>,
+    id: Option<Box<RawValue>>,
+    cancel: &CancellationToken,
+) -> Result<Option<BashOutcome>, Failure> {
+    let hook = UserBash {
+        command: bash.command.clone(),
+        exclude_from_context: hidden,
+        cwd: bash.cwd.display().to_string(),
+    };
+    let asked = hooks::ask(guests, hook, cancel).await;
+    let decided = asked.map_err(|refused| Failure::new(refused.reason))?;
+    if let Some(result) = decided.result {
+        let outcome = serde_json::from_value(result);
+        return outcome.map(Some).map_err(|err| Failure::new(err.to_string()));
+    }
+    match decided.operations {
+        Some(operations) => run(guests, operations, bash, inputs, id, cancel).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Runs it through what the extension gave for a shell, and passes its output on.
+async fn run(
+    guests: &Extensions,
+    operations: Operations,
+    bash: &BashCommand,
+    inputs: &mpsc::Sender<Input>,
+    id: Option<Box<RawValue>>,
+    cancel: &CancellationToken,
+) -> Result<BashOutcome, Failure> {
+    let cwd = bash.cwd.display().to_string();
+    let (mut deltas, running) =
+        guests.run_operations(&operations, &bash.command, &cwd, cancel.clone());
+    tokio::pin!(running);
+    let overdue = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::pin!(overdue);
+    loop {
+        tokio::select! {
+            biased;
+            Some(delta) = deltas.next() => pass_on(inputs, id.clone(), delta).await,
+            result = &mut running => {
+                let outcome = result.map_err(|refused| Failure::new(refused.reason))?;
+                let outcome = serde_json::from_value(outcome);
+                return outcome.map_err(|err| Failure::new(err.to_string()));
+            }
+            () = &mut overdue => return Ok(BashOutcome { cancelled: true, ..BashOutcome::default() }),
+        }
+    }
+}
+
+/// More is taken from the extension when the client has been told this.
+async fn pass_on(inputs: &mpsc::Sender<Input>, id: Option<Box<RawValue>>, delta: String) {
+    let (passed_on, wait) = oneshot::channel();
+    let update = Input::Event(Event::BashUpdate { id, delta });
+    // A server that no longer listens has ended.
+    if inputs.send(update).await.is_ok()
+        && inputs.send(Input::RunRequest(RunRequest::Throttle(passed_on))).await.is_ok()
+    {
+        wait.await.ok();
+    }
+}

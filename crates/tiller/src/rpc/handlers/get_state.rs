@@ -1,0 +1,148 @@
+//! `get_state`, `get_messages`, `get_last_assistant_text`: what there is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tiller_agent::message::{AssistantMessage, Message, StopReason, text_of};
+use tiller_agent::model::Model;
+use tiller_agent::provider::ToolSpec;
+use tiller_agent::todo::TodoList;
+use tiller_agent::tool::ToolSet;
+
+use super::data;
+use crate::models::Models;
+use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::state::SessionState;
+use crate::rpc::wire::{InterruptMode, Level, QueueMode, Reply, Shaped, stored};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StateData<'a> {
+    model: Option<&'a Model>,
+    thinking_level: &'static str,
+    is_streaming: bool,
+    is_compacting: bool,
+    steering_mode: QueueMode,
+    follow_up_mode: QueueMode,
+    interrupt_mode: InterruptMode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_file: Option<&'a Path>,
+    session_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_name: Option<&'a str>,
+    auto_compaction_enabled: bool,
+    message_count: usize,
+    /// The same number under the names of both dialects.
+    pending_message_count: usize,
+    queued_message_count: usize,
+    #[serde(flatten)]
+    xcsh: Option<XcshData>,
+}
+
+/// What only xcsh shows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct XcshData {
+    todo_phases: TodoList,
+    system_prompt: String,
+    dump_tools: DumpTools,
+}
+
+/// The tools a model is offered right now.
+struct DumpTools(Arc<ToolSet>);
+
+impl Serialize for DumpTools {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct DumpTool<'a> {
+            name: &'a str,
+            description: &'a str,
+            parameters: &'a Value,
+        }
+        serializer.collect_seq(self.0.iter().map(|tool| {
+            let ToolSpec { name, description, parameters } = &tool.spec;
+            DumpTool { name, description, parameters }
+        }))
+    }
+}
+
+pub(crate) fn get_state(state: &mut SessionState, level: Level) -> Handled {
+    let xcsh = (level == Level::Xcsh).then(|| XcshData {
+        todo_phases: state.todos().clone(),
+        system_prompt: state.system().to_string(),
+        dump_tools: DumpTools(state.tools()),
+    });
+    let waiting = state.queues.in_view();
+    // Newer clients read the fields of a model without asking whether there is one.
+    let placeholder = (level == Level::PiDelta && state.model.is_none()).then(Models::unknown);
+    data(&StateData {
+        model: state.model.as_deref().or(placeholder.as_ref()),
+        thinking_level: state.thinking().name(),
+        // A prompt that is looked at may become a run any moment.
+        is_streaming: state.is_busy() || state.extensions.is_looking(),
+        is_compacting: state.compactions.is_under_way(),
+        steering_mode: state.queues.steering_mode,
+        follow_up_mode: state.queues.follow_up_mode,
+        interrupt_mode: state.interrupt_mode,
+        session_file: state.conversation.file(),
+        session_id: state.conversation.id(),
+        session_name: state.conversation.name(),
+        auto_compaction_enabled: state.compactions.settings.enabled,
+        message_count: state.conversation.message_count(),
+        pending_message_count: waiting,
+        queued_message_count: waiting,
+        xcsh,
+    })
+}
+
+#[derive(Serialize)]
+struct Messages<'a> {
+    messages: Vec<Shaped<'a>>,
+}
+
+/// From memory when the messages are there, else straight from the file: a large session is not
+/// taken into memory only to be shown.
+pub(crate) fn get_messages(state: &SessionState, level: Level) -> Handled {
+    if let Some(messages) = state.conversation.loaded() {
+        let messages = messages.iter().map(|message| Shaped { message, level }).collect();
+        return data(&Messages { messages });
+    }
+    let mut text = br#"{"messages":"#.to_vec();
+    let session = state.conversation.session();
+    let shaped = |message: &RawValue| stored(message, level);
+    session.write_messages_with(&mut text, shaped).map_err(|err| err.to_string())?;
+    text.push(b'}');
+    Ok(Response::Now(Reply::text(text)))
+}
+
+#[derive(Serialize)]
+struct LastText {
+    text: Option<String>,
+}
+
+/// Without a text, xcsh's clients expect no field.
+#[derive(Serialize)]
+struct XcshLastText {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+/// The newest answer that says anything: one that was aborted before it began does not count.
+pub(crate) fn get_last_assistant_text(state: &SessionState, level: Level) -> Handled {
+    let began = |message: &&AssistantMessage| {
+        !(message.stop_reason == StopReason::Aborted && message.content.is_empty())
+    };
+    let began = |message: &Message| message.as_assistant().is_some_and(|answer| began(&answer));
+    let tail = state.conversation.tail(began).map_err(|err| err.to_string())?;
+    let last = tail.first().filter(|message| began(message));
+    let last = last.and_then(|message| message.as_assistant());
+    let text = last.map(|message| text_of(&message.content).trim().to_owned());
+    let text = text.filter(|text| !text.is_empty());
+    match level {
+        Level::Xcsh => data(&XcshLastText { text }),
+        Level::Pi | Level::PiDelta => data(&LastText { text }),
+    }
+}

@@ -1,0 +1,229 @@
+//! How a run talks to the server: every event and every question becomes an [`Input`], and the
+//! server answers when it gets to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tiller_agent::driver::{
+    CallDecision, CallOutcome, Driver, End, NotStored, Queue, Queued, RequestSetup,
+};
+use tiller_agent::event::Event;
+use tiller_agent::message::{
+    Arguments, Block, Content, Message, ToolCall, UnixMs, UserMessage, text_of,
+};
+use tiller_agent::provider::Request;
+use tiller_agent::stream_rules::RuleMatch;
+use tiller_js::Extensions;
+use tiller_js::hook::{Boundary, TurnEnd};
+use tiller_tools::image::{Resize, normalise};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::extensions::boundary::{TurnEntries, outcome};
+use super::extensions::hooks::{self, value};
+use super::server::Input;
+use crate::clock::Clock;
+
+pub(crate) struct RunHost {
+    pub(crate) inputs: mpsc::Sender<Input>,
+    pub(crate) clock: Clock,
+    pub(crate) resize: Resize,
+    /// Those who have a say in what happens.
+    pub(crate) guests: Option<Extensions>,
+    pub(crate) cancel: CancellationToken,
+    /// How many turns have ended.
+    pub(crate) turns: AtomicU64,
+}
+
+/// What a run needs to know from the server.
+pub enum RunRequest {
+    Setup(oneshot::Sender<RequestSetup>),
+    Dequeue(Queue, oneshot::Sender<Vec<Queued>>),
+    Interrupted(oneshot::Sender<bool>),
+    /// A message is complete; the answer is that it was stored and told.
+    MessageEnded(Arc<Message>, oneshot::Sender<Result<(), NotStored>>),
+    /// Rules were met; the answer is whether the model is stopped.
+    RulesMatched(Vec<RuleMatch>, oneshot::Sender<bool>),
+    /// Which entries the turn that is about to end was stored in.
+    TurnEntries(oneshot::Sender<TurnEntries>),
+    /// What extensions want stored behind a turn; the answer is whether the model is asked again.
+    Commit(Boundary, oneshot::Sender<bool>),
+    /// A turn was told; the answer is the conversation, if it is another one by now.
+    AfterTurn(oneshot::Sender<Option<Vec<Arc<Message>>>>),
+    /// Another turn is about to begin; the answer is the conversation, if it was shortened.
+    NextTurn(oneshot::Sender<Option<Vec<Arc<Message>>>>),
+    /// Whether another run will follow one that ended like this, to do better.
+    WillRetry(End, oneshot::Sender<bool>),
+    /// Extensions are about to be asked something; the answer is that they were told what
+    /// happened before.
+    FlushEvents(oneshot::Sender<()>),
+    /// A command has said something and may say more when it has been passed on.
+    Throttle(oneshot::Sender<()>),
+}
+
+impl RunRequest {
+    /// Put off while the client is hopelessly behind: what would follow the answer is more output.
+    pub(crate) fn can_wait(&self) -> bool {
+        matches!(self, RunRequest::Setup(_) | RunRequest::Throttle(_))
+    }
+}
+
+impl RunHost {
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> RunRequest) -> T {
+        let (sender, answer) = oneshot::channel();
+        self.tell(Input::RunRequest(question(sender))).await;
+        match answer.await {
+            Ok(answer) => answer,
+            // The server has dropped the question: it is gone, and this task goes with it.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Pictures as a model can take them: known formats, not too large. What had to be changed or
+    /// left out is said behind the words.
+    pub(crate) async fn presentable(&self, message: Arc<Message>) -> Arc<Message> {
+        let Message::User(UserMessage { content: Content::Blocks(blocks), timestamp }) = &*message
+        else {
+            return message;
+        };
+        if !blocks.iter().any(|block| matches!(block, Block::Image { .. })) {
+            return message;
+        }
+        let (mut text, mut images, mut notes) = (text_of(blocks), Vec::new(), Vec::new());
+        for block in blocks {
+            if let Block::Image { data, .. } = block {
+                let normalised = normalise(data.clone(), self.resize).await;
+                images.extend(normalised.image);
+                notes.extend(normalised.notes);
+            }
+        }
+        if !notes.is_empty() {
+            let gap = if text.is_empty() { "" } else { "\n\n" };
+            text = format!("{text}{gap}{}", notes.join("\n"));
+        }
+        Arc::new(Message::user(text, images, *timestamp))
+    }
+
+    /// The extensions, if any of them listens to this. What happened so far they hear first.
+    async fn listeners(&self, name: &str) -> Option<&Extensions> {
+        let guests = self.guests.as_ref().filter(|guests| guests.has_listener(name))?;
+        self.ask(RunRequest::FlushEvents).await;
+        Some(guests)
+    }
+
+    async fn tell(&self, input: Input) {
+        // A server that no longer listens has ended, and the runtime ends with it.
+        self.inputs.send(input).await.ok();
+    }
+}
+
+impl Driver for RunHost {
+    async fn emit(&self, event: Event) {
+        self.tell(Input::Event(event)).await;
+    }
+
+    async fn setup(&self) -> RequestSetup {
+        self.ask(RunRequest::Setup).await
+    }
+
+    async fn dequeue(&self, queue: Queue) -> Vec<Queued> {
+        let mut queued = self.ask(|answer| RunRequest::Dequeue(queue, answer)).await;
+        for Queued { message, .. } in &mut queued {
+            *message = self.presentable(message.clone()).await;
+        }
+        queued
+    }
+
+    async fn before_turn_end(
+        &self,
+        message: &Arc<Message>,
+        results: &[Arc<Message>],
+        end: Option<&End>,
+    ) -> bool {
+        let turn_index = self.turns.fetch_add(1, Ordering::Relaxed);
+        let Some(guests) = self.listeners("turn_end").await else { return false };
+        let entries = self.ask(RunRequest::TurnEntries).await;
+        let turn = TurnEnd {
+            turn_index,
+            message: value(&**message),
+            tool_results: results.iter().map(|result| value(&**result)).collect(),
+            message_entry_id: entries.message,
+            tool_result_entry_ids: entries.results,
+            outcome: outcome(end),
+        };
+        // That they failed was told.
+        let proposal = hooks::ask(guests, turn, &self.cancel).await.unwrap_or_default();
+        if proposal == Boundary::default() {
+            return false;
+        }
+        self.ask(|answer| RunRequest::Commit(proposal, answer)).await
+    }
+
+    async fn after_turn_end(&self) -> Option<Vec<Arc<Message>>> {
+        match self.guests {
+            Some(_) => self.ask(RunRequest::AfterTurn).await,
+            None => None,
+        }
+    }
+
+    async fn before_next_turn(&self) -> Option<Vec<Arc<Message>>> {
+        self.ask(RunRequest::NextTurn).await
+    }
+
+    async fn interrupted(&self) -> bool {
+        self.ask(RunRequest::Interrupted).await
+    }
+
+    async fn on_rule_match(&self, matches: Vec<RuleMatch>) -> bool {
+        self.ask(|answer| RunRequest::RulesMatched(matches, answer)).await
+    }
+
+    async fn prepare_request(&self, mut request: Request) -> Request {
+        if let Some(guests) = self.listeners("context").await {
+            request.messages = hooks::shown(guests, request.messages, &self.cancel).await;
+        }
+        match self.listeners("context_with_system").await {
+            Some(guests) => hooks::shown_whole(guests, request, &self.cancel).await,
+            None => request,
+        }
+    }
+
+    async fn finalize_message(&self, message: Arc<Message>) -> Arc<Message> {
+        match self.listeners("message_end").await {
+            Some(guests) => hooks::message_ends(guests, message, &self.cancel).await,
+            None => message,
+        }
+    }
+
+    async fn message_ended(&self, message: Arc<Message>) -> Result<(), NotStored> {
+        self.ask(|answer| RunRequest::MessageEnded(message, answer)).await
+    }
+
+    async fn before_call(&self, call: &Arc<ToolCall>, arguments: &Arguments) -> CallDecision {
+        match self.listeners("tool_call").await {
+            Some(guests) => hooks::before_call(guests, call, arguments, &self.cancel).await,
+            None => CallDecision::Run,
+        }
+    }
+
+    async fn after_call(
+        &self,
+        call: &Arc<ToolCall>,
+        arguments: &Arguments,
+        outcome: CallOutcome,
+    ) -> CallOutcome {
+        match self.listeners("tool_result").await {
+            Some(guests) => hooks::after_call(guests, call, arguments, outcome, &self.cancel).await,
+            None => outcome,
+        }
+    }
+
+    async fn will_retry(&self, end: &End) -> bool {
+        let end = end.clone();
+        self.ask(|answer| RunRequest::WillRetry(end, answer)).await
+    }
+
+    fn now(&self) -> UnixMs {
+        self.clock.now()
+    }
+}

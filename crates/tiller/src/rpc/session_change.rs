@@ -1,0 +1,324 @@
+//! From one session to another. Small steps are taken at once; what reads or writes a whole file
+//! happens on a thread of its own, while the server goes on answering.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::json;
+use tiller_agent::event::Event;
+use tiller_agent::message::UnixMs;
+use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
+use tiller_session::{Body, Error, Forked, NewSession, Session, SessionId};
+
+use super::extensions::ExtensionInput;
+use super::requester::Requester;
+use super::server::Input;
+use super::state::SessionState;
+use super::tree_navigation::Navigation;
+use super::wire::Reply;
+use crate::conversation::Conversation;
+use crate::session_store::SessionStore;
+
+/// Where to.
+pub enum SessionChange {
+    /// With these entries from the start.
+    New {
+        parent: Option<String>,
+        setup: Vec<Body>,
+    },
+    Switch {
+        path: PathBuf,
+    },
+    /// Before a user message.
+    Fork {
+        entry_id: String,
+    },
+    /// Behind an entry.
+    ForkAt {
+        entry_id: String,
+    },
+    Clone,
+    /// To another place in the same session.
+    Navigate(Navigation),
+}
+
+/// The other session, if it could be had.
+pub struct SessionLoaded {
+    asker: Requester,
+    result: Result<LoadedSession, String>,
+}
+
+struct LoadedSession {
+    session: Session,
+    /// How extensions are told of it.
+    reason: StartReason,
+    /// What the message said that was forked from.
+    text: Option<String>,
+    setup: Vec<Body>,
+}
+
+impl LoadedSession {
+    fn new(session: Session, reason: StartReason) -> LoadedSession {
+        LoadedSession { session, reason, text: None, setup: Vec::new() }
+    }
+}
+
+/// A change that nothing stands in the way of any more.
+pub struct PendingSwitch {
+    asker: Requester,
+    conversation: Conversation,
+    reason: StartReason,
+    text: Option<String>,
+    setup: Vec<Body>,
+}
+
+#[derive(Serialize)]
+struct ChangeData {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    cancelled: bool,
+}
+
+impl SessionState {
+    /// Begins a change, now that nothing runs. The answer follows at once or as [`Changed`].
+    pub(super) fn change(&mut self, asker: Requester, change: SessionChange) {
+        let now = self.clock.now();
+        let cwd = self.workspace.cwd.clone();
+        match change {
+            SessionChange::New { parent, setup } => {
+                let (id, cwd) = (SessionId::fresh(), cwd.to_path_buf());
+                let new = NewSession { id, cwd, parent_session: parent, now };
+                let session =
+                    Session::new(new, self.session_store.beside(self.conversation.session()));
+                let other =
+                    LoadedSession { setup, ..LoadedSession::new(session, StartReason::New) };
+                self.change_to(asker, Ok(other));
+            }
+            SessionChange::Navigate(navigation) => self.navigate(asker, navigation),
+            SessionChange::Switch { path } if self.conversation.session().is_at(&path) => {
+                self.queues.clear();
+                self.respond_to_change(asker, Ok(None));
+            }
+            SessionChange::Switch { path } => {
+                let shelf = self.session_store.clone();
+                self.load_in_background(asker, move || open(&shelf, &path, &cwd));
+            }
+            SessionChange::Fork { entry_id } => {
+                self.fork_in_background(asker, move |session, shelf, now| {
+                    let storage = shelf.beside(session);
+                    let forked = session.fork(&entry_id, SessionId::fresh(), storage, now)?;
+                    let Forked { session, text } = forked;
+                    Ok(LoadedSession {
+                        text: Some(text),
+                        ..LoadedSession::new(session, StartReason::Fork)
+                    })
+                });
+            }
+            SessionChange::ForkAt { entry_id } => {
+                self.fork_in_background(asker, move |session, shelf, now| {
+                    let storage = shelf.beside(session);
+                    let session = session.fork_at(&entry_id, SessionId::fresh(), storage, now)?;
+                    Ok(LoadedSession::new(session, StartReason::Fork))
+                })
+            }
+            SessionChange::Clone => self.fork_in_background(asker, |session, shelf, now| {
+                let storage = shelf.beside(session);
+                let session = session.clone_at_leaf(SessionId::fresh(), storage, now)?;
+                Ok(LoadedSession::new(session, StartReason::Fork))
+            }),
+        }
+    }
+
+    /// Makes a new session out of this one. What is in a file is read from the file, elsewhere.
+    fn fork_in_background(
+        &mut self,
+        asker: Requester,
+        branch: impl FnOnce(&Session, &SessionStore, UnixMs) -> Result<LoadedSession, Error>
+        + Send
+        + 'static,
+    ) {
+        let (shelf, now) = (self.session_store.clone(), self.clock.now());
+        let session = self.conversation.session();
+        match session.path().filter(|_| session.is_on_disk()).map(Path::to_owned) {
+            Some(path) => self.load_in_background(asker, move || {
+                let source = Session::open_read_only(&path).map_err(|err| err.to_string())?;
+                branch(&source, &shelf, now).map_err(|err| err.to_string())
+            }),
+            None => {
+                let other = branch(session, &shelf, now).map_err(|err| err.to_string());
+                self.change_to(asker, other);
+            }
+        }
+    }
+
+    fn load_in_background(
+        &mut self,
+        asker: Requester,
+        work: impl FnOnce() -> Result<LoadedSession, String> + Send + 'static,
+    ) {
+        self.is_changing_session = true;
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let result = tokio::task::spawn_blocking(work).await;
+            let result = result.unwrap_or_else(|err| Err(format!("internal error: {err}")));
+            // A server that no longer listens has ended.
+            inputs.send(Input::SessionLoaded(Box::new(SessionLoaded { asker, result }))).await.ok();
+        });
+    }
+
+    fn change_to(&mut self, asker: Requester, result: Result<LoadedSession, String>) {
+        let arrival = result.and_then(|other| {
+            let LoadedSession { session, reason, text, setup } = other;
+            let now = self.clock.now();
+            let conversation = Conversation::resume(session, self.durability, now);
+            Ok((conversation.map_err(|err| err.to_string())?, reason, text, setup))
+        });
+        match arrival {
+            Ok((conversation, reason, text, setup)) => {
+                self.announce_shutdown(PendingSwitch { asker, conversation, reason, text, setup });
+            }
+            Err(error) => self.respond_to_change(asker, Err(error)),
+        }
+    }
+
+    /// The other session is there, or cannot be had; then this one stays.
+    pub(super) fn session_loaded(&mut self, changed: SessionLoaded) {
+        self.is_changing_session = false;
+        self.change_to(changed.asker, changed.result);
+    }
+
+    /// Extensions hear that this session ends while it is still there to be looked at.
+    fn announce_shutdown(&mut self, arrival: PendingSwitch) {
+        let guests = self.extensions.host.clone();
+        let Some(guests) = guests.filter(|guests| guests.has_listener("session_shutdown")) else {
+            return self.finish_switch(arrival);
+        };
+        self.is_changing_session = true;
+        let reason = match arrival.reason {
+            StartReason::New => ShutdownReason::New,
+            StartReason::Fork => ShutdownReason::Fork,
+            StartReason::Reload => ShutdownReason::Reload,
+            StartReason::Resume | StartReason::Startup => ShutdownReason::Resume,
+        };
+        let target_session_file =
+            arrival.conversation.file().map(|file| file.display().to_string());
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            guests.emit_and_wait(&Told::SessionShutdown { reason, target_session_file }).await;
+            // A server that no longer listens has ended.
+            inputs
+                .send(Input::Extension(Box::new(ExtensionInput::Left(Box::new(arrival)))))
+                .await
+                .ok();
+        });
+    }
+
+    /// Extensions have taken leave of the session before.
+    pub(super) fn shutdown_announced(&mut self, arrival: PendingSwitch) {
+        self.is_changing_session = false;
+        self.finish_switch(arrival);
+        self.run_deferred_if_idle();
+    }
+
+    /// Puts the other session in the place of this one.
+    fn finish_switch(&mut self, arrival: PendingSwitch) {
+        let PendingSwitch { asker, conversation, reason, text, setup } = arrival;
+        self.replace_session(conversation, reason, setup);
+        if self.extensions.is_moving() {
+            self.extensions.waiting_for_ready.push((asker, text));
+        } else {
+            self.respond_to_change(asker, Ok(text));
+        }
+    }
+
+    /// The session stays because an extension wants that.
+    pub(super) fn cancel_switch(&mut self, asker: Requester, change: Option<&SessionChange>) {
+        let text = match change {
+            Some(SessionChange::Fork { entry_id }) => {
+                self.conversation.session().user_text(entry_id)
+            }
+            _ => None,
+        };
+        let reply = || Reply::data(&ChangeData { text, cancelled: true });
+        self.respond_to(asker, Ok(()), reply, || json!({ "cancelled": true }));
+    }
+
+    pub(super) fn respond_to_change(
+        &mut self,
+        asker: Requester,
+        result: Result<Option<String>, String>,
+    ) {
+        // The same fault under the name of the dialect it was asked in.
+        let is_branch = asker.command() == Some("branch");
+        let (result, text) = match result {
+            Ok(text) => (Ok(()), text),
+            Err(error) if is_branch && error == "Invalid entry ID for forking" => {
+                (Err("Invalid entry ID for branching".to_owned()), None)
+            }
+            Err(error) => (Err(error), None),
+        };
+        let reply = || Reply::data(&ChangeData { text, cancelled: false });
+        self.respond_to(asker, result, reply, || json!({ "cancelled": false }));
+    }
+
+    fn replace_session(
+        &mut self,
+        conversation: Conversation,
+        reason: StartReason,
+        setup: Vec<Body>,
+    ) {
+        let is_new = conversation.session().is_empty();
+        let previous = self.conversation.file().map(|file| file.display().to_string());
+        let problems = conversation.session().problems();
+        let is_elsewhere = self.set_cwd(conversation.cwd());
+        // What the client ran there has nowhere to tell of itself any more.
+        self.client_bash.abort_all();
+        self.diagnostics.extend(problems.iter().map(ToString::to_string));
+        self.conversation = conversation;
+        self.queues.forget();
+        self.todos.forget();
+        if reason == StartReason::New {
+            self.choose_for_new_session();
+        }
+        if is_new {
+            self.record_choices()
+        } else {
+            self.restore_choices()
+        }
+        for body in setup {
+            self.append_setup_entry(body);
+        }
+        match is_elsewhere {
+            true => self.defer_load(reason, previous),
+            false => self.restart_extensions(reason, previous),
+        }
+    }
+
+    /// Puts an entry into a session that has only just begun. No client hears of it.
+    fn append_setup_entry(&mut self, body: Body) {
+        let now = self.clock.now();
+        let done = match body {
+            Body::Message(message) => self.conversation.push(message, now),
+            Body::SessionInfo { name } => self.conversation.set_name(&name, now).map(|_| ()),
+            body => self.conversation.record(body, now).map(|_| ()),
+        };
+        if let Err(err) = done {
+            self.emit(Event::SessionError { error: err.to_string() });
+        }
+    }
+}
+
+/// Opens a stored session, unless the folder it works in is gone.
+fn open(shelf: &SessionStore, path: &Path, cwd: &Path) -> Result<LoadedSession, String> {
+    let session = shelf.open(path).map_err(|err| err.to_string())?;
+    if !session.cwd().is_dir() {
+        return Err(format!(
+            "Stored session working directory does not exist: {}\nSession file: {}\nCurrent \
+             working directory: {}",
+            session.cwd().display(),
+            path.display(),
+            cwd.display(),
+        ));
+    }
+    Ok(LoadedSession::new(session, StartReason::Resume))
+}

@@ -1,0 +1,214 @@
+//! Rules that interrupt an answer: what is done about those that were met.
+//!
+//! The loop finds them, this decides. Most stop the model: its answer ends as aborted and is
+//! hidden, and after a short pause another run begins with the rule. Others wait until the run
+//! has ended. How often a rule was told is read from the session itself, so that it is true after
+//! a reload and on every branch.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tiller_agent::driver::End;
+use tiller_agent::event::Event;
+use tiller_agent::message::{Content, CustomMessage, Message, UnixMs};
+use tiller_agent::stream_rules::{Rule, RuleMatch, RuleSet};
+use tiller_session::Body;
+use tokio_util::sync::CancellationToken;
+
+use super::server::Input;
+use super::state::SessionState;
+use crate::settings::{TtsrContextMode, TtsrRepeatMode};
+
+/// Between an answer that was stopped and the next one.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How the message that tells a rule is marked.
+const INJECTION: &str = "ttsr-injection";
+const EXPLANATION: &str = include_str!("../../prompts/rule-injection.md");
+
+/// Rules that were met and have not been told.
+#[derive(Default)]
+pub(crate) struct RuleMatches {
+    /// They stopped the model.
+    due: Vec<Arc<Rule>>,
+    /// They let the message under way end.
+    noted: Vec<Arc<Rule>>,
+    /// The message has ended; they let the run end, too.
+    waiting: Vec<Arc<Rule>>,
+    /// The pause before the run that tells those that are due.
+    pause: Option<CancellationToken>,
+}
+
+impl RuleMatches {
+    pub(crate) fn is_pausing(&self) -> bool {
+        self.pause.is_some()
+    }
+
+    /// Whether a run that ended like this is followed by one that tells rules.
+    pub(super) fn will_go_on(&self, end: &End) -> bool {
+        match end {
+            End::Interrupted => !self.due.is_empty(),
+            End::Complete => !self.waiting.is_empty(),
+            End::Aborted | End::Failed(_) | End::NotStored(_) => false,
+        }
+    }
+
+    /// Nothing more happens by itself.
+    pub(super) fn forget(&mut self) {
+        *self = RuleMatches::default();
+    }
+
+    fn knows(&self, rule: &Rule) -> bool {
+        let mut all = self.due.iter().chain(&self.noted).chain(&self.waiting);
+        all.any(|known| known.name == rule.name)
+    }
+}
+
+impl SessionState {
+    /// The rules that watch, unless nobody wants that.
+    pub(super) fn rules(&mut self) -> Option<Arc<RuleSet>> {
+        let is_wanted = self.settings.ttsr.enabled;
+        is_wanted.then(|| self.resources.resources().rules.watching.clone()).flatten()
+    }
+
+    /// What the model says has met rules. Whether it is stopped for that.
+    pub(super) fn matched(&mut self, mut matches: Vec<RuleMatch>) -> bool {
+        let settings = self.settings.ttsr;
+        // A file that cannot be read is no reason to let a rule be broken.
+        let told = self.conversation.session().told_rules().unwrap_or_default();
+        matches.retain(|RuleMatch { rule, .. }| {
+            let may_speak = match (told.get(&rule.name), settings.repeat_mode) {
+                (None, _) => true,
+                (Some(_), TtsrRepeatMode::Once) => false,
+                // The answer under way is a turn since, too.
+                (Some(answers), TtsrRepeatMode::AfterGap) => {
+                    answers + 1 >= u64::from(settings.repeat_gap)
+                }
+            };
+            may_speak && !self.rule_matches.knows(rule)
+        });
+        let stops = matches.iter().any(|RuleMatch { rule, place }| {
+            rule.interrupt_mode.unwrap_or(settings.interrupt_mode.into()).stops(*place)
+        });
+        self.rule_matches.noted.extend(matches.into_iter().map(|found| found.rule));
+        if stops {
+            // Whoever waited for the end of this message is heard, too: it ends here.
+            let rules = std::mem::take(&mut self.rule_matches.noted);
+            self.rule_matches.due.extend(rules.iter().cloned());
+            self.emit(Event::TtsrTriggered { rules });
+        }
+        stops
+    }
+
+    /// A message has ended.
+    pub(super) fn rules_after_message(&mut self, message: &Message) {
+        match message {
+            Message::Assistant(answer) => {
+                let noted = std::mem::take(&mut self.rule_matches.noted);
+                if !answer.failed() {
+                    self.rule_matches.waiting.extend(noted);
+                }
+            }
+            Message::Custom(custom) if custom.custom_type == INJECTION => {
+                let rules = names_in(custom);
+                if let Err(error) = self.append_entry(Body::TtsrInjection { rules }) {
+                    self.emit(Event::SessionError { error });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins the pause before the run that tells the rules, if there are any left.
+    pub(super) fn schedule_injection(&mut self) -> bool {
+        if self.rule_matches.due.is_empty() {
+            return false;
+        }
+        let pause = CancellationToken::new();
+        self.rule_matches.pause = Some(pause.clone());
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = pause.cancelled() => {}
+                // A server that no longer listens has ended.
+                () = tokio::time::sleep(PAUSE) => inputs.send(Input::RulePauseOver).await.unwrap_or(()),
+            }
+        });
+        true
+    }
+
+    /// The pause is over.
+    pub(super) fn inject_now(&mut self) {
+        // It may have been cancelled while its end was on the way.
+        if self.rule_matches.pause.take().is_none() {
+            return;
+        }
+        let rules = std::mem::take(&mut self.rule_matches.due);
+        if self.settings.ttsr.context_mode == TtsrContextMode::Discard {
+            self.hide_last_answer();
+        }
+        self.start_run(vec![injection(&rules, self.clock.now())]);
+    }
+
+    /// What is to be said now about rules that let the run end.
+    pub(super) fn take_deferred_injection(&mut self) -> Option<Message> {
+        let rules = std::mem::take(&mut self.rule_matches.waiting);
+        (!rules.is_empty()).then(|| injection(&rules, self.clock.now()))
+    }
+
+    /// Nobody goes on. The answer stays as it was cut short, and the rule may speak again.
+    pub(super) fn cancel_injection(&mut self) {
+        if self.end_pause() {
+            let inputs = self.inputs.clone();
+            // Settled a moment later, so that whoever gave up is answered first.
+            tokio::spawn(async move { inputs.send(Input::RetryCancelled).await.unwrap_or(()) });
+            self.is_settling = true;
+        }
+    }
+
+    /// The same, settled at once.
+    pub(crate) fn cancel_and_settle(&mut self) {
+        if self.end_pause() {
+            self.settle();
+        }
+    }
+
+    fn end_pause(&mut self) -> bool {
+        let pause = self.rule_matches.pause.take();
+        self.rule_matches.forget();
+        let Some(pause) = pause else { return false };
+        pause.cancel();
+        self.end_retrying(false, Some("Retry cancelled".to_owned()));
+        true
+    }
+}
+
+/// The message that tells rules.
+fn injection(rules: &[Arc<Rule>], timestamp: UnixMs) -> Message {
+    let mut text = String::new();
+    for Rule { name, path, content, .. } in rules.iter().map(|rule| &**rule) {
+        let gap = if text.is_empty() { "" } else { "\n\n" };
+        let (path, explanation) = (path.display(), EXPLANATION.trim_end());
+        write!(
+            text,
+            "{gap}<system-interrupt reason=\"rule_violation\" rule=\"{name}\" path=\"{path}\">\n\
+             {explanation}\n\n{content}\n</system-interrupt>"
+        )
+        .expect("a string takes every text");
+    }
+    let names: Vec<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
+    Message::Custom(CustomMessage {
+        custom_type: INJECTION.to_owned(),
+        content: Content::Text(text),
+        display: false,
+        details: Some(json!({ "rules": names })),
+        timestamp,
+    })
+}
+
+fn names_in(injection: &CustomMessage) -> Vec<String> {
+    let details = injection.details.as_ref();
+    let names = details.and_then(|details| details["rules"].as_array()).into_iter().flatten();
+    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}

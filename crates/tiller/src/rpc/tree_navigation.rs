@@ -1,0 +1,314 @@
+//! From one place in the tree of a session to another.
+//!
+//! Usually that is one step. Where extensions want to be asked, or the branch that is left is to
+//! be summed up, a task of its own sees to it while commands wait; the session changes at its end.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tiller_agent::compaction::Limits;
+use tiller_agent::compaction::summary::{BranchOptions, Summarizer, Summary, SummaryError};
+use tiller_agent::message::{Message, Usage};
+use tiller_js::Extensions;
+use tiller_js::event::Event as Told;
+use tiller_js::hook::{SessionBeforeTree, TreeChange, TreeSummary};
+use tiller_session::{BranchDiff, BranchSummary, Error};
+use tokio_util::sync::CancellationToken;
+
+use super::compaction::ProgressSender;
+use super::extensions::{ExtensionInput, hooks};
+use super::handlers::prompt::can_start;
+use super::requester::Requester;
+use super::server::Input;
+use super::state::SessionState;
+
+/// Where to, and what is wanted on the way.
+pub struct Navigation {
+    pub(super) target: String,
+    /// A message of the user's is to be said again, so the place is the one before it.
+    pub(super) resend: bool,
+    pub(super) options: NavigateOptions,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct NavigateOptions {
+    summarize: Option<bool>,
+    custom_instructions: Option<String>,
+    replace_instructions: Option<bool>,
+    /// For the summary, or for the place when there is none.
+    label: Option<String>,
+}
+
+/// A navigation that was thought over.
+pub struct NavigationResult {
+    asker: Requester,
+    navigation: Navigation,
+    result: Result<NavigationDecision, SummaryError>,
+}
+
+enum NavigationDecision {
+    Proceed {
+        summary: Option<Box<BranchSummaryText>>,
+        label: Option<String>,
+    },
+    /// An extension does not want it.
+    Cancelled,
+}
+
+/// What is said of the branch that is left.
+struct BranchSummaryText {
+    text: String,
+    details: Option<Value>,
+    usage: Option<Usage>,
+    from_hook: bool,
+}
+
+impl SessionState {
+    /// Begins, now that nothing runs. The answer follows at once or as [`Considered`].
+    pub(super) fn navigate(&mut self, asker: Requester, navigation: Navigation) {
+        let session = self.conversation.session();
+        if session.leaf() == Some(&navigation.target) {
+            return self.respond_to_change(asker, Ok(None));
+        }
+        let parting = match session.parting(&navigation.target) {
+            Ok(parting) => parting,
+            Err(err) => return self.respond_to_change(asker, Err(err.to_string())),
+        };
+        let wants_summary = navigation.options.summarize == Some(true);
+        let guests = self.extensions.host.clone();
+        let guests = guests.filter(|guests| guests.has_listener("session_before_tree"));
+        if guests.is_none() && !wants_summary {
+            let label = navigation.options.label.clone();
+            return self.go(asker, &navigation, None, label);
+        }
+        match self.consideration(&navigation, guests, parting) {
+            Ok(consideration) => self.think_over(asker, navigation, consideration),
+            Err(error) => self.respond_to_change(asker, Err(error)),
+        }
+    }
+
+    fn consideration(
+        &mut self,
+        navigation: &Navigation,
+        guests: Option<Extensions>,
+        parting: BranchDiff,
+    ) -> Result<NavigationTask, String> {
+        let wanted = navigation.options.clone();
+        let session = self.conversation.session();
+        let hook = guests.map(|guests| {
+            let entries: Vec<Value> = parting.left.iter().map(|id| self.entry_value(id)).collect();
+            let mut preparation = json!({
+                "targetId": navigation.target,
+                "oldLeafId": session.leaf(),
+                "commonAncestorId": parting.common,
+                "entriesToSummarize": entries,
+                "userWantsSummary": wanted.summarize == Some(true),
+            });
+            let more = [
+                ("customInstructions", wanted.custom_instructions.clone().map(Value::from)),
+                ("replaceInstructions", wanted.replace_instructions.map(Value::from)),
+                ("label", wanted.label.clone().map(Value::from)),
+            ];
+            for (name, value) in more {
+                if let Some(value) = value {
+                    preparation[name] = value;
+                }
+            }
+            (guests, SessionBeforeTree { preparation })
+        });
+        let messages = match wanted.summarize {
+            Some(true) => session.said_in(&parting.left).map_err(|err| err.to_string())?,
+            _ => Vec::new(),
+        };
+        let writer = (!messages.is_empty()).then(|| self.branch_writer()).transpose();
+        // An extension may still bring a summary of its own.
+        let writer = match (writer, &hook) {
+            (Err(error), None) => return Err(error),
+            (writer, _) => writer,
+        };
+        let teller = ProgressSender { inputs: self.inputs.clone(), reason: None };
+        Ok(NavigationTask { hook, wanted, messages, writer, teller })
+    }
+
+    fn branch_writer(&mut self) -> Result<Summarizer, String> {
+        can_start(self)?;
+        let setup = self.setup();
+        let (window, reserve) =
+            (setup.model.context_window, self.settings.branch_summary.reserve_tokens);
+        Ok(Summarizer {
+            provider: setup.provider,
+            limits: Limits::new(window, reserve, 0),
+            model: setup.model,
+            thinking: setup.thinking,
+            retry: self.retries.settings.policy(),
+            session_id: setup.session_id,
+            now: self.clock.now(),
+            cancel: CancellationToken::new(),
+        })
+    }
+
+    fn think_over(
+        &mut self,
+        asker: Requester,
+        navigation: Navigation,
+        mut consideration: NavigationTask,
+    ) {
+        self.is_changing_session = true;
+        let cancel = CancellationToken::new();
+        if self.is_shutting_down || !self.nothing_deferred() {
+            // Somebody wanted it stopped before it began.
+            cancel.cancel();
+        }
+        self.navigation_cancel = Some(cancel.clone());
+        if let Ok(Some(writer)) = &mut consideration.writer {
+            writer.cancel = cancel.clone();
+        }
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let task = tokio::spawn(async move { consideration.decide(&cancel).await });
+            let crash = |err| Err(SummaryError::Failed(format!("internal error: {err}")));
+            let result = task.await.unwrap_or_else(crash);
+            let considered =
+                ExtensionInput::Navigated(Box::new(NavigationResult { asker, navigation, result }));
+            // A server that no longer listens has ended.
+            inputs.send(Input::Extension(Box::new(considered))).await.ok();
+        });
+    }
+
+    /// It was thought over.
+    pub(super) fn navigated(&mut self, considered: NavigationResult) {
+        self.is_changing_session = false;
+        self.navigation_cancel = None;
+        let NavigationResult { asker, navigation, result } = considered;
+        match result {
+            Ok(NavigationDecision::Proceed { summary, label }) => {
+                self.go(asker, &navigation, summary.map(|summary| *summary), label);
+            }
+            Ok(NavigationDecision::Cancelled) | Err(SummaryError::Cancelled) => {
+                self.cancel_switch(asker, None)
+            }
+            Err(SummaryError::Failed(error)) => self.respond_to_change(asker, Err(error)),
+        }
+        self.run_deferred_if_idle();
+    }
+
+    fn go(
+        &mut self,
+        asker: Requester,
+        navigation: &Navigation,
+        summary: Option<BranchSummaryText>,
+        label: Option<String>,
+    ) {
+        let gone = self.go_to(navigation, summary, label);
+        if gone.is_ok() {
+            self.restore_choices();
+            self.queues.clear();
+            self.todos.forget();
+        }
+        self.respond_to_change(asker, gone.map(|()| None).map_err(|err| err.to_string()));
+    }
+
+    fn go_to(
+        &mut self,
+        navigation: &Navigation,
+        summary: Option<BranchSummaryText>,
+        label: Option<String>,
+    ) -> Result<(), Error> {
+        let now = self.clock.now();
+        let session = self.conversation.session();
+        let old_leaf = session.leaf().map(str::to_owned);
+        let place = match navigation.resend {
+            true => session.place_of(&navigation.target)?,
+            false => Some(navigation.target.clone()),
+        };
+        let is_brought = summary.as_ref().is_some_and(|summary| summary.from_hook);
+        let entry = match summary {
+            Some(BranchSummaryText { text: summary, details, usage, from_hook }) => {
+                let from_id = old_leaf.clone().unwrap_or_else(|| "root".to_owned());
+                let summary = BranchSummary { from_id, summary, details, usage, from_hook };
+                Some(self.conversation.navigate_with(place.as_deref(), summary, now)?)
+            }
+            None => {
+                self.conversation.navigate(place.as_deref(), now)?;
+                None
+            }
+        };
+        if let Some(label) = label {
+            let labelled = entry.as_deref().unwrap_or(&navigation.target);
+            self.conversation.set_label(labelled, Some(&label), now)?;
+        }
+        if let Some(guests) = &self.extensions.host {
+            guests.emit(&Told::SessionTree {
+                new_leaf_id: self.conversation.session().leaf().map(str::to_owned),
+                old_leaf_id: old_leaf,
+                summary_entry: entry.as_deref().map(|entry| self.entry_value(entry)),
+                from_extension: entry.is_some().then_some(is_brought),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Everything that is needed to think a navigation over.
+struct NavigationTask {
+    hook: Option<(Extensions, SessionBeforeTree)>,
+    wanted: NavigateOptions,
+    /// What was said on the branch, if it is to be summed up.
+    messages: Vec<Arc<Message>>,
+    /// Who sums it up, if anything was said.
+    writer: Result<Option<Summarizer>, String>,
+    teller: ProgressSender,
+}
+
+impl NavigationTask {
+    async fn decide(self, cancel: &CancellationToken) -> Result<NavigationDecision, SummaryError> {
+        let NavigationTask { hook, wanted, messages, writer, teller } = self;
+        let change = match hook {
+            Some((guests, hook)) => hooks::ask(&guests, hook, cancel).await.unwrap_or_default(),
+            None => TreeChange::default(),
+        };
+        if cancel.is_cancelled() {
+            return Err(SummaryError::Cancelled);
+        }
+        if change.cancel {
+            return Ok(NavigationDecision::Cancelled);
+        }
+        let label = change.label.or(wanted.label);
+        let brought = change.summary.filter(|_| wanted.summarize == Some(true));
+        let summary = match (brought, writer) {
+            (Some(brought), _) => Some(Box::new(BranchSummaryText::brought(brought))),
+            (None, Err(error)) => return Err(SummaryError::Failed(error)),
+            (None, Ok(None)) => None,
+            (None, Ok(Some(writer))) => {
+                let wishes = BranchOptions {
+                    instructions: change.custom_instructions.or(wanted.custom_instructions),
+                    is_all: change.replace_instructions.or(wanted.replace_instructions)
+                        == Some(true),
+                };
+                let written = writer.write_branch(&messages, &wishes, &teller).await?;
+                Some(Box::new(BranchSummaryText::written(written)))
+            }
+        };
+        Ok(NavigationDecision::Proceed { summary, label })
+    }
+}
+
+impl BranchSummaryText {
+    fn written(written: Summary) -> BranchSummaryText {
+        let Summary { summary, files, usage } = written;
+        BranchSummaryText {
+            text: summary,
+            details: serde_json::to_value(&files).ok(),
+            usage: Some(usage),
+            from_hook: false,
+        }
+    }
+
+    fn brought(brought: TreeSummary) -> BranchSummaryText {
+        let TreeSummary { summary, details, usage } = brought;
+        let usage = usage.and_then(|usage| serde_json::from_value(usage).ok());
+        BranchSummaryText { text: summary, details, usage, from_hook: true }
+    }
+}

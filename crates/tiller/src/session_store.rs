@@ -1,0 +1,136 @@
+//! Where sessions are kept, and how one is found.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tiller_agent::message::UnixMs;
+use tiller_session::list::{self, Cursor, Listing, Scope};
+use tiller_session::{Error, Files, NewSession, Owner, Session, SessionId, Storage, paths};
+
+/// How long the lock of a dead process is waited for.
+const LAST_BREATH: Duration = Duration::from_secs(2);
+
+/// The user's shelf of sessions.
+#[derive(Clone, Debug)]
+pub struct SessionStore {
+    /// `--no-session`: new sessions stay in memory.
+    pub keeps: bool,
+    /// The folder with a folder for every project.
+    pub root: PathBuf,
+    /// The one folder the user chose instead.
+    pub chosen: Option<PathBuf>,
+    pub owner: Owner,
+    /// The disk, or what a test has instead.
+    pub files: Files,
+}
+
+impl SessionStore {
+    /// A session that has nothing in it yet.
+    pub fn begin(&self, id: SessionId, cwd: &Path, parent: Option<String>, now: UnixMs) -> Session {
+        let new = NewSession { id, cwd: cwd.to_owned(), parent_session: parent, now };
+        Session::new(new, self.storage(cwd))
+    }
+
+    pub fn storage(&self, cwd: &Path) -> Storage {
+        if self.keeps {
+            let (owner, files) = (self.owner.clone(), self.files.clone());
+            Storage::Folder { dir: self.dir(cwd), owner, files }
+        } else {
+            Storage::Memory
+        }
+    }
+
+    /// Where a session is kept that follows this one: beside it, wherever that is.
+    pub fn beside(&self, session: &Session) -> Storage {
+        match (self.storage(session.cwd()), session.path().and_then(Path::parent)) {
+            (Storage::Folder { owner, files, .. }, Some(dir)) => {
+                Storage::Folder { dir: dir.to_owned(), owner, files }
+            }
+            (storage, _) => storage,
+        }
+    }
+
+    fn dir(&self, cwd: &Path) -> PathBuf {
+        self.chosen.clone().unwrap_or_else(|| paths::project_dir(&self.root, cwd))
+    }
+
+    /// Opens a stored session to go on with it. Reads the whole file: for a blocking thread.
+    pub fn open(&self, path: &Path) -> Result<Session, Error> {
+        let deadline = Instant::now() + LAST_BREATH;
+        loop {
+            match Session::open_on(self.files.clone(), path, self.owner.clone()) {
+                // A process that was killed holds its lock until the last of its children, which
+                // are being killed too, have let go of it.
+                Err(Error::InUse { owner: Some(owner), .. })
+                    if self.has_died(&owner) && Instant::now() < deadline =>
+                {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn has_died(&self, owner: &Owner) -> bool {
+        let processes = Path::new("/proc");
+        owner.host == self.owner.host
+            && processes.join("self").exists()
+            && !processes.join(owner.pid.to_string()).exists()
+    }
+
+    /// The sessions of one working directory, or all of them.
+    pub fn list(
+        &self,
+        cwd: Option<&Path>,
+        limit: usize,
+        before: Option<&Cursor>,
+    ) -> std::io::Result<Listing> {
+        let project;
+        let scope = match (&self.chosen, cwd) {
+            (Some(dir), cwd) => Scope::Dir { dir, cwd },
+            (None, None) => Scope::All { sessions: &self.root },
+            (None, Some(cwd)) => {
+                project = paths::project_dir(&self.root, cwd);
+                Scope::Dir { dir: &project, cwd: None }
+            }
+        };
+        list::list(scope, limit, before)
+    }
+
+    /// The session of this working directory that was written to last.
+    pub fn newest(&self, cwd: &Path) -> std::io::Result<Option<PathBuf>> {
+        let dir = self.dir(cwd);
+        let cwd = self.chosen.is_some().then_some(cwd);
+        list::newest(Scope::Dir { dir: &dir, cwd })
+    }
+
+    /// The session of this working directory with exactly this id.
+    pub fn exact(&self, id: &SessionId, cwd: &Path) -> Option<PathBuf> {
+        let dir = self.dir(cwd);
+        let found = list::find(Scope::Dir { dir: &dir, cwd: None }, id.as_str()).ok()?;
+        let is_it = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.ends_with(&format!("_{id}.jsonl")) || name == format!("{id}.jsonl")
+        };
+        found.into_iter().find(is_it)
+    }
+
+    /// What the user means by `--session X`: a path, else an id or the beginning of one, first in
+    /// this project and then anywhere.
+    pub fn find(&self, wanted: &str, cwd: &Path) -> Result<PathBuf, String> {
+        if wanted.contains(['/', '\\']) || wanted.ends_with(".jsonl") {
+            return Ok(cwd.join(wanted));
+        }
+        let dir = self.dir(cwd);
+        let here = Scope::Dir { dir: &dir, cwd: None };
+        let everywhere = Scope::All { sessions: &self.root };
+        for scope in [here, everywhere] {
+            let found = list::find(scope, wanted)
+                .map_err(|err| format!("cannot look for sessions: {err}"))?;
+            if let Some(path) = found.into_iter().next() {
+                return Ok(path);
+            }
+        }
+        Err(format!("No session found matching '{wanted}'"))
+    }
+}

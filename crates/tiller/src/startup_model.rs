@@ -1,0 +1,111 @@
+//! Who answers: what the command line, the session and the settings say about it. Asked when tiller
+//! starts, and once more when extensions are there, since they may bring the model that is meant.
+
+use std::sync::Arc;
+
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_session::Session;
+
+use crate::args::Args;
+use crate::models::Models;
+use crate::settings::Settings;
+use crate::usage::StartError;
+
+/// What the command line says.
+#[derive(Clone, Debug, Default)]
+pub struct ModelArgs {
+    provider: Option<String>,
+    model: Option<String>,
+    api_key: Option<String>,
+    scope: Option<Vec<String>>,
+    has_script: bool,
+}
+
+/// A model, and how hard it is to think if that was said along with it.
+pub(crate) type SelectedModel = (Option<Arc<Model>>, Option<ThinkingLevel>);
+
+impl ModelArgs {
+    pub(crate) fn of(args: &Args) -> ModelArgs {
+        ModelArgs {
+            provider: args.provider.clone(),
+            model: args.model.clone(),
+            api_key: args.api_key.clone(),
+            scope: args.models.clone(),
+            has_script: args.script.is_some(),
+        }
+    }
+
+    /// The patterns of the models that are cycled through.
+    pub(crate) fn scope<'a>(&'a self, settings: &'a Settings) -> &'a [String] {
+        self.scope.as_ref().unwrap_or(&settings.enabled_models)
+    }
+
+    /// The model of this name.
+    pub fn named(pattern: &str) -> ModelArgs {
+        ModelArgs { model: Some(pattern.to_owned()), ..ModelArgs::default() }
+    }
+
+    /// The model of a session that begins without messages. An error was told at the start.
+    pub(crate) fn for_new_session(
+        &self,
+        models: &mut Models,
+        settings: &Settings,
+    ) -> Option<(Arc<Model>, Option<ThinkingLevel>)> {
+        let (model, level) = self.choose(models, settings, None, &mut Vec::new()).ok()?;
+        model.map(|model| (model, level))
+    }
+
+    /// The error is a sentence for the person who typed the command.
+    pub(crate) fn settle(
+        &self,
+        models: &mut Models,
+        settings: &Settings,
+        session: &Session,
+        diagnostics: &mut Vec<String>,
+    ) -> Result<SelectedModel, StartError> {
+        let is_said = self.model.is_some() || self.has_script;
+        let stored = match is_said {
+            true => None,
+            false => session.model().map_err(|err| err.to_string())?,
+        };
+        let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
+        self.choose(models, settings, stored, diagnostics)
+    }
+
+    fn choose(
+        &self,
+        models: &mut Models,
+        settings: &Settings,
+        stored: Option<Arc<Model>>,
+        diagnostics: &mut Vec<String>,
+    ) -> Result<SelectedModel, StartError> {
+        let chosen = match (&self.model, self.has_script) {
+            (Some(pattern), _) => {
+                let resolved = models.resolve(self.provider.as_deref(), pattern)?;
+                diagnostics.extend(resolved.warning);
+                (Some(resolved.model), resolved.thinking)
+            }
+            // Whoever brings a script wants it played.
+            (None, true) => (models.usable("tiller", "script"), None),
+            (None, false) => match (stored, &self.provider, models.first_scoped(settings)) {
+                (Some(stored), ..) => (Some(stored), None),
+                (None, Some(provider), _) => (Some(models.resolve_provider(provider)?), None),
+                (None, None, Some(first)) => (Some(first.model.clone()), first.thinking),
+                (None, None, None) => (models.default_model(settings), None),
+            },
+        };
+        let is_named = self.model.is_some() || self.scope.is_some() || self.provider.is_some();
+        match (&self.api_key, &chosen.0) {
+            (Some(key), Some(model)) if is_named => {
+                models.credentials_mut().give(&model.provider, key);
+            }
+            (Some(_), _) => {
+                let why = "--api-key requires a model to be specified via --model, \
+                           --provider/--model, or --models";
+                return Err(StartError::Usage(why.to_owned()));
+            }
+            (None, _) => {}
+        }
+        Ok(chosen)
+    }
+}
