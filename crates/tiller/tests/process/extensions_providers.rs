@@ -82,7 +82,8 @@ fn the_example_repeats_what_it_is_told() {
     let deltas = of_type(&records, "message_update");
     let deltas: Vec<_> =
         deltas.iter().filter_map(|u| u["assistantMessageEvent"]["delta"].as_str()).collect();
-    assert_eq!(deltas, ["one", " two", " three"]);
+    // Deltas that arrive faster than tiller reads them are joined, so only their text is promised.
+    assert_eq!(deltas.concat(), "one two three");
     client.say(&json!({"id": "1", "type": "cycle_model"}));
     assert_eq!(client.response("1")["data"]["model"]["id"], "backwards");
     assert_eq!(answer(&ask(&mut client, "one two"))["content"][0]["text"], "two one");
