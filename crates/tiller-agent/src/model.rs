@@ -57,8 +57,8 @@ impl Model {
         let mapped = self.thinking_level_map.as_ref().and_then(|map| map.get(&level));
         match mapped {
             Some(name) => name.is_some(),
-            // The highest level is an exception some models make, so it must be named.
-            None => level != ThinkingLevel::Xhigh,
+            // The highest levels are exceptions some models make, so they must be named.
+            None => level < ThinkingLevel::Xhigh,
         }
     }
 
@@ -152,19 +152,20 @@ pub enum ThinkingLevel {
     Low,
     Medium,
     High,
-    /// Newer clients also say `max`; it means the same here.
-    #[serde(alias = "max")]
     Xhigh,
+    /// Some models have it beside `xhigh`. For the others it is the highest they have.
+    Max,
 }
 
 impl ThinkingLevel {
-    pub const ALL: [ThinkingLevel; 6] = [
+    pub const ALL: [ThinkingLevel; 7] = [
         ThinkingLevel::Off,
         ThinkingLevel::Minimal,
         ThinkingLevel::Low,
         ThinkingLevel::Medium,
         ThinkingLevel::High,
         ThinkingLevel::Xhigh,
+        ThinkingLevel::Max,
     ];
 
     pub fn name(self) -> &'static str {
@@ -175,11 +176,11 @@ impl ThinkingLevel {
             ThinkingLevel::Medium => "medium",
             ThinkingLevel::High => "high",
             ThinkingLevel::Xhigh => "xhigh",
+            ThinkingLevel::Max => "max",
         }
     }
 
     pub fn read(name: &str) -> Option<ThinkingLevel> {
-        let name = if name == "max" { "xhigh" } else { name };
         ThinkingLevel::ALL.into_iter().find(|level| level.name() == name)
     }
 }
@@ -220,6 +221,10 @@ mod tests {
         assert_eq!(model(false, &[]).clamp(High), Off);
         assert_eq!(model(true, &[]).clamp(Xhigh), High);
         assert_eq!(model(true, &[(Xhigh, Some("x"))]).clamp(Xhigh), Xhigh);
+        assert_eq!(model(true, &[]).clamp(Max), High);
+        assert_eq!(model(true, &[(Xhigh, Some("x"))]).clamp(Max), Xhigh);
+        assert_eq!(model(true, &[(Xhigh, Some("x")), (Max, Some("m"))]).clamp(Max), Max);
+        assert_eq!(model(true, &[(Xhigh, Some("x")), (Max, Some("m"))]).clamp(Xhigh), Xhigh);
         assert_eq!(model(true, &[(Minimal, None), (Low, None)]).clamp(Minimal), Medium);
     }
 

@@ -13,6 +13,7 @@ use crate::print_mode::complain;
 use crate::project::ResourceFlags;
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
+use crate::tool_filter;
 use crate::usage::{complaint, unknown_options};
 
 /// A coding agent that other programs drive.
@@ -88,8 +89,8 @@ pub struct Args {
     #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Model")]
     pace: u64,
 
-    /// Tools the model may use, by name, separated by commas
-    #[arg(short, long, value_name = "NAMES", value_delimiter = ',', action = ArgAction::Set, help_heading = "Tools")]
+    /// Tools the model may use: names or patterns, or +NAME and -NAME
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',', action = ArgAction::Set, allow_hyphen_values = true, help_heading = "Tools")]
     pub tools: Option<Vec<String>>,
     /// Tools the model may not use (-xt)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', action = ArgAction::Set, help_heading = "Tools")]
@@ -309,6 +310,9 @@ impl Args {
         {
             let why = "@file arguments are not supported in RPC mode";
             return Err(EarlyExit::Complain(why.to_owned()));
+        }
+        if let Some(why) = args.tools.as_deref().and_then(tool_filter::complaint) {
+            return Err(EarlyExit::Complain(why));
         }
         Ok(args)
     }

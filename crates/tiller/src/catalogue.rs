@@ -203,23 +203,15 @@ fn level_map(line: &'static str) -> BTreeMap<ThinkingLevel, Option<String>> {
     level_names(named.map(|(level, name)| (*level, (name != "-").then_some(name))))
 }
 
-/// What the levels are called at a model. Its `max` is the highest level we have unless it also
-/// has one between: both names mean the same here.
+/// What the levels are called at a model. Names of levels that do not exist are left out.
 pub(crate) fn level_names<'a>(
     named: impl Iterator<Item = (&'a str, Option<&'a str>)>,
 ) -> BTreeMap<ThinkingLevel, Option<String>> {
-    let mut map = BTreeMap::new();
-    for (level, name) in named {
-        let Some(known) = ThinkingLevel::read(level) else { continue };
-        let name = name.map(str::to_owned);
-        if level == "max" {
-            let highest = map.entry(known).or_insert(None);
-            *highest = highest.take().or(name);
-        } else if map.get(&known).is_none_or(Option::is_none) || name.is_some() {
-            map.insert(known, name);
-        }
-    }
-    map
+    let known = named.filter_map(|(level, name)| {
+        let level = ThinkingLevel::read(level)?;
+        Some((level, name.map(str::to_owned)))
+    });
+    known.collect()
 }
 
 #[cfg(test)]

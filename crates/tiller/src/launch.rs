@@ -289,13 +289,15 @@ impl ServerConfig {
             place = place.again(conversation.cwd());
             settings = place.settings();
         }
-        let tools = chosen_tools(args, &settings);
+        let tool_rules = ToolRules::of(args, &settings);
+        let tools = chosen_tools(&tool_rules, &settings);
         let mut workplace = Workspace {
             shell: settings.shell(),
             resize: settings.resize(),
             env: child_env(&agent_dir, &surroundings, args.api_key.as_deref(), &settings),
-            todo_tool: todo_tool(args, &settings),
-            tool_rules: ToolRules::of(args, &settings),
+            // Chosen like all others, but it belongs to the server.
+            todo_tool: tool_rules.selects(TODO_TOOL),
+            tool_rules,
             ..Workspace::new(conversation.cwd(), tools)
         };
         let (level, on_eof) = (args.level(variables), args.on_eof);
@@ -390,34 +392,13 @@ fn add_builtin(models: &mut Models, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn chosen_tools(args: &Args, settings: &Settings) -> Vec<Tool> {
-    let all = tiller_tools::builtin().into_iter();
-    let all = all.map(|tool| preferred(tool, settings));
-    let wanted = |name: &str| match args.tools.as_ref().or(settings.default_tools.as_ref()) {
-        _ if has_none(args) => false,
-        Some(names) => names.iter().any(|wanted| wanted == name),
-        None => tiller_tools::DEFAULT.contains(&name),
-    };
-    let excluded = |name: &str| args.exclude_tools.iter().any(|excluded| excluded == name);
-    let chosen = all.filter(|tool| wanted(tool.name()) && !excluded(tool.name()));
-    let mut chosen: Vec<Tool> = chosen.collect();
-    ToolRules::of(args, settings).sort(&mut chosen, Tool::name);
+fn chosen_tools(rules: &ToolRules, settings: &Settings) -> Vec<Tool> {
+    let is_usual = |name: &str| tiller_tools::DEFAULT.contains(&name);
+    let wanted = |tool: &Tool| rules.selects(tool.name()).unwrap_or(is_usual(tool.name()));
+    let chosen = tiller_tools::builtin().into_iter().filter(wanted);
+    let mut chosen: Vec<Tool> = chosen.map(|tool| preferred(tool, settings)).collect();
+    rules.sort(&mut chosen, Tool::name);
     chosen
-}
-
-/// Whether the command line leaves none of our tools. `--tools` wins over the flags for that.
-fn has_none(args: &Args) -> bool {
-    (args.no_tools || args.no_builtin_tools) && args.tools.is_none()
-}
-
-/// The todo list's tool is chosen like all others, but belongs to the server.
-fn todo_tool(args: &Args, settings: &Settings) -> Option<bool> {
-    let is_it = |name: &String| name == TODO_TOOL;
-    if has_none(args) || args.exclude_tools.iter().any(is_it) {
-        return Some(false);
-    }
-    let names = args.tools.as_ref().or(settings.default_tools.as_ref());
-    names.map(|names| names.iter().any(is_it))
 }
 
 /// A tool as the user wants it.

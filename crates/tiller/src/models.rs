@@ -11,7 +11,7 @@ mod order;
 pub(crate) mod glob;
 mod scope;
 mod auth;
-mod azure;
+pub(crate) mod azure;
 mod bedrock;
 pub(crate) mod hints;
 mod list;
@@ -238,6 +238,8 @@ impl Models {
     }
 
     fn find(&self, provider: &str, id: &str) -> Option<ModelRef<'_>> {
+        let is_brought = self.brought(provider).is_some();
+        let provider = if is_brought { provider } else { azure::canonical(provider) };
         if self.is_replaced(provider) {
             return self.brought(provider)?.models().find(|known| known.id == id);
         }
@@ -351,7 +353,9 @@ impl Models {
 
     /// A provider's name as it is written here.
     fn provider_name(&self, name: &str) -> Option<&str> {
-        self.provider_names().find(|known| known.eq_ignore_ascii_case(name))
+        let called =
+            |name: &str| self.provider_names().find(|known| known.eq_ignore_ascii_case(name));
+        called(name).or_else(|| called(azure::canonical(name)))
     }
 
     /// Stands where there is no model; it cannot be asked anything.

@@ -51,8 +51,16 @@ pub struct Project {
 /// Files and folders that extensions name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExtensionPaths {
-    pub(crate) skills: Vec<PathBuf>,
-    pub(crate) templates: Vec<PathBuf>,
+    pub(crate) skills: Vec<DiscoveredPath>,
+    pub(crate) templates: Vec<DiscoveredPath>,
+}
+
+/// A file or folder that an extension names.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DiscoveredPath {
+    pub(crate) path: PathBuf,
+    /// The extension's file.
+    pub(crate) extension: PathBuf,
 }
 
 /// The folders that matter.
@@ -233,7 +241,7 @@ impl Project {
         let shared_by_all =
             home.into_iter().map(|base| ResourceOrigin::shared(Scope::User, base)).collect();
         let mut roots = self.roots("skills", flags.no_skills, &flags.skills, shared, shared_by_all);
-        roots.extend(named(&self.discovered.skills));
+        roots.extend(self.discovered.skills.iter().map(ResourceOrigin::discovered));
         roots
     }
 
@@ -242,7 +250,7 @@ impl Project {
         let typed = &flags.prompt_templates;
         let only_named = flags.no_prompt_templates;
         let mut roots = self.roots("prompts", only_named, typed, Vec::new(), Vec::new());
-        roots.extend(named(&self.discovered.templates));
+        roots.extend(self.discovered.templates.iter().map(ResourceOrigin::discovered));
         roots
     }
 
@@ -315,11 +323,6 @@ fn approval(flags: &ResourceFlags, started_in: &Path, cwd: &Path) -> Option<bool
         cwd == started_in || real(cwd).is_some_and(|cwd| Some(cwd) == real(started_in))
     };
     flags.approve.filter(|approved| !approved || is_same())
-}
-
-/// What extensions name counts as named for this process.
-fn named(paths: &[PathBuf]) -> impl Iterator<Item = ResourceOrigin> {
-    paths.iter().map(|path| ResourceOrigin::named(Scope::Process, path.clone()))
 }
 
 impl Dirs {

@@ -404,7 +404,7 @@ fn thinking<'a>(
             (Some(Some(name)), _) => name,
             (_, ThinkingLevel::Off | ThinkingLevel::Minimal | ThinkingLevel::Low) => "low",
             (_, ThinkingLevel::Medium) => "medium",
-            (_, ThinkingLevel::High | ThinkingLevel::Xhigh) => "high",
+            (_, ThinkingLevel::High | ThinkingLevel::Xhigh | ThinkingLevel::Max) => "high",
         };
         return (Some(AnthropicThinking::Adaptive { display }), Some(OutputConfig { effort }));
     }

@@ -30,7 +30,7 @@ pub(super) fn thinking(
         let effort = named.unwrap_or(match level {
             ThinkingLevel::Off | ThinkingLevel::Minimal | ThinkingLevel::Low => "low",
             ThinkingLevel::Medium => "medium",
-            ThinkingLevel::High | ThinkingLevel::Xhigh => "high",
+            ThinkingLevel::High | ThinkingLevel::Xhigh | ThinkingLevel::Max => "high",
         });
         return Some(json!({
             "thinking": {"type": "adaptive", "display": "summarized"},

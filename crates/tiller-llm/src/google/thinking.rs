@@ -63,7 +63,7 @@ fn word(level: ThinkingLevel) -> &'static str {
         ThinkingLevel::Minimal => "MINIMAL",
         ThinkingLevel::Off | ThinkingLevel::Low => "LOW",
         ThinkingLevel::Medium => "MEDIUM",
-        ThinkingLevel::High | ThinkingLevel::Xhigh => "HIGH",
+        ThinkingLevel::High | ThinkingLevel::Xhigh | ThinkingLevel::Max => "HIGH",
     }
 }
 

@@ -13,6 +13,7 @@ use serde_json::Value as Json;
 use super::config_value::ConfigValue;
 use super::environment;
 use crate::jsonc;
+use crate::models::azure;
 use crate::project::text_file;
 
 #[derive(Default)]
@@ -84,7 +85,8 @@ impl AuthFile {
     }
 
     pub(super) fn entry(&self, provider: &str) -> Option<&AuthEntry> {
-        self.entries.get(provider)
+        let newer = || self.entries.get(azure::newer_name(provider)?);
+        self.entries.get(provider).or_else(newer)
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -224,3 +224,11 @@ fn secrets_are_known_wherever_they_are_kept() {
     ];
     expected.assert_eq(&secrets.join(" "));
 }
+
+#[test]
+fn azure_key_is_found_under_its_newer_name() {
+    let place = Place::new(&json!({"azure": {"type": "api_key", "key": "k"}}), &[]);
+    let (credentials, _) = place.load();
+    assert!(credentials.has("azure-openai-responses"));
+    assert!(matches!(credentials.key("azure-openai-responses"), Ok(Key::Known(key)) if key == "k"));
+}

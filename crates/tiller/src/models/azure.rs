@@ -5,6 +5,20 @@ use tiller_agent::model::Model;
 
 pub(super) const API: &str = "azure-openai-responses";
 
+/// The provider, and how pi calls it since 1.0.3.
+const PROVIDER: &str = "azure-openai-responses";
+const NEWER_NAME: &str = "azure";
+
+/// A provider's name as the catalogue has it.
+pub(crate) fn canonical(provider: &str) -> &str {
+    if provider.eq_ignore_ascii_case(NEWER_NAME) { PROVIDER } else { provider }
+}
+
+/// The other name that files may have a provider under.
+pub(crate) fn newer_name(provider: &str) -> Option<&'static str> {
+    (provider == PROVIDER).then_some(NEWER_NAME)
+}
+
 /// Where a base URL is missing, the name of the resource will do.
 pub(super) const RESOURCE_NAME: &str = "AZURE_OPENAI_RESOURCE_NAME";
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use tiller_agent::model::{Modality, Model, Price, PriceTier};
 
+use super::azure;
 use super::spanned_json::{Object, Piece, Problem};
 use crate::catalogue::{Catalogue, level_names};
 use crate::credentials::ConfigValue;
@@ -121,6 +122,7 @@ impl ModelsFile {
         })?;
         for (name, piece) in providers.rest() {
             let place = format!("provider `{name}`: ");
+            let name = azure::canonical(&name).to_owned();
             if self.provider(&name).is_some() {
                 problems.push(piece.problem(format!("{place}described before; this is ignored")));
                 continue;

@@ -1,7 +1,7 @@
 //! Patterns over short names: `*` any text, `?` one character, `[a-z]` one of these. Upper and
 //! lower case are the same.
 
-pub(super) fn is_pattern(text: &str) -> bool {
+pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 

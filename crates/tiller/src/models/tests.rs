@@ -104,7 +104,7 @@ fn models_are_found_by_what_a_person_types() {
             MOCKA/Mock-1 → mocka/mock-1
             mock-2 → mocka/mock-2
             mock-2:high → mocka/mock-2, thinking high
-            mock-2:max → mocka/mock-2, thinking xhigh
+            mock-2:max → mocka/mock-2, thinking max
             mocka/mock:high → mocka/mock:high
             mock:high:low → mocka/mock:high, thinking low
             first mock → mocka/mock-1
@@ -477,4 +477,18 @@ fn models_are_listed_as_a_table() {
         No models matching "no-such-model"
         nothing more"#]]
     .assert_eq(&list("no-such-model"));
+}
+
+#[test]
+fn azure_goes_by_two_names() {
+    let file = json!({"providers": {"azure": {"baseUrl": "https://x.openai.azure.com/openai/v1", "apiKey": "k"}}});
+    let models = models(&[], &file, &Settings::default());
+    let model = models.usable("azure", "gpt-5.4").unwrap();
+    assert_eq!(model.provider, "azure-openai-responses");
+    assert_eq!(model.base_url, "https://x.openai.azure.com/openai/v1");
+    for pattern in ["azure/gpt-5.4", "azure-openai-responses/gpt-5.4"] {
+        assert_eq!(models.resolve(None, pattern).unwrap().model.provider, model.provider);
+    }
+    let resolved = models.resolve(Some("azure"), "gpt-5.4").unwrap();
+    assert_eq!(resolved.model.provider, model.provider);
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::DiscoveredPath;
 use crate::settings::Scope;
 
 /// A file or folder that is looked at.
@@ -19,6 +20,8 @@ pub(crate) struct ResourceOrigin {
     pub(crate) is_shared: bool,
     /// The package it is part of, as settings name it.
     pub(crate) package: Option<String>,
+    /// The file of the extension that named it.
+    pub(crate) extension: Option<PathBuf>,
 }
 
 impl ResourceOrigin {
@@ -32,6 +35,7 @@ impl ResourceOrigin {
             is_named: false,
             is_shared: false,
             package: None,
+            extension: None,
         }
     }
 
@@ -49,13 +53,23 @@ impl ResourceOrigin {
             is_named: true,
             is_shared: false,
             package: None,
+            extension: None,
+        }
+    }
+
+    /// Named by an extension.
+    pub(super) fn discovered(discovered: &DiscoveredPath) -> ResourceOrigin {
+        let extension = Some(discovered.extension.clone());
+        ResourceOrigin {
+            extension,
+            ..ResourceOrigin::named(Scope::Process, discovered.path.clone())
         }
     }
 
     /// A part of the package in this folder.
     pub(crate) fn package(scope: Scope, root: PathBuf, package: String) -> ResourceOrigin {
-        let (path, base_dir, package) = (root.clone(), Some(root), Some(package));
-        ResourceOrigin { path, scope, base_dir, is_named: true, is_shared: false, package }
+        let (base_dir, package) = (Some(root.clone()), Some(package));
+        ResourceOrigin { base_dir, package, ..ResourceOrigin::named(scope, root) }
     }
 
     /// Clients know three places.
@@ -79,10 +93,11 @@ impl ResourceOrigin {
     pub(crate) fn info(&self, path: &Path) -> SourceInfo {
         SourceInfo {
             path: path.to_owned(),
-            source: match (&self.package, self.is_named) {
-                (Some(package), _) => package.clone(),
-                (None, false) => "auto".to_owned(),
-                (None, true) => "local".to_owned(),
+            source: match (&self.package, &self.extension, self.is_named) {
+                (Some(package), ..) => package.clone(),
+                (None, Some(extension), _) => format!("extension:{}", extension_name(extension)),
+                (None, None, false) => "auto".to_owned(),
+                (None, None, true) => "local".to_owned(),
             },
             scope: match self.scope {
                 Scope::User => "user",
@@ -90,12 +105,20 @@ impl ResourceOrigin {
                 Scope::Process => "temporary",
             },
             origin: if self.package.is_some() { "package" } else { "top-level" },
-            base_dir: match (self.scope, &self.package) {
-                (Scope::Process, None) => path.parent().map(Path::to_owned),
+            base_dir: match (&self.extension, self.scope, &self.package) {
+                (Some(extension), ..) => extension.parent().map(Path::to_owned),
+                (None, Scope::Process, None) => path.parent().map(Path::to_owned),
                 _ => self.base_dir.clone(),
             },
         }
     }
+}
+
+/// The name of an extension's file without its end.
+fn extension_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(".ts").or_else(|| name.strip_suffix(".js"));
+    stem.unwrap_or(&name).to_owned()
 }
 
 /// The same in the words of newer clients.

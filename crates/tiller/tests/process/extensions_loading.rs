@@ -169,6 +169,12 @@ fn skills_and_templates_of_extensions_are_found() {
     );
     let mut client = start(&place, &["-e", "ext.ts"]);
     assert_eq!(names(&mut client), ["say", "greet", "skill:baking"]);
+    let commands = ask(&mut client, json!({"id": "c", "type": "get_commands"})).pop().unwrap();
+    let info = |at: usize| commands["data"]["commands"][at]["sourceInfo"].clone();
+    for at in [1, 2] {
+        assert_eq!(info(at)["source"], "extension:ext");
+        assert_eq!(info(at)["baseDir"], json!(place.path()));
+    }
     for (arguments, said) in [("expanded", "Say hello to Ada."), ("plain", "/greet Ada")] {
         client.say(&json!({"type": "prompt", "message": format!("/say {arguments}")}));
         let records = client.until_type("agent_settled");

@@ -66,6 +66,27 @@ fn tools_are_chosen_in_mid_run_and_new_ones_are_in_use_at_once() {
 }
 
 #[test]
+fn replaced_builtin_tool_keeps_its_place() {
+    let script = "expect tools read bash edit write one\ncall bash {}\n\nsay Done.\n";
+    let extension = format!(
+        r#"export default function (pi) {{
+            pi.registerTool({});
+            pi.registerTool({{ ...{}, async execute() {{
+                pi.appendEntry("note", pi.getAllTools().map(({{ name, description }}) => `${{name}} ${{description}}`));
+                return {{ content: [] }};
+            }} }});
+        }}"#,
+        tool("one"),
+        tool("bash")
+    );
+    let mut client = with(script, &extension);
+    let records = run(&mut client, "Go");
+    assert_eq!(answers(&records)[1], "Done.", "{:?}", answers(&records));
+    let noted = &of_type(&records, "entry_appended")[0]["entry"]["data"];
+    assert_eq!((&noted[1], &noted[7]), (&json!("bash A tool"), &json!("one A tool")));
+}
+
+#[test]
 fn the_command_line_decides_about_their_tools_too() {
     let extension = format!(
         "export default (pi) => {{ pi.registerTool({}); pi.registerTool({}); }};",

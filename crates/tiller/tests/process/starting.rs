@@ -167,7 +167,7 @@ fn a_level_nobody_knows_is_told_and_ignored() {
         ],
         expect![[r#"
             Hello! I am tiller's demo model. Ask me what is in this folder, to read a file or to run a command; say "help" for more.
-            Warning: Invalid thinking level "deeply". Valid values: off, minimal, low, medium, high, xhigh
+            Warning: Invalid thinking level "deeply". Valid values: off, minimal, low, medium, high, xhigh, max
             exit 0"#]],
     );
 }
@@ -325,4 +325,35 @@ fn without_credentials_everything_works_but_a_prompt() {
     assert!(help.contains("ANTHROPIC_API_KEY") && help.contains("tiller/demo"), "{help}");
     client.close_stdin();
     assert_eq!(client.end(), (vec![], Some(0)));
+}
+
+#[test]
+fn host_of_omp_starts_with_its_own_flags() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("there")).unwrap();
+    let there = place.path().join("there");
+    let arguments = ["--mode", "rpc-ui", "--cwd", "there", "--no-session", "--wire", "pi@1"];
+    let mut client = Client::start(place.command(&arguments), place);
+    client.say(&json!({"id": "1", "type": "bash", "command": "pwd"}));
+    let answer = client.until(|record| record["type"] == "response").pop().unwrap();
+    let folder = there.canonicalize().unwrap();
+    assert_eq!(answer["data"]["output"], format!("{}\n", folder.display()));
+    client.say(&json!({"id": "2", "type": "get_state"}));
+    assert_eq!(client.response("2")["data"]["model"]["id"], "unknown");
+}
+
+#[test]
+fn wrong_folder_or_mixed_tool_list_ends_the_start() {
+    check(
+        &["--mode", "rpc", "--cwd", "nowhere"],
+        expect![[r#"
+        Error: cannot work in nowhere (--cwd): No such file or directory (os error 2)
+        exit 1"#]],
+    );
+    check(
+        &["--tools", "read,+ls", "-p", "Hi"],
+        expect![[r#"
+        Error: --tools takes names, or +name and -name, which change the usual tools; not both
+        exit 2"#]],
+    );
 }

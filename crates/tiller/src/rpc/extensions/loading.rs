@@ -19,7 +19,7 @@ use crate::extensions::flags;
 use crate::extensions::host_api::ServerHostApi;
 use crate::extensions::request_hooks::RequestHooks;
 use crate::log::Log;
-use crate::project::{ExtensionPaths, Project};
+use crate::project::{DiscoveredPath, ExtensionPaths, Project};
 use crate::rpc::requester::Requester;
 use crate::rpc::server::Input;
 use crate::settings::resolve;
@@ -397,8 +397,11 @@ impl LoadCompletion {
             false => DiscoveredPaths::default(),
         };
         let whole = |paths: Vec<(String, String)>| {
-            let paths = paths.iter();
-            paths.map(|(path, _)| resolve(path, &self.cwd, self.home.as_deref())).collect()
+            let paths = paths.into_iter().map(|(path, extension)| DiscoveredPath {
+                path: resolve(&path, &self.cwd, self.home.as_deref()),
+                extension: extension.into(),
+            });
+            paths.collect()
         };
         let DiscoveredPaths { skill_paths, prompt_paths, .. } = found;
         let discovered =

@@ -8,6 +8,7 @@ use tiller_session::Error;
 
 use super::SessionState;
 use super::boundary::projection;
+use super::tools::OfferedTool;
 use crate::conversation::Tokens;
 use crate::rpc::handlers::resources::command_list;
 
@@ -63,15 +64,15 @@ impl SessionState {
 
     /// Ours and those of extensions, in use or not.
     fn all_tools(&self) -> Value {
-        let brought = self.brought();
-        let own = self.own_tools(&brought);
-        let own = own.iter().map(|tool| listed(tool, ours(tool)));
-        let brought = brought.iter().map(|RegisteredTool { tool, extension_path, .. }| {
-            let found = self.extensions.found_at(extension_path);
-            let its = found.map(|found| found.source.extension_info(&found.extension.path));
-            listed(tool, json!(its))
+        let tools = self.merged(self.brought()).into_iter().map(|tool| match tool {
+            OfferedTool::Own(tool) => listed(&tool, ours(&tool)),
+            OfferedTool::Brought(RegisteredTool { tool, extension_path, .. }) => {
+                let found = self.extensions.found_at(&extension_path);
+                let its = found.map(|found| found.source.extension_info(&found.extension.path));
+                listed(&tool, json!(its))
+            }
         });
-        own.chain(brought).collect()
+        tools.collect()
     }
 
     fn read_session(&self, read: SessionRead) -> Result<Value, Error> {

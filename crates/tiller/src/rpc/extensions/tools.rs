@@ -21,6 +21,21 @@ pub(super) struct ToolSelection {
     known: HashSet<String>,
 }
 
+/// A tool there is, and whose it is.
+pub(super) enum OfferedTool {
+    Own(Tool),
+    Brought(RegisteredTool),
+}
+
+impl OfferedTool {
+    fn into_tool(self) -> Tool {
+        match self {
+            OfferedTool::Own(tool) => tool,
+            OfferedTool::Brought(brought) => brought.tool,
+        }
+    }
+}
+
 impl ToolSelection {
     /// Begins with the tools that are in use without extensions.
     pub(super) fn new(usual: &ToolSet) -> ToolSelection {
@@ -60,7 +75,7 @@ impl SessionState {
             Some(chosen) => chosen.iter().any(|one| one == name),
             None => stock.usual.iter().any(|one| one == name) || stock.known.contains(name),
         };
-        let all = self.merged(brought).into_iter();
+        let all = self.merged(brought).into_iter().map(OfferedTool::into_tool);
         let mut tools: Vec<Tool> = all.filter(|tool| is_active(tool.name())).collect();
         self.workspace.tool_rules.sort(&mut tools, Tool::name);
         self.workspace.tools = Arc::new(ToolSet::new(tools));
@@ -68,24 +83,23 @@ impl SessionState {
 
     /// Ours and theirs, in use or not.
     pub(super) fn tools_at_hand(&self) -> impl Iterator<Item = Tool> + use<> {
-        self.merged(self.brought()).into_iter()
+        self.merged(self.brought()).into_iter().map(OfferedTool::into_tool)
     }
 
     /// The built-in tools in their order, each replaced in place by an extension's tool of the
     /// same name, then the other tools of extensions.
-    fn merged(&self, brought: Vec<RegisteredTool>) -> Vec<Tool> {
-        let mut brought: Vec<Tool> = brought.into_iter().map(|brought| brought.tool).collect();
+    pub(super) fn merged(&self, mut brought: Vec<RegisteredTool>) -> Vec<OfferedTool> {
         let mut tools = Vec::new();
         for own in tiller_tools::builtin() {
-            match brought.iter().position(|tool| tool.name() == own.name()) {
-                Some(at) => tools.push(brought.remove(at)),
+            match brought.iter().position(|brought| brought.tool.name() == own.name()) {
+                Some(at) => tools.push(OfferedTool::Brought(brought.remove(at))),
                 None if self.workspace.tool_rules.allows_own(own.name()) => {
-                    tools.push(preferred(own, &self.settings));
+                    tools.push(OfferedTool::Own(preferred(own, &self.settings)));
                 }
                 None => {}
             }
         }
-        tools.extend(brought);
+        tools.extend(brought.into_iter().map(OfferedTool::Brought));
         tools
     }
 
@@ -95,15 +109,6 @@ impl SessionState {
         let mut brought = guests.map(|guests| guests.registrations().tools).unwrap_or_default();
         brought.retain(|brought| self.workspace.tool_rules.allows(brought.tool.name()));
         brought
-    }
-
-    /// Ours, in use or not, but for those an extension's takes the place of.
-    pub(super) fn own_tools(&self, brought: &[RegisteredTool]) -> Vec<Tool> {
-        let is_replaced = |own: &Tool| brought.iter().any(|one| one.tool.name() == own.name());
-        let is_allowed = |own: &Tool| self.workspace.tool_rules.allows_own(own.name());
-        let own = tiller_tools::builtin().into_iter();
-        let own = own.filter(|tool| !is_replaced(tool) && is_allowed(tool));
-        own.map(|tool| preferred(tool, &self.settings)).collect()
     }
 
     /// Names on the command line that turned out to be nobody's.
