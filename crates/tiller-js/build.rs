@@ -1,7 +1,7 @@
-//! Makes the table of built-in modules out of the files in `js/`: an id from the path, the names
-//! a file exports, its bytecode, so that an engine need not read our sources, and the sources of
-//! those that run in a sidecar too. The names are
-//! taken from the beginnings of lines, so `export` stands there and nowhere else.
+//! Generates the table of built-in modules from the files in `js/`: an id from the path, the
+//! exported names, the bytecode, so that an engine need not parse our sources, and the sources of
+//! modules that also run in a sidecar. Exported names are found at the beginning of lines, so
+//! `export` must stand there and nowhere else.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ fn main() {
         names.sort();
         names.dedup();
         let code = format!("{number}.bytecode");
-        // Node and bun bring modules of their own, and what is theirs alone we do not run.
+        // Node and bun have their own modules, and sidecar modules do not run in the embedded
+        // engine.
         let is_ours = !id.starts_with("sidecar:");
         let is_theirs = !id.starts_with("node:") && !id.starts_with("web:");
         let bytecode = if is_ours { compile(id, &source) } else { Vec::new() };
@@ -53,7 +54,7 @@ fn main() {
     fs::write(out.join("builtins.rs"), table).expect("cargo's folder is ours to write to");
 }
 
-/// The same release of the engine reads it that writes it here.
+/// The bytecode is loaded by the same release of the engine that writes it here.
 fn compile(id: &str, source: &str) -> Vec<u8> {
     let runtime = Runtime::new().expect("an engine");
     runtime.set_loader(Anything, Anything);
@@ -64,7 +65,7 @@ fn compile(id: &str, source: &str) -> Vec<u8> {
             true => WriteOptionsEndianness::Big,
             false => WriteOptionsEndianness::Little,
         },
-        // What is left says where a function comes from; `import()` needs to know.
+        // Keeps file names of functions, which `import()` needs.
         strip_source: true,
         ..WriteOptions::default()
     };
@@ -75,7 +76,7 @@ fn compile(id: &str, source: &str) -> Vec<u8> {
     })
 }
 
-/// Stands for every module that one of ours imports; what they export is looked at later.
+/// Stands in for every imported module; exports are resolved when the bytecode is loaded.
 struct Anything;
 
 impl Resolver for Anything {
@@ -123,11 +124,11 @@ fn id(root: &Path, path: &Path) -> String {
 
 struct Export {
     name: String,
-    /// What it is called inside the module.
+    /// The name inside the module.
     local: String,
 }
 
-/// Whoever imports a module as a whole gets an object with everything in it, as in node.
+/// A default export with all exports, as node's modules have.
 fn default_export(exports: &[Export]) -> String {
     let pairs: Vec<String> =
         exports.iter().map(|export| format!("{}: {}", export.name, export.local)).collect();

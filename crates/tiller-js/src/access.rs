@@ -1,8 +1,8 @@
-//! The one check of what an extension may touch.
+//! The one check of an extension's permissions.
 //!
-//! Every way out of an engine has a row here and none is open without one: an operation that is
-//! not in [`OPERATIONS`] does not exist, and the matches over what can be asked of the world have
-//! no wildcard. `docs/extensions.md` has the same table in words.
+//! Every way out of an engine has a row here: an operation that is not in [`OPERATIONS`] does not
+//! exist, and the matches over host requests have no wildcard. `docs/extensions.md` has the same
+//! table in words.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ const NET_AND_FS: Permissions = Permissions { net: true, ..FS };
 const NET_AND_ENV: Permissions = Permissions { net: true, ..ENV };
 const ALL: Permissions = Permissions::ALL;
 
-/// Something an extension wants.
+/// Something an extension wants to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access<'a> {
     /// One of [`OPERATIONS`], by its name.
@@ -36,7 +36,7 @@ pub(crate) enum Access<'a> {
     Socket(Socket),
     /// A handler for an event of this name.
     Listener(&'a str),
-    /// A call of this tool that the model did not make in this way.
+    /// A tool call that the model did not make in this form.
     ToolCall(&'a str),
     /// A provider with this configuration.
     Provider {
@@ -44,20 +44,20 @@ pub(crate) enum Access<'a> {
         streams: bool,
         has_oauth: bool,
     },
-    /// The stored sign-in of a provider, to make a key of it.
+    /// A provider's stored credential, to make a key of it.
     SignIn,
-    /// A source file that is not the extension's own.
+    /// A source file of another extension or program.
     ForeignFile,
-    /// A process of node or bun.
+    /// A node or bun process.
     Sidecar,
 }
 
-/// Where a request to a model goes.
+/// Which server a model request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
-    /// To the server that is known for the model.
+    /// The one known for the model.
     Known,
-    /// To one that the extension names. Keys of the provider go there, too.
+    /// A server that the extension names, which also receives the provider's keys.
     Named,
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum Socket {
     File,
 }
 
-/// The permissions an extension lacks, as words: `fs, exec`.
+/// The missing permissions, as text: `fs, exec`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denied {
     pub lacking: String,
@@ -80,7 +80,7 @@ impl fmt::Display for Denied {
     }
 }
 
-/// Whether an extension with these permissions may have it.
+/// Whether these permissions allow the access.
 pub(crate) fn check(permissions: Permissions, access: Access<'_>) -> Result<(), Denied> {
     let needs = needs(access);
     let Permissions { fs, exec, net, env } = permissions;
@@ -98,7 +98,7 @@ pub(crate) fn check(permissions: Permissions, access: Access<'_>) -> Result<(), 
     }
 }
 
-/// The permissions it takes.
+/// The permissions an access needs.
 pub(crate) fn needs(access: Access<'_>) -> Permissions {
     match access {
         Access::Operation(name) => operation(name).unwrap_or(ALL),
@@ -114,19 +114,19 @@ pub(crate) fn needs(access: Access<'_>) -> Permissions {
         Access::Provider { config, streams, has_oauth } => of_provider(config, streams, has_oauth),
         Access::SignIn => ENV,
         Access::ForeignFile => FS,
-        // Nothing is denied to another process.
+        // Permissions cannot be enforced in another process.
         Access::Sidecar => ALL,
     }
 }
 
-/// The permissions an operation takes, or nothing if there is no such operation.
+/// The permissions an operation needs, or `None` if there is no such operation.
 pub(crate) fn operation(name: &str) -> Option<Permissions> {
     let place = OPERATIONS.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
     Some(OPERATIONS[place].1)
 }
 
-/// Every operation, in the order of their names. Those that say `BY_WHAT_IS_ASKED` are checked
-/// again when it is known what they are asked for.
+/// Every operation, sorted by name. Those with `BY_WHAT_IS_ASKED` are checked again when their
+/// input is known.
 pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
     ("act", BY_WHAT_IS_ASKED),
     ("bus.isHeard", NONE),
@@ -146,7 +146,7 @@ pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
     ("crypto.pbkdf2", NONE),
     ("crypto.random", NONE),
     ("dialog", NONE),
-    // The environment in it is empty without `env`.
+    // Without `env`, its environment is empty.
     ("facts", NONE),
     ("fs.access", FS),
     ("fs.chmod", FS),
@@ -234,7 +234,7 @@ fn of_query(query: &Query) -> Permissions {
         | Query::AllTools
         | Query::BuiltinTools
         | Query::Commands
-        // The session it takes part in, and no other.
+        // Only the current session.
         | Query::Session(_) => NONE,
         Query::Models(read) => match read {
             ModelRead::All
@@ -247,7 +247,7 @@ fn of_query(query: &Query) -> Permissions {
             | ModelRead::Error
             | ModelRead::CatalogueProviders
             | ModelRead::Catalogue { .. } => NONE,
-            // Most keys stand in the environment, and the others are worth as much.
+            // Most keys come from the environment, and stored ones are worth as much.
             ModelRead::Credential { .. } => ENV,
         },
     }
@@ -268,7 +268,7 @@ fn of_action(action: &Action) -> Permissions {
         Action::RegisterProvider { config, .. } => {
             of_provider(config, config["streams"] == true, config["hasOauth"] == true)
         }
-        // Decides to which server the conversation goes.
+        // Decides which server receives the conversation.
         Action::UnregisterProvider { .. } => NET,
     }
 }
@@ -283,9 +283,9 @@ fn of_request(request: &Request) -> Permissions {
         | Request::Reload
         | Request::BeforeProviderRequest { .. }
         | Request::AfterProviderResponse { .. } => NONE,
-        // Decides to which server the conversation goes.
+        // Decides which server receives the conversation.
         Request::SetModel { .. } | Request::RefreshModels { .. } => NET,
-        // Any file that is a session can be read in this way, and models-store.json is a file.
+        // Can read any session file, and models-store.json is a file.
         Request::SwitchSession { .. }
         | Request::StoredModels { .. }
         | Request::StoreModels { .. } => FS,
@@ -294,30 +294,30 @@ fn of_request(request: &Request) -> Permissions {
     }
 }
 
-/// What it takes to run a tool, or to have the model's call run with other arguments.
+/// The permissions to run a tool, or to run the model's call with other arguments.
 fn of_tool(name: &str) -> Permissions {
     match name {
         "bash" => EXEC,
         "read" | "write" | "edit" | "grep" | "find" | "ls" => FS,
-        // What others do is not known.
+        // What other tools do is not known.
         _ => ALL,
     }
 }
 
 fn of_listener(name: &str) -> Permissions {
     match name {
-        // A trusted project runs its own extensions, with every permission.
+        // A trusted project runs its own extensions with every permission.
         "project_trust" => ALL,
-        // Files that it names become skills and templates.
+        // The files it names become skills and templates.
         "resources_discover" => FS,
-        // Headers of models.json may hold keys.
+        // Headers in models.json may contain keys.
         "before_provider_headers" => ENV,
         _ => NONE,
     }
 }
 
-/// A server of its own gets the conversation and the keys of the provider, and what it answers are
-/// calls of tools. The same is true for a provider that streams.
+/// A provider's own server receives the conversation and the provider's keys, and its answers
+/// contain tool calls. The same is true for a provider that streams.
 fn of_provider(config: &Value, streams: bool, has_oauth: bool) -> Permissions {
     let mut needs = if streams { ALL } else { NONE };
     needs.env |= has_oauth;

@@ -1,5 +1,5 @@
-//! The functions JavaScript finds in `__tillerHost`. They are few: most of what extensions want
-//! goes through `sync` and `start` by name.
+//! The functions JavaScript finds in `__tillerHost`. There are few: most operations go through
+//! `sync` and `start` by name.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::modules::{Required, commonjs};
 use crate::operations::{self, OpError, OpInput, OpOutput};
 use crate::world::{LogLevel, LogLine};
 
-/// The most a timer can wait; node has the same limit and takes more for one millisecond.
+/// The longest timer delay. Node has the same limit, and treats more as one millisecond.
 const TIMER_MAX_MS: f64 = 2_147_483_647.0;
 
 pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<EngineState>) -> Result<Object<'js>> {
@@ -89,7 +89,7 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<EngineState>) -> Result<Object
     host.set(
         "progress",
         Function::new(ctx.clone(), move |call: f64, json: String| {
-            // The result says what progress that is too large would have.
+            // Progress that is too large is dropped; the call's result reports the error.
             if core_.memory.check_json(&json).is_ok() {
                 core_.progress(call as u64, json);
             }
@@ -143,7 +143,7 @@ pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<EngineState>) -> Result<Object
     Ok(host)
 }
 
-/// What `require` and its kin are made of.
+/// The functions behind `require`.
 fn modules<'js>(ctx: &Ctx<'js>, core: &Rc<EngineState>, host: &Object<'js>) -> Result<()> {
     let core_ = core.clone();
     host.set(
@@ -201,8 +201,8 @@ fn modules<'js>(ctx: &Ctx<'js>, core: &Rc<EngineState>, host: &Object<'js>) -> R
     Ok(())
 }
 
-/// Evaluates a module at once and gives its namespace. One that has to wait for something cannot
-/// be had in this way, nor one that is being evaluated at the moment.
+/// Evaluates a module synchronously and returns its namespace. Fails for a module with a top-level
+/// `await` that does not finish at once, and for one that is already being evaluated.
 pub(crate) fn import_now<'js>(
     ctx: &Ctx<'js>,
     core: &Rc<EngineState>,
@@ -224,7 +224,7 @@ pub(crate) fn import_now<'js>(
     module.get("all")
 }
 
-/// Fills in `import.meta`.
+/// Sets the properties of `import.meta`.
 pub(crate) fn describe<'js>(
     ctx: &Ctx<'js>,
     core: &Rc<EngineState>,
@@ -259,12 +259,13 @@ pub(crate) fn warn(core: &EngineState, text: String) {
     core.world.log(LogLine { extension_path, level: LogLevel::Warning, text });
 }
 
-/// What an operation gave, as JavaScript has it.
+/// Converts the output of an operation to a JavaScript value.
 pub(crate) fn give<'js>(ctx: &Ctx<'js>, given: OpOutput) -> Result<Value<'js>> {
     match given {
         OpOutput::Nothing => Ok(Value::new_undefined(ctx.clone())),
         OpOutput::Text(text) => text.into_js(ctx),
-        // A copy in the engine's own heap, so that it counts and is given back like all else.
+        // Copied into the engine's heap, so that its memory limit applies and the garbage collector
+        // frees it.
         OpOutput::Bytes(bytes) => {
             let buffer = ArrayBuffer::new_copy(ctx.clone(), &bytes)?;
             Ok(TypedArray::<u8>::from_arraybuffer(buffer)?.into_value())
@@ -273,7 +274,7 @@ pub(crate) fn give<'js>(ctx: &Ctx<'js>, given: OpOutput) -> Result<Value<'js>> {
     }
 }
 
-/// An operation's failure, as JavaScript has it: an error with the fields node gives it.
+/// Converts an operation's error to a JavaScript error with node's fields.
 pub(crate) fn error<'js>(ctx: &Ctx<'js>, failed: &OpError) -> Result<Value<'js>> {
     let object = Exception::from_message(ctx.clone(), &failed.message)?.into_object();
     if let Some(name) = failed.name {
@@ -323,7 +324,7 @@ fn required_object<'js>(
     Ok(object)
 }
 
-/// A module that cannot be had, as node tells of it.
+/// The error for a module that cannot be loaded, worded as in node.
 pub(crate) fn refused(ctx: &Ctx<'_>, message: String) -> rquickjs::Error {
     match error(ctx, &OpError::of_module(message)) {
         Ok(value) => ctx.throw(value),

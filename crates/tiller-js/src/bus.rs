@@ -1,5 +1,5 @@
-//! `pi.events` between engines. Extensions that share an engine hear each other there; what is said
-//! to those in others goes through here, as JSON and without anybody waiting.
+//! `pi.events` across engines. Extensions in the same engine share an emitter; events for other
+//! engines go through here, as JSON, without waiting.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::engine_handle::{Backlogged, EngineSender, HandleState};
 use crate::memory::Memory;
 
-/// Who listens to what, by engine.
+/// Which engine has listeners for which channels.
 #[derive(Default)]
 pub(crate) struct Bus {
     seats: Mutex<Vec<Subscriber>>,
@@ -21,7 +21,7 @@ struct Subscriber {
 }
 
 impl Bus {
-    /// An engine begins, or begins anew, and listens to nothing yet.
+    /// Adds an engine, or resets the listeners of one that was restarted.
     pub(crate) fn join(&self, line: EngineSender) {
         self.leave(&line.shared);
         self.seats().push(Subscriber { line, channels: HashSet::new() });
@@ -31,7 +31,7 @@ impl Bus {
         self.seats().retain(|seat| !seat.is(engine));
     }
 
-    /// Somebody in this engine listens to a channel, or nobody does any more.
+    /// Records whether this engine has listeners for a channel.
     pub(crate) fn listen(&self, engine: &Arc<HandleState>, channel: String, listens: bool) {
         if let Some(seat) = self.seats().iter_mut().find(|seat| seat.is(engine)) {
             match listens {
@@ -41,13 +41,13 @@ impl Bus {
         }
     }
 
-    /// Whether somebody in another engine listens.
+    /// Whether another engine has a listener.
     pub(crate) fn is_heard(&self, engine: &Arc<HandleState>, channel: &str) -> bool {
         self.seats().iter().any(|seat| seat.hears(engine, channel))
     }
 
-    /// Tells those in other engines. One that is too far behind does not hear it; the error says
-    /// whether that is news.
+    /// Sends an event to all other engines. An engine with a full backlog misses it; the error says
+    /// whether that has to be reported.
     pub(crate) fn tell(
         &self,
         engine: &Arc<HandleState>,
@@ -61,7 +61,7 @@ impl Bus {
         let event = format!(r#"{{"type":"tiller:bus","channel":{channel_json}{data}}}"#);
         let mut told = Ok(());
         for seat in self.seats().iter().filter(|seat| seat.hears(engine, channel)) {
-            // What is not heard soon counts as what the speaker holds, and is dropped in the end.
+            // Queued events count against the sender's memory, and are dropped when it is full.
             let Ok(hold) = memory.hold(event.len()) else {
                 told = Err(Backlogged { is_news: true });
                 continue;

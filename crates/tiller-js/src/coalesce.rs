@@ -1,8 +1,8 @@
-//! What a call tells before it ends, on its way to whoever waits for that.
+//! The channel for the progress of a call: what an extension emits before the call ends.
 //!
-//! Nobody can make JavaScript wait, and whoever listens may be slow. So what was not heard yet
-//! melts together, in the way that does the least harm. The result of the call goes another way
-//! and is never touched.
+//! JavaScript cannot be made to wait, and the receiver may be slow. So events that are still queued
+//! are merged, in the way that loses the least. The result of the call takes another path and is
+//! never merged.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,26 +10,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// Output that may wait. What is older than that is not heard any more.
+/// Upper bound on queued output. Older output is dropped.
 const TEXT_MAX_BYTES: usize = 1 << 20;
-/// Output is let go of in pieces of about this size.
+/// Output is dropped in pieces of about this size.
 const PIECE_BYTES: usize = 4 << 10;
-/// Events that may wait and do not melt. Nobody of good will has so much to say at once.
+/// Upper bound on queued events that cannot be merged; more is treated as a runaway extension.
 const EVENTS_MAX: usize = 10_000;
 
-/// The end of whoever tells. When it is gone, what it has told is all there is.
+/// The sending end. Dropping it ends the stream after what is queued.
 pub(crate) type Teller = Box<dyn ProgressSink>;
 
 pub(crate) trait ProgressSink: Send {
     fn tell(&self, said: String);
 }
 
-/// The end of whoever listens.
+/// The receiving end.
 pub struct Progress<M> {
     shared: Arc<ProgressState<M>>,
 }
 
-/// How what waits melts.
+/// How queued items are merged.
 pub trait Coalesce: Default + Send + 'static {
     type Item;
 
@@ -37,14 +37,14 @@ pub trait Coalesce: Default + Send + 'static {
     fn pop(&mut self) -> Option<Self::Item>;
 }
 
-/// A way for what a call tells.
+/// A channel for the progress of one call.
 pub(crate) fn channel<M: Coalesce>() -> (Teller, Progress<M>) {
     let shared = Arc::new(ProgressState::<M> { waiting: Mutex::default(), news: Notify::new() });
     (Box::new(ProgressSender { shared: shared.clone() }), Progress { shared })
 }
 
 impl<M: Coalesce> Progress<M> {
-    /// The next of it, or nothing when there will be none.
+    /// The next item, or `None` when the sender is gone and the queue is empty.
     pub async fn next(&mut self) -> Option<M::Item> {
         loop {
             let news = self.shared.news.notified();
@@ -64,7 +64,7 @@ impl<M: Coalesce> Progress<M> {
 
 struct ProgressState<M> {
     waiting: Mutex<Waiting<M>>,
-    /// Remembers that there was something if nobody listens at the moment.
+    /// Stores a wake-up if the receiver is not waiting.
     news: Notify,
 }
 
@@ -98,7 +98,7 @@ impl<M> Drop for ProgressSender<M> {
     }
 }
 
-/// Each replaces the one before.
+/// Keeps only the newest item.
 #[derive(Default)]
 pub struct KeepNewest(Option<String>);
 
@@ -114,7 +114,7 @@ impl Coalesce for KeepNewest {
     }
 }
 
-/// Pieces of a text, heard as one.
+/// Joins pieces of text.
 #[derive(Default)]
 pub struct JoinText {
     pieces: VecDeque<String>,
@@ -126,7 +126,7 @@ impl Coalesce for JoinText {
 
     fn push(&mut self, said: String) {
         self.bytes += said.len();
-        // Otherwise a million pieces of one byte would be a million pieces.
+        // Fills up the last piece, so that a million single bytes do not become a million pieces.
         match self.pieces.back_mut() {
             Some(last) if last.len() < PIECE_BYTES => last.push_str(&said),
             _ => self.pieces.push_back(said),
@@ -146,8 +146,8 @@ impl Coalesce for JoinText {
     }
 }
 
-/// Events of an answer. What a block says in several of them is heard as one; so what waits is
-/// about as long as the answer, however many steps that had.
+/// Events of an assistant message. Deltas of one block are joined, so the queue is about as long as
+/// the message, however many deltas it came in.
 #[derive(Default)]
 pub struct JoinDeltas {
     waiting: VecDeque<Value>,
@@ -194,7 +194,7 @@ impl JoinDeltas {
 
 const TOO_MUCH: &str = "the answer has more events than can be heard";
 
-/// What the second event adds to the first, if it only goes on with it.
+/// The delta of `second`, if it continues the same block as `first`.
 fn more_of<'e>(first: &Value, second: &'e Value) -> Option<&'e str> {
     let is_delta = |event: &Value| {
         let kind = event["type"].as_str().unwrap_or_default();

@@ -1,50 +1,50 @@
-//! With what extensions are run.
+//! Configuration of the engines.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What does not change while we run.
+/// Settings that do not change while tiller runs.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where answers that take their time are worked on.
+    /// Runs asynchronous operations.
     pub runtime: tokio::runtime::Handle,
     pub limits: Limits,
-    /// The working folder at the start. Later ones are asked for with [`Query::Cwd`].
+    /// The working folder at the start. The current one is [`Query::Cwd`].
     ///
     /// [`Query::Cwd`]: crate::world::Query::Cwd
     pub cwd: PathBuf,
-    /// The agent folder, `~/.pi/agent` unless told otherwise.
+    /// The agent folder, by default `~/.pi/agent`.
     pub agent_dir: PathBuf,
     pub home_dir: PathBuf,
     /// `tui`, `rpc`, `json` or `print`.
     pub mode: String,
-    /// Whether there is anybody to ask.
+    /// Whether a client can show dialogs.
     pub has_ui: bool,
-    /// The version extensions see as the agent's.
+    /// The agent's version that extensions see.
     pub version: String,
-    /// What `process.execPath` says, for extensions that start the agent again.
+    /// `process.execPath`, for extensions that start the agent again.
     pub exec_path: PathBuf,
-    /// What `process.env` says.
+    /// `process.env`.
     pub env: Vec<(String, String)>,
-    /// Whether extensions may run in a process of their own at all.
+    /// Whether sidecars are allowed.
     pub sidecars: bool,
     pub clock: EngineClock,
-    /// Hears how long each hook took, for a log.
+    /// Receives the duration of each hook, for the log.
     pub hook_observer: Option<HookObserver>,
 }
 
-/// What timers and deadlines in engines go by.
+/// The clock for timers and deadlines in engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineClock {
     #[default]
     Wall,
-    /// The clock of the runtime, for tests that pause it. Engines in this process only.
+    /// The runtime's clock, for tests that pause it. Embedded engines only.
     Runtime,
 }
 
-/// What became of one hook in one engine.
+/// The duration of one hook in one engine.
 #[derive(Clone, Debug)]
 pub struct HookTiming {
     pub name: &'static str,
@@ -61,27 +61,27 @@ impl fmt::Debug for HookObserver {
     }
 }
 
-/// How much an extension may take before it is stopped.
+/// Limits of an extension's time and memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Memory of one engine.
     pub memory_bytes: usize,
-    /// How long JavaScript may keep the thread without a pause.
+    /// How long JavaScript may block the thread.
     pub slice: Duration,
     /// The same while a file is loaded or a tool or command runs.
     pub long_slice: Duration,
-    /// How long an extension may take to load, in the same sense as `hook`.
+    /// How long an extension may take to load, counted like `hook`.
     pub load: Duration,
-    /// How long a hook may take in all. The time in which it waits for somebody else (a dialog,
-    /// a child, the network) does not count.
+    /// How long a hook may take in all, not counting the time it waits for a dialog, a child or the
+    /// network.
     pub hook: Duration,
-    /// How long a hook may take even so.
+    /// How long a hook may take including such waits.
     pub hook_max: Duration,
-    /// How long a hook waits for events told before it that are still being handled.
+    /// How long a hook waits for earlier events that are still being handled.
     pub patience: Duration,
-    /// So many times over a limit, and the engine is started anew.
+    /// The engine is restarted after this many violations.
     pub strikes: u32,
-    /// Events that may wait for an engine. What comes then is dropped and reported.
+    /// Upper bound on queued events. Further events are dropped and reported.
     pub backlog: usize,
 }
 
@@ -101,8 +101,8 @@ impl Default for Limits {
     }
 }
 
-/// What an extension may touch by itself. One that may not everything gets an engine of its own,
-/// so that nobody can lend it what it lacks.
+/// What an extension may access by itself. An extension that lacks a permission gets its own
+/// engine, so that no other extension can lend it access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions {
     pub fs: bool,
@@ -119,25 +119,25 @@ impl Permissions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extension {
     pub path: PathBuf,
-    /// Whether it has an engine of its own and shares nothing with others.
+    /// Whether it has its own engine and shares nothing with other extensions.
     pub isolate: bool,
     pub permissions: Permissions,
     pub engine: EngineChoice,
 }
 
-/// What runs an extension.
+/// Where an extension runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// The engine in this process; a sidecar if the extension needs what that one lacks.
+    /// The embedded engine; a sidecar if the extension needs what that lacks.
     #[default]
     Auto,
-    /// The engine in this process and no other.
+    /// Only the embedded engine.
     Embedded,
     /// A sidecar of this kind.
     Sidecar(Runtime),
 }
 
-/// A program that can be a sidecar.
+/// A program that can run a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
     Node,
@@ -145,7 +145,7 @@ pub enum Runtime {
 }
 
 impl Extension {
-    /// An extension that may do everything, in the engine all share.
+    /// An extension with all permissions, in the shared engine.
     pub fn new(path: impl Into<PathBuf>) -> Extension {
         let path = path.into();
         Extension {

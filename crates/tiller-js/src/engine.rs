@@ -1,5 +1,6 @@
-//! What runs JavaScript: an engine of our own on this thread, or a program beside us. Both are told
-//! the same things; only how long a turn lasts is known at once here and later there.
+//! Runs JavaScript: QuickJS on this thread, or node or bun as a child process. Both take the same
+//! messages. The embedded engine has finished a message when the call returns; a sidecar reports it
+//! later.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(crate) enum Engine {
     Sidecar(Sidecar),
 }
 
-/// What became of a turn.
+/// The outcome of a turn.
 pub(crate) struct TurnOutcome {
     pub result: Result<(), JsError>,
     pub interrupted: bool,
@@ -33,8 +34,8 @@ impl Engine {
         }
     }
 
-    /// Lets JavaScript run for `task`, until nothing is left that can be done at once. A sidecar
-    /// begins with it and says later that it is done.
+    /// Runs `work` for `task`, then all jobs that are ready. A sidecar only starts with it, and
+    /// reports later that it is done.
     pub(crate) fn turn(
         &self,
         task: Task,
@@ -72,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// A timer is due. Only an engine without a clock of its own has any.
+    /// Fires a timer. Only the embedded engine has any: a sidecar has its own clock.
     pub(crate) fn fire(&self, timer: u64) -> Result<(), JsError> {
         match self {
             Engine::Embedded(embedded) => embedded.fire(timer),
@@ -94,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// The program beside us, if there is one.
+    /// The sidecar, if this engine is one.
     pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
         match self {
             Engine::Embedded(_) => None,

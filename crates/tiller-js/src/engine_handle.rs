@@ -1,4 +1,4 @@
-//! An engine's thread, seen from outside: what can be sent to it and what comes back.
+//! The handle to an engine's thread: sends messages and awaits results.
 
 use std::fmt;
 use std::pin::Pin;
@@ -25,18 +25,18 @@ use crate::modules::OwnFiles;
 use crate::registrations::OwnRegistrations;
 use crate::world::HostApi;
 
-/// A handle to an engine's thread. The thread ends when it is told to stop.
+/// A handle to an engine's thread, which ends on [`EngineHandle::stop`].
 #[derive(Clone)]
 pub(crate) struct EngineHandle {
     pub(crate) line: EngineSender,
-    /// What its extensions may touch.
+    /// The permissions of its extensions.
     pub(crate) permissions: Permissions,
-    /// How long it may take to notice that its time is over.
+    /// How long after a turn's deadline the thread counts as stuck.
     grace: Duration,
     runtime: tokio::runtime::Handle,
 }
 
-/// The way into an engine for what nobody waits for.
+/// Sends messages that need no answer.
 #[derive(Clone)]
 pub(crate) struct EngineSender {
     pub to: Mailbox,
@@ -44,7 +44,7 @@ pub(crate) struct EngineSender {
 }
 
 impl EngineSender {
-    /// Tells an event, unless there is no more room for one.
+    /// Queues an event, unless the backlog is full.
     pub(crate) fn emit(
         &self,
         what: &'static str,
@@ -61,33 +61,33 @@ impl EngineSender {
             self.shared.is_behind.store(false, Ordering::Relaxed);
         }
         self.shared.backlog.fetch_add(1, Ordering::Relaxed);
-        // A thread that is gone hears nothing, and nobody waits for it to.
+        // If the thread is gone, the event is not needed.
         self.to.send(Message::Emit { what, json, _hold: hold }).ok();
         Ok(())
     }
 }
 
-/// What both sides look at.
+/// State that the handle and the thread share.
 #[derive(Default)]
 pub(crate) struct HandleState {
-    /// The events somebody in this engine listens to.
+    /// The events that have a listener in this engine.
     pub listeners: AtomicU64,
-    /// Events told and not yet handled.
+    /// Events sent and not yet handled.
     pub backlog: AtomicUsize,
-    /// There was no room for an event, and that was told.
+    /// The backlog was full, and that was reported.
     is_behind: AtomicBool,
-    /// What its extensions say of themselves.
+    /// What its extensions registered.
     pub own: Mutex<Vec<OwnRegistrations>>,
-    /// Extensions that guarded something and did not come back when the engine was started anew.
+    /// Extensions with a fail-closed handler that could not be loaded again after a restart.
     pub lost_guards: Mutex<Vec<String>>,
     next_call: AtomicU64,
-    /// Engines that were started anew go on counting, so that nobody takes news for another's.
+    /// Continues across restarts, so that a late result is not taken for that of a new operation.
     pub next_operation: AtomicU64,
-    /// Sidecars there have been.
+    /// How many sidecars this engine has had.
     pub generations: AtomicU64,
     is_stopped: AtomicBool,
-    /// When the turn under way is to end, in milliseconds since the first of all turns; zero where
-    /// there is none, or where it waits for something that is not its own fault.
+    /// The deadline of the current turn, in milliseconds since the first turn; zero between turns
+    /// and while the time limit is paused.
     turn_ends_ms: AtomicU64,
 }
 
@@ -101,8 +101,8 @@ impl HandleState {
         self.turn_ends_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Whether a turn was to end so long ago and has not. Some of what JavaScript can do cannot be
-    /// interrupted.
+    /// Whether a turn is past its deadline by more than `grace`. Some JavaScript operations cannot
+    /// be interrupted.
     fn is_stuck(&self, grace: Duration) -> bool {
         let ends = self.turn_ends_ms.load(Ordering::Relaxed);
         let now = Instant::now().duration_since(epoch());
@@ -115,7 +115,7 @@ fn epoch() -> Instant {
     *EPOCH.get_or_init(Instant::now)
 }
 
-/// What an engine is.
+/// The kind of an engine.
 #[derive(Clone)]
 pub(crate) enum EngineSpec {
     Embedded,
@@ -124,18 +124,18 @@ pub(crate) enum EngineSpec {
 
 pub(crate) enum Message {
     Call(EngineCall),
-    /// Tell those who listen; nobody waits.
+    /// An event. Needs no answer.
     Emit {
         what: &'static str,
         json: String,
-        /// Of the engine that said it, until it is heard.
+        /// Memory of the engine that emitted it, until it is handled.
         _hold: Option<Hold>,
     },
-    /// The result of this call is no longer wanted.
+    /// The caller no longer wants the result of this call.
     Abort {
         call: u64,
     },
-    /// Something an operation has to tell.
+    /// An event or the result of an operation.
     Operation {
         id: u64,
         news: engine_loop::OperationEvent,
@@ -143,17 +143,17 @@ pub(crate) enum Message {
     },
     /// A run began, was aborted, or ended.
     Run(RunSignal),
-    /// Something came from the program that runs the extensions.
+    /// An event from the sidecar.
     Sidecar(sidecar::SidecarEvent),
-    /// A time has come that the thread waits for.
+    /// The time that the thread waits for has come.
     Wake,
-    /// Stop when nobody waits for anything here any more.
+    /// Stop when no call is pending.
     Retire,
     Stop,
 }
 
 impl EngineSpec {
-    /// What kind of sidecar it is, if it is one.
+    /// Which sidecar program it runs, if any.
     pub(crate) fn runtime(&self) -> Option<Runtime> {
         match self {
             EngineSpec::Embedded => None,
@@ -169,19 +169,19 @@ pub(crate) enum RunSignal {
     Ended,
 }
 
-/// A call of a function of the runtime's, by name.
+/// A call of a function of the JavaScript runtime.
 pub(crate) struct EngineCall {
     pub id: u64,
     pub entry: &'static str,
-    /// What it is about, for reports: an event's name, or the entry's.
+    /// A label for reports: an event's name, or the entry's.
     pub what: &'static str,
     pub json: String,
     pub reply: oneshot::Sender<Result<String, CallError>>,
-    /// For what it tells before it ends.
+    /// Receives the call's progress.
     pub progress: Option<Teller>,
 }
 
-/// An event that was not told. Once is enough to say so, until everything before it was heard.
+/// The backlog was full and the event was dropped. Reported once, until the backlog is empty again.
 pub(crate) struct Backlogged {
     pub is_news: bool,
 }
@@ -190,25 +190,25 @@ pub(crate) struct Backlogged {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CallError {
     Thrown(JsError),
-    /// It kept the thread too long, or never came to an end.
+    /// It blocked the thread for too long, or never settled.
     TimedOut(Duration),
-    /// It keeps the thread too long and cannot be interrupted.
+    /// It blocks the thread and cannot be interrupted.
     Stuck,
-    /// The engine was stopped or started anew meanwhile.
+    /// The engine was stopped or restarted during the call.
     Stopped,
-    /// The process it ran in is gone, in these words.
+    /// The sidecar exited; the text says how.
     Fallen(String),
-    /// There is no engine: it did not start, or it was given up.
+    /// There is no engine: it did not start, or was abandoned.
     NoEngine(String),
 }
 
-/// An error in JavaScript, in the author's terms.
+/// A JavaScript error, with positions in the author's source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct JsError {
     pub message: String,
     pub at: Option<String>,
     pub stack: Option<String>,
-    /// What the engine in this process cannot do and the extension needs, as a sentence.
+    /// A sentence about what the extension needs and the embedded engine lacks.
     pub lacks: Option<String>,
 }
 
@@ -225,7 +225,7 @@ impl fmt::Display for CallError {
 }
 
 impl EngineHandle {
-    /// Starts a thread with an engine. What goes wrong there shows with the first call.
+    /// Starts an engine on its own thread. Start errors are returned by the first call.
     pub(crate) fn start(
         config: Arc<Config>,
         world: Arc<dyn HostApi>,
@@ -253,13 +253,13 @@ impl EngineHandle {
         };
         std::thread::Builder::new()
             .name("extensions".into())
-            // Room for deep recursion in scripts and in the parser; only what is used costs.
+            // Room for deep recursion in scripts and in the parser; only touched pages use memory.
             .stack_size(16 << 20)
             .spawn(move || engine_loop::run(seat))?;
         Ok(EngineHandle { line: EngineSender { to, shared }, permissions, grace, runtime })
     }
 
-    /// Whether both are handles to one thread.
+    /// Whether both are handles to the same thread.
     pub(crate) fn is(&self, other: &EngineHandle) -> bool {
         Arc::ptr_eq(&self.line.shared, &other.line.shared)
     }
@@ -268,12 +268,12 @@ impl EngineHandle {
         self.line.shared.listeners.load(Ordering::Acquire) & event::bit(name) != 0
     }
 
-    /// What its extensions say of themselves.
+    /// What its extensions registered.
     pub(crate) fn own(&self) -> Vec<OwnRegistrations> {
         self.line.shared.own.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// An extension that guarded something and is gone.
+    /// An extension with a fail-closed handler that is gone.
     pub(crate) fn lost_guard(&self) -> Option<String> {
         let lost = self.line.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner);
         lost.first().cloned()
@@ -312,7 +312,7 @@ impl EngineHandle {
             let to = self.line.to.clone();
             let watch = async move {
                 cancel.cancelled().await;
-                // A thread that is gone needs no telling.
+                // If the thread is gone, there is nothing to abort.
                 to.send(Message::Abort { call: id }).ok();
             };
             self.runtime.spawn(watch).abort_handle()
@@ -329,18 +329,18 @@ impl EngineHandle {
     }
 
     fn send(&self, message: Message) {
-        // A thread that is gone has dropped whoever waited, and they know by that.
+        // If the thread is gone, it has dropped the reply channels, and callers see that.
         self.line.to.send(message).ok();
     }
 }
 
-/// A call under way. Whoever drops it is no longer interested, and the extension is told.
+/// A pending call. Dropping it aborts the call.
 pub(crate) struct PendingCall {
     result: oneshot::Receiver<Result<String, CallError>>,
     id: u64,
     line: EngineSender,
     grace: Duration,
-    /// When the engine is looked at again.
+    /// When to check again whether the engine is stuck.
     alarm: Option<Pin<Box<tokio::time::Sleep>>>,
     watcher: Option<AbortHandle>,
     ended: bool,
@@ -370,7 +370,7 @@ impl Future for PendingCall {
     }
 }
 
-/// An engine is not looked at more often than this.
+/// The shortest interval between two checks.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
 
 impl Drop for PendingCall {
@@ -379,7 +379,7 @@ impl Drop for PendingCall {
             watcher.abort();
         }
         if !self.ended {
-            // A thread that is gone needs no telling.
+            // If the thread is gone, there is nothing to abort.
             self.line.to.send(Message::Abort { call: self.id }).ok();
         }
     }

@@ -1,9 +1,9 @@
-//! An engine's thread. It takes one message at a time; between messages it does what is due.
+//! The loop of an engine's thread. It handles one message at a time; between messages it fires
+//! timers and enforces time limits.
 //!
-//! Nothing outside ever waits for JavaScript that does not come to an end: a turn that keeps the
-//! thread too long is interrupted, a call that never settles is failed here, since an interrupted
-//! function of JavaScript never settles by itself, and an engine that had to be interrupted too
-//! often is started anew.
+//! No caller waits forever: a turn that blocks the thread too long is interrupted; a call that
+//! never settles is failed here, because an interrupted function never settles by itself; and an
+//! engine that had to be interrupted too often is restarted.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -27,12 +27,12 @@ use crate::modules::{Modules, OwnFiles};
 use crate::operations::{OpError, OpOutput};
 use crate::world::HostApi;
 
-/// What a thread is given.
+/// What an engine's thread is started with.
 pub(crate) struct EngineContext {
     pub config: Arc<Config>,
     pub world: Arc<dyn HostApi>,
     pub permissions: Permissions,
-    /// The only files it may load, where it may not read others.
+    /// The only files it may load, if it may not read others.
     pub own_files: Option<OwnFiles>,
     pub body: EngineSpec,
     pub bus: Arc<Bus>,
@@ -41,21 +41,21 @@ pub(crate) struct EngineContext {
     pub from: Inbox,
 }
 
-/// What an operation has to tell.
+/// What an operation sends to its engine.
 pub(crate) enum OperationEvent {
-    /// Something on the way.
+    /// An event before the result.
     Event(OpOutput),
     Done(Result<OpOutput, OpError>),
 }
 
-/// What has to be told to an engine that is started anew.
+/// What has to be replayed to a restarted engine.
 #[derive(Default)]
 struct ReplayLog {
-    /// The calls that made it what it is, in their order.
+    /// The calls that configured it, in order.
     steps: Vec<ReplayedCall>,
-    /// The extensions without which some things must not be done.
+    /// Extensions with a fail-closed handler.
     guards: Vec<String>,
-    /// When its process last had to be started anew, and how often within a short time.
+    /// How often the sidecar has failed lately.
     falls: CrashCount,
 }
 
@@ -65,7 +65,7 @@ struct ReplayedCall {
     json: String,
 }
 
-/// How often something went wrong lately.
+/// Counts recent failures.
 #[derive(Default)]
 struct CrashCount {
     count: u32,
@@ -73,7 +73,7 @@ struct CrashCount {
 }
 
 impl CrashCount {
-    /// What was long ago is forgiven.
+    /// Counts a failure, and forgets failures that were long ago.
     fn note(&mut self, now: Instant) -> u32 {
         let before = self.last.replace(now);
         let is_recent = before.is_some_and(|before| now - before < STRIKES_COUNT_FOR);
@@ -82,15 +82,15 @@ impl CrashCount {
     }
 }
 
-/// Calls that change what an engine is, so that a new one must hear of them too.
+/// Calls that configure an engine and are replayed after a restart.
 const FORMATIVE: [&str; 3] = ["load", "bind", "flags"];
 
-/// How many timers are looked at before the next message.
+/// How many timers fire before the next message is handled.
 const TIMERS_AT_ONCE: usize = 64;
 
-/// Runs until told to stop, or until nobody can tell.
+/// Runs until `Stop`, or until all senders are gone.
 pub(crate) fn run(seat: EngineContext) {
-    // `Instant::now` gives the runtime's time in here.
+    // Inside the runtime's context, `Instant::now` is the runtime's time.
     let runtime = seat.config.runtime.clone();
     let _entered = (seat.config.clock == EngineClock::Runtime).then(|| runtime.enter());
     serve_all(&seat);
@@ -142,7 +142,7 @@ struct EngineLoop<'m> {
     core: Rc<EngineState>,
     engine: Engine,
     memory: &'m mut ReplayLog,
-    /// Others have taken over: it ends with the last call.
+    /// Another engine has replaced this one: it ends with the last pending call.
     is_retired: bool,
 }
 
@@ -177,7 +177,7 @@ impl EngineLoop<'_> {
         }
     }
 
-    /// Whether nobody waits for anything, or nothing good can come of waiting.
+    /// Whether no call is pending, or the engine would have to be restarted to finish them.
     fn is_done(&self) -> bool {
         let is_broken = self.core.strikes.get() >= self.core.config.limits.strikes;
         let sidecar = self.engine.sidecar();
@@ -185,7 +185,7 @@ impl EngineLoop<'_> {
         is_broken || has_fallen || self.core.calls.borrow().is_empty()
     }
 
-    /// The next message, or none when something else is due before.
+    /// The next message, or `None` if a timer or a deadline is due first.
     fn wait(&self, from: &Inbox) -> Result<Option<Message>, Gone> {
         let timer = self.core.timers.borrow_mut().next_due();
         let calls = self.core.calls.borrow();
@@ -262,7 +262,7 @@ impl EngineLoop<'_> {
             true => self.core.operations.borrow_mut().remove(&id).map(|operation| operation.task),
             false => self.core.operations.borrow().get(&id).map(|operation| operation.task),
         };
-        // Nobody wants to hear about an operation that was cancelled.
+        // The operation was cancelled.
         let Some(task) = task else { return };
         let limit = self.slice_of(task);
         self.turn(task, limit, "operation", |engine| engine.deliver(id, news));
@@ -285,8 +285,8 @@ impl EngineLoop<'_> {
         }
     }
 
-    /// One turn of JavaScript, with everything it sets going. A turn that lasts too long is a
-    /// strike, and whoever it was for is told.
+    /// Runs one turn of JavaScript and all jobs that follow from it. A turn that exceeds its limit
+    /// is a strike, and its call fails.
     fn turn(
         &mut self,
         task: Task,
@@ -294,7 +294,7 @@ impl EngineLoop<'_> {
         what: &'static str,
         work: impl FnOnce(&Engine) -> Result<(), JsError>,
     ) {
-        // What a call set going is still about the same.
+        // Work that a call started is reported under the call's label.
         let what = self.core.calls.borrow().get(&task.call).map_or(what, |call| call.what);
         let outcome = self.engine.turn(task, limit, what, work);
         let extension = self.core.task.get().extension;
@@ -309,7 +309,8 @@ impl EngineLoop<'_> {
             }
             return;
         }
-        // The runtime catches what extensions throw, so this is out of memory or our own mistake.
+        // The runtime catches what extensions throw, so this error is out of memory or a bug of
+        // ours.
         match outcome.result {
             Ok(()) => (),
             Err(thrown) if task.call != 0 => {
@@ -327,7 +328,8 @@ impl EngineLoop<'_> {
             let Some(deadline) = call.deadline.filter(|deadline| *deadline <= now) else {
                 continue;
             };
-            // Time in which it waits for somebody else is not its fault, within reason.
+            // Time spent waiting for a dialog, a child or the network does not count, up to
+            // `hook_max`.
             if self.core.is_outside(*id) && now < call.since + limits.hook_max {
                 call.deadline = Some((now + call.limit).min(call.since + limits.hook_max));
             } else {
@@ -342,7 +344,7 @@ impl EngineLoop<'_> {
         }
     }
 
-    /// The engine is about to go, and everything that waits for it knows by this.
+    /// Fails all pending calls, because the engine is about to be dropped.
     fn give_up_calls(&mut self) {
         self.core.cancel_all();
         self.memory.guards = self.core.guards();
@@ -356,8 +358,7 @@ impl EngineLoop<'_> {
         self.core.report("<runtime>".into(), "restart".into(), thrown);
     }
 
-    /// A sidecar that is stuck or gone is ended, and another one started in its place, unless that
-    /// happens all the time.
+    /// Replaces a sidecar that is stuck or gone, unless that happens too often.
     fn look_at_sidecar(&mut self) -> Option<End> {
         let sidecar = self.engine.sidecar()?;
         let now = Instant::now();
@@ -391,7 +392,7 @@ impl EngineLoop<'_> {
             self.core.answer(call, Err(CallError::TimedOut(limit)));
         }
         let calls: Vec<u64> = self.core.calls.borrow().keys().copied().collect();
-        // What it was being made into when it fell is not tried again.
+        // A call that was being replayed when the sidecar failed is not tried again.
         let is_begun = |step: &ReplayedCall| {
             calls.contains(&step.call) || Some(step.call) == stuck.map(|it| it.0)
         };
@@ -402,7 +403,7 @@ impl EngineLoop<'_> {
         Some(end)
     }
 
-    /// Tells a new engine what the one before had been told.
+    /// Replays the configuring calls to a new engine.
     fn restore(&mut self) {
         if self.memory.steps.is_empty() {
             return;
@@ -422,8 +423,8 @@ impl EngineLoop<'_> {
     }
 }
 
-/// What the extensions of an engine brought is gone with it, and what they guarded does not happen
-/// any more.
+/// Drops what the extensions of an engine registered. What their fail-closed handlers guarded stays
+/// blocked.
 fn abandon(core: &EngineState, guards: Vec<String>, thrown: &JsError) {
     core.set_lost_guards(guards);
     core.set_listeners(0);
@@ -433,12 +434,12 @@ fn abandon(core: &EngineState, guards: Vec<String>, thrown: &JsError) {
     }
 }
 
-/// Without an engine every call is answered with the reason.
+/// Without an engine, every call fails with the reason.
 fn refuse_all(seat: &EngineContext, core: &EngineState, thrown: &JsError) {
     while let Ok(message) = seat.from.recv() {
         match message {
             Message::Call(call) => {
-                // Whoever has gone away meanwhile did not want it any more.
+                // The caller may have dropped the receiver.
                 call.reply.send(Err(CallError::NoEngine(thrown.message.clone()))).ok();
             }
             Message::Emit { .. } => {

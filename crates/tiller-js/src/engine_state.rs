@@ -1,5 +1,5 @@
-//! What an engine's thread knows: who waits for what, whose turn it is, and how long it may last.
-//! All of it belongs to that one thread.
+//! The state of an engine's thread: pending calls and operations, the current task and its time
+//! limit. Only that thread uses it.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -26,7 +26,7 @@ use crate::operations::{OpError, Patience};
 use crate::registrations::OwnRegistrations;
 use crate::world::{ExtensionError, HostApi};
 
-/// How long an interruption is held against an engine.
+/// How long an interruption counts as a strike.
 pub(crate) const STRIKES_COUNT_FOR: Duration = Duration::from_secs(60);
 
 pub(crate) struct EngineState {
@@ -37,7 +37,7 @@ pub(crate) struct EngineState {
     pub to: Mailbox,
     pub bus: Arc<Bus>,
     pub modules: RefCell<Modules>,
-    /// Modules that may be in the middle of being evaluated.
+    /// Modules that are being evaluated.
     pub loading: RefCell<HashSet<String>>,
     pub budget: Rc<Budget>,
     pub memory: Arc<Memory>,
@@ -46,40 +46,40 @@ pub(crate) struct EngineState {
     pub operations: RefCell<HashMap<u64, Operation>>,
     pub timers: RefCell<Timers>,
     pub resources: RefCell<OpenResources>,
-    /// The files of the extensions, by their numbers.
+    /// The extensions' files, by number.
     pub paths: RefCell<HashMap<u32, String>>,
-    /// Whether some promise was rejected and nobody has looked yet.
+    /// Whether a promise was rejected since the last check.
     pub rejected: Cell<bool>,
-    /// Events that an extension wants to hear and may not, each reported once.
+    /// Events an extension listens to without the permission; each is reported once.
     unheard: RefCell<HashSet<String>>,
     pub strikes: Cell<u32>,
     last_strike: Cell<Option<Instant>>,
     pub started: Instant,
 }
 
-/// For whom JavaScript runs at the moment: what it starts belongs to the same.
+/// What JavaScript currently runs for. Everything it starts belongs to the same task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Task {
-    /// Zero for none.
+    /// Zero if there is none.
     pub call: u64,
-    /// Zero for none.
+    /// Zero if there is none.
     pub extension: u32,
 }
 
-/// Somebody who waits for a call to end.
+/// A pending call.
 pub(crate) struct ActiveCall {
     pub entry: &'static str,
     pub what: &'static str,
     pub reply: oneshot::Sender<Result<String, CallError>>,
     pub progress: Option<Teller>,
     pub since: Instant,
-    /// When it has lasted too long, if there is such a time.
+    /// When it exceeds its limit, if it has one.
     pub deadline: Option<Instant>,
-    /// How long it may last.
+    /// The limit.
     pub limit: Duration,
 }
 
-/// Something begun outside whose end will be told.
+/// A pending operation outside the engine.
 pub(crate) struct Operation {
     pub task: Task,
     pub abort: Option<AbortHandle>,
@@ -122,12 +122,12 @@ impl EngineState {
         }
     }
 
-    /// Whether the extensions of this engine may have it.
+    /// Checks the permissions of this engine's extensions.
     pub(crate) fn allow(&self, access: Access<'_>) -> Result<(), OpError> {
         access::check(self.permissions, access).map_err(OpError::denied)
     }
 
-    /// Whether they may handle events of this name. The first refusal is reported.
+    /// Whether they may handle this event. The first refusal is reported.
     pub(crate) fn may_hear(&self, name: &str) -> bool {
         let Err(OpError { message: error, .. }) = self.allow(Access::Listener(name)) else {
             return true;
@@ -140,7 +140,7 @@ impl EngineState {
         false
     }
 
-    /// A number for an operation that is about to begin.
+    /// Allocates the number of a new operation.
     pub(crate) fn begin(&self) -> u64 {
         let id = self.shared.next_operation.fetch_add(1, Ordering::Relaxed) + 1;
         let operation = Operation { task: self.task.get(), abort: None };
@@ -156,26 +156,26 @@ impl EngineState {
         }
     }
 
-    /// Nobody is there any more who could hear of anything.
+    /// Cancels all operations.
     pub(crate) fn cancel_all(&self) {
         for (_, operation) in self.operations.borrow_mut().drain() {
             operation.abort.inspect(AbortHandle::abort);
         }
     }
 
-    /// Whether this call waits for something outside that will end by itself.
+    /// Whether this call waits for an operation that ends by itself.
     pub(crate) fn is_outside(&self, call: u64) -> bool {
         self.operations.borrow().values().any(|operation| operation.task.call == call)
     }
 
-    /// Whether the call that JavaScript works for has lasted as long as any may, waiting included.
+    /// Whether the current call has exceeded the limit that includes waiting.
     pub(crate) fn is_call_overdue(&self) -> bool {
         let calls = self.calls.borrow();
         let call = calls.get(&self.task.get().call).filter(|call| call.deadline.is_some());
         call.is_some_and(|call| Instant::now() >= call.since + self.config.limits.hook_max)
     }
 
-    /// What an operation on this thread has to look up while it waits.
+    /// Runs an operation that blocks this thread, and lets it check whether to stop waiting.
     pub(crate) fn patiently<R>(&self, work: impl FnOnce(&Patience<'_>) -> R) -> R {
         let is_over = || self.budget.is_given_up();
         work(&Patience { memory: &self.memory, is_over: &is_over })
@@ -183,12 +183,12 @@ impl EngineState {
 
     pub(crate) fn answer(&self, call: u64, result: Result<String, CallError>) {
         if let Some(waiting) = self.calls.borrow_mut().remove(&call) {
-            // Whoever has gone away meanwhile did not want it any more.
+            // The caller may have dropped the receiver.
             waiting.reply.send(result).ok();
         }
     }
 
-    /// What a call tells before it ends.
+    /// Sends progress of a call.
     pub(crate) fn progress(&self, call: u64, json: String) {
         if let Some(waiting) = self.calls.borrow().get(&call)
             && let Some(progress) = &waiting.progress
@@ -201,7 +201,7 @@ impl EngineState {
         self.paths.borrow().get(&extension).cloned()
     }
 
-    /// An error as JavaScript tells it, in the author's terms.
+    /// A JavaScript error with positions in the author's source.
     pub(crate) fn thrown(&self, message: String, js_stack: Option<&str>) -> JsError {
         let Some(js_stack) = js_stack else { return JsError { message, ..JsError::default() } };
         let trace = stack::trace(&self.modules.borrow(), js_stack);
@@ -214,14 +214,14 @@ impl EngineState {
         self.world.report(ExtensionError { extension_path, event, error, at, stack });
     }
 
-    /// Somebody kept the thread too long. What was long ago is forgiven.
+    /// Counts a violation of a time limit. Old ones are forgotten.
     pub(crate) fn strike(&self) {
         let before = self.last_strike.replace(Some(Instant::now()));
         let is_recent = before.is_some_and(|before| before.elapsed() < STRIKES_COUNT_FOR);
         self.strikes.set(if is_recent { self.strikes.get() + 1 } else { 1 });
     }
 
-    /// The extensions that listen to something that fails closed.
+    /// The extensions with a fail-closed handler.
     pub(crate) fn guards(&self) -> Vec<String> {
         let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.iter().filter(|own| own.is_guard()).map(|own| own.path.clone()).collect()
@@ -231,7 +231,7 @@ impl EngineState {
         *self.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 
-    /// Says whether there was anything before.
+    /// Returns whether anything was registered before.
     pub(crate) fn set_own(&self, own: Vec<OwnRegistrations>) -> bool {
         let mut before = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
         !std::mem::replace(&mut *before, own).is_empty()
@@ -242,7 +242,8 @@ impl EngineState {
     }
 }
 
-/// How long JavaScript may keep the thread, in real time also where the clock stands still.
+/// How long JavaScript may block the thread. Measured in real time even if the runtime's clock is
+/// paused.
 pub(crate) struct Budget {
     deadline: Cell<Option<std::time::Instant>>,
     hit: Cell<bool>,
@@ -259,25 +260,25 @@ impl Budget {
         self.hit.set(false);
     }
 
-    /// Whether it was too long.
+    /// Ends the turn. Returns whether it took too long.
     pub(crate) fn end(&self) -> bool {
         self.set_deadline(None);
         self.hit.replace(false)
     }
 
-    /// Whoever waits for this thread sees from outside when its time is over.
+    /// Shares the deadline with the handle, which checks whether the thread is stuck.
     fn set_deadline(&self, deadline: Option<std::time::Instant>) {
         self.deadline.set(deadline);
         self.shared.turn_ends_by(deadline);
     }
 
-    /// Whether an operation that waits should wait no longer. JavaScript itself may finish its turn
-    /// when its engine is stopped.
+    /// Whether a blocking operation should stop waiting. When the engine is stopped, JavaScript
+    /// itself may finish its turn.
     pub(crate) fn is_given_up(&self) -> bool {
         self.shared.is_stopped() || self.is_over()
     }
 
-    /// Asked by the engine every so often, and by us between jobs.
+    /// Called by QuickJS periodically, and between jobs.
     pub(crate) fn is_over(&self) -> bool {
         let over =
             self.deadline.get().is_some_and(|deadline| std::time::Instant::now() >= deadline);
@@ -291,7 +292,7 @@ impl Budget {
         self.hit.get()
     }
 
-    /// Does something that takes time without being the extension's fault.
+    /// Runs work whose duration does not count against the extension.
     pub(crate) fn pause<R>(&self, work: impl FnOnce() -> R) -> R {
         let begun = std::time::Instant::now();
         let deadline = self.deadline.get();
@@ -302,7 +303,7 @@ impl Budget {
     }
 }
 
-/// What is to be done later, soonest first.
+/// Pending timers, soonest first.
 #[derive(Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -317,7 +318,7 @@ impl Timers {
 
     pub(crate) fn clear(&mut self, id: u64) {
         self.live.remove(&id);
-        // Timers that are set and cleared all the time must not pile up.
+        // Removes cleared timers, so that they do not accumulate.
         if self.heap.len() > 64 && self.heap.len() > self.live.len() * 2 {
             let live = &self.live;
             self.heap.retain(|Reverse((due, id))| live.get(id).is_some_and(|(at, _)| at == due));

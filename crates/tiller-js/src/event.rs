@@ -1,11 +1,11 @@
-//! What happens, as extensions are told. Nobody waits for those who merely listen; questions that
+//! Events that extensions listen to. Emitting one does not wait for the handlers; events that
 //! decide something are in `hook.rs`.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Something that happened. Serializes as the object a handler receives; messages, entries and
-/// models are in the shapes they have on the wire.
+/// An event. Serializes as the object a handler receives; messages, entries and models have the
+/// shape they have on the wire.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Event {
@@ -59,9 +59,9 @@ pub enum Event {
     MessageStart {
         message: Value,
     },
-    /// The model's message grows. Only what is new is said: the engine puts it together.
+    /// The assistant message grew. Carries only the change: the engine assembles the message.
     MessageUpdate {
-        /// The message as it begins, with the first step of it.
+        /// The message as it began, sent with its first update.
         #[serde(skip_serializing_if = "Option::is_none")]
         begins: Option<Value>,
         step: Value,
@@ -101,7 +101,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The name extensions listen to.
+    /// The event's name.
     pub fn name(&self) -> &'static str {
         match self {
             Event::SessionStart { .. } => "session_start",
@@ -162,8 +162,8 @@ pub enum ModelSource {
     Restore,
 }
 
-/// The names an extension can listen to and be heard by, in the order of the bits that say who
-/// listens. Other names are accepted and never fire.
+/// The events an extension can listen to; the index is the event's bit in a set of listeners. Other
+/// names are accepted and never fire.
 pub(crate) const NAMES: &[&str] = &[
     "session_start",
     "session_info_changed",
@@ -206,7 +206,7 @@ pub(crate) const NAMES: &[&str] = &[
     "cache_warming_decision",
 ];
 
-/// The bit of a name in a set of listeners.
+/// The event's bit in a set of listeners.
 pub(crate) fn bit(name: &str) -> u64 {
     let place = NAMES.iter().position(|known| *known == name);
     place.map_or(0, |place| 1 << place)

@@ -1,4 +1,4 @@
-//! All extensions together, as the rest of the program sees them.
+//! All extensions, as the rest of the program sees them.
 
 mod placement;
 
@@ -23,7 +23,7 @@ use crate::hook::{Hook, Operations, ToolCall, UserBash};
 use crate::registrations::{LoadError, OwnRegistrations, Registrations};
 use crate::world::{ExtensionError, HostApi};
 
-/// A handle to all extensions. Cheap to clone; nothing runs until something is loaded.
+/// A handle to all extensions. Cheap to clone; no thread runs until an extension is loaded.
 #[derive(Clone)]
 pub struct Extensions {
     inner: Arc<Inner>,
@@ -38,16 +38,16 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// The engines of all who share one.
+    /// The shared engine of each kind.
     shared: Vec<(EngineKind, EngineHandle)>,
-    /// Who was loaded where, by their numbers. Those give the order in which they are asked.
+    /// The engine of each extension, by number. The numbers are the order in which handlers run.
     seats: BTreeMap<u32, Slot>,
     bound: bool,
-    /// Engines of a folder that was left, in which something may still come to an end.
+    /// Engines of the previous folder, in which commands may still be running.
     retired: Vec<EngineHandle>,
 }
 
-/// Extensions share an engine of the same kind.
+/// Extensions of one kind share an engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EngineKind {
     Embedded,
@@ -59,15 +59,15 @@ struct Slot {
     thread: EngineHandle,
 }
 
-/// What came of loading.
+/// The outcome of loading.
 #[derive(Clone, Debug, Default)]
 pub struct LoadReport {
     pub registrations: Registrations,
-    /// Those that could not be loaded, and names that are taken twice.
+    /// Extensions that could not be loaded, and name conflicts.
     pub errors: Vec<LoadError>,
 }
 
-/// Why a question that fails closed has no answer: what was asked for must not happen.
+/// A hook that fails closed has no result: the action must not happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookRefused {
     pub reason: String,
@@ -79,8 +79,8 @@ impl Extensions {
         Extensions { inner: Arc::new(Inner { config, world, bus, state }) }
     }
 
-    /// Loads extensions one after another, behind those that are loaded already. What cannot be
-    /// loaded is told and left out.
+    /// Loads extensions in order, after those already loaded. An extension that fails to load is
+    /// reported and left out.
     pub async fn load(&self, extensions: &[Extension]) -> LoadReport {
         let last = self.state().seats.last_key_value().map_or(0, |(number, _)| *number);
         let numbered: Vec<_> = (last + 1..).zip(extensions.iter().cloned()).collect();
@@ -90,8 +90,8 @@ impl Extensions {
         LoadReport { registrations, errors }
     }
 
-    /// The same for extensions that have places of their own in the order, by ascending numbers
-    /// from one on. Names that are taken twice are not told.
+    /// Loads extensions under given numbers, in ascending order from 1. Name conflicts are not
+    /// reported.
     pub async fn load_at(&self, extensions: &[(u32, Extension)]) -> Vec<LoadError> {
         let mut errors = Vec::new();
         for (number, extension) in extensions {
@@ -100,7 +100,7 @@ impl Extensions {
         errors
     }
 
-    /// What the extensions bring along at the moment.
+    /// What the extensions currently register.
     pub fn registrations(&self) -> Registrations {
         let mut all: Vec<(OwnRegistrations, EngineHandle)> = Vec::new();
         for thread in self.threads() {
@@ -113,26 +113,26 @@ impl Extensions {
         Registrations::merge(&all)
     }
 
-    /// The values of flags from the command line, by name. Unknown names are ignored.
+    /// Sets flag values from the command line, by name. Unknown names are ignored.
     pub async fn set_flags(&self, values: &serde_json::Map<String, Value>) {
         for thread in self.threads() {
-            // A flag has no way to fail; an engine that is gone has no flags.
+            // Setting a flag cannot fail; an engine that is gone has no flags.
             thread.call("flags", values).await.ok();
         }
     }
 
-    /// Lets extensions act: until then, only registering is possible. Actions that registered
-    /// something meanwhile have been seen in [`Extensions::registrations`].
+    /// Allows extensions to act: before this, they can only register. Registrations made by then
+    /// are visible in [`Extensions::registrations`].
     pub async fn bind(&self) {
         self.state().bound = true;
         for thread in self.threads() {
-            // There is nothing in it that can fail.
+            // `bind` cannot fail.
             thread.call("bind", &Value::Null).await.ok();
         }
     }
 
-    /// Whether anybody listens to events of this name, or would if they had not been lost: what
-    /// they guarded must be asked about all the same.
+    /// Whether an extension listens to this event, or a lost one guarded it: then the hook must
+    /// still run, and fails closed.
     pub fn has_listener(&self, name: &str) -> bool {
         let is_guarded = matches!(name, ToolCall::NAME | UserBash::NAME);
         let hears = |thread: &EngineHandle| {
@@ -141,8 +141,8 @@ impl Extensions {
         self.threads().iter().any(hears)
     }
 
-    /// Tells whoever listens. Nobody is waited for; events keep their order. Whether all who
-    /// listen will hear it: one that is too far behind does not, which is reported.
+    /// Emits an event to all listeners without waiting. Events keep their order. Returns false if
+    /// an engine with a full backlog misses it, which is reported.
     pub fn emit(&self, event: &Event) -> bool {
         let mut json = None;
         let mut are_all_told = true;
@@ -152,7 +152,7 @@ impl Extensions {
             if let Err(Backlogged { is_news }) = told {
                 are_all_told = false;
                 if is_news {
-                    // Nobody waits for an event, so nobody waits for this either.
+                    // Emitting does not wait for the report.
                     drop(self.report_beside(event.name(), BEHIND));
                 }
             }
@@ -160,7 +160,7 @@ impl Extensions {
         are_all_told
     }
 
-    /// Tells whoever listens and waits until they have heard it, within the time a hook has.
+    /// Emits an event and waits until all handlers are done, within the time limit of a hook.
     pub async fn emit_and_wait(&self, event: &Event) {
         for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
             let telling = thread.call_about("emit_and_wait", event.name(), event, None, None);
@@ -170,14 +170,14 @@ impl Extensions {
         }
     }
 
-    /// The same for the last that is told: an engine that takes longer than this does not keep the
-    /// next one from hearing it.
+    /// The same for the last event: after `patience`, the next engine receives it even if this one
+    /// is not done.
     pub async fn tell_each_within(&self, event: &Event, patience: Duration) {
         let mut telling = FuturesUnordered::new();
         for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
             let heard = thread.call_about("emit_and_wait", event.name(), event, None, None);
             telling.push(self.timed(event.name(), heard));
-            // Whoever has not come to an end is waited for together with the others.
+            // Engines that are not done yet are awaited together with the others.
             if let Ok(Some(Err(trouble))) = tokio::time::timeout(patience, telling.next()).await {
                 self.report(event.name(), &trouble.to_string()).await;
             }
@@ -189,13 +189,13 @@ impl Extensions {
         }
     }
 
-    /// Asks whoever listens, and gives what they decided together. An error means that what was
-    /// asked about must not happen; only hooks that fail closed have it.
+    /// Runs a hook and returns the handlers' combined result. An error means that the action must
+    /// not happen; only hooks that fail closed return one.
     pub async fn run_hook<H: Hook>(&self, hook: H) -> Result<H::Outcome, HookRefused> {
         self.run_hook_until(hook, None).await
     }
 
-    /// The same for hooks whose event has a `signal`: it fires with `cancel`.
+    /// The same for hooks whose event has a `signal`, which fires with `cancel`.
     pub async fn run_hook_until<H: Hook>(
         &self,
         hook: H,
@@ -250,7 +250,7 @@ impl Extensions {
         }
     }
 
-    /// Waits for a hook, and tells the observer how long it took.
+    /// Awaits a hook and reports its duration to the observer.
     async fn timed(&self, name: &'static str, hook: PendingCall) -> Result<String, CallError> {
         let Some(HookObserver(observer)) = &self.inner.config.hook_observer else {
             return hook.await;
@@ -262,8 +262,8 @@ impl Extensions {
         result
     }
 
-    /// Runs a command by the name it has in [`Registrations::commands`]. An error is the fields
-    /// of an `extension_error`, told nowhere else; `None` means there is no such command.
+    /// Runs a command by its name in [`Registrations::commands`]. An error has the fields of an
+    /// `extension_error` and is not reported elsewhere; `None` means there is no such command.
     pub async fn command(&self, name: &str, args: &str) -> Option<Result<(), ExtensionError>> {
         let registrations = self.registrations();
         let command = registrations.commands.iter().find(|command| command.name == name)?;
@@ -278,7 +278,7 @@ impl Extensions {
             stack: thrown.stack,
         };
         Some(match thread.call("command", &input).await {
-            // An engine that was stopped under a command is one that it asked to reload.
+            // A command that stops its engine has asked for a reload.
             Ok(_) | Err(CallError::Stopped) => Ok(()),
             Err(CallError::Thrown(thrown)) => Err(failed(thrown)),
             Err(trouble) => {
@@ -287,9 +287,9 @@ impl Extensions {
         })
     }
 
-    /// Runs a command in the way an extension gave for it. Gives what it says, and in the end the
-    /// result of a command, as in [`UserBashOutcome`](crate::hook::UserBashOutcome). Of what it says
-    /// the oldest is lost where nobody listens.
+    /// Runs a shell command with the operations an extension provided. Streams its output, and at
+    /// the end the result, as in [`UserBashOutcome`](crate::hook::UserBashOutcome). Drops the
+    /// oldest output if the receiver is slow.
     pub fn run_operations(
         &self,
         operations: &Operations,
@@ -312,9 +312,9 @@ impl Extensions {
         (said, end)
     }
 
-    /// Has an extension's provider answer: the events of an assistant message stream, the last of
-    /// which is `done` or `error`. They come without the growing message, and with what of it
-    /// cannot be known otherwise: the id and the name of a call, signatures.
+    /// Streams an answer of an extension's provider: the events of an assistant message stream, the
+    /// last of which is `done` or `error`. The events carry no partial message, but the parts of it
+    /// that deltas do not show: id and name of a tool call, signatures.
     pub fn stream(
         &self,
         provider: &str,
@@ -347,8 +347,8 @@ impl Extensions {
         events.chain(end).boxed()
     }
 
-    /// Has an extension's provider make a key of a stored sign-in: `{key, renewed?}`, where what
-    /// was renewed is to be stored instead.
+    /// Has an extension's provider make a key from a stored credential: `{key, renewed?}`, where
+    /// `renewed` is the credential to store instead.
     pub async fn sign_in(&self, provider: &str, stored: Value) -> Result<Value, String> {
         let providers = self.registrations().providers;
         let known = providers.into_iter().find(|known| known.name == provider);
@@ -363,8 +363,7 @@ impl Extensions {
         Ok(serde_json::from_str(&made).unwrap_or_default())
     }
 
-    /// Has providers look for the models they have now, with pi's options for that. Gives what went
-    /// wrong, by provider.
+    /// Has the providers refresh their models, with pi's options. Returns errors by provider.
     pub async fn refresh_models(&self, options: &Value) -> serde_json::Map<String, Value> {
         let mut errors = serde_json::Map::new();
         for thread in self.threads() {
@@ -380,12 +379,12 @@ impl Extensions {
         errors
     }
 
-    /// A run began: `ctx.signal` is there from now on.
+    /// A run began: sets `ctx.signal`.
     pub fn run_began(&self) {
         self.run_signal(RunSignal::Began);
     }
 
-    /// The run under way is being aborted: `ctx.signal` fires.
+    /// The run is being aborted: fires `ctx.signal`.
     pub fn run_aborted(&self) {
         self.run_signal(RunSignal::Aborted);
     }
@@ -394,9 +393,9 @@ impl Extensions {
         self.run_signal(RunSignal::Ended);
     }
 
-    /// Another session: contexts handed out so far are stale, and the extensions start over with
-    /// fresh handlers. Their modules stay as they are. To be called between `session_shutdown`
-    /// and `session_start`.
+    /// Starts the extensions over for another session: contexts handed out so far become stale, and
+    /// the extensions register fresh handlers. Their modules stay loaded. Call this between
+    /// `session_shutdown` and `session_start`.
     pub async fn start_over(&self) -> Vec<LoadError> {
         let mut errors = Vec::new();
         for thread in self.threads() {
@@ -425,21 +424,21 @@ impl Extensions {
         report
     }
 
-    /// Lets go of everything that was loaded, to load others instead. Commands that are under way
-    /// come to their end first, in the session there is by then.
+    /// Removes all loaded extensions, so that others can be loaded. Running commands finish first,
+    /// in the session that is open by then.
     pub async fn retire(&self) {
         let threads = self.threads();
         let before = std::mem::take(&mut *self.state());
         before.retired.iter().for_each(EngineHandle::stop);
         for thread in &threads {
-            // There is nothing in it that can fail.
+            // `retire` cannot fail.
             thread.call("retire", &Value::Null).await.ok();
             thread.retire();
         }
         self.state().retired = threads;
     }
 
-    /// Ends all engines. Whoever waits for one is told that it was stopped.
+    /// Stops all engines. Pending calls fail with `Stopped`.
     pub fn stop(&self) {
         let state = std::mem::take(&mut *self.state());
         for seat in state.seats.values() {
@@ -457,8 +456,8 @@ impl Extensions {
         }
     }
 
-    /// Stretches of extensions that share an engine, in load order, so that a chain of handlers
-    /// runs in that order across engines.
+    /// Groups of consecutive extensions in the same engine, in load order, so that a chain of
+    /// handlers runs in that order across engines.
     fn engine_groups(&self) -> Vec<(EngineHandle, (u32, u32))> {
         let state = self.state();
         let mut stretches: Vec<(EngineHandle, (u32, u32))> = Vec::new();
@@ -486,7 +485,8 @@ impl Extensions {
         self.state().seats.get(&extension).map(|seat| seat.thread.clone())
     }
 
-    /// Whether the extension of this number was loaded there. An engine may say anything.
+    /// Whether the extension with this number runs in that engine. Engines are not trusted to name
+    /// only their own.
     fn is_at(&self, extension: u32, thread: &EngineHandle) -> bool {
         self.state().seats.get(&extension).is_some_and(|seat| seat.thread.is(thread))
     }
@@ -495,13 +495,13 @@ impl Extensions {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The world has heard of it when this is over, and hears what comes of it later.
+    /// Reports an error, and returns when the host has it.
     async fn report(&self, event: &str, error: &str) {
-        // Only the end of everything keeps it from being told.
+        // Fails only when the runtime shuts down.
         self.report_beside(event, error).await.ok();
     }
 
-    /// The world may make whoever tells it something wait, and here nobody may.
+    /// Reports on another thread, because the host may block.
     fn report_beside(&self, event: &str, error: &str) -> JoinHandle<()> {
         let error = ExtensionError {
             extension_path: "<runtime>".into(),
@@ -517,12 +517,12 @@ impl Extensions {
 
 const BEHIND: &str = "dropped, like others from here on: the extension is too far behind";
 
-/// One question to one engine.
+/// The input of a hook in one engine.
 #[derive(Serialize)]
 struct HookCall<'q, H> {
     name: &'static str,
     event: &'q H,
-    /// What earlier engines answered.
+    /// The combined result of earlier engines.
     so_far: &'q Option<Value>,
     /// The first and the last extension this is for.
     extensions: (u32, u32),

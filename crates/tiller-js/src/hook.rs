@@ -1,6 +1,5 @@
-//! Questions that decide something. Each is a type that serializes as the event its handlers
-//! receive, with the type of what they can answer; how several handlers' answers become one is
-//! in `js/runtime/hooks.js`, in one place.
+//! Hooks: events whose handlers decide something. Each is a type that serializes as the event, with
+//! the type of the handlers' combined result. `js/runtime/hooks.js` combines them.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -31,15 +30,16 @@ pub use session::{
 };
 pub use tools::{ToolCall, ToolResult, ToolResultChange, ToolVerdict};
 
-/// A question extensions can answer.
+/// An event whose handlers return a decision.
 pub trait Hook: Serialize + Send {
     const NAME: &'static str;
-    /// Whether a handler that throws, loops or cannot be reached decides against what was asked.
+    /// Whether a handler that throws, hangs or cannot be reached blocks the action.
     const FAILS_CLOSED: bool = false;
-    /// What the handlers decided together. The default is what holds when there is none.
+    /// The handlers' combined result. The default applies if there is no handler.
     type Outcome: DeserializeOwned + Default + Send;
 
-    /// Whether an engine with these permissions may answer so, after what was answered before it.
+    /// Whether an engine with these permissions may give this answer, after what earlier engines
+    /// answered.
     fn check_answer(
         &self,
         _before: Option<&Value>,

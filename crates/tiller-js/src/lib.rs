@@ -1,21 +1,22 @@
-//! JavaScript. Extensions are guests: they run here, in an engine on a thread of its own that is
-//! started with the first of them, or beside us where they need what only node or bun has. What
-//! they want of the outside they ask of a [`HostApi`](world::HostApi).
+//! JavaScript engines for extensions. Extensions run in an embedded engine on its own thread,
+//! started with the first extension, or in a sidecar if they need what only node or bun has.
+//! Everything else they ask of a [`HostApi`](world::HostApi).
 //!
-//! Begin at `guests.rs`, which is all that others call; then `thread.rs` and `host.rs`, the two
-//! sides of the channel to an engine; then `js/runtime/main.js`, where JavaScript begins.
+//! Begin at `extensions.rs`, which is all that other crates call; then `engine_handle.rs` and
+//! `engine_loop.rs`, the two ends of the channel to an engine; then `js/runtime/main.js`, where
+//! JavaScript begins.
 //!
 //! ```text
-//!  Guests ── call, emit, abort ──▶ host ──▶ engine ──▶ js/runtime ──▶ the extension's handlers
-//!     ▲                             ▲  ▲                   │
-//!     └────────── replies ──────────┘  └── operations ◀────┘──▶ World: session, models, dialogs,
-//!                                          files, timers        HTTP, children
+//!  Extensions ── call, emit, abort ──▶ engine_loop ──▶ engine ──▶ js/runtime ──▶ handlers
+//!     ▲                                  ▲  ▲                        │
+//!     └───────────── replies ────────────┘  └─── operations ◀────────┘──▶ HostApi: session,
+//!                                                files, timers            models, dialogs, HTTP
 //! ```
 //!
-//! One realm is shared by all extensions, as in pi, where some of them talk through `globalThis`;
-//! one that wants `isolate`, or that may not do everything, has an engine of its own. An engine
-//! has a limit of memory and of time without a pause; who exceeds it is interrupted and reported,
-//! and nobody outside waits for it.
+//! All extensions share one realm, as in pi, where some of them communicate through `globalThis`.
+//! An extension with `isolate` or with restricted permissions has its own engine. An engine has
+//! limits of memory and of time without a pause; an extension that exceeds them is interrupted and
+//! reported, and no caller waits for it.
 
 mod extensions;
 pub mod world;

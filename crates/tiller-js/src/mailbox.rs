@@ -1,8 +1,9 @@
-//! The way into an engine's thread, and the clock that the thread waits by.
+//! The channel into an engine's thread, and the clock the thread waits by.
 //!
-//! With [`EngineClock::Runtime`] the clock of a paused runtime stands still as long as a message is
-//! on its way or being handled: each message holds a blocking task open, and a paused runtime does
-//! not move its clock while one is. So a test that waits until nothing moves waits for engines too.
+//! With [`EngineClock::Runtime`] the clock of a paused runtime stands still while a message is
+//! queued or being handled: each message keeps a blocking task open, and a paused runtime does not
+//! advance its clock meanwhile. So a test that waits until everything is idle waits for engines
+//! too.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,23 +14,23 @@ use tokio::time::Instant;
 use crate::config::{Config, EngineClock};
 use crate::engine_handle::Message;
 
-/// Where messages to a thread are put.
+/// The sending end.
 #[derive(Clone)]
 pub(crate) struct Mailbox {
     sender: mpsc::Sender<(Message, Hold)>,
-    /// Set when messages hold the runtime's clock.
+    /// Set if messages hold the runtime's clock.
     runtime: Option<Handle>,
 }
 
-/// Where the thread takes them from.
+/// The receiving end.
 pub(crate) struct Inbox {
     receiver: mpsc::Receiver<(Message, Hold)>,
-    /// Of the message that is being handled.
+    /// The hold of the message being handled.
     hold: RefCell<Hold>,
     mailbox: Mailbox,
 }
 
-/// Dropping the sender ends the task that keeps the clock from moving.
+/// Dropping the sender ends the task that holds the clock.
 type Hold = Option<mpsc::Sender<()>>;
 
 /// The thread is gone.
@@ -51,7 +52,7 @@ impl Mailbox {
     pub(crate) fn send(&self, message: Message) -> Result<(), Gone> {
         let hold = self.runtime.as_ref().map(|runtime| {
             let (hold, released) = mpsc::channel::<()>();
-            // An error is the end of the hold.
+            // `recv` fails when the hold is dropped.
             runtime.spawn_blocking(move || released.recv().ok());
             hold
         });
@@ -60,7 +61,7 @@ impl Mailbox {
 }
 
 impl Inbox {
-    /// The next message. The one before it has been handled.
+    /// The next message. Releases the hold of the previous one.
     pub(crate) fn recv(&self) -> Result<Message, Gone> {
         self.hold.take();
         let (message, hold) = self.receiver.recv().map_err(|_| Gone)?;
@@ -68,13 +69,13 @@ impl Inbox {
         Ok(message)
     }
 
-    /// The same, or none when it is this time before a message comes.
+    /// The next message, or `None` if none arrives before `due`.
     pub(crate) fn recv_until(&self, due: Instant) -> Result<Option<Message>, Gone> {
         if let Some(runtime) = &self.mailbox.runtime {
             let mailbox = self.mailbox.clone();
             let alarm = runtime.spawn(async move {
                 tokio::time::sleep_until(due).await;
-                // A thread that is gone waits for nothing.
+                // A thread that is gone needs no wake-up.
                 mailbox.send(Message::Wake).ok();
             });
             let message = self.recv();

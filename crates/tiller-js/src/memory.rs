@@ -1,5 +1,5 @@
-//! What an engine holds outside its own heap: input of operations under way, results that wait for
-//! it, bytes that wait for a socket or a child. It counts against the engine's memory.
+//! Memory an engine uses outside its own heap: input of pending operations, results queued for it,
+//! bytes queued for a socket or a child. It counts against the engine's limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::operations::OpError;
 
 pub(crate) struct Memory {
-    /// All there is, the engine's own heap included.
+    /// The engine's limit, including its own heap.
     limit: usize,
     held: AtomicUsize,
 }
 
-/// So many bytes, given back when this is dropped.
+/// Reserved bytes, released on drop.
 pub(crate) struct Hold {
     memory: Arc<Memory>,
     bytes: usize,
 }
 
-/// JSON of this length or less is not looked at: it cannot become much.
+/// JSON up to this length is not checked: it cannot become large.
 const SMALL_JSON_BYTES: usize = 1 << 20;
-/// About what one value takes when JSON is read.
+/// Estimated memory of one parsed JSON value.
 const VALUE_BYTES: usize = 64;
 
 impl Memory {
@@ -28,20 +28,20 @@ impl Memory {
         Arc::new(Memory { limit, held: AtomicUsize::new(0) })
     }
 
-    /// Fails where that would be more than half of everything.
+    /// Reserves memory. Fails if this would use more than half of the limit.
     pub(crate) fn hold(self: &Arc<Memory>, bytes: usize) -> Result<Hold, OpError> {
         let mut hold = Hold { memory: self.clone(), bytes: 0 };
         hold.grow(bytes)?;
         Ok(hold)
     }
 
-    /// The same for what is there already and cannot be refused.
+    /// Reserves memory that is already in use and cannot be refused.
     pub(crate) fn note(self: &Arc<Memory>, bytes: usize) -> Hold {
         self.held.fetch_add(bytes, Ordering::Relaxed);
         Hold { memory: self.clone(), bytes }
     }
 
-    /// What is left for the engine's own heap.
+    /// What remains for the engine's own heap.
     pub(crate) fn left(&self) -> usize {
         self.limit.saturating_sub(self.held.load(Ordering::Relaxed))
     }
@@ -51,7 +51,8 @@ impl Memory {
         self.left() < self.limit / 2
     }
 
-    /// Whether a text can be read as JSON. Many small values take far more room than their text.
+    /// Whether a text can be parsed as JSON. Many small values take far more memory than their
+    /// text.
     pub(crate) fn check_json(&self, json: &str) -> Result<(), OpError> {
         if json.len() <= SMALL_JSON_BYTES {
             return Ok(());
@@ -93,7 +94,7 @@ impl Drop for Hold {
     }
 }
 
-/// In the engine's own words.
+/// The engine's own error text.
 pub(crate) fn out_of_memory() -> OpError {
     OpError::coded("ERR_OUT_OF_MEMORY", "out of memory")
 }

@@ -1,9 +1,9 @@
-//! Where modules come from. The engine asks for a module by the name another one wrote; this
-//! answers with source it can take. A name that is imported and does not exist is `undefined`,
-//! never a reason not to load: what does not match is put behind a facade that fills the gap.
+//! Finds and loads modules. The engine asks for a module by the name in an import and gets source
+//! that it can run. Importing a name that does not exist gives `undefined` instead of failing: a
+//! facade module fills the gap.
 //!
-//! A module's id is its path and the number of the extension that wants it, as `/a/b.ts?3`,
-//! because each extension has modules of its own. Built-in modules have ids such as `node:fs`.
+//! A module's id is its path and the number of the extension that imports it, as in `/a/b.ts?3`,
+//! because each extension has its own modules. Built-in modules have ids such as `node:fs`.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -26,34 +26,36 @@ use transform::{Import, Unit};
 use crate::config::Runtime;
 
 pub(crate) struct Modules {
-    /// Who else runs them, if it is not our own engine: somebody who has node's modules and takes
-    /// scripts as they are.
+    /// The sidecar program that runs the modules, if any. It has node's modules and runs scripts
+    /// itself.
     elsewhere: Option<Runtime>,
-    /// Extensions that had better run elsewhere if they need what we lack.
+    /// Extensions that should fail to load, and be tried in a sidecar, if they import what the
+    /// embedded engine lacks.
     strict: HashSet<u32>,
-    /// The only files that may be loaded, where others may not be read.
+    /// The only files that may be loaded, if the extension may not read others.
     own_files: Option<OwnFiles>,
     resolve: Resolve,
     units: HashMap<PathBuf, Rc<Read>>,
-    /// The code of files that nobody has taken yet. The engine keeps its own form of it.
+    /// The code of files that the engine has not loaded yet; afterwards the engine has its own
+    /// copy.
     codes: HashMap<PathBuf, String>,
-    /// By the id of the importer and the name it uses.
+    /// By the importer's id and the name it uses.
     links: HashMap<(String, String), String>,
     facades: Vec<String>,
-    /// Gaps found since somebody last asked, each told once.
+    /// Missing exports found since the last `take_warnings`, each once.
     warnings: Vec<String>,
     warned: HashSet<String>,
 }
 
-/// A file and what it turned out to be.
+/// A file and its kind.
 enum Read {
     Code(Unit, Option<bool>),
     Json(String),
 }
 
-/// What `require` has to do with a module.
+/// How `require` loads a module.
 pub(crate) enum Required {
-    /// Evaluated by the engine's own means.
+    /// Evaluated by the engine as a module.
     Module(String),
     Script {
         id: String,
@@ -81,8 +83,8 @@ impl Modules {
         }
     }
 
-    /// The id of an extension's own file. If it is linked strictly, importing what cannot run here
-    /// fails at once instead of when it is used.
+    /// The id of an extension's own file. If `strictly`, importing what the embedded engine lacks
+    /// fails when it is linked instead of when it is used.
     pub(crate) fn entry(
         &mut self,
         path: &Path,
@@ -99,7 +101,7 @@ impl Modules {
 
     /// The id of what `importer` calls `name`.
     pub(crate) fn resolve(&mut self, importer: &str, name: &str) -> Result<String, String> {
-        // What we wrote ourselves names modules by their ids.
+        // Built-in modules and facades use ids.
         if builtin::is_id(importer) || importer.starts_with("facade:") {
             return Ok(name.to_owned());
         }
@@ -107,14 +109,14 @@ impl Modules {
         if let Some(id) = self.links.get(&key) {
             return Ok(id.clone());
         }
-        // Not among the static imports, so it is imported while the module runs, as a whole.
+        // Not among the static imports: a dynamic import of the whole namespace.
         let wanted = Import { from: name.to_owned(), names: Vec::new(), whole: true };
         let id = self.link(importer, &wanted)?;
         self.links.insert(key, id.clone());
         Ok(id)
     }
 
-    /// The source of a module that is not built in, and the path it has as a file.
+    /// The source of a module that is not built in, and its path if it is a file.
     pub(crate) fn load(&mut self, id: &str) -> Result<(String, Option<PathBuf>), String> {
         if let Some(number) = id.strip_prefix("facade:").and_then(|id| id.parse::<usize>().ok()) {
             let source = self.facades.get(number).cloned();
@@ -131,7 +133,8 @@ impl Modules {
                 Ok(target) => {
                     self.links.insert((id.to_owned(), import.from.clone()), target);
                 }
-                // It may be one of theirs; should they ask after all, the answer is the same.
+                // It may be a module of the sidecar's; if not, the sidecar fails with the same
+                // error.
                 Err(_) if self.elsewhere.is_some() => (),
                 Err(message) => return Err(message),
             }
@@ -140,7 +143,7 @@ impl Modules {
         Ok((code, Some(path)))
     }
 
-    /// The same for somebody else who runs it, and whether it is a script.
+    /// The same for a sidecar, and whether it is a script.
     pub(crate) fn source(&mut self, id: &str) -> Result<(String, bool), String> {
         if let Some(builtin) = builtin::find(id) {
             return Ok((builtin.source.to_owned(), false));
@@ -153,7 +156,7 @@ impl Modules {
         Ok((source, is_script))
     }
 
-    /// What `require(name)` in `importer` finds.
+    /// What `require(name)` in `importer` resolves to.
     pub(crate) fn require(&mut self, importer: &str, name: &str) -> Result<Required, String> {
         let (from, extension) = split(importer);
         let from = from.to_owned();
@@ -170,7 +173,7 @@ impl Modules {
         }
     }
 
-    /// The script or JSON text with this id, for a facade that wants to run it.
+    /// The script or JSON text with this id, for its facade.
     pub(crate) fn script(&mut self, id: &str) -> Result<Required, String> {
         let (path, _) = split(id);
         let path = path.to_owned();
@@ -188,7 +191,7 @@ impl Modules {
         self.take_code(&path)
     }
 
-    /// The path `name` leads to, for `import.meta.resolve` and `require.resolve`.
+    /// The path of `name`, for `import.meta.resolve` and `require.resolve`.
     pub(crate) fn find(&mut self, importer: &str, name: &str) -> Result<String, String> {
         let from = split(importer).0.to_owned();
         match self.locate(&from, name, resolve::By::Require)? {
@@ -197,7 +200,7 @@ impl Modules {
         }
     }
 
-    /// Whether the module with this id is one of `others` or imports one, however far below.
+    /// Whether the module with this id is one of `others` or imports one, directly or not.
     pub(crate) fn reaches(&mut self, id: &str, others: &HashSet<String>) -> bool {
         let mut seen = HashSet::new();
         let mut todo = vec![id.to_owned()];
@@ -215,7 +218,7 @@ impl Modules {
             for import in &unit.imports {
                 if let Ok(ResolvedModule::File { path, is_module }) =
                     self.locate(&path, &import.from, resolve::By::Import)
-                    // Read now, while it is known what its surroundings say.
+                    // Read now, while the importer's view of the file kind is known.
                     && self.read(&path, is_module).is_ok()
                 {
                     todo.push(join(&path, extension));
@@ -225,12 +228,12 @@ impl Modules {
         false
     }
 
-    /// What is missing in what was linked so far, once each.
+    /// Missing exports found so far, once each.
     pub(crate) fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Whether places in errors are those of the author's file, and not of what we made of it.
+    /// Whether positions in errors already refer to the author's file.
     pub(crate) fn has_written_places(&self) -> bool {
         self.elsewhere == Some(Runtime::Bun)
     }
@@ -240,7 +243,7 @@ impl Modules {
         self.units.get(path).and_then(|_| source::read(path).ok())
     }
 
-    /// What its surroundings say about a file, which decides how it was read.
+    /// Whether the file was declared a module or a script when it was read.
     pub(crate) fn nature(&self, path: &Path) -> Option<bool> {
         match self.units.get(path).map(|read| &**read) {
             Some(Read::Code(_, is_module)) => *is_module,
@@ -248,7 +251,7 @@ impl Modules {
         }
     }
 
-    /// From a name to a place, of which an extension that may not read files sees its own alone.
+    /// Resolves a name. An extension that may not read files can only resolve its own.
     fn locate(&self, from: &Path, name: &str, by: resolve::By) -> Result<ResolvedModule, String> {
         let Some(own_files) = &self.own_files else { return self.resolve.locate(from, name, by) };
         if !own_files.may_name(from, name) {
@@ -312,7 +315,7 @@ impl Modules {
                         if import.whole {
                             names.extend(self.script_exports(&path, &mut HashSet::new()));
                         }
-                        // Packages count on node's way, authors of extensions on jiti's.
+                        // Packages expect node's interop, authors of extensions jiti's.
                         let as_node = split(importer).0.iter().any(|part| part == "node_modules");
                         return Ok(self.facade(commonjs::facade(&id, names, as_node)));
                     }
@@ -369,7 +372,7 @@ impl Modules {
         Ok(read)
     }
 
-    /// The code of a file that has been read; another extension may have taken it before.
+    /// The code of a file; reads it again if another extension has already taken it.
     fn take_code(&mut self, path: &Path) -> Result<String, String> {
         if let Some(code) = self.codes.remove(path) {
             return Ok(code);
@@ -380,7 +383,7 @@ impl Modules {
         Ok(self.codes.remove(path).unwrap_or_default())
     }
 
-    /// Whether the module at `path` exports `name`, by itself or through a star.
+    /// Whether the module at `path` exports `name`, itself or through `export *`.
     fn exports(&mut self, path: &Path, name: &str, seen: &mut HashSet<PathBuf>) -> bool {
         if !seen.insert(path.to_owned()) {
             return false;
@@ -390,13 +393,13 @@ impl Modules {
         if unit.is_script || unit.exports.iter().any(|export| export == name) {
             return true;
         }
-        // A star never passes on the default.
+        // `export *` never exports the default.
         name != "default"
             && unit.stars.iter().any(|star| {
                 match self.locate(path, star, resolve::By::Import) {
                     Ok(ResolvedModule::Builtin(id)) => builtin::exports(id).contains(&name),
                     Ok(ResolvedModule::File { path, is_module }) => {
-                        // Read with what its own surroundings say, which `exports` does not know.
+                        // Read with its own kind, which `exports` does not know.
                         self.read(&path, is_module).is_ok() && self.exports(&path, name, seen)
                     }
                     Err(_) => false,
@@ -404,7 +407,7 @@ impl Modules {
             })
     }
 
-    /// The names a script seems to export, with those of scripts it passes on.
+    /// The names a script seems to export, including those of scripts it re-exports.
     fn script_exports(&mut self, path: &Path, seen: &mut HashSet<PathBuf>) -> Vec<String> {
         if !seen.insert(path.to_owned()) {
             return Vec::new();
@@ -426,7 +429,7 @@ impl Modules {
     }
 }
 
-/// A module like the one with this id, with the missing names beside.
+/// A module that re-exports the one with this id and adds the missing names.
 fn gap_filler(id: &str, has_default: bool, missing: &[String]) -> String {
     let id = serde_json::Value::from(id);
     let mut source = format!("export * from {id};");
@@ -448,7 +451,7 @@ fn join(path: &Path, extension: u32) -> String {
     format!("{}?{extension}", path.display())
 }
 
-/// The path in an id, and the extension it belongs to.
+/// The path in an id, and the number of its extension.
 pub(crate) fn split(id: &str) -> (&Path, u32) {
     match id.rsplit_once('?') {
         Some((path, extension)) => (Path::new(path), extension.parse().unwrap_or(0)),

@@ -1,6 +1,5 @@
-//! What JavaScript can have done by name. `sync` operations give their result at once; those that
-//! are `start`ed tell about it later. Each kind stands in a file of its own. None is reached without
-//! the check in `access.rs`.
+//! Operations that JavaScript calls by name. `sync` operations return their result; `start`ed ones
+//! send it later. Each kind has a file of its own. All pass the check in `access.rs`.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -35,7 +34,7 @@ mod zlib;
 pub(crate) use url::file_url;
 pub(crate) use waiting::Patience;
 
-/// What an operation is asked with.
+/// The input of an operation.
 pub(crate) struct OpInput {
     pub json: String,
     pub bytes: Option<Vec<u8>>,
@@ -52,7 +51,7 @@ impl OpInput {
     }
 }
 
-/// What an operation gives.
+/// The output of an operation.
 #[derive(Debug)]
 pub(crate) enum OpOutput {
     Nothing,
@@ -75,11 +74,11 @@ impl OpOutput {
     }
 }
 
-/// An error as node would tell it.
+/// An error with node's fields.
 #[derive(Debug, Default)]
 pub(crate) struct OpError {
     pub message: String,
-    /// Another kind than `Error`.
+    /// The error's class, if it is not `Error`.
     pub name: Option<&'static str>,
     pub fields: Vec<(&'static str, Value)>,
 }
@@ -94,7 +93,7 @@ impl OpError {
         OpError { message: message.into(), name: None, fields }
     }
 
-    /// A module that cannot be had, in the words of those who look for modules.
+    /// A module that cannot be loaded.
     pub(crate) fn of_module(message: String) -> OpError {
         if message.starts_with("Cannot find module") {
             OpError::coded("MODULE_NOT_FOUND", message)
@@ -112,7 +111,7 @@ impl OpError {
         OpError { message, name: Some("TypeError"), fields }
     }
 
-    /// The settings do not let this extension do so.
+    /// The extension's permissions do not allow this.
     pub(crate) fn denied(denied: Denied) -> OpError {
         OpError::coded("EACCES", denied.to_string())
     }
@@ -121,7 +120,7 @@ impl OpError {
 pub(crate) type OpReply = Result<OpOutput, OpError>;
 pub(crate) type Later = Pin<Box<dyn Future<Output = OpReply> + Send>>;
 
-/// By which an operation tells how it goes.
+/// Sends an operation's events and result to its engine.
 #[derive(Clone)]
 pub(crate) struct OpEvents {
     memory: Arc<Memory>,
@@ -134,12 +133,12 @@ impl OpEvents {
         self.send(OperationEvent::Done(result));
     }
 
-    /// Something on the way.
+    /// Sends an event.
     pub(crate) fn tell(&self, given: OpOutput) {
         self.send(OperationEvent::Event(given));
     }
 
-    /// Whether so much waits to be heard that nothing more should be read.
+    /// Whether so much is queued for the engine that nothing more should be read.
     fn is_full(&self) -> bool {
         self.memory.is_full()
     }
@@ -150,7 +149,7 @@ impl OpEvents {
             OperationEvent::Done(Err(failed)) => failed.message.len(),
         };
         let hold = self.memory.note(bytes);
-        // A thread that is gone has nobody who waits.
+        // If the engine's thread is gone, nothing waits for the result.
         self.to.send(Message::Operation { id: self.id, news, _hold: hold }).ok();
     }
 }
@@ -172,10 +171,10 @@ pub(crate) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpRepl
     }
 }
 
-/// About what an operation takes that is under way, beside what it was asked with.
+/// Estimated memory of a pending operation, beside its input.
 const OPERATION_BYTES: usize = 1 << 10;
 
-/// Begins something and gives the number under which it will be told of.
+/// Starts an operation and returns its number.
 pub(crate) fn launch(core: &Rc<EngineState>, name: &str, asked: OpInput) -> u64 {
     let id = core.begin();
     let teller = OpEvents { memory: core.memory.clone(), id, to: core.to.clone() };

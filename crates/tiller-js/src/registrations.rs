@@ -1,6 +1,5 @@
-//! What extensions bring along, as all of them together say it. Where two say the same name, the
-//! rules are pi's: the first tool and the first flag win, commands keep both under numbered
-//! names, the last shortcut wins.
+//! What extensions register, merged over all of them. Name conflicts follow pi's rules: the first
+//! tool and the first flag win, commands keep both under numbered names, the last shortcut wins.
 
 use std::collections::HashMap;
 
@@ -17,21 +16,21 @@ use crate::tool;
 
 #[derive(Clone, Debug, Default)]
 pub struct Registrations {
-    /// In the order they were loaded.
+    /// In load order.
     pub extensions: Vec<LoadedExtension>,
     pub tools: Vec<RegisteredTool>,
     pub commands: Vec<RegisteredCommand>,
     pub flags: Vec<RegisteredFlag>,
     pub shortcuts: Vec<RegisteredShortcut>,
     pub providers: Vec<Provider>,
-    /// Names that two extensions claim.
+    /// Names registered by two extensions.
     pub conflicts: Vec<LoadError>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedExtension {
     pub path: String,
-    /// Event names with the number of handlers, in the order of first use.
+    /// Event names with their number of handlers, in the order of first use.
     pub handlers: Vec<(String, u64)>,
     pub message_renderers: Vec<String>,
 }
@@ -45,7 +44,7 @@ pub struct RegisteredTool {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisteredCommand {
-    /// What stands behind the slash; with `:1`, `:2`, … where several extensions took one name.
+    /// The name after the slash; with `:1`, `:2`, … if several extensions registered it.
     pub name: String,
     pub description: Option<String>,
     pub extension_path: String,
@@ -76,32 +75,32 @@ pub struct RegisteredShortcut {
     pub extension_path: String,
 }
 
-/// A provider of models that an extension describes.
+/// A model provider that an extension registered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provider {
     pub name: String,
-    /// What is data in its configuration: `baseUrl`, `apiKey`, `api`, `headers`, `models`, ….
+    /// The JSON part of its configuration: `baseUrl`, `apiKey`, `api`, `headers`, `models`, ….
     pub config: Value,
-    /// Whether the extension streams the answers itself, by [`Extensions::stream`].
+    /// Whether the extension streams the answers itself, through [`Extensions::stream`].
     ///
     /// [`Extensions::stream`]: crate::Extensions::stream
     pub streams: bool,
-    /// Whether it has a login of its own.
+    /// Whether it has its own login.
     pub has_oauth: bool,
     pub extension_path: String,
     pub(crate) extension: u32,
 }
 
-/// An extension that could not be loaded, or not fully.
+/// An extension that could not be loaded, or only in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
     pub path: String,
     pub error: String,
-    /// The author's line.
+    /// The position in the author's file.
     pub at: Option<String>,
 }
 
-/// What one extension says of itself.
+/// What one extension registered.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct OwnRegistrations {
@@ -172,7 +171,7 @@ struct ProviderRegistration {
 }
 
 impl OwnRegistrations {
-    /// Leaves out what an extension with these permissions may not bring.
+    /// Removes what an extension with these permissions may not register.
     pub(crate) fn restrict(&mut self, permissions: Permissions) {
         self.providers.retain(|provider| {
             let ProviderRegistration { config, streams, has_oauth, .. } = provider;
@@ -182,14 +181,14 @@ impl OwnRegistrations {
         });
     }
 
-    /// Whether something must not be done when this extension cannot be asked.
+    /// Whether it handles an event that fails closed.
     pub(crate) fn is_guard(&self) -> bool {
         self.handlers.iter().any(|(name, _)| matches!(name.as_str(), "tool_call" | "user_bash"))
     }
 }
 
 impl Registrations {
-    /// Puts together what each extension said of itself, in load order.
+    /// Merges what each extension registered, in load order.
     pub(crate) fn merge(all: &[(OwnRegistrations, EngineHandle)]) -> Registrations {
         let mut merged = Registrations::default();
         let mut command_names: HashMap<&str, usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! An extension's tool, as the loop knows tools.
+//! An extension's tool as an agent tool.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
 use crate::coalesce::{self, KeepNewest};
 use crate::engine_handle::{CallError, EngineHandle};
 
-/// `prepares` says whether it looks at its arguments before they are checked.
+/// `prepares` says whether it has a function that rewrites its arguments before they are checked.
 pub(crate) fn tool(spec: ToolSpec, extension: u32, thread: EngineHandle, prepares: bool) -> Tool {
     let name = spec.name.clone();
     let preparing = (thread.clone(), name.clone());
@@ -60,7 +60,7 @@ async fn run(
         tokio::select! {
             biased;
             Some(partial) = shown.next() => {
-                // What cannot be read is not shown; the result says more than it would have.
+                // Invalid progress is dropped; the result reports the error.
                 if let Ok(partial) = serde_json::from_str::<ToolAnswer>(&partial) {
                     cx.show(partial.into_output());
                 }
@@ -77,7 +77,7 @@ async fn run(
     }
 }
 
-/// What a tool throws is for the model; the rest says whose fault it is.
+/// Errors a tool throws are for the model; other errors name the extension.
 fn failure(name: &str, trouble: CallError) -> Failure {
     match trouble {
         CallError::Thrown(thrown) => Failure::new(thrown.message),
@@ -85,7 +85,7 @@ fn failure(name: &str, trouble: CallError) -> Failure {
     }
 }
 
-/// What `execute` gives, and what it shows.
+/// The result of `execute`, and its progress.
 #[derive(Deserialize)]
 struct ToolAnswer {
     #[serde(default)]
@@ -102,7 +102,7 @@ struct ToolAnswer {
 #[serde(untagged)]
 enum Part {
     Block(Block),
-    /// Something no model understands; it is shown as what it is.
+    /// Content that no model accepts; it is shown as JSON.
     Other(Value),
 }
 
@@ -116,7 +116,7 @@ impl ToolAnswer {
         let content = self.content.into_iter().map(block).collect();
         let ends_run = self.terminate == Some(Value::Bool(true));
         let usage = self.usage.clone().and_then(|usage| Box::deserialize(usage).ok());
-        // The client sees both as the tool gave them.
+        // The client receives both as the tool returned them.
         let words = [("terminate", self.terminate), ("usage", self.usage)];
         let other = words.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
         ToolOutput { content, details: self.details, usage, ends_run, other: other.collect() }

@@ -1,5 +1,5 @@
-//! What extensions want of the world outside their engine. This crate knows no session, no model,
-//! no socket and no client; whoever starts it brings a [`HostApi`] that does.
+//! The interface between extensions and the program outside their engine. This crate knows no
+//! session, model, socket or client; the program that uses it implements [`HostApi`].
 
 use std::future::Future;
 use std::io;
@@ -22,78 +22,75 @@ pub use request_callbacks::RequestCallbacks;
 pub(crate) use request_callbacks::{Answers, Wants};
 pub use ui::{Dialog, DialogKind, Notice};
 
-/// An answer that takes its time.
+/// A boxed future.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Everything an engine asks of others. All methods are called on an engine's own thread,
-/// [`HostApi::log`] also on one that reads what a sidecar prints, and [`HostApi::report`] also on
-/// others that may be made to wait.
+/// Everything an engine asks of the program. All methods are called on an engine's own thread,
+/// except that [`HostApi::log`] is also called on the thread that reads a sidecar's output, and
+/// [`HostApi::report`] on threads that may block.
 ///
-/// Text in the error places is for the author of the extension; it becomes the message of a
-/// JavaScript error.
+/// Error strings are for the author of the extension; they become the message of a JavaScript
+/// error.
 pub trait HostApi: Send + Sync + 'static {
-    /// How things stand. The engine's thread waits for the answer, so it must come at once; it
+    /// Reads state. The engine's thread blocks until this returns, so it must return at once and
     /// must not depend on anything that waits for this engine.
     fn query(&self, query: Query) -> Result<Value, String>;
 
-    /// Something to be done that nobody waits for. Actions take effect in the order they come,
-    /// and before any later query is answered. What goes wrong is told by [`HostApi::report`]'s
-    /// receiver itself, as an `extension_error`.
+    /// Performs an action without a result. Actions take effect in order, and before any later
+    /// query is answered. The implementation reports errors itself, as an `extension_error`.
     fn act(&self, action: Action);
 
-    /// Something to be done whose end the extension waits for.
+    /// Performs an action whose result the extension awaits.
     fn request(&self, request: Request) -> BoxFuture<Result<Value, String>>;
 
-    /// A question to the user. The answer is `null` (for [`DialogKind::Confirm`] `false`) when
-    /// there is none: cancelled, timed out, or nobody there to ask. When `cancel` fires, nobody
-    /// waits for the answer any more.
+    /// Asks the user. The answer is `null` (`false` for [`DialogKind::Confirm`]) if the dialog was
+    /// cancelled, timed out, or no client can show it. After `cancel` fires, the answer is ignored.
     fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> BoxFuture<Value>;
 
-    /// Something to show that needs no answer.
+    /// Shows something that needs no answer.
     fn notice(&self, notice: Notice);
 
-    /// One HTTP exchange. Redirects are the caller's business unless the request says otherwise.
+    /// Performs one HTTP exchange. Does not follow redirects unless the request says so.
     fn http(&self, request: HttpRequest) -> BoxFuture<Result<HttpResponse, String>>;
 
-    /// A child process that must not outlive us. `sink` is called from a thread that may be made
-    /// to wait when the extension reads slowly; the last thing it is told is
-    /// [`ChildEvent::Closed`].
+    /// Spawns a child process that must not outlive tiller. `sink` is called on a thread that may
+    /// block while the extension reads slowly; the last event is [`ChildEvent::Closed`].
     fn spawn(&self, request: SpawnRequest, sink: ChildSink) -> io::Result<Box<dyn Child>>;
 
-    /// A model's answer as the events of an assistant message stream, the last of which is `done`
-    /// or `error`. They come without the growing message, which is put together on our side; what
-    /// changes it and is no event of its own is told as `usage` and `response`. Dropping the
-    /// stream ends the request.
+    /// Streams a model's answer as the events of an assistant message stream; the last one is
+    /// `done` or `error`. The events carry no partial message, which JavaScript assembles; `usage`
+    /// and `response` carry changes to the message that have no event of their own. Dropping the
+    /// stream cancels the request.
     fn model(&self, request: ModelRequest) -> BoxStream<'static, Value>;
 
-    /// An extension failed. The run goes on.
+    /// Reports an error of an extension. The run goes on.
     fn report(&self, error: ExtensionError);
 
-    /// What an extension wrote with `console` or to its standard streams.
+    /// Logs what an extension wrote with `console` or to its standard streams.
     fn log(&self, line: LogLine);
 
-    /// Tools, commands, flags or providers are others than before: see
+    /// Tools, commands, flags or providers have changed: see
     /// [`Extensions::registrations`](crate::Extensions::registrations).
     fn changed(&self);
 }
 
-/// What became of an extension's mistake: the fields of an `extension_error`, and where it was.
+/// An error of an extension: the fields of an `extension_error`, and where it was thrown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtensionError {
-    /// The extension's file, or a word such as `command:name`.
+    /// The extension's file, or a label such as `command:name`.
     pub extension_path: String,
-    /// The event it was handling, or what else it was doing.
+    /// The event it was handling, or another operation such as `load`.
     pub event: String,
     pub error: String,
     /// The line the author wrote, as `path:line:column`.
     pub at: Option<String>,
-    /// The whole stack with the author's lines.
+    /// The stack with the author's lines.
     pub stack: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogLine {
-    /// The extension's file where that is known.
+    /// The extension's file, if it is known.
     pub extension_path: Option<String>,
     pub level: LogLevel,
     pub text: String,
@@ -112,21 +109,21 @@ pub enum LogLevel {
 pub struct HttpRequest {
     pub method: String,
     pub url: String,
-    /// In the order and spelling they were given.
+    /// In the given order and spelling.
     pub headers: Vec<(String, String)>,
     #[serde(skip)]
     pub body: Option<Vec<u8>>,
-    /// Whether the client should follow redirects itself.
+    /// Whether the HTTP client follows redirects.
     pub follow_redirects: bool,
 }
 
 pub struct HttpResponse {
     pub status: u16,
     pub status_text: String,
-    /// Where the answer came from in the end.
+    /// The URL after redirects.
     pub url: String,
     pub headers: Vec<(String, String)>,
-    /// Decoded, in pieces as they come. Dropping it closes the connection.
+    /// The decoded body in chunks. Dropping it closes the connection.
     pub body: BoxStream<'static, Result<Vec<u8>, String>>,
 }
 
@@ -138,37 +135,37 @@ pub struct SpawnRequest {
     pub cwd: PathBuf,
     /// The whole environment of the child.
     pub env: Vec<(String, String)>,
-    /// Whether there is something to be written to it; otherwise its input is empty.
+    /// Whether the extension writes to stdin; otherwise stdin is empty.
     pub stdin: bool,
-    /// Another first argument than the command's name.
+    /// Replaces the command's name as the first argument.
     #[serde(default)]
     pub argv0: Option<String>,
-    /// Open files the child gets beside the usual three, under the numbers they have with us.
+    /// Open files the child inherits beside the usual three, under the same numbers.
     #[serde(skip)]
     pub keeps: Vec<Arc<OwnedFd>>,
 }
 
-/// What a child does, in order.
+/// Events of a child process, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChildEvent {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    /// The process ended; there may be more output of its children.
+    /// The process exited; its own children may still write output.
     Exit {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// Nothing more will come.
+    /// The last event.
     Closed,
 }
 
 pub type ChildSink = Box<dyn FnMut(ChildEvent) + Send>;
 
-/// A process under way.
+/// A running child process.
 pub trait Child: Send + Sync {
     fn pid(&self) -> u32;
-    /// May buffer; errors are ignored, as a process that is gone shows by its exit. `hold` is
-    /// dropped when the bytes need no more room.
+    /// May buffer. Write errors are ignored: a process that is gone is reported by its exit. `hold`
+    /// is dropped when the bytes are written.
     fn write(&self, bytes: Vec<u8>, hold: Box<dyn Send>);
     fn close_stdin(&self);
     fn kill(&self, signal: i32);
@@ -178,14 +175,14 @@ pub trait Child: Send + Sync {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelRequest {
-    /// The model object as extensions see it.
+    /// The model object that extensions see.
     pub model: Value,
     /// `{systemPrompt?, messages, tools?}`.
     pub context: Value,
     /// `{apiKey?, headers?, maxTokens?, reasoning?, temperature?, …}`.
     #[serde(default)]
     pub options: Value,
-    /// Set where the extension wants to look at what is sent and how it is answered.
+    /// The extension's `onPayload` and `onResponse` callbacks, if it has any.
     #[serde(skip)]
     pub looks: Option<RequestCallbacks>,
 }

@@ -1,5 +1,4 @@
-// `async_hooks`: a store that is there while a function runs, and in what it awaits as far as
-// that can be told.
+// `async_hooks`: `AsyncLocalStorage`, which keeps its store across `await` as far as the engine allows.
 
 import { native } from "tiller:host";
 

@@ -1,4 +1,4 @@
-// `Buffer`: bytes with node's many ways to read and write them.
+// `Buffer`.
 
 import { sync } from "tiller:host";
 import { bytesOf, fromLatin1 } from "web:encoding";
@@ -256,7 +256,7 @@ export class Buffer extends Uint8Array {
 	}
 }
 
-// The numbers a DataView knows, under node's names for them.
+// DataView's number types, by node's names.
 const numbers = { UInt8: "Uint8", Int8: "Int8", UInt16: "Uint16", Int16: "Int16", UInt32: "Uint32", Int32: "Int32", Float: "Float32", Double: "Float64", BigInt64: "BigInt64", BigUInt64: "BigUint64" };
 const widths = { Uint8: 1, Int8: 1, Uint16: 2, Int16: 2, Uint32: 4, Int32: 4, Float32: 4, Float64: 8, BigInt64: 8, BigUint64: 8 };
 

@@ -14,7 +14,7 @@ function environment(env) {
 	return Object.entries(env ?? globalThis.process.env).filter(([, value]) => value !== undefined).map(([name, value]) => [name, String(value)]);
 }
 
-/** The command as the host wants it; a shell's is one string. */
+/** The command as the host's request; a shell command is one string. */
 function requestOf(command, args, { cwd, env, shell, argv0 } = {}) {
 	let program = String(command);
 	let list = [...(args ?? [])].map(String);
@@ -26,7 +26,7 @@ function requestOf(command, args, { cwd, env, shell, argv0 } = {}) {
 	return { command: program, args: list, cwd: cwd === undefined ? globalThis.process.cwd() : pathText(cwd), env: environment(env), argv0 };
 }
 
-/** What each of the three streams is: `pipe`, `ignore` or `inherit`. */
+/** The kind of each of the three streams: `pipe`, `ignore` or `inherit`. */
 function streamsOf(stdio = "pipe") {
 	const list = typeof stdio === "string" ? [stdio, stdio, stdio] : [...stdio];
 	return [0, 1, 2].map((at) => list[at] ?? "pipe");
@@ -122,7 +122,7 @@ export class ChildProcess extends EventEmitter {
 	#output() {
 		const stream = new Readable({ read() {} });
 		const { emit, read } = stream;
-		// What has been given to somebody is no longer in the way of the child.
+		// Data handed to a listener no longer counts against the child's output limit.
 		stream.emit = (name, ...args) => {
 			if (name === "data") this.#taken(args[0].length);
 			return emit.call(stream, name, ...args);

@@ -1,4 +1,4 @@
-// `crypto`: digests, chance, and the parts of other things that need no keys.
+// `crypto`: digests, random bytes, and functions that need no keys.
 
 import { sync } from "tiller:host";
 import { Buffer } from "node:buffer";
@@ -138,7 +138,7 @@ export function hkdfSync(algorithm, key, salt, info, length) {
 	return Buffer.concat(parts, length).buffer;
 }
 
-/** What needs more than digests is named, and fails when it is used. */
+/** Functions that need more than digests exist, and throw when called. */
 function unsupported(name) {
 	return () => {
 		throw Object.assign(new Error(`crypto.${name} is not supported inside tiller`), { code: "ERR_TILLER_UNSUPPORTED" });

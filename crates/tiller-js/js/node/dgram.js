@@ -1,4 +1,4 @@
-// `dgram`: not in this engine, which is told when somebody opens a socket.
+// `dgram`: not supported by this engine; opening a socket fails with a message that says so.
 
 export function createSocket() {
 	throw Object.assign(new Error("node:dgram cannot run inside tiller"), { code: "ERR_TILLER_UNSUPPORTED" });

@@ -1,4 +1,4 @@
-// `dns`: names are looked up by whoever connects; what can be told without that is told here.
+// `dns`: the host resolves names when it connects; only literal addresses and localhost resolve here.
 
 import * as promised from "node:dns/promises";
 

@@ -1,4 +1,4 @@
-// Files, in node's three manners: at once, by callback, and (in `node:fs/promises`) by promise.
+// File functions: synchronous and with callbacks; those with promises are in `node:fs/promises`.
 
 import { sync } from "tiller:host";
 import { EventEmitter } from "node:events";
@@ -110,7 +110,7 @@ export function opendirSync(path) {
 	return promised.openedDir(path);
 }
 
-// By callback: the promise of the same name, told in the old way.
+// Turns the promise function of the same name into one with a callback.
 function byCallback(name) {
 	return (...args) => {
 		const callback = args.pop();
@@ -183,7 +183,7 @@ export function write(fd, value, ...args) {
 	soon((error, count) => callback(error, count, value), () => writeSync(fd, value, ...args));
 }
 
-// Watching is looking again and again: nothing to be told by, and nothing that can be lost.
+// Watching polls: there is no file notification, and no event can be lost.
 const LOOK_MS = 200;
 
 function seen(path) {
@@ -200,7 +200,7 @@ function seen(path) {
 			const { mtimeMs, size, ino } = sync("fs.stat", { path: `${path}/${name}` });
 			found.set(name, `${mtimeMs}:${size}:${ino}`);
 		} catch {
-			// Gone between the two looks.
+			// Deleted between the two calls.
 		}
 	}
 	return found;

@@ -1,4 +1,4 @@
-// `http`: requests over the host's client, and a small server over sockets.
+// `http`: requests through the host's client, and a small server over sockets.
 
 import { Agent, ClientRequest, get, globalAgent, IncomingMessage, METHODS, request, STATUS_CODES } from "tiller:http-client";
 import { createServer, Server, ServerResponse } from "tiller:http-server";

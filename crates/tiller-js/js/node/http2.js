@@ -1,4 +1,4 @@
-// `http2`: not in this engine, which is told when somebody connects.
+// `http2`: not supported by this engine; connecting fails with a message that says so.
 
 export function connect() {
 	throw Object.assign(new Error("node:http2 cannot run inside tiller; use fetch"), { code: "ERR_TILLER_UNSUPPORTED" });

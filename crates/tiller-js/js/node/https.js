@@ -1,4 +1,4 @@
-// `https`: as `http`, over encrypted connections.
+// `https`: like `http`, over TLS.
 
 import { Agent, globalAgent, request as plain } from "tiller:http-client";
 

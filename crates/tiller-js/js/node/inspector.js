@@ -1,4 +1,4 @@
-// `inspector`: nothing to look into.
+// `inspector`: stubs.
 
 export const url = () => undefined;
 export const open = () => {};

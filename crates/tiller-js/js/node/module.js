@@ -1,4 +1,4 @@
-// `module`: making a `require`.
+// `module`: `createRequire` and the list of built-in modules.
 
 import { createRequire } from "tiller:require";
 

@@ -1,4 +1,4 @@
-// `net`: connections to others, and from them.
+// `net`: outgoing and incoming connections.
 
 import { begin, sync } from "tiller:host";
 import { EventEmitter } from "node:events";
@@ -103,7 +103,7 @@ export class Socket extends Duplex {
 	}
 }
 
-/** A port and host, a path, or an object with either; and a callback. */
+/** Reads the arguments: a port and host, a path, or an object with either; and a callback. */
 function placeOf(args) {
 	const callback = typeof args.at(-1) === "function" ? args.at(-1) : undefined;
 	const [first, second] = args;
@@ -190,7 +190,7 @@ export function isIPv6(text) {
 	return String(text).includes(":") && URL.canParse(`http://[${String(text).replace(/%.*$/, "")}]/`);
 }
 export const isIP = (text) => (isIPv4(text) ? 4 : isIPv6(text) ? 6 : 0);
-/** An address as bits, for those who compare. */
+/** An address as bits, to compare with a range. */
 function bitsOf(address) {
 	if (isIPv4(address)) return address.split(".").map((part) => Number(part).toString(2).padStart(8, "0")).join("");
 	const mapped = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(address);

@@ -1,4 +1,4 @@
-// `os`: what machine this is.
+// `os`: facts about the machine.
 
 import { facts, sync } from "tiller:host";
 

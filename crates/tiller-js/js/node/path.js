@@ -1,4 +1,4 @@
-// Paths, by POSIX's rules. The Windows rules are there for those who look at Windows paths.
+// Paths by POSIX rules. The Windows rules exist for extensions that handle Windows paths.
 
 import { query } from "tiller:host";
 
@@ -9,7 +9,7 @@ function checked(path, name = "path") {
 	throw error;
 }
 
-/** Takes out `.` and `..`; a path that may leave its start keeps leading `..`. */
+/** Removes `.` and `..`; a relative path keeps leading `..`. */
 function tidy(parts, mayLeave) {
 	const kept = [];
 	for (const part of parts) {

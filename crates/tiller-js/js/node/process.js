@@ -1,4 +1,4 @@
-// `process`, as far as there is one: the engine is a guest in somebody else's.
+// `process`. The engine runs inside tiller's process, so parts of it are stubs.
 
 import { facts, log, native, query, sync } from "tiller:host";
 import { EventEmitter } from "node:events";
@@ -20,7 +20,7 @@ const signals = {
 	SIGWINCH: 28,
 };
 
-/** A signal's number, by number or name. */
+/** The number of a signal, given by number or name. */
 export function signalNumber(signal = "SIGTERM") {
 	if (typeof signal === "number") return signal;
 	const number = signals[signal];
@@ -34,7 +34,7 @@ export function signalName(number) {
 	return Object.keys(signals).find((name) => signals[name] === number) ?? null;
 }
 
-/** A stream that nobody reads: what is written goes to the log, line by line. */
+/** A standard stream: writes go to the log, line by line. */
 class Written extends EventEmitter {
 	isTTY = false;
 	writable = true;
@@ -74,7 +74,7 @@ class Written extends EventEmitter {
 	moveCursor() {}
 }
 
-/** Nobody can type to an extension here. */
+/** Standard input, which is always empty. */
 class Silent extends EventEmitter {
 	fd = 0;
 	isTTY = false;

@@ -1,4 +1,4 @@
-// `sqlite`: not in this engine, which is told when somebody opens a database.
+// `sqlite`: not supported by this engine; opening a database fails with a message that says so.
 
 function refuse() {
 	throw Object.assign(new Error("node:sqlite cannot run inside tiller"), { code: "ERR_TILLER_UNSUPPORTED" });

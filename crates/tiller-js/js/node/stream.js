@@ -1,4 +1,4 @@
-// Streams, in node's manner: what is read in pieces and what is written in pieces.
+// Node's streams.
 
 import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
@@ -20,7 +20,7 @@ export class Stream extends EventEmitter {
 	}
 }
 
-/** What both directions have: an end that may come early. */
+/** Ends a stream early, in both directions. */
 function destroyStream(stream, error) {
 	if (stream.destroyed) return stream;
 	stream.destroyed = true;
@@ -95,7 +95,7 @@ export class Readable extends Stream {
 		this._chunks.unshift(typeof chunk === "string" && !this._decoder ? Buffer.from(chunk) : chunk);
 	}
 
-	/** Gives what there is to whoever listens, in a turn of its own. */
+	/** Emits buffered data to the listeners, in a separate job. */
 	_pump() {
 		if (this._isPumping) return;
 		this._isPumping = true;

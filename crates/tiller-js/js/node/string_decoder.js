@@ -1,4 +1,4 @@
-// `string_decoder`: text out of bytes that come in pieces.
+// `string_decoder`: decodes text from chunks of bytes.
 
 import { Buffer } from "node:buffer";
 

@@ -1,4 +1,4 @@
-// `tls`: encrypted connections are made for `fetch` and `https`, not for sockets.
+// `tls`: TLS is available through `fetch` and `https`, not for sockets.
 
 function refuse() {
 	throw Object.assign(new Error("node:tls sockets are not supported inside tiller; use fetch or node:https"), { code: "ERR_TILLER_UNSUPPORTED" });

@@ -1,4 +1,4 @@
-// `tty`: there is none.
+// `tty`: there is no terminal.
 
 export const isatty = () => false;
 export class ReadStream {}

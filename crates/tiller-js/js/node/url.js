@@ -1,4 +1,4 @@
-// `url`: node's functions beside the objects everybody has.
+// `url`: node's functions beside the global classes.
 
 const { URL, URLSearchParams } = globalThis;
 export { URL, URLSearchParams };
@@ -33,7 +33,7 @@ export function urlToHttpOptions(url) {
 	return options;
 }
 
-/** The old way to take a URL apart. */
+/** The legacy parser. */
 export function parse(text, parseQuery = false) {
 	const match = /^(?:([a-zA-Z][\w+.-]*:)(\/\/)?)?(?:([^/?#@]*)@)?([^/?#:]*|\[[^\]]*\])?(?::(\d+))?([^?#]*)(\?[^#]*)?(#.*)?$/.exec(String(text)) ?? [];
 	const [, protocol, slashes, auth, hostname, port, pathname, search, hash] = match;

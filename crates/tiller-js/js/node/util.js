@@ -1,4 +1,4 @@
-// `util`: words for values, and old shapes for new functions.
+// `util`: formatting of values, promisify and the like.
 
 import { sync } from "tiller:host";
 
@@ -287,7 +287,7 @@ export class MIMEType {
 	}
 }
 
-/** Bytes of text, for those who count. */
+/** The length of text in UTF-8 bytes. */
 export function byteLength(text) {
 	return sync("text.encode", text.toWellFormed()).length;
 }

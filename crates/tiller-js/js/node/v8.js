@@ -1,4 +1,4 @@
-// `v8`: another engine; what is asked of it here has nothing to tell.
+// `v8`: stubs, because the engine is not V8.
 
 export const getHeapStatistics = () => ({ total_heap_size: 0, used_heap_size: 0, heap_size_limit: 0 });
 export const serialize = (value) => new TextEncoder().encode(JSON.stringify(value));

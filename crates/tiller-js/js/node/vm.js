@@ -1,4 +1,4 @@
-// `vm`: code in the same realm, since there is no other.
+// `vm`: runs code in the same realm, because there is no other.
 
 export function runInThisContext(code) {
 	return (0, eval)(String(code));

@@ -1,4 +1,4 @@
-// `worker_threads`: an engine has one thread, and says so when it is asked for another.
+// `worker_threads`: an engine has one thread; starting a worker fails with a message that says so.
 
 const { MessageChannel, MessagePort, BroadcastChannel } = globalThis;
 export { MessageChannel, MessagePort, BroadcastChannel };

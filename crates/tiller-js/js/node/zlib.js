@@ -1,4 +1,4 @@
-// `zlib`: compression of whole buffers, and streams that gather one first.
+// `zlib`: compression of whole buffers; the streams collect all input first.
 
 import { ask, sync } from "tiller:host";
 import { Buffer } from "node:buffer";

@@ -1,4 +1,4 @@
-// What little of pi's agent package can be had without a nested agent.
+// The part of pi's agent package that needs no nested agent.
 
 import { uuidv7 } from "pi:ai";
 import { convertToLlm, serializeConversation, truncateHead, truncateLine, truncateTail, formatSize } from "pi:coding-agent";

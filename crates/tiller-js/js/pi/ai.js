@@ -1,4 +1,4 @@
-// What extensions use of pi-ai: schemas, requests to models, and small helpers around messages.
+// The part of pi-ai that extensions use: schemas, requests to models, and helpers for messages.
 
 import { query, sync } from "tiller:host";
 import {
@@ -37,8 +37,8 @@ export function StringEnum(values, options) {
 	return Type.Unsafe({ type: "string", enum: [...values], ...options });
 }
 
-/** Fills in what the tokens cost, at prices per million. A prompt longer than a tier's bound has
- * that tier's prices, and an hour in the cache costs twice the input. */
+/** Fills in the cost of the tokens, at prices per million. A prompt longer than a tier's bound has that
+ * tier's prices, and an hour in the cache costs twice the input. */
 export function calculateCost(model, usage) {
 	const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0 } = usage;
 	const prompt = input + cacheRead + cacheWrite;
@@ -52,7 +52,7 @@ export function calculateCost(model, usage) {
 		cacheRead: price(cacheRead, rates.cacheRead),
 		cacheWrite: price(cacheWrite - long, rates.cacheWrite) + price(long, (rates.input ?? 0) * 2),
 	};
-	// Filled in and not replaced: somebody may hold it already.
+	// Changed in place, because the caller may hold the object.
 	usage.cost = Object.assign(usage.cost ?? {}, cost);
 	usage.cost.total = cost.input + cost.output + cost.cacheRead + cost.cacheWrite;
 	return usage.cost;
@@ -108,7 +108,7 @@ export function resetApiProviders() {
 	apis.clear();
 }
 
-// In pi each API is a module that is loaded when it is first used.
+// In pi each API is a module that is loaded on first use.
 const api = () => ({ stream, streamSimple });
 export { api as anthropicMessagesApi, api as openAIResponsesApi, api as openAICompletionsApi, api as googleGenerativeAIApi };
 
@@ -117,7 +117,7 @@ export function getEnvApiKey(provider) {
 	return globalThis.process.env[name];
 }
 
-/** A provider says that a request is too long, or takes it and counts more than there is room for. */
+/** Whether a provider says that a request is too long, or accepts it and counts more tokens than fit. */
 export function isContextOverflow(message, contextWindow) {
 	const { input = 0, cacheRead = 0 } = message?.usage ?? {};
 	if (contextWindow && message?.stopReason === "stop" && input + cacheRead > contextWindow) return true;
@@ -126,7 +126,7 @@ export function isContextOverflow(message, contextWindow) {
 
 export { parsePartial as parseStreamingJson };
 
-/** The arguments as the tool's schema wants them, converted where that can be understood. */
+/** Validates arguments against the tool's schema, with conversions where they are unambiguous. */
 export function validateToolArguments(tool, call) {
 	return sync("checkArguments", { tool: tool.name, schema: tool.parameters, arguments: call.arguments });
 }
@@ -137,7 +137,7 @@ export function validateToolCall(tools, call) {
 	return validateToolArguments(tool, call);
 }
 
-// Each API has functions of its own in pi; all of them are one here.
+// In pi each API has its own functions; here they are the same.
 export { stream as streamAnthropic, stream as streamOpenAICompletions, stream as streamOpenAIResponses, stream as streamGoogle, stream as streamSimpleAnthropic, stream as streamSimpleOpenAICompletions, stream as streamSimpleOpenAIResponses, stream as streamSimpleGoogle };
 
 export function createModels() {

@@ -1,4 +1,4 @@
-// What extensions use of pi's own package without a terminal.
+// The part of pi's own package that needs no terminal.
 
 import { facts, native, query } from "tiller:host";
 import { compact } from "tiller:compaction";
@@ -89,7 +89,7 @@ export function createEventBus() {
 	};
 }
 
-/** Tokens of a message, guessed from its length. */
+/** Estimates the tokens of a message from its length. */
 export function estimateTokens(message) {
 	const text = typeof message.content === "string" ? message.content : JSON.stringify(message.content ?? message.summary ?? message.output ?? "");
 	return Math.ceil(text.length / 4);
@@ -125,7 +125,7 @@ const languages = { ts: "typescript", tsx: "tsx", js: "javascript", mjs: "javasc
 export const getLanguageFromPath = (path) => languages[String(path).split(/[./]/).pop().toLowerCase()];
 export const highlightCode = (code) => String(code).split("\n");
 
-// Styles: none, since nobody looks at a terminal.
+// Styles do nothing, because there is no terminal.
 const same = (text) => text;
 export const getMarkdownTheme = () => new Proxy({ highlightCode }, { get: (own, name) => own[name] ?? same });
 export const getSelectListTheme = () => ({ selectedPrefix: same, selectedText: same, description: same, scrollInfo: same, noMatch: same });
@@ -164,7 +164,7 @@ export class CustomEditor extends Editor {
 	}
 }
 
-/** A component that only a terminal has a use for. */
+/** A component that only a terminal would draw. */
 class Shown extends Container {
 	constructor(...args) {
 		super();
@@ -212,7 +212,7 @@ export function loadSkills({ cwd = query("cwd"), agentDir = getAgentDir(), skill
 	return { skills: found.flatMap((each) => each.skills), diagnostics: found.flatMap((each) => each.diagnostics) };
 }
 
-/** Skills in a folder: each a folder with a `SKILL.md`. */
+/** Skills in a folder: each is a folder with a `SKILL.md`. */
 export function loadSkillsFromDir({ dir, source = "path" }) {
 	const fs = native.importNow("node:fs");
 	const skills = [];
@@ -236,7 +236,7 @@ export function formatSkillsForPrompt(skills) {
 	return lines.length > 0 ? `\n\nSkills:\n${lines.join("\n")}` : "";
 }
 
-/** What needs a second agent in the same process, which is not to be had here. */
+/** A function that needs a second agent in the same process, which is not supported. */
 function nested(name) {
 	return class {
 		static create() {

@@ -1,5 +1,5 @@
-// What extensions use of pi-tui. Nothing is drawn here, so components keep what they are given
-// and can be asked for their lines; measuring and cutting text works as in a terminal.
+// The part of pi-tui that extensions use. Nothing is drawn, so components store what they are given and
+// return their lines; measuring and cutting text works as in a terminal.
 
 const escapes = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|_[^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 
@@ -20,7 +20,7 @@ function charWidth(character) {
 	return isWide ? 2 : 1;
 }
 
-/** Characters with what belongs to them: marks, joined emoji. */
+/** Grapheme clusters: characters with their marks, joined emoji. */
 function graphemes(text) {
 	return text.match(/(?:\p{RI}\p{RI}|\P{M}(?:\uFE0F|\p{M}|\p{EMod}|\u200D\P{M})*|\p{M})/gsu) ?? [];
 }
@@ -36,7 +36,7 @@ export function visibleWidth(text) {
 	return graphemes(plain).reduce((sum, each) => sum + graphemeWidth(each), 0);
 }
 
-/** Text as escapes and characters: `[piece, width]`. */
+/** Text split into escapes and characters: `[piece, width]`. */
 function* pieces(text) {
 	let at = 0;
 	for (const match of text.matchAll(escapes)) {
@@ -53,14 +53,14 @@ export function truncateToWidth(text, max, ellipsis = "...", pad = false) {
 	if (max <= 0) return "";
 	const tail = begin(ellipsis, max);
 	const kept = begin(text, max - visibleWidth(tail));
-	// Whatever style the text was in ends where it is cut.
+	// Any style of the text ends where it is cut.
 	const cut = `${kept}${reset}${tail && tail + reset}`;
 	return pad ? cut + " ".repeat(Math.max(0, max - visibleWidth(cut))) : cut;
 }
 
 const reset = "\u001b[0m";
 
-/** As much of the beginning as there is room for. */
+/** As much of the beginning as fits. */
 function begin(text, room) {
 	let kept = "";
 	let used = 0;
@@ -127,7 +127,7 @@ export function stripTerminalSequences(text) {
 export const hyperlink = (text) => text;
 export const getOsc8LinkAtColumn = () => undefined;
 
-// Keys: what a terminal sends, and the names for it.
+// Keys: the bytes a terminal sends, and their names.
 const named = {
 	escape: ["\u001b"], enter: ["\r", "\n"], return: ["\r", "\n"], tab: ["\t"], backspace: ["\u007f", "\b"], space: [" "], delete: ["\u001b[3~"],
 	up: ["\u001b[A", "\u001bOA"], down: ["\u001b[B", "\u001bOB"], right: ["\u001b[C", "\u001bOC"], left: ["\u001b[D", "\u001bOD"],
@@ -215,7 +215,7 @@ export function fuzzyFilter(items, query, getText = String) {
 	return scored.sort((a, b) => a.score - b.score).map(({ item }) => item);
 }
 
-/** Anything that could be drawn. */
+/** The base class of components. */
 class Component {
 	children = [];
 	focused = false;

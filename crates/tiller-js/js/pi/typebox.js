@@ -1,5 +1,4 @@
-// Schemas as JSON Schema, built in the words of TypeBox. What a builder gives is plain data with
-// a mark that JSON does not see.
+// TypeBox builders that return JSON Schema. A result is plain data with a non-enumerable mark.
 
 const optional = Symbol.for("TypeBox.Optional");
 const kind = Symbol.for("TypeBox.Kind");

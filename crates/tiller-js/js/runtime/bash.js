@@ -1,4 +1,4 @@
-// A shell command through somebody's own operations, for the user's commands and for tools.
+// Runs a shell command with an extension's operations, for the user's commands and for tools.
 
 import { stripVTControlCharacters } from "node:util";
 import { formatSize, truncateTail } from "tiller:truncate";
@@ -7,11 +7,11 @@ const invalid =
 	"Invalid user_bash handler result: return undefined for local execution or exactly one valid " +
 	"{ operations } or { result } object";
 
-/** What handlers gave to run commands with, until the host comes back to it. */
+/** Operations that handlers returned, until the host runs the command. */
 const given = new Map();
 let nextKey = 1;
 
-/** What a `user_bash` handler answered, in the host's words. */
+/** The result of a `user_bash` handler, as the host reads it. */
 export function answered(answer, extension) {
 	const { result, operations } = Object(answer);
 	if (operations === undefined && isResult(result)) {
@@ -33,7 +33,7 @@ function isResult(result) {
 	return typeof output === "string" && isCode && typeof cancelled === "boolean" && typeof truncated === "boolean";
 }
 
-/** Runs the user's command with what a handler gave. `tell` hears each piece of the output. */
+/** Runs the user's command with a handler's operations. `tell` is called with each chunk of output. */
 export async function runGiven(key, call, signal, tell) {
 	const operations = given.get(key);
 	given.delete(key);
@@ -52,16 +52,16 @@ export async function runGiven(key, call, signal, tell) {
 	}
 }
 
-/** Without what only a terminal understands. */
+/** Removes terminal escapes and control characters. */
 function plain(text) {
 	return stripVTControlCharacters(text).replace(/[\0-\x08\x0b-\x1f\x7f]/g, "");
 }
 
-/** How much of the output is shown while more may come. */
+/** How much of the output is shown while the command runs. */
 const shownMax = 100_000;
 
-/** Runs it and gives what a client is told of a command. `onData` is given the end of the output so
- * far, and what is new of it. */
+/** Runs the command and returns the result that a client receives. `onData` is called with the end of the
+ * output so far, and with the new part. */
 export async function runOperations(operations, { command, cwd }, { signal, timeout, onData } = {}) {
 	const decoder = new TextDecoder();
 	const pieces = [];
@@ -98,7 +98,7 @@ export async function runOperations(operations, { command, cwd }, { signal, time
 	};
 }
 
-/** The note under output that was cut. */
+/** The note under truncated output. */
 export function cutNote({ truncation, fullOutputPath }) {
 	const { totalLines, outputLines, outputBytes, lastLinePartial, truncatedBy, content } = truncation;
 	if (lastLinePartial) return `\n\n[Showing last ${formatSize(outputBytes)} of line ${totalLines} (line is ${formatSize(content.length)}). Full output: ${fullOutputPath}]`;

@@ -1,10 +1,10 @@
-// Where a turn or a run ends: what extensions propose to store there, and what the conversation
-// would be with it.
+// `turn_end` and `agent_before_settle`: the entries that extensions propose to store, and a preview of the
+// conversation with them.
 
 import { query } from "tiller:host";
 import { convertToLlm } from "tiller:conversation";
 
-/** Handlers see what those before them proposed. Each answer replaces it. */
+/** Each handler sees what earlier handlers proposed; its answer replaces that. */
 export async function boundary(event, handlers, soFar, call, _live, _strictly, report) {
 	const outcome = { ...soFar?.outcome };
 	for (const handler of handlers) {
@@ -23,7 +23,7 @@ export async function boundary(event, handlers, soFar, call, _live, _strictly, r
 	return { outcome };
 }
 
-/** A conversation is long, and most who hear that a turn ended do not look at it. */
+/** Computes a property on first access: a conversation is long, and most handlers do not read it. */
 function showWhenAsked(object, name, make) {
 	let made;
 	Object.defineProperty(object, name, { get: () => (made ??= make()), enumerable: true });
@@ -59,7 +59,7 @@ function problemWith(drafts) {
 	return undefined;
 }
 
-/** The conversation as it would be with these entries. */
+/** The conversation with these entries. */
 function preview(drafts) {
 	let contextEntries = query("session", { read: "projection" }).entries;
 	for (const draft of drafts) contextEntries = withDraft(contextEntries, draft);

@@ -1,11 +1,11 @@
-// `pi.events`: the bus that all extensions share. Those of this engine hear each other at once, with
-// the very same data; those in other engines hear what can be told as JSON, a moment later.
+// `pi.events`: the bus that all extensions share. Listeners in this engine are called at once with the same
+// object; listeners in other engines receive JSON, asynchronously.
 
 import { log, meanwhileAs, stringify, sync } from "tiller:host";
 import { describe } from "tiller:errors";
 
 const channels = new Map();
-/** Channels on which something was said that could not be told elsewhere. */
+/** Channels with data that could not be serialized; reported once each. */
 const complained = new Set();
 
 export function emitOn(channel, data) {
@@ -13,7 +13,7 @@ export function emitOn(channel, data) {
 	if (sync("bus.isHeard", channel)) tellOthers(channel, data);
 }
 
-/** Somebody said something, here or in another engine. */
+/** Calls the listeners of a channel, for events of this engine or of another. */
 export function hearOn(channel, data) {
 	for (const listener of [...(channels.get(channel) ?? [])]) {
 		try {
@@ -60,7 +60,7 @@ function tellOthers(channel, data) {
 	sync("bus.tell", { channel, data: text });
 }
 
-/** Lets through what is the same when it was read again; half of a value would be worse than none. */
+/** Throws for values that JSON would change: part of a value would be worse than none. */
 function plainly(key, value) {
 	if (typeof value === "function" || typeof value === "symbol") throw new TypeError(`${key || "it"} is a ${typeof value}`);
 	if (typeof value !== "object" || value === null || Array.isArray(value)) return value;

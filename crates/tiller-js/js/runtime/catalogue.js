@@ -1,11 +1,11 @@
-// The models of providers that extensions bring: as a sign-in changes them, and as the providers
-// find them when they look.
+// Models of providers that extensions registered: changed by a login's `modifyModels`, and refreshed by
+// `refreshModels`.
 
 import { as, facts, log, query, request } from "tiller:host";
 import { describe, report } from "tiller:errors";
 import { extensions, setModels } from "tiller:extensions";
 
-/** What there is to say of a provider's models, and which of them are not to be had. */
+/** The models to register for a provider, and those to remove. */
 export function modelsOf(extension, name, config) {
 	const models = config.models ?? ownModels(config);
 	const oauth = config.oauth ?? config.auth?.oauth;
@@ -26,7 +26,7 @@ export function modelsOf(extension, name, config) {
 	return { models: all, unavailable: all.filter((model) => !isAvailable(model)).map((model) => String(model.id)) };
 }
 
-/** Models of a provider given as an object with methods. */
+/** Models of a provider that is an object with methods. */
 function ownModels(config) {
 	if (typeof config.getModels !== "function") return undefined;
 	try {
@@ -40,12 +40,12 @@ function storedCredential(provider) {
 	try {
 		return query("models", { read: "credential", provider }) ?? undefined;
 	} catch {
-		// Nobody is there who could know.
+		// The host refuses or cannot answer.
 		return undefined;
 	}
 }
 
-/** Every provider that can look for models, with its extension. */
+/** Every provider with a `refreshModels`, with its extension. */
 function seekers(isWanted = () => true) {
 	const found = [];
 	for (const extension of extensions) {
@@ -56,8 +56,7 @@ function seekers(isWanted = () => true) {
 	return found;
 }
 
-/** Has those who can look for their models do so: first at what is stored, then, if that is wanted,
- * for what there is now. What went wrong is told by provider. */
+/** Refreshes models: first from the store, then, if allowed, from the network. Returns errors by provider. */
 export async function refreshAll({ providers, force, allowNetwork = true } = {}, signal) {
 	const errors = {};
 	for (const seeker of seekers((name) => providers?.includes(name) ?? true)) {
@@ -71,8 +70,8 @@ export async function refreshAll({ providers, force, allowNetwork = true } = {},
 	return errors;
 }
 
-/** Extensions may act from now on. What their providers have stored is there when this is over, unless
- * that takes too long; what they find out there comes when it comes. */
+/** Called when extensions may act. Returns when the providers' stored models are registered, or after a time
+ * limit; models from the network follow later. */
 export async function lookAround(isWanted) {
 	const all = seekers(isWanted);
 	if (all.length === 0) return;
@@ -118,7 +117,7 @@ async function refresh({ extension, name, config }, { allowNetwork, force, signa
 	if (isCurrent()) setModels(extension, name, Array.isArray(models) ? models : undefined);
 }
 
-/** What the provider is asked with. A sign-in is renewed on the way. */
+/** The credential for a refresh. An expired one is renewed. */
 async function credentialOf(name, config, signal) {
 	const resolve = config.auth?.apiKey?.resolve;
 	if (typeof resolve === "function") {
@@ -127,7 +126,7 @@ async function credentialOf(name, config, signal) {
 		const key = (await resolve.call(config.auth.apiKey, { ctx, signal }))?.auth?.apiKey;
 		return key === undefined ? undefined : { type: "api_key", key };
 	}
-	// Without the permission to know keys there is none.
+	// An extension without the `env` permission gets no key.
 	const key = await request("apiKey", { provider: name }).catch(() => null);
 	const stored = storedCredential(name);
 	if (stored?.type === "oauth") return stored;

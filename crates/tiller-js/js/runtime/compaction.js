@@ -1,4 +1,4 @@
-// The default way to summarise: one request to a model.
+// The default summary: one request to a model.
 
 import { complete } from "tiller:completion";
 import { convertToLlm, serializeConversation } from "tiller:conversation";

@@ -1,16 +1,16 @@
-// Requests to models, and the stream of events an answer is.
+// Requests to models, and the event stream of an answer.
 
 import { begin, query, sync } from "tiller:host";
 import { describe } from "tiller:errors";
 import { Growing } from "tiller:growing";
 
-/** After so many events the host learns that they were heard, so that it goes on. */
+/** After this many events the host is told that they were handled, so that it sends more. */
 const heardAtOnce = 32;
 
-/** Events as they come, and the message at the end. What is pushed before anybody listens waits. */
+/** A stream of events with a final message. Events are buffered until they are read. */
 export class EventStream {
 	#waiting = [];
-	/** How many of those who wait were taken: to move the others up each time would take long. */
+	/** How many waiting readers were served; shifting the array each time would be quadratic. */
 	#taken = 0;
 	#readers = [];
 	#isEnded = false;
@@ -79,7 +79,7 @@ export class EventStream {
 	}
 }
 
-/** The stream of an assistant's message. */
+/** The event stream of an assistant message. */
 export class AssistantMessageEventStream extends EventStream {
 	constructor() {
 		super(
@@ -133,7 +133,7 @@ export function stream(model, context, { signal, onPayload, onResponse, ...optio
 		failed(message, reason);
 	};
 	const abort = () => giveUp("Request was aborted", "aborted");
-	// Whoever fails to look at a request does not send it.
+	// If a callback throws, the request is not sent.
 	const look = async ({ number, payload }) => {
 		try {
 			sync("looked", { hearing, number, payload: await onPayload(payload, model) });
@@ -185,7 +185,7 @@ function failedMessage(model, content, stopReason, errorMessage) {
 	};
 }
 
-// What is known without any configuration.
+// The built-in models.
 
 export function getModel(provider, id) {
 	return getModels(provider).find((model) => model.id === id);

@@ -1,5 +1,4 @@
-// `ctx`: what a handler, a tool or a command sees of the session it runs in. Values are asked for
-// when they are looked at.
+// `ctx`: what a handler, a tool or a command sees of the session. Values are read when they are accessed.
 
 import { act, as, facts, query, request } from "tiller:host";
 import { report } from "tiller:errors";
@@ -8,22 +7,22 @@ import { sessionManager } from "tiller:session";
 import { modelRegistry } from "tiller:models";
 import { uiOf } from "tiller:ui";
 
-/** What holds while something is under way. */
+/** State of the current run and hook. */
 export const live = {
-	/** The prompt so far, while `before_agent_start` is asked. */
+	/** The prompt so far, during `before_agent_start`. */
 	systemPrompt: undefined,
 };
 
 let run;
 
-/** A run began, was aborted, or ended: called by the host. */
+/** Called by the host when a run begins, is aborted, or ends. */
 export function runSignal(word) {
 	if (word === "began") run = new AbortController();
 	else if (word === "aborted") run?.abort();
 	else run = undefined;
 }
 
-/** The contexts of an extension: one for events and tools, one for commands, and a small one. */
+/** The contexts of an extension: for events and tools, for commands, and a small one. */
 export function contextOf(extension) {
 	extension.contexts ??= make(extension);
 	return extension.contexts;
@@ -160,12 +159,12 @@ function make(extension) {
 	return contexts;
 }
 
-/** After a session change: whoever asked for it goes on in the new one. */
+/** After a session change: calls `withSession` with a context of the new session. */
 async function changed(extension, result, withSession) {
 	if (result?.cancelled || !withSession) return result;
 	const current = extensions.find((other) => other.number === extension.number) ?? extension;
 	const fresh = Object.defineProperties({}, Object.getOwnPropertyDescriptors(contextOf(current).command));
-	// Whoever waits for these waits for what they set going, too.
+	// In `withSession`, awaiting these waits for the run they start.
 	fresh.sendMessage = async (message, options) => {
 		sendMessage(message, options);
 		await request("waitForIdle");
@@ -178,7 +177,7 @@ async function changed(extension, result, withSession) {
 	return result;
 }
 
-/** A session manager that takes down what is to be in a session from its start. */
+/** A session manager that records the entries a new session starts with. */
 function recorder(manager, entries) {
 	const note = (entry) => {
 		entries.push(entry);

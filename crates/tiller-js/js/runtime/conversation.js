@@ -1,4 +1,4 @@
-// Conversations as a model sees them, and as text.
+// Conversations as a model receives them, and as text.
 
 const compacted = "To save room, the conversation up to here was replaced with this summary of it:";
 const branched = "Before this point the conversation took another path and came back. What happened there:";

@@ -1,11 +1,11 @@
-// What was thrown, in words. Anything can be thrown, a thing whose getters throw included.
+// Describes and reports errors. Anything can be thrown, including an object whose getters throw.
 
 import { native } from "tiller:host";
 
-/** What says that something cannot be done in this engine. */
+/** Matches errors about features that this engine lacks. */
 const lacking = /(?:cannot run|not supported) inside tiller/;
 
-/** `{message, stack}` of whatever it is, and `lacks` if it is about something that is not here. */
+/** `{message, stack}` of a thrown value, and `lacks` if it is about a missing feature. */
 export function describe(thrown) {
 	let message;
 	let stack;
@@ -26,7 +26,7 @@ export function describe(thrown) {
 	return { message: message.toWellFormed(), stack: stack?.toWellFormed(), lacks: lacks?.toWellFormed() };
 }
 
-/** Tells the host that an extension failed. */
+/** Reports an extension's error to the host. */
 export function report(path, event, thrown) {
 	const { message, stack } = describe(thrown);
 	native.report(path, event, message, stack);
@@ -34,13 +34,13 @@ export function report(path, event, thrown) {
 
 const unhandled = new Map();
 
-/** A promise was rejected, or somebody has come to handle that after all. */
+/** A promise was rejected, or a handler was attached to it afterwards. */
 export function noticeRejection(promise, reason, isHandled) {
 	if (isHandled) unhandled.delete(promise);
 	else unhandled.set(promise, { reason, extension: native.extension() });
 }
 
-/** Reports rejections that nobody has handled by the end of a turn. */
+/** Reports rejections without a handler at the end of a turn. */
 export function reportRejections(pathOf) {
 	for (const { reason, extension } of unhandled.values()) {
 		report(pathOf(extension) ?? "<runtime>", "unhandled_rejection", reason);

@@ -1,4 +1,4 @@
-// `pi.exec`: a command without a shell and without input, and what it wrote.
+// `pi.exec`: runs a command without shell and input, and returns its output.
 
 import { begin, query, sync } from "tiller:host";
 
@@ -6,7 +6,7 @@ const SIGTERM = 15;
 const SIGKILL = 9;
 const GRACE_MS = 5000;
 
-/** Never rejects: a command that cannot be started is one that failed. */
+/** Never rejects: a command that cannot be started has a failed result. */
 export async function exec(command, args = [], { signal, timeout, cwd } = {}) {
 	const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
 	const output = { stdout: "", stderr: "" };

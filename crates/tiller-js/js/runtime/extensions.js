@@ -1,19 +1,19 @@
-// The extensions of this engine, and the `pi` object each of them is given.
+// The extensions of this engine, and the `pi` object of each.
 
 import { act, as, facts, native, query, request, stringify, sync } from "tiller:host";
 import { describe, report } from "tiller:errors";
 import { emitOn, listenOn } from "tiller:bus";
 import { lookAround, modelsOf } from "tiller:catalogue";
 
-/** In the order of their numbers. */
+/** Sorted by number. */
 export const extensions = [];
 
 /** Flags from the command line. */
 let flagValues = {};
-/** What holds until the next session or reload: all objects handed out belong to one of these. */
+/** The session epoch: every object handed out belongs to one, and is stale after the next session or reload. */
 let age = { isStale: false, isBound: false };
 let isPublishing = false;
-/** Whether what waits to be told is more than who listens to what. */
+/** Whether a pending update contains more than a change of listeners. */
 let isNoticeable = false;
 
 const stale =
@@ -21,7 +21,7 @@ const stale =
 	"Use the ctx given to withSession, or register again in the new session.";
 const unbound = "Extension runtime not initialized. Action methods cannot be called during extension loading.";
 
-/** Fails for objects of a session that is gone. */
+/** Throws for objects of an earlier session. */
 export function alive(its) {
 	if (its.isStale) throw new Error(stale);
 }
@@ -50,8 +50,8 @@ class Extension {
 	}
 }
 
-/** Loads a file. `strictly` means that it had better run elsewhere if it needs what is not here,
- * `isWanted` says whether anybody still waits for it. */
+/** Loads a file. With `strictly`, importing what this engine lacks fails, so that a sidecar can be tried.
+ * `isWanted` says whether the host still waits for it. */
 export async function loadExtension(number, path, strictly = false, isWanted = () => true) {
 	const extension = new Extension(number, path);
 	native.extension(number);
@@ -76,7 +76,7 @@ export async function loadExtension(number, path, strictly = false, isWanted = (
 	publish();
 }
 
-/** The default export, also where a compiler has wrapped it. */
+/** The default export, also if a compiler has wrapped it. */
 function factoryIn(module) {
 	let found = module.default;
 	if (typeof found === "object" && found !== null && "default" in found) found = found.default;
@@ -105,7 +105,7 @@ function unsubscribe(extension) {
 	extension.subscriptions.clear();
 }
 
-/** From now on extensions may act. */
+/** Allows extensions to act. */
 export function bind() {
 	age.isBound = true;
 	for (const extension of extensions) {
@@ -117,7 +117,7 @@ export function setFlags(values) {
 	flagValues = values;
 }
 
-/** Another session: factories run again, and what was handed out before is stale. */
+/** Starts over for another session: runs the factories again and makes earlier objects stale. */
 export async function renew() {
 	age.isStale = true;
 	age = { isStale: false, isBound: false };
@@ -137,8 +137,8 @@ export async function renew() {
 	return failed;
 }
 
-/** Others take over from here. Whoever is in the middle of something may go on in the session there
- * is now, but nobody listens any more. */
+/** Other engines replace this one. Running commands may go on in the current session, but handlers are no
+ * longer called. */
 export function retire() {
 	age.isStale = true;
 	age = { isStale: false, isBound: true };
@@ -150,7 +150,7 @@ export function retire() {
 	publish();
 }
 
-/** Tells the host what there is now. Many changes at a time are told once. */
+/** Sends the registrations to the host. Several changes are sent once. */
 function publish(changed = false) {
 	const own = extensions.map((extension) => ({
 		number: extension.number,
@@ -174,7 +174,7 @@ function publishSoon(noticeable = true) {
 	queueMicrotask(publishNow);
 }
 
-/** What was registered a moment ago is told before anything else is asked or done. */
+/** Sends pending registrations before any other request or action. */
 function publishNow() {
 	if (!isPublishing) return;
 	isPublishing = false;
@@ -195,7 +195,7 @@ function shownTool(tool) {
 	};
 }
 
-/** What is data in a provider's configuration. One that is an object with methods may have it anywhere. */
+/** The JSON part of a provider's configuration. An object with methods may have it on its prototype. */
 function shownProvider(name, config) {
 	const { baseUrl, apiKey, api, headers, authHeader, compat, models, name: title } = config;
 	return {
@@ -206,7 +206,8 @@ function shownProvider(name, config) {
 	};
 }
 
-/** One that cannot be told is there all the same; what is wrong with it is said when it is taken up. */
+/** A provider that cannot be serialized is listed without its configuration; the error is reported when it is
+ * registered. */
 function listedProvider(name, config) {
 	const shown = shownProvider(name, config);
 	try {
@@ -228,7 +229,7 @@ function tellProvider(extension, name, config) {
 	}
 }
 
-/** Another list of models, of a provider that looks for them itself. */
+/** Replaces the models of a provider after a refresh. */
 export function setModels(extension, name, models) {
 	const config = extension.providers.get(name);
 	if (models !== undefined) config.models = models;
@@ -243,7 +244,7 @@ function apiOf(extension) {
 		alive(its);
 		if (extension.failure) throw new Error(extension.failure);
 	};
-	/** Something that only makes sense when there is a session. */
+	/** Wraps an action that needs a session. */
 	const acting = (work) => (...args) => {
 		check();
 		if (!its.isBound) throw new Error(unbound);
@@ -272,7 +273,7 @@ function apiOf(extension) {
 	return {
 		on: registering((name, handle) => {
 			if (!extension.handlers.has(name)) extension.handlers.set(name, []);
-			// Replaced and never changed, so that whoever is being told keeps the list as it was.
+			// Copied on write, so that an event in progress keeps its list of handlers.
 			extension.handlers.set(name, [...extension.handlers.get(name), handle]);
 			return () => {
 				const list = extension.handlers.get(name) ?? [];

@@ -1,4 +1,4 @@
-// Files as streams.
+// File streams.
 
 import { ask } from "tiller:host";
 import { data, modeNumber, openFlags, pathText } from "tiller:files";

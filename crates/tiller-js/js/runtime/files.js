@@ -1,4 +1,4 @@
-// What the three manners of files share: arguments, flags, and what is known about a file.
+// Shared by all file functions: arguments, flags and `Stats`.
 
 import { Buffer } from "node:buffer";
 import { fileURLToPath } from "node:url";
@@ -17,7 +17,7 @@ function wrongType(name, value) {
 	return error;
 }
 
-/** A path as it was written, which a link keeps. */
+/** A path as written, without resolving it: the target of a link stays as it is. */
 export function writtenText(path) {
 	if (typeof path === "string") return path;
 	if (path instanceof Uint8Array) return new TextDecoder().decode(path);
@@ -25,7 +25,7 @@ export function writtenText(path) {
 	throw wrongType("path", path);
 }
 
-/** A path as text, resolved where the process would be. */
+/** A path as text, resolved against the session's folder. */
 export function pathText(path) {
 	const text = writtenText(path);
 	if (text.startsWith("/")) return text;
@@ -42,7 +42,7 @@ export function modeNumber(mode) {
 	return typeof mode === "string" ? Number.parseInt(mode, 8) : Number(mode);
 }
 
-/** Flags as letters, also where they were given as numbers. */
+/** Flags as letters, also if they were given as numbers. */
 export function openFlags(flag) {
 	if (typeof flag === "string") return flag;
 	const has = (bit) => (flag & bit) !== 0;
@@ -52,7 +52,7 @@ export function openFlags(flag) {
 	return `${base}${exclusive}${has(constants.O_RDWR) ? "+" : ""}`;
 }
 
-/** Something to be written, as bytes. */
+/** Data to write, as bytes. */
 export function data(value, encoding) {
 	if (typeof value === "string") return Buffer.from(value, encoding ?? "utf8");
 	if (value instanceof Uint8Array) return value;
@@ -61,7 +61,7 @@ export function data(value, encoding) {
 	return Buffer.from(String(value));
 }
 
-/** Something that was read, as text if that was asked for. */
+/** Data that was read, as text if the options say so. */
 export function decoded(bytes, options) {
 	const encoding = typeof options === "string" ? options : options?.encoding;
 	const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,5 +1,5 @@
-// The block of YAML at the head of a Markdown file. Only what people write there: nested maps and
-// lists, quoted and plain values, literal and folded text.
+// The YAML block at the head of a Markdown file. Supports nested maps and lists, quoted and plain values,
+// literal and folded text.
 
 export function parseFrontmatter(source) {
 	const text = String(source).replace(/^\uFEFF/, "").replace(/\r\n?/g, "\n");
@@ -68,7 +68,7 @@ function list(state, indent) {
 		if (!line || line.indent < indent || !(line.text === "-" || line.text.startsWith("- "))) return result;
 		const rest = line.text.slice(1).trim();
 		if (keyOf(rest)) {
-			// A map that begins behind the dash.
+			// A map that begins after the dash.
 			const inner = line.raw.indexOf(rest, line.indent + 1);
 			state.lines[state.at] = { ...line, indent: inner, text: rest };
 			result.push(map(state, inner));
@@ -109,7 +109,7 @@ function literal(state, indent, isFolded, chomp) {
 function scalar(text, line, state, indent = -1) {
 	let whole = text;
 	if (state && !/^["'[{]/.test(whole)) {
-		// A plain value goes on in lines that stand further in.
+		// A plain value continues in lines with more indentation.
 		while (state.at < state.lines.length) {
 			const next = state.lines[state.at];
 			if (next.text === "" || next.indent <= indent || next.text.startsWith("#")) break;
@@ -134,7 +134,7 @@ function plain(text) {
 	return text;
 }
 
-/** Lists and maps in one line, and quoted text. */
+/** Flow lists and maps, and quoted text. */
 function flow(text, line) {
 	let at = 0;
 	const skip = () => {

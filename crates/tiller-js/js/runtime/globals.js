@@ -1,5 +1,4 @@
-// What extensions find in the global object. Little of it is needed by everybody, so most is
-// loaded when somebody first looks at it.
+// The global object of extensions. Most globals are loaded when they are first used.
 
 import { log, native } from "tiller:host";
 import * as timers from "tiller:timers";
@@ -8,7 +7,7 @@ function define(name, value) {
 	Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
 }
 
-/** A global that is loaded from a module of ours when it is first used. */
+/** A global that is loaded from a built-in module when it is first used. */
 function lazily(id, names) {
 	for (const name of names) {
 		Object.defineProperty(globalThis, name, {
@@ -54,7 +53,7 @@ lazily("web:intl", ["Intl"]);
 lazily("node:process", ["process"]);
 lazily("node:buffer", ["Buffer"]);
 
-// The engine knows no languages; numbers and dates are written as in English.
+// The engine has no locale data; numbers and dates are formatted as in English.
 const own = (prototype, name, method) => Object.defineProperty(prototype, name, { value: method, writable: true, configurable: true });
 own(Number.prototype, "toLocaleString", function (locale, options) {
 	return new Intl.NumberFormat(locale, options).format(this);

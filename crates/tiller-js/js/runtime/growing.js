@@ -1,19 +1,19 @@
-// The message an answer becomes, while it grows. The host tells what each event adds; extensions
-// see the whole message beside every event, as one object that grows.
+// The partial assistant message. The host sends what each event adds; extensions see the whole message beside
+// every event, as one object that grows.
 
 import { sync } from "tiller:host";
 
 export class Growing {
 	#message;
-	/** The text of arguments that are still being spelled out, by block. */
+	/** The JSON text of incomplete arguments, by block. */
 	#spelled = new Map();
 
-	/** What has come so far, for an answer that ends here. */
+	/** The content so far, for an answer that ends here. */
 	get content() {
 		return this.#message?.content ?? [];
 	}
 
-	/** The event as extensions see it, or nothing if it is none of theirs. */
+	/** The event as extensions see it, or nothing if it is not for them. */
 	take(event) {
 		switch (event.type) {
 			case "start":
@@ -81,7 +81,7 @@ export class Growing {
 		return event;
 	}
 
-	/** Arguments are read when somebody looks at them: to read them with every piece would be quadratic. */
+	/** Arguments are parsed on access: parsing them with every delta would be quadratic. */
 	#call(at, { id, name }) {
 		this.#spelled.set(at, "");
 		const call = { type: "toolCall", id, name };
@@ -90,7 +90,7 @@ export class Growing {
 	}
 }
 
-/** As much of an object as its text says so far. */
+/** Parses as much of an object as the text contains. */
 export function parsePartial(text) {
 	if (!text?.trim()) return {};
 	try {

@@ -1,12 +1,12 @@
-// How several handlers' answers become one. Each hook has a function that is given the event,
-// the handlers in order, what earlier engines answered, and a way to call a handler that reports
-// what it throws. It gives `{outcome, ends}`: what to tell the host, and whether later handlers
-// are not to be asked.
+// Combines the results of several handlers. Each hook has a function that is called with one object: `event`;
+// `handlers` in order; `soFar`, the result of earlier engines; `call`, which calls a handler and reports what
+// it throws; `live`, the state of the run; `strictly`, which calls a handler and rethrows; and `report`. It
+// returns `{outcome, ends}`: the result for the host, and whether later handlers are skipped.
 
 import { boundary } from "tiller:boundary";
 import { query, stringify } from "tiller:host";
 
-/** Asks until somebody cancels; the last object counts. */
+/** Calls handlers until one cancels; the last object returned counts. */
 async function cancellable(event, handlers, soFar, call) {
 	let outcome = soFar?.outcome;
 	for (const handler of handlers) {
@@ -18,7 +18,7 @@ async function cancellable(event, handlers, soFar, call) {
 	return { outcome: outcome ? { ...outcome, cancel: false } : {} };
 }
 
-/** Changes to messages chain, in place or by an answer. */
+/** Changes to messages chain, in place or by a returned value. */
 async function messages(event, handlers, soFar, call, _live, _strictly, report) {
 	let current = soFar?.outcome?.messages ?? event.messages;
 	let changed = soFar?.outcome?.messages !== undefined;
@@ -98,7 +98,7 @@ export const hooks = {
 		const options = outcome.systemPromptOptions ?? event.systemPromptOptions;
 		const before = stringify(event.systemPromptOptions);
 		const own = { ...event, systemPromptOptions: options };
-		// The prompt as the handlers so far left it: in one piece, or in its parts.
+		// The prompt after the handlers so far: as a whole, or in parts.
 		const prompt = () => {
 			if (outcome.systemPrompt !== undefined) return outcome.systemPrompt;
 			const now = own.systemPromptOptions;
@@ -166,7 +166,7 @@ export const hooks = {
 	async tool_result(event, handlers, soFar, call) {
 		const changed = { ...soFar?.outcome };
 		const own = { ...event, ...changed };
-		// What is changed in place counts as well.
+		// Changes in place count as well.
 		const before = ["content", "details"].map((field) => [field, stringify(own[field])]);
 		for (const handler of handlers) {
 			const answer = await call(handler, own);

@@ -1,6 +1,6 @@
-// The way to the host. Everything JavaScript has of the outside comes through the few functions
-// here; they are taken out of the global object before any extension could see them, together
-// with those of the language that a careless extension might replace.
+// The interface to the host. JavaScript reaches the host only through the functions here; they are removed
+// from the global object before any extension is loaded. Built-ins of the language that an extension might
+// replace are saved here as well.
 
 const native = globalThis.__tillerHost;
 delete globalThis.__tillerHost;
@@ -9,14 +9,14 @@ const { parse, stringify } = JSON;
 
 export { native, parse, stringify };
 
-/** Does something at once. */
+/** Runs a synchronous operation. */
 export function sync(name, input, bytes) {
 	return native.sync(name, input === undefined ? undefined : stringify(input), bytes);
 }
 
 const pending = new Map();
 
-/** Begins something. Gives its promise and a way to give it up. */
+/** Starts an operation. Returns its promise and a function that cancels it. */
 export function begin(name, input, bytes, onEvent) {
 	const id = native.start(name, input === undefined ? undefined : stringify(input), bytes);
 	const promise = new Promise((resolve, reject) => {
@@ -29,12 +29,12 @@ export function begin(name, input, bytes, onEvent) {
 	return { promise, cancel };
 }
 
-/** Begins something and waits for its end. */
+/** Starts an operation and awaits its result. */
 export function ask(name, input, bytes) {
 	return begin(name, input, bytes).promise;
 }
 
-/** News of something that was begun: called by the host. */
+/** Called by the host with an event or the result of an operation. */
 export function deliver(id, kind, value) {
 	const waiting = pending.get(id);
 	if (!waiting) return;
@@ -47,14 +47,14 @@ export function deliver(id, kind, value) {
 	else waiting.reject(value);
 }
 
-/** Runs `work` in the name of an extension, so that the host knows whose work it is: also what
- * it goes on to do when `work` has returned. */
+/** Runs `work` on behalf of an extension, including the jobs that follow from it, so that the host can
+ * attribute errors and time limits. */
 export function as(extension, work) {
 	native.extension(extension.number);
 	return work();
 }
 
-/** The same for a moment, inside the work of another. */
+/** The same for a nested call inside another extension's work. */
 export function meanwhileAs(extension, work) {
 	const before = native.extension(extension.number);
 	try {

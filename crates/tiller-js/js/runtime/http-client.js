@@ -1,4 +1,4 @@
-// HTTP requests in node's manner, over the host's client.
+// Node's HTTP requests, through the host's client.
 
 import { ask, begin } from "tiller:host";
 import { Buffer } from "node:buffer";
@@ -136,13 +136,13 @@ export class ClientRequest extends Writable {
 	}
 	_destroy(error, callback) {
 		clearTimeout(this.#timer);
-		// Before it is answered there is something to give up; afterwards the answer looks after itself.
+		// Before the response arrives the request can be cancelled; afterwards the response handles it.
 		if (!this.res && error) this.#sent?.cancel();
 		callback(error);
 	}
 }
 
-/** `request(url?, options?, callback?)`. `this.protocol` says which of the two modules it was. */
+/** `request(url?, options?, callback?)`. `this.protocol` is that of the module, `http` or `https`. */
 export function request(...args) {
 	const callback = args.find((each) => typeof each === "function");
 	const given = args.filter((each) => typeof each !== "function" && each !== undefined);

@@ -1,4 +1,4 @@
-// An HTTP server over sockets, enough for a page on this machine or the answer of a login.
+// An HTTP server over sockets, enough for a local page or a login callback.
 
 import { Buffer } from "node:buffer";
 import { IncomingMessage, STATUS_CODES } from "tiller:http-client";
@@ -67,7 +67,7 @@ export class ServerResponse extends Writable {
 		this.#socket.write(`HTTP/1.1 ${this.statusCode} ${message}\r\n${lines.join("\r\n")}\r\n\r\n`);
 	}
 	end(chunk, encoding, callback) {
-		// An answer that is there as a whole has a length.
+		// A response that is complete has a Content-Length.
 		if (!this.headersSent && this._queue.length === 0) {
 			const isBody = chunk !== undefined && typeof chunk !== "function";
 			this.#sendHead(isBody ? Buffer.byteLength(chunk, typeof encoding === "string" ? encoding : undefined) : 0);
@@ -146,7 +146,7 @@ function readHead(text, socket) {
 	return message;
 }
 
-/** Gives a request its body, by its length or by chunks. */
+/** Gives a request its body, by Content-Length or chunked encoding. */
 function bodyOf(message) {
 	const finish = () => {
 		message.complete = true;

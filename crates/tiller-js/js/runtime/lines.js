@@ -1,4 +1,4 @@
-// Lines out of a stream, for both of node's modules.
+// Splits a stream into lines, for `readline` and `readline/promises`.
 
 import { EventEmitter } from "node:events";
 import { StringDecoder } from "node:string_decoder";

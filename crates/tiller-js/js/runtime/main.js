@@ -1,4 +1,4 @@
-// Where JavaScript begins. The host calls the functions this module exports, and nothing else.
+// The entry point. The host calls only the functions that this module exports.
 
 import "tiller:globals";
 import { as, deliver, facts, native, parse, stringify, sync } from "tiller:host";
@@ -16,7 +16,7 @@ export { deliver, runSignal };
 
 Object.defineProperty(globalThis, "__tillerRejection", { value: noticeRejection });
 
-/** What is under way for the host, by number: how to tell it that nobody wants it any more. */
+/** The abort function of each pending call, by number. */
 const aborts = new Map();
 
 const entries = {
@@ -55,7 +55,7 @@ async function startOver() {
 	return failed;
 }
 
-/** An engine that was started anew hears what the one before was told. */
+/** Replays the configuring calls to a restarted engine. */
 async function restore({ steps, guards }) {
 	for (const { entry, input } of steps) {
 		try {
@@ -69,8 +69,8 @@ async function restore({ steps, guards }) {
 	await tell({ type: "session_start", reason: "reload" });
 }
 
-// While extensions start over they cannot be asked: a guard that is not there yet would let
-// everything through.
+// Set while extensions start over. Hooks wait for it: a guard that is not registered yet would let everything
+// through.
 let settled;
 
 function unsettled(work) {
@@ -132,7 +132,7 @@ function pathOf(number) {
 	return extensions.find((extension) => extension.number === number)?.path;
 }
 
-/** Handlers of an event in the order they were registered, as of now. */
+/** Current handlers of an event, in the order they were registered. */
 function handlersOf(name, first = 0, last = Infinity) {
 	const found = [];
 	for (const extension of extensions) {
@@ -146,11 +146,11 @@ function run({ extension, handle }, event, context) {
 	return as(extension, () => handle(event, context ?? contextOf(extension)));
 }
 
-// Events are handled one after another: what an earlier one set going is done before a later one
-// is told, as long as it can be waited for.
+// Events are handled one after another: the handlers of an earlier event finish before a later one is
+// dispatched, within a time limit.
 let tail;
 
-/** Something happened. Nobody waits. */
+/** Called by the host for an event. Not awaited. */
 export function emit(json) {
 	const told = parse(json);
 	if (told.type === "tiller:bus") {
@@ -163,10 +163,10 @@ export function emit(json) {
 	else tail = settle(tail.then(() => tell(event)));
 }
 
-/** The model's message, while it grows. */
+/** The partial assistant message. */
 let growing;
 
-/** The event as handlers see it, or nothing if it is none of theirs. */
+/** The event as handlers see it, or nothing if it is not for them. */
 function shown(event) {
 	if (event.type !== "message_update") return event;
 	if (event.begins) {
@@ -197,7 +197,7 @@ async function tell(event) {
 
 watchers.tell = (event) => void tell(event);
 
-/** Waits for events told before, but not for ever: somebody waits for us. */
+/** Waits for earlier events, but no longer than `patience`, because a caller waits for the hook. */
 function caughtUp() {
 	return new Promise((resolve) => {
 		const timer = setTimeout(resolve, facts.patienceMs);
@@ -247,7 +247,7 @@ function toolOf(extension, name) {
 	return tool;
 }
 
-/** What a tool makes of the model's arguments before they are checked. */
+/** Calls a tool's `prepareArguments` before the arguments are checked. */
 function prepareArguments({ extension: number, name, params }) {
 	const extension = extensionOf(number);
 	const tool = toolOf(extension, name);

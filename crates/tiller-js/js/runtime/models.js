@@ -1,4 +1,4 @@
-// `ctx.modelRegistry`: the models there are, their credentials, and requests to them.
+// `ctx.modelRegistry`: models, their credentials, and requests to them.
 
 import { facts, query, request } from "tiller:host";
 import { complete, stream, streamSimple } from "tiller:completion";

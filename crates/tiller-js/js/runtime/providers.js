@@ -1,10 +1,10 @@
-// Providers that extensions bring, when the host asks them for something: an answer, or a key.
+// Calls the providers that extensions registered: for an answer, or for a key.
 
 import { request } from "tiller:host";
 import { convertToLlm } from "tiller:conversation";
 import { getCurrentSystemPrompt, getCurrentTools } from "tiller:transcript";
 
-/** Has a provider answer, and tells the host what each event adds. */
+/** Has a provider answer, and sends the host what each event adds. */
 export async function answer(config, name, { model, context, options }, signal, tell) {
 	const streams = config?.streamSimple ?? config?.stream;
 	if (typeof streams !== "function") throw new Error(`Provider ${name} does not stream`);
@@ -20,8 +20,7 @@ export async function answer(config, name, { model, context, options }, signal, 
 	await hear(events[Symbol.asyncIterator](), signal, tell);
 }
 
-/** Reads until the last event, or until nobody wants more: a provider that does not listen to the
- * signal is left alone with what it does. */
+/** Reads until the last event, or until the signal fires: a provider that ignores the signal is not awaited. */
 async function hear(events, signal, tell) {
 	const aborted = new Promise((resolve) => {
 		if (signal.aborted) resolve({ done: true });
@@ -37,8 +36,8 @@ async function hear(events, signal, tell) {
 	events.return?.()?.catch?.(() => {});
 }
 
-/** Older providers look for prompt and tools beside the messages. What is hidden there is not sent
- * twice when they hand the conversation on. */
+/** Older providers read the prompt and the tools beside the messages. These properties are not enumerable, so
+ * that they are not sent twice when a provider passes the conversation on. */
 function transcript({ messages }) {
 	const context = { messages: convertToLlm(messages) };
 	const hidden = (get) => ({ get, enumerable: false });
@@ -48,7 +47,7 @@ function transcript({ messages }) {
 	});
 }
 
-/** An event without the growing message: only what the host cannot know otherwise is taken of it. */
+/** An event without the partial message, of which only what deltas do not show is kept. */
 function lean(event) {
 	const { type, contentIndex, delta, content, reason } = event ?? {};
 	const block = event?.partial?.content?.[contentIndex];
@@ -80,7 +79,7 @@ function lean(event) {
 	}
 }
 
-/** What a provider that is an object knows about keys by itself. */
+/** The credentials of a provider that is an object with methods. */
 async function ownAuth(config, signal) {
 	const resolve = config.auth?.apiKey?.resolve;
 	if (typeof resolve !== "function") return {};
@@ -91,7 +90,7 @@ async function ownAuth(config, signal) {
 	return found.auth ?? {};
 }
 
-/** A key made of a stored sign-in, which is renewed first when its time is over. */
+/** Makes a key from a stored credential, which is renewed first if it has expired. */
 export async function keyOf(config, credential, signal) {
 	const oauth = config?.oauth ?? config?.auth?.oauth;
 	if (!oauth) throw new Error("the provider has no sign-in");

@@ -1,10 +1,10 @@
-// CommonJS: `require`, and scripts as the bodies of functions.
+// CommonJS: `require`, and scripts as function bodies.
 
 import { native, parse } from "tiller:host";
 
 const cache = new Map();
 
-/** Runs a script once and gives its exports. Facades of scripts import this. */
+/** Runs a script once and returns its exports. Facades of scripts import this. */
 export function runScript(id) {
 	return cache.get(id)?.exports ?? run(native.script(id));
 }
@@ -68,12 +68,12 @@ export function requireFrom(id, path) {
 	return require;
 }
 
-/** What `require` gives of a module: node's rules for a `module.exports` export. */
+/** What `require` returns for a module: node's rules for a `module.exports` export. */
 function interop(all) {
 	return "module.exports" in all ? all["module.exports"] : all;
 }
 
-/** What a module has that uses names only scripts have. */
+/** `require`, `__filename` and `__dirname` for a module that uses them. */
 export function scopeOf(meta) {
 	return {
 		require: requireFrom(meta.__id, meta.filename),
@@ -82,7 +82,7 @@ export function scopeOf(meta) {
 	};
 }
 
-/** The part of `node:module` that makes a `require` for a file. */
+/** `createRequire` of `node:module`. */
 export function createRequire(from) {
 	let path = String(from);
 	if (path.startsWith("file:")) path = decodeURIComponent(path.replace(/^file:\/\//, ""));

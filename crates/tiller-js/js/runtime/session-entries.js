@@ -1,4 +1,4 @@
-// The entries of a session: read from text, followed along a branch, and as a model would see them.
+// Session entries: parsed, followed along a branch, and projected to the model's context.
 
 export function parseSessionEntries(text) {
 	const entries = [];
@@ -7,13 +7,13 @@ export function parseSessionEntries(text) {
 		try {
 			entries.push(JSON.parse(line));
 		} catch {
-			// A line that was torn off is none.
+			// A torn line is skipped.
 		}
 	}
 	return entries;
 }
 
-/** From the root to the leaf; without a leaf, or with one that is not there, to the newest entry. */
+/** From the root to the leaf; to the newest entry if there is no such leaf. */
 export function branchOf(entries, leafId) {
 	const byId = new Map(entries.filter((entry) => entry.id).map((entry) => [entry.id, entry]));
 	const isThere = leafId === null || byId.has(leafId);
@@ -34,7 +34,7 @@ export function getLatestCompactionEntry(entries) {
 	return entries.findLast((entry) => entry.type === "compaction") ?? null;
 }
 
-/** What the model would see of a branch. */
+/** The model's context of a branch. */
 export function buildSessionContext(entries, leafId) {
 	const { messages, thinkingLevel, model } = projectionOf(branchOf(entries.filter(isEntry), leafId));
 	return { messages, thinkingLevel, model };
@@ -42,7 +42,7 @@ export function buildSessionContext(entries, leafId) {
 
 const isEntry = (entry) => entry.type !== "session";
 
-/** The same, with the entry each message comes from. */
+/** The same, with the source entry of each message. */
 export function projectionOf(branch) {
 	const compaction = getLatestCompactionEntry(branch);
 	const edits = new Map(branch.filter((entry) => entry.type === "context_edit").map((entry) => [entry.targetId, entry.replacement]));
@@ -62,7 +62,7 @@ export function projectionOf(branch) {
 	};
 }
 
-/** The model that was chosen or has answered last. */
+/** The model that was selected or has answered last. */
 function modelOf(branch) {
 	for (const { type, provider, modelId, message } of branch.toReversed()) {
 		if (type === "model_change") return { provider, modelId };
@@ -71,7 +71,7 @@ function modelOf(branch) {
 	return null;
 }
 
-/** What a summary leaves: from the entry it names, or what came after it. */
+/** The entries a compaction keeps: from the entry it names, or those after it. */
 function keptOf(branch, compaction) {
 	if (!compaction) return branch;
 	const place = branch.indexOf(compaction);

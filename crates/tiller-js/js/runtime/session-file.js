@@ -1,6 +1,5 @@
-// Sessions that extensions read and write on their own account: files of this or another project,
-// and sessions that are in no file. The session tiller itself is in has one writer, and that is
-// tiller.
+// Sessions that extensions read and write themselves: files of this or another project, and sessions without
+// a file. Only tiller writes the current session.
 
 import { facts, native, query, stringify } from "tiller:host";
 import { branchIn, parseSessionEntries, projectionOf } from "tiller:session-entries";
@@ -14,7 +13,7 @@ function uuid() {
 	return native.importNow("pi:ai").uuidv7();
 }
 
-/** The folder of a project's sessions, where tiller keeps them too. */
+/** The folder of a project's sessions, the same as tiller's. */
 function folderOf(cwd, sessionDir) {
 	if (sessionDir) return sessionDir;
 	const own = query("session", { read: "dir" });
@@ -51,7 +50,7 @@ export class SessionManager {
 	#leaf = null;
 	#folder;
 	#file;
-	/** How many entries are in the file; nothing is there before the first. */
+	/** How many entries are in the file. The file is created with the first one. */
 	#written = 0;
 
 	constructor(header, entries = [], { folder, file, written = 0 } = {}) {
@@ -179,7 +178,7 @@ export class SessionManager {
 		this.#leaf = id === null ? null : this.#known(id);
 		return this.#append({ type: "branch_summary", fromId: id ?? "root", summary, details, fromHook, usage });
 	}
-	/** Goes on in a new file with nothing but the way to this entry. */
+	/** Continues in a new file with only the path to this entry. */
 	createBranchedSession(id) {
 		const branch = this.getBranch(this.#known(id));
 		const parentSession = this.#file;
@@ -259,7 +258,7 @@ export class SessionManager {
 	}
 }
 
-/** What a list of sessions says of each. A file that is none is left out. */
+/** Metadata for a list of sessions. Invalid files are left out. */
 function listed(found, onProgress) {
 	const sessions = [];
 	for (const [at, { path, time }] of found.entries()) {

@@ -1,4 +1,4 @@
-// `ctx.sessionManager`: what can be read of the session, and the appending that pi's has too.
+// `ctx.sessionManager`: reads of the session, and pi's append methods.
 
 import { act, query } from "tiller:host";
 import { alive } from "tiller:extensions";

@@ -1,4 +1,4 @@
-// Settings as they are in their files, for extensions that read them.
+// Settings from their files, for extensions that read them.
 
 import { facts, native, query } from "tiller:host";
 
@@ -6,14 +6,14 @@ function read(path) {
 	try {
 		return JSON.parse(native.importNow("node:fs").readFileSync(path, "utf8"));
 	} catch {
-		// What is not there, or broken, says nothing; tiller itself has complained of it.
+		// A missing or broken file counts as empty; tiller itself has reported it.
 		return {};
 	}
 }
 
 const isPlain = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** What the project says counts before what the user says. */
+/** Project settings override the user's. */
 function merged(user, project) {
 	const both = { ...user };
 	for (const [name, value] of Object.entries(project)) {
@@ -22,7 +22,7 @@ function merged(user, project) {
 	return both;
 }
 
-/** `getSomething()` gives the setting `something`. Writing is the user's affair. */
+/** `getSomething()` returns the setting `something`. Extensions cannot write settings. */
 export class SettingsManager {
 	#places;
 	#user = {};
@@ -68,7 +68,7 @@ export class SettingsManager {
 	getProjectSettings() {
 		return structuredClone(this.#project);
 	}
-	/** Holds for this object only. */
+	/** Applies to this object only. */
 	applyOverrides(more) {
 		this.#overrides = merged(this.#overrides, more);
 	}

@@ -1,4 +1,4 @@
-// A theme without colours: what extensions style is read by programs.
+// A theme without colours: programs, not people, read what extensions style.
 
 const plain = (_colour, text) => String(text ?? "");
 const same = (text) => String(text ?? "");

@@ -1,4 +1,4 @@
-// Timers as node has them. The host keeps the time; here are the functions to be called.
+// Node's timers. The host keeps the time and calls `fire`.
 
 import { native } from "tiller:host";
 
@@ -77,7 +77,7 @@ function clear(timer) {
 
 export { clear as clearTimeout, clear as clearInterval, clear as clearImmediate };
 
-/** A timer is due: called by the host. */
+/** Called by the host when a timer is due. */
 export function fire(id) {
 	const timer = live.get(id);
 	if (!timer) return;

@@ -1,5 +1,5 @@
-// The built-in tools, for extensions that wrap or change them. Without operations of their own
-// they are the host's; with operations, what they do happens here.
+// The built-in tools, for extensions that wrap or change them. Without operations of its own a tool runs in
+// the host; with operations it runs here.
 
 import { begin, native, query } from "tiller:host";
 import { cutNote, runOperations } from "tiller:bash";
@@ -11,7 +11,7 @@ function describe(name) {
 
 const text = (value, details) => ({ content: [{ type: "text", text: value }], details });
 
-/** A tool with the host's schema. What it says of itself is asked for when somebody looks. */
+/** A tool with the host's schema. Its metadata is read when it is first accessed. */
 function make(name, execute) {
 	let known;
 	const its = () => (known ??= describe(name));
@@ -36,7 +36,7 @@ function make(name, execute) {
 	};
 }
 
-/** The tool as the host runs it. */
+/** Runs the tool in the host. */
 function hosted(name, cwd) {
 	return (toolCallId, args, signal) =>
 		new Promise((resolve, reject) => {
@@ -170,7 +170,7 @@ export function createEditTool(cwd = query("cwd"), { operations } = {}) {
 	});
 }
 
-/** All edits are looked up in the text as it was, so that none depends on another. */
+/** All edits are matched against the original text, so that none depends on another. */
 function edited(path, plain, edits) {
 	if (edits.length === 0) throw new Error("Edit tool input is invalid. edits must contain at least one replacement.");
 	const one = edits.length === 1;
@@ -194,7 +194,7 @@ function edited(path, plain, edits) {
 	return after;
 }
 
-/** The lines that differ, as one block between what is equal at both ends. */
+/** The lines that differ, as one block between the equal beginning and end. */
 function changes(before, after) {
 	const [a, b] = [before.split("\n"), after.split("\n")];
 	let head = 0;
@@ -257,14 +257,14 @@ export const createReadOnlyTools = (cwd) => [createReadTool(cwd), createGrepTool
 
 const queues = new Map();
 
-/** Runs `work` alone among those for the same file. */
+/** Runs `work` exclusively among those for the same file. */
 export async function withFileMutationQueue(path, work) {
 	const { realpathSync } = native.importNow("node:fs");
 	let key = String(path);
 	try {
 		key = realpathSync(key);
 	} catch {
-		// A file that is yet to be made goes by the name it was given.
+		// A file that does not exist yet has no real path.
 	}
 	const before = queues.get(key) ?? Promise.resolve();
 	const mine = before.then(work, work);

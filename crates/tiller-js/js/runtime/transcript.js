@@ -1,7 +1,7 @@
-// Prompt and tools inside a conversation: messages of role `system`. The first holds the prompt and
-// the tools; later ones add words, replace sections by name, and say which tools come and go.
+// Prompt and tools inside a conversation: messages of role `system`. The first one holds the prompt and the
+// tools; later ones add text, replace sections by name, and add or remove tools.
 
-/** The leading system message for a prompt and tools, or nothing where there is neither. */
+/** The first system message for a prompt and tools, or nothing if there is neither. */
 export function createInitialSystemMessage(systemPrompt, tools) {
 	if (!systemPrompt && !tools?.length) return undefined;
 	const message = { role: "system", content: systemPrompt ?? "", timestamp: Date.now() };
@@ -9,7 +9,7 @@ export function createInitialSystemMessage(systemPrompt, tools) {
 	return message;
 }
 
-/** Prompt and tools that stand beside the messages become the first of them. */
+/** Moves a prompt and tools beside the messages into a first system message. */
 export function normalizeContext({ systemPrompt, tools, messages = [], ...rest }) {
 	const first = createInitialSystemMessage(systemPrompt, tools);
 	return { ...rest, messages: first ? [first, ...messages] : messages };
@@ -34,7 +34,7 @@ export function getCurrentTools(messages) {
 	return [...tools.values()];
 }
 
-/** Every tool that was ever there, in the order they first came. */
+/** Every tool that was ever declared, in order of first appearance. */
 export function getDeclaredTools(messages) {
 	const tools = new Map();
 	for (const { toolsAdded } of systemOf(messages)) {
@@ -43,7 +43,7 @@ export function getDeclaredTools(messages) {
 	return [...tools.values()];
 }
 
-/** All system messages as one. */
+/** All system messages merged into one. */
 export function getCurrentSystemMessage(messages) {
 	const system = systemOf(messages);
 	if (system.length === 0) return undefined;
@@ -72,7 +72,7 @@ export function getCurrentSystemPrompt(messages) {
 	return getSystemMessageText(getCurrentSystemMessage(messages));
 }
 
-/** One leading system message in place of many. */
+/** Replaces all system messages by one at the beginning. */
 export function collapseSystemMessages(context) {
 	const first = getCurrentSystemMessage(context.messages);
 	const rest = context.messages.filter((message) => message.role !== "system");

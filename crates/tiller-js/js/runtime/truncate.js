@@ -1,4 +1,4 @@
-// Cutting text to a number of lines and bytes.
+// Truncates text to a number of lines and bytes.
 
 export const DEFAULT_MAX_LINES = 2000;
 export const DEFAULT_MAX_BYTES = 51200;
@@ -7,7 +7,7 @@ const bytesIn = (text) => new TextEncoder().encode(text).length;
 
 function linesOf(text) {
 	const lines = text.split("\n");
-	// A final newline ends a line and begins none.
+	// A final newline ends a line and does not begin one.
 	if (lines.length > 1 && lines.at(-1) === "") lines.pop();
 	return text === "" ? [] : lines;
 }
@@ -73,7 +73,7 @@ export function truncateTail(text, { maxLines = DEFAULT_MAX_LINES, maxBytes = DE
 	return cut(text, lines, kept.toReversed(), "bytes", {}, limits);
 }
 
-/** The last bytes of a line, beginning with a whole character. */
+/** The last bytes of a line, starting at a whole character. */
 function endOf(line, maxBytes) {
 	const bytes = new TextEncoder().encode(line);
 	let start = bytes.length - maxBytes;

@@ -1,5 +1,5 @@
-// `ctx.ui`. Questions go to the client and wait for its answer; remarks do not wait; what needs a
-// terminal does nothing, in the way pi does nothing over RPC.
+// `ctx.ui`. Dialogs go to the client and wait for its answer; notices do not wait; terminal features do
+// nothing, as in pi over RPC.
 
 import { begin, facts, sync } from "tiller:host";
 import { alive } from "tiller:extensions";
@@ -11,16 +11,16 @@ function text(value) {
 	return value === undefined || value === null ? undefined : String(value);
 }
 
-/** Whoever wants to know that somebody is being asked. */
+/** Called when a dialog opens and closes. */
 export const watchers = { tell() {} };
 let open = 0;
 
-/** Tells of the outermost dialog, in a turn of its own: nobody waits for those who hear of it. */
+/** Announces the outermost dialog in a separate job, without waiting for the handlers. */
 function told(type, { method, title }) {
 	queueMicrotask(() => watchers.tell({ type, reason: "ui_prompt", kind: method, title }));
 }
 
-/** Asks, unless nobody can answer, and gives `otherwise` when there is no answer. */
+/** Opens a dialog, if there is a client, and returns `otherwise` if there is no answer. */
 async function dialog(question, options, otherwise) {
 	if (!facts.hasUI || options?.signal?.aborted) return otherwise;
 	if (open++ === 0) told("ui_prompt_start", question);

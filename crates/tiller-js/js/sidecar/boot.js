@@ -1,5 +1,5 @@
-// What node or bun runs first: the line to tiller, and modules that come over it. This is a script
-// and no module, because no module can be had before it has run.
+// The first script that node or bun runs: the line to tiller, and the loader for modules that come over it.
+// It is a script, because no module can be loaded before it has run.
 
 const fs = require("node:fs");
 const nodeModule = require("node:module");
@@ -8,7 +8,7 @@ const { fileURLToPath, pathToFileURL } = require("node:url");
 const [lineFile, newsFile] = process.argv.splice(1, 2).map(Number);
 const end = process.reallyExit?.bind(process) ?? process.exit.bind(process);
 
-/** Says something that needs no answer. */
+/** Sends a record that needs no answer. */
 function say(record) {
 	const bytes = Buffer.from(`${JSON.stringify(record)}\n`);
 	try {
@@ -20,13 +20,13 @@ function say(record) {
 
 const room = Buffer.alloc(64 * 1024);
 
-/** Says something and stands still until it is answered. */
+/** Sends a record and blocks until it is answered. */
 function ask(record) {
 	say(record);
 	const pieces = [];
 	for (;;) {
 		const count = fs.readSync(lineFile, room, 0, room.length, null);
-		// Nobody is there any more whom we could be of use to.
+		// tiller is gone.
 		if (count === 0) end(0);
 		pieces.push(Buffer.from(room.subarray(0, count)));
 		if (room[count - 1] === 10) break;
@@ -34,7 +34,7 @@ function ask(record) {
 	return read(JSON.parse(Buffer.concat(pieces).toString()));
 }
 
-/** What tiller gave, or what it throws. */
+/** Returns tiller's answer, or throws its error. */
 function read(given) {
 	if (given === "nothing") return undefined;
 	if (given.text !== undefined) return given.text;
@@ -50,10 +50,10 @@ function read(given) {
 const ours = /^(?:tiller|pi|facade|sidecar):/;
 const packages = /^@(?:earendil-works|mariozechner)\/pi-|^(?:@sinclair\/)?typebox(?:\/|$)/;
 const typed = /\.[cm]?tsx?$/;
-/** Modules of tiller's that are others here. */
+/** Built-in modules that are replaced in a sidecar. */
 const instead = { "tiller:globals": "sidecar:globals", "tiller:timers": "sidecar:timers", "tiller:require": "sidecar:require" };
 
-/** A module's id is a path with the number of its extension, or a word of ours. */
+/** A module's id is a path with the number of its extension, or the id of a built-in module. */
 function idOf(url) {
 	if (!url.startsWith("file:")) return url;
 	const mark = url.search(/[?#]/);
@@ -69,7 +69,7 @@ function urlOf(id) {
 function resolve(name, context, next) {
 	if (nodeModule.isBuiltin(name) || /^(?:data|blob|https?):/.test(name)) return next(name, context);
 	const from = context.parentURL ?? "";
-	// What kind of module it is, tiller says; what the author said counts no more.
+	// tiller decides the kind of a module; import attributes are ignored.
 	const found = (id) => ({ url: urlOf(id), importAttributes: {}, shortCircuit: true });
 	if (ours.test(name)) return found(name);
 	const isImport = context.conditions?.includes("import");
@@ -88,7 +88,7 @@ function resolve(name, context, next) {
 function load(url, context, next) {
 	const isFile = url.startsWith("file:");
 	const path = isFile ? idOf(url).replace(/\?\d+$/, "") : "";
-	// Scripts that somebody requires are node's own affair, unless they have types.
+	// Node loads required scripts itself, unless they contain types.
 	if (!ours.test(url) && !(isFile && (/\?\d+$/.test(url) || typed.test(path)))) return next(url, context);
 	const { source, isScript } = ask({ type: "load", id: isFile ? idOf(url) : url });
 	return { format: isScript ? "commonjs" : "module", source, shortCircuit: true };
@@ -99,7 +99,7 @@ function unfit(why) {
 	end(0);
 }
 
-/** Bun reads TypeScript and finds modules by itself; only ours have to be shown to it. */
+/** Bun reads TypeScript and resolves modules itself; only tiller's modules are passed to it. */
 function plugIn(build) {
 	const found = (id) => {
 		const url = urlOf(id);

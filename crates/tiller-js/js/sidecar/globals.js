@@ -1,5 +1,5 @@
-// A sidecar has globals of its own; nothing is missing. Only what is written with `console` takes
-// the way of everything else, so that it keeps its order and its level.
+// A sidecar has its own globals. Only `console` goes through tiller, so that its lines keep their order and
+// level.
 
 import { format } from "node:util";
 import { log } from "tiller:host";

@@ -1,5 +1,5 @@
-// Lines out of pieces of text. A long line comes in very many pieces, so they are only put together
-// when it has ended.
+// Splits chunks of text into lines. A long line comes in very many chunks, which are joined only when it has
+// ended.
 
 export function lines(take) {
 	let pieces = [];

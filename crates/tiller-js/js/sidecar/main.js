@@ -1,5 +1,5 @@
-// The host as a sidecar has it: what `js/runtime` finds in `__tillerHost`, made of the line to
-// tiller, and the news that are passed on to `js/runtime/main.js`.
+// The host interface in a sidecar: provides `__tillerHost` for `js/runtime` over the line to tiller, and
+// passes messages from tiller on to `js/runtime/main.js`.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import childProcess from "node:child_process";
@@ -13,7 +13,7 @@ import { lines } from "sidecar:lines";
 const { say, ask, read, end, newsFile } = globalThis.__tillerLine;
 delete globalThis.__tillerLine;
 
-/** For whom something is done: a call and an extension, however many turns it takes. */
+/** The current task, a call and an extension, kept across `await`. */
 const tasks = new AsyncLocalStorage();
 const nobody = { call: 0, extension: 0 };
 const paths = new Map();
@@ -27,7 +27,7 @@ function operation(type, name, json, bytes) {
 	return ask({ type, name, json, bytes: bytes && Buffer.from(bytes).toString("base64"), task: task() });
 }
 
-/** A stack with paths where node has URLs. */
+/** A stack with paths instead of node's URLs. */
 function plain(stack) {
 	return stack?.replace(/file:\/\/[^\s?:)]+/g, (url) => {
 		try {
@@ -72,7 +72,7 @@ const main = await import("tiller:main");
 
 const words = {
 	call({ id, entry, json }) {
-		// Another session may live in another folder.
+		// Another session may have another folder.
 		if (entry === "bind" || entry === "renew") follow();
 		main.call(id, entry, json);
 	},
@@ -97,7 +97,7 @@ function follow() {
 	try {
 		process.chdir(ask({ type: "sync", name: "query", json: '{"type":"cwd"}', task: task() }));
 	} catch {
-		// A folder that is gone is left when there is another to go to.
+		// The folder may not exist; the old one stays.
 	}
 }
 
@@ -110,8 +110,8 @@ function took(turn) {
 	say({ type: "took", turn });
 }
 
-// Everything has a turn of its own, with what promises set going in it; then tiller hears of it.
-// Bun takes no socket by its number; a file would keep one of node's few threads.
+// Each message gets its own turn, with the promise jobs that follow; then tiller is told that it is done. Bun
+// cannot open a socket by its descriptor; a file would block one of node's few threads.
 const news = globalThis.Bun
 	? createReadStream("", { fd: newsFile })
 	: new Socket({ fd: newsFile, readable: true, writable: false });
@@ -123,7 +123,7 @@ news.on("data", lines((line) => {
 }));
 news.on("close", () => end(0));
 
-// What nobody caught belongs to whoever set it going, and ends nothing.
+// The extension an uncaught error belongs to. Such an error ends nothing.
 function whose() {
 	const { extension } = tasks.getStore() ?? nobody;
 	return paths.get(extension) ?? (paths.size === 1 ? [...paths.values()][0] : "<runtime>");
@@ -142,7 +142,7 @@ for (const name of ["exit", "abort", "reallyExit"]) {
 	};
 }
 
-// The time for which a child is waited for is not the extension's own.
+// Time spent waiting for a synchronous child does not count for the extension.
 for (const name of ["spawnSync", "execSync", "execFileSync"]) {
 	const wait = childProcess[name];
 	childProcess[name] = (...args) => {

@@ -1,5 +1,4 @@
-// CommonJS is the sidecar's own. Facades of scripts, and modules that use the names of scripts,
-// find it here.
+// A sidecar has its own CommonJS. Facades of scripts, and modules that use script names, find it here.
 
 import { createRequire } from "node:module";
 

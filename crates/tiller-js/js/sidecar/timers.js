@@ -1,3 +1,3 @@
-// A sidecar keeps the time by itself, so tiller has no timers to fire.
+// A sidecar has its own timers, so tiller has none to fire.
 
 export function fire() {}

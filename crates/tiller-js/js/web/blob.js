@@ -94,7 +94,7 @@ export class FormData {
 		return this.entries();
 	}
 
-	/** As it goes over the wire: its bytes and their type. */
+	/** The encoded form, with its content type. */
 	_encode() {
 		const boundary = `----tiller${Math.random().toString(16).slice(2).padEnd(16, "0")}`;
 		const quoted = (text) => text.replace(/"/g, "%22").replace(/\r?\n/g, "%0D%0A");

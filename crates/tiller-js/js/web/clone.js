@@ -1,4 +1,4 @@
-// Deep copies, and messages inside one thread.
+// `structuredClone` and `MessageChannel`.
 
 import { EventTarget, Event } from "web:events";
 

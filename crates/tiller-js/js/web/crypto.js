@@ -1,4 +1,4 @@
-// `crypto` as browsers have it, as far as extensions use it.
+// Web `crypto`, as far as extensions use it.
 
 import { sync } from "tiller:host";
 import { bytesOf } from "web:encoding";

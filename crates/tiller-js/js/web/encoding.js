@@ -1,4 +1,4 @@
-// Text and bytes, as browsers and node have them.
+// `TextEncoder`, `TextDecoder`, `atob` and `btoa`.
 
 import { sync } from "tiller:host";
 
@@ -82,7 +82,7 @@ export function joined(...parts) {
 	return all;
 }
 
-/** How many bytes at the end are the beginning of a character. */
+/** How many bytes at the end are an incomplete character. */
 function unfinished(encoding, bytes) {
 	if (encoding === "utf-16le") return bytes.length % 2;
 	if (encoding !== "utf-8") return 0;

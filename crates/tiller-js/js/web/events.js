@@ -1,4 +1,4 @@
-// Events, and the signals that tell work to stop.
+// `EventTarget`, `AbortController` and `AbortSignal`.
 
 export class DOMException extends Error {
 	constructor(message = "", name = "Error") {
@@ -75,7 +75,7 @@ export class EventTarget {
 				if (typeof listener === "function") listener.call(this, event);
 				else listener.handleEvent(event);
 			} catch (error) {
-				// As for any error nobody caught, the program goes on.
+				// Reported like any uncaught error; dispatch goes on.
 				queueMicrotask(() => {
 					throw error;
 				});

@@ -1,4 +1,4 @@
-// `fetch` over the host's HTTP client. Bodies stream.
+// `fetch` through the host's HTTP client. Bodies stream.
 
 import { ask, begin } from "tiller:host";
 import { bytesOf, joined } from "web:encoding";
@@ -58,7 +58,7 @@ export class Headers {
 	}
 }
 
-/** A body as it was given: bytes or a stream, and the type it goes by. */
+/** A body as bytes or a stream, with its content type. */
 function bodyOf(body) {
 	if (body === undefined || body === null) return { bytes: null };
 	if (body instanceof ReadableStream) return { stream: body };

@@ -1,4 +1,4 @@
-// The part of `Intl` that programs use without thinking: numbers and dates in plain English.
+// A small part of `Intl`: numbers and dates in English.
 
 const group = (text) => text.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 
@@ -170,7 +170,7 @@ class Locale {
 	}
 }
 
-/** They can be called without `new`, too. */
+/** Can be called without `new`. */
 const callable = (Class) => new Proxy(Class, { apply: (_target, _self, args) => new Class(...args) });
 
 export const Intl = {

@@ -1,4 +1,4 @@
-// Streams as browsers have them: readers that ask, writers that wait, and pipes between them.
+// Web streams.
 
 export class CountQueuingStrategy {
 	constructor({ highWaterMark }) {
@@ -376,7 +376,7 @@ export class TransformStream {
 				try {
 					out.close();
 				} catch {
-					// Ended by the transformer itself.
+					// The transformer has already ended the stream.
 				}
 			},
 			abort: (reason) => out.error(reason),

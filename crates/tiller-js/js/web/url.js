@@ -1,4 +1,4 @@
-// URLs. The host knows the rules; here are the objects.
+// `URL` and `URLSearchParams`. The host parses.
 
 import { sync } from "tiller:host";
 

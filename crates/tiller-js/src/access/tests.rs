@@ -13,7 +13,7 @@ fn named(needs: Permissions) -> String {
     if names.is_empty() { "-".to_owned() } else { names.join(" ") }
 }
 
-/// The rows, those with the same needs together.
+/// Rows of the table, grouped by the permissions they need.
 fn table<'r>(rows: impl IntoIterator<Item = (&'r str, Permissions)>, expect: Expect) {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, needs) in rows {
@@ -40,7 +40,7 @@ fn every_operation_has_a_row() {
     );
 }
 
-/// What our own JavaScript calls by name. A name without a row would be refused at run time.
+/// Every operation that our JavaScript calls has a row; one without would be refused at run time.
 #[test]
 fn every_operation_that_javascript_calls_has_a_row() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("js");
@@ -63,7 +63,8 @@ fn every_operation_that_javascript_calls_has_a_row() {
     assert!(called > 80, "{called}");
 }
 
-/// Names in `sync("…"` and `begin("…"`, and in `ask("…"` where they have a dot: others are requests.
+/// Names in `sync("…"` and `begin("…"`, and in `ask("…"` if they contain a dot: others are
+/// requests.
 fn names_called(text: &str) -> impl Iterator<Item = &str> {
     ["sync(\"", "begin(\"", "ask(\""].into_iter().flat_map(move |call| {
         let names = text.split(call).skip(1).filter_map(|rest| rest.split('"').next());
@@ -71,7 +72,7 @@ fn names_called(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// An event that is new is decided about here.
+/// A new event has to be given permissions here.
 #[test]
 fn listeners_that_decide_about_more_than_the_conversation() {
     let rows = NAMES.iter().map(|name| (*name, needs(Access::Listener(name))));

@@ -1,4 +1,4 @@
-//! One QuickJS: a runtime, a context, and the functions of ours in it that the host calls.
+//! The embedded engine: a QuickJS runtime, a context, and the functions that tiller calls in it.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::engine_loop::OperationEvent;
 use crate::engine_state::{EngineState, Task};
 use crate::modules::builtin;
 
-/// How deep JavaScript may recurse.
+/// JavaScript's stack size.
 const STACK_BYTES: usize = 2 << 20;
 
 pub(crate) struct Embedded {
@@ -29,7 +29,7 @@ pub(crate) struct Embedded {
     runtime: Runtime,
 }
 
-/// The functions `js/runtime/main.js` exports for us.
+/// The functions that `js/runtime/main.js` exports to tiller.
 struct Entries {
     call: Persistent<Function<'static>>,
     emit: Persistent<Function<'static>>,
@@ -56,7 +56,8 @@ impl Embedded {
         runtime.set_host_promise_rejection_tracker(Some(Box::new(
             move |ctx, promise, reason, is_handled| {
                 noticed.rejected.set(true);
-                // The runtime keeps a list; should even that fail, an error goes unreported.
+                // The runtime lists rejections in JavaScript. If even this lookup fails, one goes
+                // unreported.
                 if let Ok(notice) = ctx.globals().get::<_, Function>("__tillerRejection") {
                     notice.call::<_, ()>((promise, reason, is_handled)).ok();
                 }
@@ -65,7 +66,7 @@ impl Embedded {
         Ok(Embedded { core, entries, context, runtime })
     }
 
-    /// Lets JavaScript run for `task`, until nothing is left that can be done at once.
+    /// Runs `work` for `task`, then all jobs that are ready.
     pub(crate) fn turn(
         &self,
         task: Task,
@@ -80,7 +81,7 @@ impl Embedded {
         self.finish_jobs();
         if core.rejected.get() && !core.budget.was_hit() {
             core.rejected.set(false);
-            // It reports by itself, and nothing is lost that was not lost already.
+            // The runtime reports its own errors.
             self.enter(&self.entries.rejections, ()).ok();
             self.finish_jobs();
         }
@@ -144,18 +145,19 @@ impl Embedded {
         })
     }
 
-    /// Runs what promises have set going. An endless chain of them ends with the time given.
+    /// Runs promise jobs. The time limit ends an endless chain of them.
     fn finish_jobs(&self) {
         while self.runtime.is_job_pending() && !self.core.budget.is_over() {
             if let Err(exception) = self.runtime.execute_pending_job() {
-                // An interrupted job: its promise never settles, and the host knows about that.
+                // An interrupted job. Its promise never settles; the engine loop fails the call
+                // itself.
                 exception.0.with(|ctx| drop(ctx.catch()));
             }
         }
     }
 }
 
-/// Starts our own part of the runtime and takes its functions.
+/// Evaluates the runtime's main module and takes its exports.
 fn start_runtime(ctx: &Ctx<'_>, core: &Rc<EngineState>) -> rquickjs::Result<Entries> {
     ctx.globals().set("__tillerHost", bindings::host(ctx, core)?)?;
     let main = bindings::import_now(ctx, core, "tiller:main")?;
@@ -173,7 +175,7 @@ fn start_runtime(ctx: &Ctx<'_>, core: &Rc<EngineState>) -> rquickjs::Result<Entr
     })
 }
 
-/// What was caught, in the author's terms.
+/// Converts a caught exception, with positions in the author's source.
 pub(crate) fn thrown(core: &EngineState, caught: CaughtError<'_>) -> JsError {
     match caught {
         CaughtError::Exception(exception) => {
@@ -190,7 +192,7 @@ fn shown(value: &Value<'_>) -> String {
     text.unwrap_or_else(|| format!("a {} was thrown", value.type_name()))
 }
 
-/// The engine's way to modules.
+/// The engine's module loader.
 struct Linker {
     core: Rc<EngineState>,
 }

@@ -1,11 +1,12 @@
-//! A program beside us, node or bun, that runs extensions which need what our own engine lacks.
-//! The same `js/runtime` runs there; only the modules of node and of the web are the program's own.
+//! A sidecar: node or bun as a child process, for extensions that need what the embedded engine
+//! lacks. It runs the same `js/runtime`; only the node and web modules are its own.
 //!
-//! Two sockets join us. Over the *line* the sidecar says everything it has to say, and stands
-//! still until it is answered where it asked something. Over the other one it hears the *news*,
-//! whenever it gets round to them. Its output is nobody's protocol and goes to the log.
+//! Two sockets connect them. The sidecar writes everything to the *line*, and blocks there until
+//! each of its requests is answered. It reads messages from the *news* socket, asynchronously. Its
+//! stdout and stderr are not part of the protocol and go to the log.
 //!
-//! What lasts too long cannot be interrupted from here: the process is ended and another started.
+//! JavaScript in a sidecar cannot be interrupted: a sidecar that takes too long is killed and
+//! restarted.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -38,11 +39,11 @@ use crate::modules::builtin;
 use crate::operations::{self, OpError, OpOutput};
 use crate::world::{Child, Query, SpawnRequest};
 
-/// How long a program may take until it says its first word.
+/// How long the program may take to send its first line.
 const START_MAX: Duration = Duration::from_secs(10);
 /// How long a sidecar that waits for an answer may take to read it.
 const READ_MAX: Duration = Duration::from_secs(5);
-/// What it has said and we have not looked at yet.
+/// Upper bound on lines that were read and not handled yet.
 const UNHEARD_MAX: usize = 256;
 const SIGKILL: i32 = 9;
 
@@ -51,21 +52,21 @@ pub(crate) struct Sidecar {
     name: &'static str,
     child: Box<dyn Child>,
     line: UnixStream,
-    /// Closed with us: children of the sidecar may have kept the other end.
+    /// Shut down explicitly, because children of the sidecar may hold the other end open.
     news_line: UnixStream,
     news: mpsc::Sender<String>,
-    /// One for every line that was read and not looked at.
+    /// One item for every line that was read and not handled yet.
     unheard: mpsc::Receiver<()>,
     generation: u64,
     turns: RefCell<Turns>,
-    /// What the next thing to be told is about.
+    /// Task, time limit and label of the next message.
     next: Cell<(Task, Duration, &'static str)>,
-    /// Whose work it was last known to do.
+    /// The extension whose code last ran, as far as is known.
     whose: Cell<u32>,
     end: RefCell<Option<String>>,
 }
 
-/// What comes from the threads that listen to a sidecar.
+/// An event from one of the threads that read a sidecar's sockets and output.
 pub(crate) struct SidecarEvent {
     generation: u64,
     sound: Sound,
@@ -73,7 +74,7 @@ pub(crate) struct SidecarEvent {
 
 enum Sound {
     Line(String),
-    /// Nobody can say anything more over the line.
+    /// The line is closed.
     Silence,
     End {
         code: Option<i32>,
@@ -81,11 +82,11 @@ enum Sound {
     },
 }
 
-/// Why a sidecar is of no use any more.
+/// Why a sidecar cannot be used any longer.
 pub(crate) enum SidecarFailure {
-    /// It kept its thread too long.
+    /// It blocked its thread for too long.
     Stuck { task: Task, limit: Duration, what: &'static str },
-    /// The process is gone, or makes no sense.
+    /// The process exited, or sent an invalid line.
     Gone { extension: u32, how: String },
 }
 
@@ -112,7 +113,7 @@ impl Sidecar {
         };
         let to = core.to.clone();
         let ended = Box::new(move |code, signal| {
-            // A thread that is gone does not want to know.
+            // If the engine's thread is gone, the event is not needed.
             to.send(Message::Sidecar(SidecarEvent {
                 generation,
                 sound: Sound::End { code, signal },
@@ -155,7 +156,7 @@ impl Sidecar {
         })
     }
 
-    /// What is told next is for this task, and may keep the sidecar's thread so long.
+    /// Sets the task of the next message, and how long that may block the sidecar's thread.
     pub(super) fn next_turn(&self, task: Task, limit: Duration, what: &'static str) {
         self.next.set((task, limit, what));
     }
@@ -191,26 +192,26 @@ impl Sidecar {
         let mut text = serde_json::to_string(&told)
             .map_err(|err| JsError { message: err.to_string(), ..JsError::default() })?;
         text.push('\n');
-        // Should the thread be gone, the process is, and that is told in another way.
+        // If the writer thread is gone, so is the process, and its exit is reported separately.
         self.news.send(text).ok();
         Ok(())
     }
 
-    /// Something came from this sidecar, or from one before it.
+    /// Handles an event from this sidecar. Events of an earlier one are ignored.
     pub(crate) fn hear(&self, heard: SidecarEvent) {
         if heard.generation != self.generation {
             return;
         }
         match heard.sound {
             Sound::Line(line) => {
-                // It was put there before the line was sent.
+                // The reader put an item there before it sent the line.
                 self.unheard.try_recv().ok();
                 match serde_json::from_str(&line) {
                     Ok(said) => self.take(said),
                     Err(err) => self.give_up(format!("said what makes no sense: {err}")),
                 }
             }
-            // Its end is told when it has come, and how.
+            // The exit event that follows says how it ended.
             Sound::Silence => self.child.kill(SIGKILL),
             Sound::End { code: Some(code), .. } => self.give_up(format!("ended with code {code}")),
             Sound::End { signal, .. } => {
@@ -293,15 +294,15 @@ impl Sidecar {
         self.end.borrow_mut().get_or_insert(why);
     }
 
-    /// When something has to be looked at here, even if nothing is heard.
+    /// When the engine's loop has to check this sidecar, even without a message.
     pub(crate) fn due(&self) -> Option<Instant> {
         let turns = self.turns.borrow();
         let nudge = turns.idle_since().filter(|_| !self.core.calls.borrow().is_empty());
         turns.deadline().or(nudge.map(|since| since + self.core.config.limits.slice / 2))
     }
 
-    /// Makes sure that somebody is there for whom somebody waits: a loop behind an `await` belongs
-    /// to nothing we told it.
+    /// Checks that an idle sidecar still responds while calls wait for it: a loop after an `await`
+    /// belongs to no message that was sent.
     pub(crate) fn nudge(&self, now: Instant) {
         let idle = self.turns.borrow().idle_since();
         if idle.is_none() || self.due().is_none_or(|due| due > now) {
@@ -321,11 +322,11 @@ impl Sidecar {
         };
         drop(calls);
         self.next_turn(task, limit, what);
-        // An object of three numbers is always JSON.
+        // An object of three numbers always serializes.
         self.tell(ToSidecarKind::Nudge).ok();
     }
 
-    /// Whether it is of no use any more.
+    /// Why the sidecar cannot be used any longer, if so.
     pub(crate) fn fall(&self, now: Instant) -> Option<SidecarFailure> {
         if let Some(how) = self.end.borrow_mut().take() {
             let how = format!("{} {how}", self.name);
@@ -341,7 +342,7 @@ impl Drop for Sidecar {
     fn drop(&mut self) {
         self.child.kill(SIGKILL);
         for socket in [&self.line, &self.news_line] {
-            // One that is closed already is what is wanted.
+            // It may already be closed.
             socket.shutdown(Shutdown::Both).ok();
         }
         let events = self.turns.borrow().events();
@@ -349,14 +350,14 @@ impl Drop for Sidecar {
     }
 }
 
-/// Where it begins: in the folder of the session, which need not be the one tiller was started in.
+/// The sidecar's working folder: the session's, which need not be tiller's.
 fn folder(core: &EngineState) -> PathBuf {
     let told = core.world.query(Query::Cwd).ok();
     let told = told.and_then(|told| told.as_str().map(PathBuf::from));
     told.filter(|folder| folder.is_dir()).unwrap_or_else(|| core.config.cwd.clone())
 }
 
-/// Waits for the first word.
+/// Waits for the first line.
 fn greet(line: &UnixStream) -> io::Result<BufReader<UnixStream>> {
     line.set_read_timeout(Some(START_MAX))?;
     let mut reader = BufReader::new(line.try_clone()?);
@@ -372,7 +373,7 @@ fn greet(line: &UnixStream) -> io::Result<BufReader<UnixStream>> {
     }
 }
 
-/// Reads the line until its end, or until somebody says more at once than one may.
+/// Reads the line until it ends, or until a message is too long.
 fn listen(
     mut reader: BufReader<UnixStream>,
     line_max_bytes: usize,
@@ -397,7 +398,7 @@ fn listen(
     }
 }
 
-/// Writes news until nobody has any more, or nobody reads them.
+/// Writes messages until the channel or the socket closes.
 fn carry(mut news: UnixStream, told: &mpsc::Receiver<String>) {
     while let Ok(text) = told.recv() {
         if news.write_all(text.as_bytes()).is_err() {

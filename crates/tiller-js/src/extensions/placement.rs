@@ -1,5 +1,5 @@
-//! Where an extension goes: to the engine in this process, or to a sidecar if it wants one or needs
-//! what only a sidecar has.
+//! Decides which engine an extension runs in: the embedded engine, or a sidecar if the extension
+//! asks for one or needs something only a sidecar has.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::registrations::LoadError;
 
 /// Why an extension was not loaded.
 enum Failure {
-    /// There is no engine of this kind, in these words.
+    /// There is no engine of this kind; the text says why.
     NoEngine(String),
     Thrown(JsError),
 }
@@ -41,8 +41,8 @@ impl Extensions {
         })
     }
 
-    /// Here if that is possible; otherwise wherever it is. One that can be loaded nowhere may still
-    /// be of use here until it comes to what is missing.
+    /// Tries the embedded engine first, then each sidecar. If no sidecar can load it either, loads
+    /// it embedded without the strict check: it may work until it uses the missing feature.
     async fn load_auto(&self, extension: &Extension, number: u32) -> Result<(), Failure> {
         let runtimes = match self.check_sidecar_allowed(extension) {
             Ok(()) => self.runtimes(),
@@ -98,7 +98,8 @@ impl Extensions {
         self.load_in(kind, EngineSpec::Sidecar(program), extension, number, false).await
     }
 
-    /// Whether a sidecar may have it. What is denied to an extension only our own engine denies.
+    /// Refuses a sidecar for an extension with restricted permissions: only the embedded engine can
+    /// enforce them.
     fn check_sidecar_allowed(&self, extension: &Extension) -> Result<(), String> {
         if !self.inner.config.sidecars {
             return Err("sidecars are turned off in the settings".to_owned());
@@ -114,7 +115,7 @@ impl Extensions {
         Err(format!("a sidecar cannot be kept from what the settings deny it: {denied}"))
     }
 
-    /// What there is to be a sidecar.
+    /// The sidecar programs found in PATH.
     fn runtimes(&self) -> Vec<Runtime> {
         let is_there = |runtime: &Runtime| Program::find(*runtime, &self.inner.config).is_some();
         [Runtime::Node, Runtime::Bun].into_iter().filter(is_there).collect()
@@ -147,7 +148,7 @@ impl Extensions {
         }
     }
 
-    /// A seat for the extension with this number, in an engine of this kind.
+    /// Assigns an engine of this kind to the extension with this number.
     fn slot_for(
         &self,
         kind: EngineKind,
@@ -171,14 +172,14 @@ impl Extensions {
             (false, _) => start()?,
         };
         let before = state.seats.insert(number, Slot { thread: thread.clone() });
-        // Whoever moves does not leave an engine of its own behind.
+        // Stops the extension's own engine if it moves to another one.
         if let Some(Slot { thread }) = before.filter(|_| !extension.shares()) {
             thread.stop();
         }
         Ok(thread)
     }
 
-    /// Lets go of a thread without an engine, so that the next extension tries with another.
+    /// Drops an engine that failed to start, so that the next extension starts another one.
     fn drop_engine(&self, thread: &EngineHandle) {
         let mut state = self.state();
         state.shared.retain(|(_, shared)| !shared.is(thread));

@@ -1,9 +1,9 @@
-//! Where a message, a turn or a run ends.
+//! Hooks at the end of a message, a turn or a run.
 
 use super::*;
 use crate::access::{self, Access, Denied};
 
-/// A message that is complete, before it is stored.
+/// A complete message, before it is stored.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageEnd {
     pub message: Value,
@@ -13,7 +13,8 @@ impl Hook for MessageEnd {
     const NAME: &'static str = "message_end";
     type Outcome = Replacement;
 
-    /// Calls in an answer are run, so another answer may not have others.
+    /// Tool calls of an answer are run, so a replacement must not change them without the
+    /// permissions for them.
     fn check_answer(
         &self,
         before: Option<&Value>,
@@ -42,7 +43,7 @@ fn calls(message: &Value) -> impl Iterator<Item = &Value> {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Replacement {
-    /// Of the same role.
+    /// The replacement, of the same role.
     pub message: Option<Value>,
 }
 
@@ -82,7 +83,7 @@ impl Hook for AgentBeforeSettle {
     type Outcome = Boundary;
 }
 
-/// What should be stored here, and whether the run should go on.
+/// Entries to store, and whether the run continues.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Boundary {
@@ -90,6 +91,6 @@ pub struct Boundary {
     pub entries: Vec<Value>,
     #[serde(rename = "continue")]
     pub goes_on: bool,
-    /// They make no sense, and that was reported: nothing of it counts.
+    /// The result was invalid and has been reported; it is ignored.
     pub is_invalid: bool,
 }

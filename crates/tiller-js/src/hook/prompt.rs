@@ -1,8 +1,8 @@
-//! From what the user typed to the first request of a run.
+//! Hooks between the user's input and the first request of a run.
 
 use super::*;
 
-/// What somebody said, before skills and templates are looked for in it.
+/// The user's input, before skills and templates are expanded.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Input {
@@ -31,7 +31,7 @@ impl Hook for Input {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(tag = "action", rename_all = "camelCase")]
 pub enum InputOutcome {
-    /// As it was said.
+    /// Unchanged.
     #[default]
     Continue,
     Transform {
@@ -39,11 +39,11 @@ pub enum InputOutcome {
         #[serde(default)]
         images: Option<Value>,
     },
-    /// An extension has seen to it; no run begins.
+    /// An extension has handled it; no run starts.
     Handled,
 }
 
-/// A prompt that is about to become a run.
+/// A prompt that is about to start a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BeforeAgentStart {
@@ -62,18 +62,18 @@ impl Hook for BeforeAgentStart {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptChange {
-    /// `{customType, content, display, details?}`, to follow the user message in this order.
+    /// `{customType, content, display, details?}`, appended after the user message in this order.
     #[serde(default)]
     pub messages: Vec<Value>,
-    /// Another prompt for this run.
+    /// The system prompt for this run.
     #[serde(default)]
     pub system_prompt: Option<String>,
-    /// The options, where a handler changed them in place.
+    /// The options, if a handler changed them in place.
     #[serde(default)]
     pub system_prompt_options: Option<Value>,
 }
 
-/// A shell command of the user's own.
+/// A shell command of the user.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserBash {
@@ -91,15 +91,15 @@ impl Hook for UserBash {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserBashOutcome {
-    /// `{output, exitCode, cancelled, truncated, fullOutputPath?}`: done already.
+    /// `{output, exitCode, cancelled, truncated, fullOutputPath?}`: the command has already run.
     #[serde(default)]
     pub result: Option<Value>,
-    /// To be run by [`Extensions::run_operations`](crate::Extensions::run_operations).
+    /// Run it with [`Extensions::run_operations`](crate::Extensions::run_operations).
     #[serde(default)]
     pub operations: Option<Operations>,
 }
 
-/// What an extension has given in place of the shell.
+/// Operations an extension provides in place of the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operations {
     pub(crate) extension: u32,

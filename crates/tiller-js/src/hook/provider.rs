@@ -1,4 +1,4 @@
-//! What goes to the model.
+//! Hooks for model requests.
 
 use super::*;
 
@@ -24,14 +24,14 @@ impl Hook for ContextWithSystem {
     type Outcome = Messages;
 }
 
-/// Other messages for this request only.
+/// Replacement messages, for this request only.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Messages {
     pub messages: Option<Vec<Value>>,
 }
 
-/// The body of a request in its provider's own words.
+/// The body of a request, in its provider's format.
 #[derive(Clone, Debug, Serialize)]
 pub struct BeforeProviderRequest {
     pub payload: Value,
@@ -59,7 +59,7 @@ impl Hook for BeforeProviderHeaders {
     type Outcome = Headers;
 }
 
-/// The headers after all handlers; one set to `null` is to be left out.
+/// The headers after all handlers; a header set to `null` is left out.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Headers {

@@ -1,8 +1,8 @@
-//! Before the session changes.
+//! Hooks before the session changes.
 
 use super::*;
 
-/// Whether a folder's own resources may be used.
+/// Whether to trust a folder's resources.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProjectTrust {
     pub cwd: String,
@@ -30,7 +30,7 @@ pub enum Trusted {
     Undecided,
 }
 
-/// Where else to look for skills, prompts and themes.
+/// Additional paths of skills, prompts and themes.
 #[derive(Clone, Debug, Serialize)]
 pub struct ResourcesDiscover {
     pub cwd: String,
@@ -43,7 +43,7 @@ impl Hook for ResourcesDiscover {
     type Outcome = DiscoveredPaths;
 }
 
-/// Paths as the extensions gave them, with the extension's file beside each.
+/// Paths as the extensions gave them, each with the extension's file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiscoveredPaths {
@@ -95,7 +95,7 @@ impl Hook for SessionBeforeFork {
 #[serde(rename_all = "camelCase", default)]
 pub struct Cancel {
     pub cancel: bool,
-    /// Only a fork knows this one.
+    /// Used by forks only.
     pub skip_conversation_restore: bool,
 }
 
@@ -119,7 +119,7 @@ impl Hook for SessionBeforeCompact {
 #[serde(rename_all = "camelCase", default)]
 pub struct Compaction {
     pub cancel: bool,
-    /// `{summary, firstKeptEntryId, tokensBefore, details?, …}` in place of the model's.
+    /// `{summary, firstKeptEntryId, tokensBefore, details?, …}` instead of the model's summary.
     pub compaction: Option<Value>,
 }
 

@@ -1,9 +1,9 @@
-//! Before and after a tool runs.
+//! Hooks before and after a tool runs.
 
 use super::*;
 use crate::access::{self, Access, Denied};
 
-/// A call whose arguments are in order, before the tool runs.
+/// A tool call with valid arguments, before the tool runs.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
@@ -17,7 +17,7 @@ impl Hook for ToolCall {
     const FAILS_CLOSED: bool = true;
     type Outcome = ToolVerdict;
 
-    /// Other arguments are another call.
+    /// Changed arguments need the permissions of the tool.
     fn check_answer(
         &self,
         before: Option<&Value>,
@@ -43,15 +43,15 @@ pub struct ToolVerdict {
     /// Why the tool must not run: the text of the error result.
     #[serde(default)]
     pub block: Option<String>,
-    /// Whether a blocked call ends the run if every result of the batch says so.
+    /// Whether a blocked call ends the run, if every result of the batch says so.
     #[serde(default)]
     pub terminate: bool,
-    /// The arguments, where a handler changed them.
+    /// The arguments, if a handler changed them.
     #[serde(default)]
     pub input: Option<Value>,
 }
 
-/// What a tool gave, before anybody else hears of it.
+/// A tool's result, before it is stored or shown.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
@@ -71,7 +71,7 @@ impl Hook for ToolResult {
     type Outcome = ToolResultChange;
 }
 
-/// What the handlers changed; the rest stays.
+/// The fields that handlers changed.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResultChange {

@@ -1,4 +1,4 @@
-//! The modules we bring along. Their sources are in `js/`; `build.rs` compiles them and makes the
+//! The built-in modules. Their sources are in `js/`; `build.rs` compiles them and generates the
 //! table.
 
 use rquickjs::module::Declared;
@@ -6,25 +6,25 @@ use rquickjs::{Ctx, Module};
 
 pub(crate) struct Builtin {
     pub id: &'static str,
-    /// The names it exports.
+    /// Exported names.
     pub exports: &'static [&'static str],
     pub code: &'static [u8],
-    /// For a sidecar, if it is one of those that run there too.
+    /// The source, if the module also runs in a sidecar.
     pub source: &'static str,
 }
 
 impl Builtin {
     #[allow(unsafe_code)]
     pub(crate) fn declare<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Module<'js, Declared>> {
-        // SAFETY: `build.rs` wrote these bytes with the same release of the engine, and they stay
-        // where they are as long as the program runs.
+        // SAFETY: `build.rs` wrote these bytes with the same release of the engine, and they are
+        // static.
         unsafe { Module::load(ctx.clone(), self.code) }
     }
 }
 
 include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 
-/// Packages that stand for pi's own, under all the names they have had.
+/// Packages that replace pi's own, under all the names these have had.
 const PACKAGES: &[(&str, &str)] = &[
     ("pi-coding-agent", "pi:coding-agent"),
     ("pi-agent-core", "pi:agent-core"),
@@ -43,17 +43,17 @@ const TYPEBOX: &[(&str, &str)] = &[
     ("typebox/compiler", "pi:typebox/compile"),
 ];
 
-/// What an error says of a thing that only a sidecar has.
+/// Part of every error about a feature that only a sidecar has.
 pub(crate) const LACKING: &str = "cannot run inside tiller";
 
-/// Whether node has a module of this name that we do not.
+/// Whether node has a module of this name and tiller does not.
 pub(crate) fn is_nodes_own(name: &str) -> bool {
     const OTHERS: [&str; 9] =
         ["cluster", "domain", "punycode", "repl", "sea", "sys", "test", "trace_events", "wasi"];
     OTHERS.contains(&name.split('/').next().unwrap_or(name))
 }
 
-/// What of these names, imported from a module that is built in, only a sidecar has.
+/// The first of these names, imported from a built-in module, that only a sidecar supports.
 pub(crate) fn lacking(id: &str, names: &[String]) -> Option<&'static str> {
     match id {
         "node:sqlite" => Some("node:sqlite"),
@@ -64,12 +64,12 @@ pub(crate) fn lacking(id: &str, names: &[String]) -> Option<&'static str> {
     }
 }
 
-/// Whether this is the id of a built-in module and no path.
+/// Whether this is the id of a built-in module rather than a path.
 pub(crate) fn is_id(id: &str) -> bool {
     ["tiller:", "node:", "pi:", "web:", "sidecar:"].iter().any(|scheme| id.starts_with(scheme))
 }
 
-/// The packages we stand for, each with the id of its module.
+/// The packages that tiller replaces, each with the id of its module.
 pub(crate) fn packages() -> Vec<(String, &'static str)> {
     let scoped = |scope: &str, (name, id): &(&str, &'static str)| (format!("{scope}{name}"), *id);
     let pi = SCOPES.iter().flat_map(|scope| PACKAGES.iter().map(move |one| scoped(scope, one)));
@@ -78,7 +78,7 @@ pub(crate) fn packages() -> Vec<(String, &'static str)> {
     pi.chain(typebox).collect()
 }
 
-/// The built-in module that an extension means by `name`.
+/// The id of the built-in module that an extension imports as `name`.
 pub(crate) fn id_of(name: &str) -> Option<&'static str> {
     if name.starts_with("tiller:") {
         return find(name).map(|builtin| builtin.id);

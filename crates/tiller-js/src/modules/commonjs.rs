@@ -1,18 +1,18 @@
-//! Scripts in the manner of CommonJS: what they export, as far as that shows without running
-//! them, and the module that stands for one of them where modules are imported.
+//! CommonJS scripts: which names they export, as far as the source shows it, and the facade module
+//! through which other modules import them.
 
 use std::fmt::Write as _;
 
-/// What a script seems to export. Rather too much than too little: a name that is not there is
-/// `undefined` when it is looked at.
+/// The names a script seems to export. Reports too many rather than too few: a name that does not
+/// exist is `undefined` when it is used.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Exports {
     pub names: Vec<String>,
-    /// Modules whose exports it passes on as its own.
+    /// Modules that it re-exports.
     pub passed_on: Vec<String>,
 }
 
-/// The source of a module whose exports are those of the script with this id.
+/// The source of a module that exports what the script with this id exports.
 pub(super) fn facade(id: &str, mut names: Vec<String>, as_node: bool) -> String {
     names.retain(|name| name != "default" && name != "module.exports" && name != "__proto__");
     names.sort();
@@ -31,7 +31,7 @@ pub(super) fn facade(id: &str, mut names: Vec<String>, as_node: bool) -> String 
     source
 }
 
-/// A name as it stands behind `as`: any word, or else a string.
+/// A name as it is written after `as`: an identifier, or else a string literal.
 pub(super) fn export_name(name: &str) -> String {
     match name.chars().all(is_word) && !name.starts_with(|c: char| c.is_ascii_digit()) {
         true => name.to_owned(),
@@ -39,18 +39,18 @@ pub(super) fn export_name(name: &str) -> String {
     }
 }
 
-/// Puts a script into the function it is the body of. No line moves.
+/// Wraps a script in its function. Line numbers stay the same.
 pub(crate) fn wrap(code: &str) -> String {
     let hash_bang = if code.starts_with("#!") { "//" } else { "" };
     format!("(function(exports,require,module,__filename,__dirname){{{hash_bang}{code}\n}})")
 }
 
-/// Object literals that are looked at for names.
+/// How many object literals are searched for keys.
 const LITERALS_MAX: usize = 20;
-/// As far as the closing parenthesis of a call is looked for.
+/// How far the closing parenthesis of a call is searched.
 const ARGUMENT_MAX_BYTES: usize = 1 << 10;
 
-/// Looks for what minifiers and compilers leave of exports.
+/// Searches for the export patterns that compilers and minifiers write.
 pub(crate) fn exports(code: &str) -> Exports {
     let mut found = Exports::default();
     let mut literals = 0;
@@ -67,7 +67,7 @@ pub(crate) fn exports(code: &str) -> Exports {
         } else if let Some(rest) = after.trim_start().strip_prefix('=') {
             let rest = rest.trim_start();
             match rest.strip_prefix('{') {
-                // Each of them may be as long as the rest of the file.
+                // Bounded, because each literal may be as long as the rest of the file.
                 Some(_) if literals >= LITERALS_MAX => (),
                 Some(body) => {
                     literals += 1;
@@ -100,7 +100,7 @@ impl Exports {
         }
     }
 
-    /// The keys of an object literal whose opening brace has been passed.
+    /// Collects the keys of an object literal, starting after its opening brace.
     fn keys(&mut self, body: &str) {
         let mut depth = 0;
         let mut at_key = true;
@@ -117,7 +117,7 @@ impl Exports {
                         self.name(word(&body[place + 1..]));
                     }
                     at_key = false;
-                    // To the closing quote.
+                    // Skips to the closing quote.
                     while let Some((_, inner)) = chars.next() {
                         match inner {
                             '\\' => drop(chars.next()),

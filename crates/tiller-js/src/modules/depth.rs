@@ -1,8 +1,8 @@
-//! How deep a source is nested, before a parser that recurses looks at it.
+//! Estimates how deeply a source is nested, before the recursive parser sees it.
 //!
-//! Never less than it is: where a source can be read in two ways, everything behind that place is
-//! counted and nothing taken back. What brackets do not show is counted as well: operators, chains
-//! of members and calls, statements without braces. So a long expression counts as a deep one.
+//! Never underestimates: where a source can be read in two ways, everything after that position is
+//! counted and nothing is subtracted. Nesting without brackets counts as well: operators, chains of
+//! members and calls, statements without braces. So a long expression counts as a deep one.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ mod words;
 
 use words::{Word, word};
 
-/// Deeper than anything that was not made to be deep.
+/// Deeper than any source that was not written to overflow the parser.
 pub(super) const DEPTH_MAX: usize = 2_000;
 
-/// Where nothing is known, not every character that may be a level is one.
+/// In ambiguous code only one in four possible nesting characters is counted as a level.
 const UNCLEAR_PER_LEVEL: usize = 4;
 
-/// Fails for a source that is nested deeper than it may be; otherwise says how deep it is.
+/// Fails if a source is nested too deeply; otherwise returns the depth.
 pub(super) fn check(path: &Path, source: &str) -> Result<usize, String> {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let mut scan = Scan::new(source, ending);
@@ -27,37 +27,37 @@ pub(super) fn check(path: &Path, source: &str) -> Result<usize, String> {
     }
 }
 
-/// What stands before a place.
+/// The token before the current position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Nothing, or an operator or bracket that an expression follows.
+    /// Nothing, or an operator or bracket that is followed by an expression.
     Operator,
     /// The end of an expression.
     Value,
-    /// A word that an expression follows.
+    /// A keyword that is followed by an expression.
     Keyword,
     /// A word that is an operator in some places and a name in others.
     Either,
-    /// `)` behind `if`, `for`, `while` or `with`.
+    /// `)` after `if`, `for`, `while` or `with`.
     Header,
     /// `}`.
     Brace,
-    /// `++` or `--` that may belong to what is before it or to what follows, or `!` in TypeScript.
+    /// `++` or `--`, which may belong to the operand before or after it, or `!` in TypeScript.
     Postfix,
     /// `>` in TypeScript.
     Angle,
 }
 
-/// Something that is open.
+/// An open bracket.
 #[derive(Default)]
 struct Frame {
-    /// Whether it is the parenthesis behind `if` and the like.
+    /// Whether it is the parenthesis after `if`, `for`, `while` or `with`.
     is_header: bool,
-    /// Whether a template goes on behind it.
+    /// Whether it is a `${…}` of a template literal.
     is_substitution: bool,
-    /// Operators since the last comma, each of which may be one level.
+    /// Operators since the last comma; each may be one level.
     operators: usize,
-    /// Levels that a comma does not end: statements without braces, `<` of types.
+    /// Levels that a comma does not close: statements without braces, `<` of types.
     pending: usize,
 }
 
@@ -65,16 +65,16 @@ struct Scan<'s> {
     rest: &'s str,
     is_typescript: bool,
     frames: Vec<Frame>,
-    /// Levels of all frames together.
+    /// Sum of the levels of all frames.
     depth: usize,
     deepest: usize,
     before: Before,
     /// Whether the last word makes the next parenthesis a header.
     awaits_header: bool,
-    /// Whether the last thing was a dot, so that the next word is a name.
+    /// Whether the last token was a dot, so that the next word is a name.
     is_member: bool,
     is_line_start: bool,
-    /// Whether what follows can be read in two ways.
+    /// Whether the rest of the source can be read in two ways.
     is_unclear: bool,
 }
 
@@ -90,7 +90,7 @@ impl<'s> Scan<'s> {
             awaits_header: false,
             is_member: false,
             is_line_start: true,
-            // Text between elements looks like anything.
+            // JSX text may contain any characters.
             is_unclear: matches!(ending, "tsx" | "jsx"),
         }
     }
@@ -127,7 +127,7 @@ impl<'s> Scan<'s> {
                     self.rest[..end].contains(['\n', '\r', '\u{2028}', '\u{2029}']);
                 return self.skip(end);
             }
-            // Comments of scripts, which modules do not have.
+            // HTML-like comments, which scripts allow and modules do not.
             '<' if self.rest.starts_with("<!--") => self.is_unclear = true,
             '-' if self.is_line_start && self.rest.starts_with("-->") => self.is_unclear = true,
             '"' | '\'' => self.string(c),
@@ -151,7 +151,7 @@ impl<'s> Scan<'s> {
         let mut end = self.rest.len();
         while let Some((place, c)) = chars.next() {
             match c {
-                // A line may go on behind it, and `\r\n` is one end of a line.
+                // Line continuation; `\r\n` is one line end.
                 '\\' => {
                     let next = chars.next();
                     if next.is_some_and(|(_, c)| c == '\r')
@@ -176,7 +176,7 @@ impl<'s> Scan<'s> {
         self.is_member = false;
     }
 
-    /// The text of a template, to its end or to the next substitution.
+    /// The text of a template literal, up to its end or the next substitution.
     fn template(&mut self) {
         let mut chars = self.rest.char_indices();
         while let Some((place, c)) = chars.next() {
@@ -201,7 +201,7 @@ impl<'s> Scan<'s> {
     /// A division or a regular expression.
     fn slash(&mut self) {
         match self.before {
-            // Behind the end of a line the statement may be over.
+            // After a line end the statement may be over.
             Before::Value if !self.is_line_start => self.operator('/'),
             Before::Operator | Before::Keyword | Before::Header => {
                 let end = regex_end(self.rest).unwrap_or(1);
@@ -209,7 +209,7 @@ impl<'s> Scan<'s> {
                 self.before = Before::Value;
             }
             Before::Value | Before::Either | Before::Brace | Before::Postfix | Before::Angle => {
-                // If it makes no difference, it is taken for a division.
+                // Assumes a division if both readings give the same depth.
                 let body = regex_end(self.rest).map_or("", |end| &self.rest[1..end]);
                 match body.contains(['"', '\'', '`', '(', ')', '[', ']', '{', '}', '*', '<', '\\'])
                 {
@@ -272,7 +272,7 @@ impl<'s> Scan<'s> {
         let before = match c {
             ';' => {
                 self.skip(1);
-                // `else` goes on with the statement before it.
+                // `else` continues the statement before it.
                 self.end_expression();
                 if !self.goes_on() {
                     self.end_statement();
@@ -295,7 +295,7 @@ impl<'s> Scan<'s> {
                 self.skip(2);
                 self.add_operator();
                 match self.before {
-                    // At the beginning of a line it belongs to what follows.
+                    // At the beginning of a line it belongs to the operand after it.
                     Before::Value if !self.is_line_start => Before::Value,
                     Before::Value | Before::Brace | Before::Either => Before::Postfix,
                     _ => Before::Operator,
@@ -336,7 +336,7 @@ impl<'s> Scan<'s> {
         self.before = before;
     }
 
-    /// A word or a text follows. Behind the end of a line, or of a block, it begins a statement.
+    /// Called before a word or a literal. After a line end or a block, that begins a new statement.
     fn ends_statement(&mut self, next: Word) {
         let is_end = match self.before {
             Before::Value | Before::Postfix => self.is_line_start,
@@ -350,14 +350,14 @@ impl<'s> Scan<'s> {
         }
     }
 
-    /// A bracket or a template that follows a value goes on with it.
+    /// Called before a bracket or a template literal, which continues a value before it.
     fn value_follows(&mut self) {
         if !matches!(self.before, Before::Operator | Before::Keyword) {
             self.add_operator();
         }
     }
 
-    /// Whether the next word belongs to a statement that seems to be over.
+    /// Whether the next word continues a statement that seems to be over.
     fn goes_on(&self) -> bool {
         let mut rest = self.rest;
         loop {
@@ -426,14 +426,14 @@ fn is_name(c: char) -> bool {
         || (!c.is_ascii() && !c.is_whitespace())
 }
 
-/// What may be a level where nothing is known.
+/// Characters that may open a level in ambiguous code.
 fn may_nest(byte: u8) -> bool {
     !byte.is_ascii_alphanumeric()
         && !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'"' | b'\'' | b';' | b',')
         && byte.is_ascii()
 }
 
-/// Where a regular expression ends that begins here, if it ends in this line.
+/// The end of a regular expression that begins at `text`, if it ends on this line.
 fn regex_end(text: &str) -> Option<usize> {
     let mut in_class = false;
     let mut chars = text.char_indices().skip(1);

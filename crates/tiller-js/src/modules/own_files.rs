@@ -1,5 +1,5 @@
-//! The source files of an extension that may not read files: the code in its folder, and packages.
-//! What is loaded as a module can be read, so everything else counts as reading a file.
+//! The source files of an extension without the `fs` permission: the code in its folder, and
+//! packages. Loading a module reveals its content, so loading any other file counts as reading it.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,7 +9,7 @@ const CODE: [&str; 8] = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs"];
 
 #[derive(Clone, Debug)]
 pub(crate) struct OwnFiles {
-    /// The extension's file, without symbolic links on the way.
+    /// The extension's file, with symbolic links resolved.
     file: PathBuf,
     folder: PathBuf,
 }
@@ -21,7 +21,8 @@ impl OwnFiles {
         OwnFiles { file, folder }
     }
 
-    /// Whether this name leads to them if it leads anywhere. Others cannot even be looked for.
+    /// Whether `name` can only resolve to one of these files. Other names are refused before the
+    /// file system is searched, so that an extension cannot probe for files.
     pub(super) fn may_name(&self, importer: &Path, name: &str) -> bool {
         let name = name.strip_prefix("file://").unwrap_or(name);
         let folder = importer.parent().unwrap_or(importer);
@@ -55,13 +56,13 @@ impl OwnFiles {
     }
 }
 
-/// Why a module cannot be had, in the words of every other refusal.
+/// The error for a refused module, worded like every other permission error.
 pub(super) fn refused(name: &str) -> String {
     let denied = Denied { lacking: "fs".to_owned() };
     format!("{denied}: cannot load '{name}'")
 }
 
-/// Without `.` and `..`, as far as that shows in the name.
+/// Removes `.` and `..` without asking the file system.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

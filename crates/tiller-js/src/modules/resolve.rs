@@ -1,4 +1,4 @@
-//! From a name in an import to a file or a built-in module.
+//! Resolves a name in an import to a file or a built-in module.
 
 use std::path::{Path, PathBuf};
 
@@ -6,17 +6,17 @@ use oxc_resolver::{ModuleType, ResolveError, ResolveOptions, Resolver};
 
 use super::builtin;
 
-/// Where a name leads.
+/// The result of resolving a name.
 pub(super) enum ResolvedModule {
     Builtin(&'static str),
     File {
         path: PathBuf,
-        /// What a `package.json` or the file's ending says, where they say anything.
+        /// What `package.json` or the file extension says, if either decides it.
         is_module: Option<bool>,
     },
 }
 
-/// Who asks. Packages may answer both differently.
+/// `import` or `require`. A package may export different files for each.
 #[derive(Clone, Copy)]
 pub(super) enum By {
     Import,
@@ -61,7 +61,7 @@ impl Resolve {
             By::Require => &self.require,
         };
         let found = self.look(resolver, folder, name).or_else(|err| match by {
-            // A package that offers only the other way is better than none.
+            // Falls back to the package's `require` export if it has no `import` export.
             By::Import => self.look(&self.require, folder, name).map_err(|_| err),
             By::Require => self.look(&self.import, folder, name).map_err(|_| err),
         });
@@ -104,7 +104,7 @@ fn options(conditions: &[&str]) -> ResolveOptions {
     ResolveOptions {
         condition_names: owned(conditions),
         extensions: owned(&[".ts", ".tsx", ".mts", ".cts", ".js", ".mjs", ".cjs", ".json"]),
-        // TypeScript authors write the name the file would have after a build.
+        // TypeScript sources import the name that the file has after a build.
         extension_alias: vec![
             (".js".into(), owned(&[".js", ".ts", ".tsx"])),
             (".mjs".into(), owned(&[".mjs", ".mts"])),

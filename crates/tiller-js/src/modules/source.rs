@@ -1,15 +1,15 @@
-//! The text of a source file. Only a regular file of a sensible size is one.
+//! Reads source files. Only regular files of limited size are accepted.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A file that is larger is no source.
+/// Larger files are refused.
 const SOURCE_MAX_BYTES: u64 = 32 << 20;
 
 pub(super) fn read(path: &Path) -> io::Result<String> {
-    // A FIFO without a writer would keep the engine waiting in `open`.
+    // Without O_NONBLOCK, opening a FIFO without a writer would block the engine.
     let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() {

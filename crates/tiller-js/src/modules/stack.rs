@@ -1,29 +1,29 @@
-//! Stacks in the author's terms. Maps from generated to written lines are made when an error
-//! needs one, not kept: errors are rare and maps are large.
+//! Maps stack traces to the author's source. Source maps are generated when an error needs one
+//! instead of being kept: errors are rare and source maps are large.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{Modules, builtin, split, transform};
 
-/// An extension may write its stack itself, of any length.
+/// Limit of lines, because an extension may assign `error.stack` itself.
 const LINES_MAX: usize = 100;
 
-/// A stack with the author's lines, and the innermost of them.
+/// A stack trace with the author's lines, and the position of its innermost frame.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Trace {
     pub at: Option<String>,
     pub stack: String,
 }
 
-/// Reads the engine's stack: lines such as `    at name (/a/b.ts?3:10:5)`. Frames of our own
+/// Parses the engine's stack: lines such as `    at name (/a/b.ts?3:10:5)`. Frames of tiller's own
 /// modules are left out.
 pub(crate) fn trace(modules: &Modules, stack: &str) -> Trace {
     let mut sources = HashMap::new();
     let mut trace = Trace::default();
     for line in stack.lines().take(LINES_MAX) {
         let Some(frame) = Frame::read(line) else { continue };
-        // The last are what a sidecar runs first, and places that are none.
+        // The last two cases are the sidecar's boot script and frames without a position.
         let is_ours = builtin::is_id(frame.module) || frame.module.starts_with("facade:");
         if is_ours || frame.module.starts_with(['[', '<']) {
             continue;

@@ -1,5 +1,5 @@
-//! One file of an extension, as the engine can take it: types taken out, and a list of what it
-//! imports and exports.
+//! Transforms one file of an extension into JavaScript: removes types and lists imports and
+//! exports.
 
 use std::path::Path;
 
@@ -16,33 +16,33 @@ use oxc::transformer::{TransformOptions, Transformer};
 
 use super::depth;
 
-/// A file, read and understood.
+/// A transformed file.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Unit {
     pub code: String,
-    /// Whether it is a CommonJS script and no module.
+    /// Whether it is a CommonJS script rather than a module.
     pub is_script: bool,
     pub imports: Vec<Import>,
-    /// Names, `default` among them.
+    /// Exported names, including `default`.
     pub exports: Vec<String>,
-    /// What it exports everything of.
+    /// The modules in `export * from`.
     pub stars: Vec<String>,
 }
 
-/// Everything a module wants of one other.
+/// All names that a module imports from one other module.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Import {
     pub from: String,
     pub names: Vec<String>,
-    /// All of it, whatever that is.
+    /// Imports the whole namespace.
     pub whole: bool,
 }
 
-/// What a script has for a scope, and a module may have forgotten that it has not.
+/// Names that exist in a script's scope. A module may use them by mistake.
 const SCRIPT_NAMES: [&str; 3] = ["require", "__filename", "__dirname"];
 
-/// Reads `source`. `is_module` says what the surroundings (a name, a `package.json`) say about
-/// a file that does not show by itself whether it is a module.
+/// Transforms `source`. `is_module` is what the file extension or `package.json` says about a file
+/// whose syntax does not show whether it is a module.
 pub(crate) fn transform(
     path: &Path,
     source: &str,
@@ -51,13 +51,13 @@ pub(crate) fn transform(
     with_room(path, source, || transform_here(path, source, is_module))?
 }
 
-/// Up to this depth every thread that parses has room enough.
+/// Sources up to this depth are parsed on the current thread.
 const SHALLOW: usize = 100;
-/// Room for the deepest source that is let through, also in a build for debugging. Only what is
-/// used costs.
+/// Stack size for the deepest source that is allowed, in debug builds too. Only touched pages use
+/// memory.
 const ROOM_BYTES: usize = 512 << 20;
 
-/// Parses where there is room for it: parsers recurse.
+/// Parses on a thread with a large stack, because the parser recurses.
 fn with_room<R: Send>(
     path: &Path,
     source: &str,
@@ -103,8 +103,7 @@ fn transform_here(path: &Path, source: &str, is_module: Option<bool>) -> Result<
     Ok(unit)
 }
 
-/// Where in the author's file the given place of the generated code comes from. Lines and columns
-/// count from one.
+/// Maps a position in the generated code to the author's file. Lines and columns start at 1.
 pub(crate) fn original_place(
     path: &Path,
     source: &str,
@@ -152,14 +151,14 @@ fn parse<'a>(
     is_module: Option<bool>,
 ) -> Result<Parsed<'a>, String> {
     let kind = SourceType::from_path(path).unwrap_or_else(|_| SourceType::mjs());
-    // A script may return at its top level, since it is the body of a function.
+    // A script may `return` at its top level, because it becomes a function body.
     let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
     let as_module = || Parser::new(allocator, source, kind.with_module(true)).with_options(options);
     let as_script =
         || Parser::new(allocator, source, kind.with_commonjs(true)).with_options(options);
     if is_module == Some(false) {
         let parsed = as_script().parse();
-        // Others take module syntax in what calls itself a script, and so do we.
+        // Accepts module syntax in a file declared as a script, as other loaders do.
         let is_fine = !parsed.panicked && !parsed.diagnostics.has_errors();
         if is_fine && !parsed.module_record.has_module_syntax {
             return Ok(Parsed { program: parsed.program, is_script: true });
@@ -168,7 +167,7 @@ fn parse<'a>(
     let parsed = as_module().parse();
     if parsed.panicked || parsed.diagnostics.has_errors() {
         if is_module.is_none() {
-            // Sloppy scripts, such as those with an octal number, are no modules.
+            // Sloppy-mode scripts, for example with an octal literal, are not valid modules.
             let script = as_script().parse();
             if !script.panicked && !script.diagnostics.has_errors() {
                 return Ok(Parsed { program: script.program, is_script: true });
@@ -181,7 +180,7 @@ fn parse<'a>(
     Ok(Parsed { program: parsed.program, is_script })
 }
 
-/// Whether a file without imports and exports speaks CommonJS.
+/// Whether a file without imports and exports uses CommonJS.
 fn looks_like_script(source: &str) -> bool {
     ["module.exports", "exports.", "exports[", "require("].iter().any(|word| source.contains(word))
 }
@@ -233,7 +232,8 @@ fn free_names(scoping: &Scoping) -> Vec<&'static str> {
     SCRIPT_NAMES.into_iter().filter(|name| free.iter().any(|(free, _)| free == name)).collect()
 }
 
-/// Put before a module that uses names only scripts have. On the first line, so that no line moves.
+/// Prepended to a module that uses names only scripts have. It goes on the first line so that line
+/// numbers stay the same.
 fn script_scope(names: &[&str]) -> String {
     let names = names.join(",");
     format!(

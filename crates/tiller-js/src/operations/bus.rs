@@ -1,4 +1,4 @@
-//! What extensions say to each other across engines, from the side of one engine.
+//! Operations of `pi.events` between engines, for one engine.
 
 use std::rc::Rc;
 
@@ -38,6 +38,6 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpRep
 #[derive(Deserialize)]
 struct BusMessage {
     channel: String,
-    /// As JSON; nothing where nothing was said.
+    /// JSON, or `None` for an event without data.
     data: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Child processes. They are the world's to start, so that none outlives us; here they get their
-//! input and their output finds its way.
+//! Child processes. The host spawns them, so that none outlives tiller; this file passes on their
+//! input and output.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -14,11 +14,11 @@ use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
 use crate::engine_state::EngineState;
 use crate::world::{ChildEvent, SpawnRequest};
 
-/// Output that may wait for the extension to look at it.
+/// Upper bound on output that the extension has not read yet.
 const WAITING_MAX_BYTES: usize = 4 << 20;
-/// As long as a killed child may take to close its output before we stop waiting for it.
+/// How long a killed child may take to close its output before we stop waiting.
 const LINGER: Duration = Duration::from_millis(500);
-/// How often somebody who waits for a child looks whether that is still wanted.
+/// How often a synchronous wait checks whether it was abandoned.
 const GLANCE: Duration = Duration::from_millis(50);
 const SIGKILL: i32 = 9;
 
@@ -53,7 +53,7 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpRepl
             Ok(OpOutput::json(&child.is_some()))
         }
         "read" => {
-            // The extension has taken so much and is ready for more.
+            // The extension has read this many bytes.
             let (id, bytes): (u64, usize) = asked.read()?;
             if let Some(flow) = core.resources.borrow().flows.get(&id) {
                 flow.give(bytes);
@@ -71,7 +71,7 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpRepl
     }
 }
 
-/// `child.spawn`: first tells `{id, pid}`, then what the child does, and ends with it.
+/// `child.spawn`: first sends `{id, pid}`, then the child's events, and ends with it.
 pub(super) fn start(
     core: &Rc<EngineState>,
     name: &str,
@@ -95,7 +95,7 @@ pub(super) fn start(
                 flow.take(bytes.len());
             }
             if event == ChildEvent::Closed {
-                // Whoever waited for it may have been told otherwise.
+                // The receiver may be gone.
                 ended.take().map(|ended| ended.send(()));
                 return;
             }
@@ -120,13 +120,13 @@ pub(super) fn start(
     resources.children.insert(id, child.into());
     resources.flows.insert(id, flow);
     Ok(Box::pin(async move {
-        // An error means the sink was dropped, which also means that nothing more will come.
+        // An error means the sink was dropped: no more events follow.
         end.await.ok();
         Ok(OpOutput::Nothing)
     }))
 }
 
-/// What came before anybody could know about the child.
+/// Events that arrive before the extension has the child's id.
 #[derive(Default)]
 struct Early {
     told: bool,
@@ -135,7 +135,7 @@ struct Early {
 
 fn tell(teller: &OpEvents, event: ChildEvent) {
     match event {
-        // A word first, since bytes come alone.
+        // Announced by a JSON event, because bytes are sent alone.
         ChildEvent::Stdout(bytes) => {
             teller.tell(OpOutput::Text("stdout".into()));
             teller.tell(OpOutput::Bytes(bytes));
@@ -151,7 +151,7 @@ fn tell(teller: &OpEvents, event: ChildEvent) {
     }
 }
 
-/// Lets a child write only as fast as the extension reads.
+/// Limits a child to the speed at which the extension reads.
 #[derive(Default)]
 pub(crate) struct Flow {
     waiting: Mutex<usize>,
@@ -159,11 +159,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Waits while too much is unread.
+    /// Blocks while too much is unread.
     fn take(&self, bytes: usize) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while *waiting > WAITING_MAX_BYTES {
-            // An engine that was stopped reads no more, so nobody waits for it for ever.
+            // A stopped engine reads no more, so the wait is bounded.
             let patience = Duration::from_secs(5);
             let (guard, timeout) =
                 self.read.wait_timeout(waiting, patience).unwrap_or_else(PoisonError::into_inner);
@@ -194,14 +194,14 @@ struct Wait {
     max_buffer: usize,
 }
 
-/// Blocks the engine as node's `spawnSync` blocks node. Gives a line of JSON, then the output and
-/// the errors one after the other, whose lengths the line tells.
+/// Blocks the engine as node's `spawnSync` blocks node. Returns a line of JSON, then stdout and
+/// stderr one after the other; the line has their lengths.
 fn spawn_and_wait(core: &Rc<EngineState>, ask: Wait, input: Option<Vec<u8>>) -> OpReply {
     let max_buffer = ask.max_buffer.min(core.config.limits.memory_bytes / 4);
     let (to, events) = mpsc::channel();
     let command = ask.request.command.clone();
     let sink = Box::new(move |event| {
-        // The receiver is gone when the time is up.
+        // The receiver is gone after a timeout.
         to.send(event).ok();
     });
     let child = core.world.spawn(ask.request, sink).map_err(|err| spawn_failed(&err, &command))?;
@@ -256,7 +256,7 @@ fn spawn_and_wait(core: &Rc<EngineState>, ask: Wait, input: Option<Vec<u8>>) -> 
     Ok(OpOutput::Bytes(all))
 }
 
-/// `spawn git ENOENT`, as node says it.
+/// `spawn git ENOENT`, as in node.
 fn spawn_failed(err: &std::io::Error, command: &str) -> OpError {
     let number = err.raw_os_error().unwrap_or(nix::libc::EIO);
     let code = format!("{:?}", nix::errno::Errno::from_raw(number));

@@ -1,4 +1,4 @@
-//! Digests and chance.
+//! Digests and random bytes.
 
 use hmac::{Hmac, Mac};
 use md5::Md5;
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use super::{OpError, OpInput, OpOutput, OpReply, unknown};
 use crate::engine_state::EngineState;
 
-/// What one call may ask for.
+/// The most one call may ask for.
 const RANDOM_MAX_BYTES: usize = 64 << 20;
 
 pub(super) fn sync(core: &EngineState, name: &str, asked: OpInput) -> OpReply {
@@ -87,10 +87,10 @@ struct Stretch {
     length: usize,
 }
 
-/// Rounds between two looks at the clock.
+/// Rounds between two checks of the time limit.
 const ROUNDS_AT_ONCE: u32 = 1 << 10;
 
-/// RFC 8018, section 5.2. Ends early when it is given up.
+/// RFC 8018, section 5.2. Ends early when abandoned.
 fn pbkdf2(asked: OpInput, is_over: &dyn Fn() -> bool) -> OpReply {
     let Stretch { algorithm, salt, iterations, length } = asked.read()?;
     let (password, salt) = (asked.bytes(), unhex(&salt));

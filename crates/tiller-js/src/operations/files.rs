@@ -1,4 +1,4 @@
-//! Files an extension holds open, by the numbers node calls descriptors.
+//! Open files of an extension, by descriptor number.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -10,10 +10,10 @@ use super::waiting::{self, Patience, Trouble};
 use super::{OpOutput, OpReply};
 use crate::engine_state::EngineState;
 
-/// The most one read gives.
+/// The most that one read returns.
 const READ_MAX_BYTES: u64 = 64 << 20;
 
-/// Does it, if it is about an open file.
+/// Performs the operation, if it is one on an open file.
 pub(super) fn sync(
     core: &Rc<EngineState>,
     name: &str,
@@ -59,7 +59,7 @@ fn bad(ask: &Ask, call: &'static str) -> super::OpError {
     failed(&io::Error::from_raw_os_error(nix::libc::EBADF), call, ask)
 }
 
-/// A read from a file that is not regular may take any time, so another thread does it.
+/// Reads a file that is not regular on another thread, because it may block.
 pub(super) fn slow_read(core: &Rc<EngineState>, name: &str, ask: &Ask) -> Option<(File, Ask)> {
     let resources = core.resources.borrow();
     let file = resources.files.get(&ask.fd?).filter(|_| name == "read")?;

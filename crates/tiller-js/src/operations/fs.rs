@@ -1,5 +1,5 @@
-//! Files by their paths. The same operations serve node's synchronous functions, which block the
-//! engine as they do in node, and its promises, which do their work on another thread.
+//! File operations by path. Node's synchronous functions run them on the engine's thread; its
+//! promises run them on another thread.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ use super::waiting::{self, Patience, Trouble, beside};
 use super::{Later, OpError, OpInput, OpOutput, OpReply, files, unknown};
 use crate::engine_state::EngineState;
 
-/// What any of them may be asked with.
+/// The input of all of them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Ask {
@@ -121,7 +121,7 @@ fn moment(seconds: f64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs_f64(seconds.clamp(0.0, 1e11))
 }
 
-/// The options of `open` that node's flags stand for.
+/// The options of `open` for node's flags.
 pub(super) fn open_options(flag: &str, mode: u32) -> Result<OpenOptions, OpError> {
     let mut options = OpenOptions::new();
     options.mode(mode);
@@ -151,7 +151,7 @@ fn read(path: &Path, patience: &Patience<'_>) -> Result<OpOutput, Trouble> {
     Ok(OpOutput::Bytes(bytes))
 }
 
-/// Only regular files are copied: others have no end, or make us wait for it.
+/// Copies only regular files: others may be endless, or block.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let is_other = |path: &Path| fs::metadata(path).is_ok_and(|meta| !meta.is_file());
     if is_other(from) || is_other(to) {
@@ -206,7 +206,7 @@ fn special(kind: fs::FileType) -> &'static str {
     }
 }
 
-/// `[[name, kind], …]` in the order of their names, those of folders below with their path.
+/// `[[name, kind], …]` sorted by name; entries of nested folders have their path.
 fn list(folder: &Path, recursive: bool) -> io::Result<OpOutput> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -234,7 +234,7 @@ fn list(folder: &Path, recursive: bool) -> io::Result<OpOutput> {
     Ok(OpOutput::Json(Value::from(found).to_string()))
 }
 
-/// Gives the first folder that had to be made.
+/// Returns the first folder that was created.
 fn make_folder(ask: &Ask) -> io::Result<OpOutput> {
     let mut builder = fs::DirBuilder::new();
     builder.mode(ask.mode.unwrap_or(0o777)).recursive(ask.recursive);
@@ -324,7 +324,7 @@ pub(super) fn failed(err: &io::Error, call: &'static str, ask: &Ask) -> OpError 
     OpError { message, name: None, fields }
 }
 
-/// What libuv says, where that differs from the system's own words in more than capitals.
+/// libuv's text, where it differs from the system's in more than capitals.
 fn node_words(errno: nix::errno::Errno) -> String {
     use nix::errno::Errno;
     match errno {

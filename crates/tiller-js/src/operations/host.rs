@@ -1,4 +1,4 @@
-//! Questions to the world beyond files and sockets: the session, the models, the user.
+//! Operations that go to the host: the session, the models, the user.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::world::{
     RequestCallbacks, Wants,
 };
 
-/// Events of a model's answer that were told to an extension and not heard yet.
+/// Upper bound on events of a model's answer that an extension has not handled yet.
 const ON_THE_WAY_MAX: usize = 64;
 
 pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpReply {
@@ -67,7 +67,8 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpRep
             Ok(OpOutput::Nothing)
         }
         "heard" => {
-            // So many events of a model's answer are no longer on the way; none were the last.
+            // The extension has handled this many events of a model's answer; zero after the last
+            // one.
             let (id, count): (u64, usize) = asked.read()?;
             let mut resources = core.resources.borrow_mut();
             match count {
@@ -113,7 +114,7 @@ pub(super) fn start(
             let dialog: Dialog = asked.read()?;
             let cancel = CancellationToken::new();
             let answer = core.world.dialog(dialog, cancel.clone());
-            // Dropped with this future when the extension no longer waits.
+            // Dropped with this future when the extension cancels.
             let guard = cancel.drop_guard();
             Ok(Box::pin(async move {
                 let answer = answer.await;
@@ -143,9 +144,9 @@ pub(super) fn start(
     }
 }
 
-/// Tells the events of a model's answer as fast as the extension hears them. The answer itself is
-/// read in any case, since a provider would close the connection on a reader that stalls; events
-/// that have to wait melt.
+/// Forwards the events of a model's answer as fast as the extension handles them. The answer is
+/// read in any case, because a provider would close the connection on a reader that stalls; queued
+/// events are merged.
 async fn pass_on(
     mut events: BoxStream<'static, Value>,
     room: Arc<Semaphore>,
@@ -157,7 +158,7 @@ async fn pass_on(
         tokio::select! {
             biased;
             Ok(permit) = room.acquire(), if !waiting.is_empty() => {
-                // Given back when it was heard.
+                // Released when the extension has handled the event.
                 permit.forget();
                 teller.tell(OpOutput::json(&waiting.pop()));
             }
@@ -170,7 +171,8 @@ async fn pass_on(
     Ok(OpOutput::Nothing)
 }
 
-/// Where a request goes. Only one that goes where the model's requests go anyway is known.
+/// Which server a request goes to: the one known for the model, or another one that the extension
+/// names.
 fn server_of(core: &EngineState, model: &Value) -> Server {
     if core.permissions.env || model["baseUrl"].is_null() {
         return Server::Known;
@@ -184,14 +186,14 @@ fn server_of(core: &EngineState, model: &Value) -> Server {
     }
 }
 
-/// What of a request its asker wants to look at.
+/// The callbacks of a model request.
 #[derive(Deserialize)]
 struct Looking {
     #[serde(default)]
     wants: Wants,
 }
 
-/// What it wants sent instead, if anything.
+/// The result of `onPayload`.
 #[derive(Deserialize)]
 struct Looked {
     hearing: u64,
@@ -216,7 +218,7 @@ impl Line {
     }
 }
 
-/// A tool is about to be called, by an extension that runs tools of its own.
+/// An extension that runs tools itself is about to call one.
 #[derive(Deserialize)]
 struct HostCall {
     tool: String,
@@ -228,7 +230,7 @@ struct HostCall {
 struct Registered {
     extensions: Vec<OwnRegistrations>,
     listeners: Vec<String>,
-    /// Whether this came after everything was loaded.
+    /// Whether this happened after loading.
     changed: bool,
 }
 
@@ -253,7 +255,7 @@ fn facts(core: &EngineState) -> OpOutput {
     }))
 }
 
-/// As node names operating systems.
+/// Node's name of the operating system.
 pub(super) fn platform() -> &'static str {
     match std::env::consts::OS {
         "macos" => "darwin",
@@ -262,7 +264,7 @@ pub(super) fn platform() -> &'static str {
     }
 }
 
-/// As node names processors.
+/// Node's name of the processor.
 pub(super) fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "x64",

@@ -1,5 +1,5 @@
-//! HTTP exchanges, of which the world does the work. A body is read piece by piece, each when the
-//! extension asks for it, so that nothing piles up.
+//! HTTP exchanges, performed by the host. A body is read chunk by chunk, as the extension asks for
+//! it, so that nothing accumulates.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{Later, OpError, OpInput, OpOutput, unknown};
 use crate::engine_state::EngineState;
 use crate::world::HttpRequest;
 
-/// The rest of an answer.
+/// The unread rest of a response body.
 pub(crate) type Body = Arc<Mutex<Option<BoxStream<'static, Result<Vec<u8>, String>>>>>;
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct Exchange {
 
 pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Result<Later, OpError> {
     match name {
-        // Gives the head of the answer, with the number of its body.
+        // Returns status and headers, with the number of the body.
         "fetch" => {
             let Exchange { mut request } = asked.read()?;
             request.body = asked.bytes;
@@ -44,7 +44,7 @@ pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Resul
                 Ok(OpOutput::json(&head))
             }))
         }
-        // The next piece, or nothing at the end.
+        // The next chunk, or nothing at the end.
         "read" => {
             let id: u64 = asked.read()?;
             let body = core.resources.borrow().bodies.get(&id).cloned();

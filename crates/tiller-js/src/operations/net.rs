@@ -1,4 +1,4 @@
-//! Sockets: connections an extension makes, and those made to it.
+//! Sockets: connections that an extension opens or accepts.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,9 +16,9 @@ use crate::access::{Access, Socket};
 use crate::engine_state::EngineState;
 use crate::memory::Hold;
 
-/// The ways into connections, by number. Dropping one closes that side.
+/// The sending sides of connections, by number. Dropping one closes it.
 pub(crate) type Sockets = Arc<Mutex<HashMap<u64, Out>>>;
-/// Bytes that wait for the other side to read count as held.
+/// Bytes not yet written count against the engine's memory.
 type Out = mpsc::UnboundedSender<(Vec<u8>, Hold)>;
 type OutReceiver = mpsc::UnboundedReceiver<(Vec<u8>, Hold)>;
 
@@ -29,7 +29,7 @@ struct SocketAddress {
     host: Option<String>,
     #[serde(default)]
     port: u16,
-    /// Of a Unix socket.
+    /// The path of a Unix socket.
     #[serde(default)]
     path: Option<String>,
 }
@@ -41,7 +41,7 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpRepl
             if let Some(socket) = lock(&core.resources.borrow().sockets).get(&id) {
                 let bytes = asked.bytes();
                 let hold = core.memory.hold(bytes.len())?;
-                // A connection that is gone says so by its end.
+                // A closed connection is reported by its end.
                 socket.send((bytes, hold)).ok();
             }
             Ok(OpOutput::Nothing)
@@ -58,8 +58,9 @@ fn lock(sockets: &Sockets) -> MutexGuard<'_, HashMap<u64, Out>> {
     sockets.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `net.connect`: tells `{id, …}` when connected, then bytes, and ends with the other side.
-/// `net.listen`: tells `{port}`, then `{id, …}` and bytes of all who come, each with a word before.
+/// `net.connect`: sends `{id, …}` when connected, then bytes, and ends when the peer closes.
+/// `net.listen`: sends `{port}`, then `{id, …}` for each connection and the bytes of all of them,
+/// each announced by a JSON event.
 pub(super) fn start(
     core: &Rc<EngineState>,
     name: &str,
@@ -111,10 +112,10 @@ async fn connect(place: SocketAddress, sockets: Sockets, teller: OpEvents) -> Op
         .await
 }
 
-/// How long nothing is read from a connection when the extension is too far behind.
+/// How long reading pauses when the extension is too far behind.
 const FULL_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// Moves bytes both ways until the other side ends and ours has said everything.
+/// Copies bytes both ways until the peer closes and everything is written.
 async fn carry(
     stream: impl AsyncRead + AsyncWrite,
     mut from: OutReceiver,
@@ -129,12 +130,12 @@ async fn carry(
                 break;
             }
         }
-        // The other side may be gone already.
+        // The peer may already be gone.
         write.shutdown().await.ok();
     };
     let reading = async {
         loop {
-            // The other side waits as long as the extension is behind.
+            // Applies backpressure while the extension is behind.
             while is_full() {
                 tokio::time::sleep(FULL_PAUSE).await;
             }
@@ -152,7 +153,7 @@ async fn carry(
 
 async fn listen(place: SocketAddress, sockets: Sockets, teller: OpEvents) -> OpReply {
     let refused = |err: std::io::Error| refused(&err, &place);
-    // Dropped with the listener, whose connections end by it.
+    // Dropped with the listener, which closes its connections.
     let (open, _) = watch::channel(());
     if let Some(path) = &place.path {
         let listener = UnixListener::bind(path).map_err(refused)?;
@@ -187,7 +188,7 @@ fn serve(
     tokio::spawn(async move {
         let told = teller.clone();
         let tell = move |bytes: Vec<u8>| {
-            // A word first, since bytes come alone.
+            // Announced by a JSON event, because bytes are sent alone.
             told.tell(OpOutput::json(&json!({ "from": id })));
             told.tell(OpOutput::Bytes(bytes));
         };
@@ -200,7 +201,7 @@ fn serve(
     });
 }
 
-/// Connections so far.
+/// Numbers of connections.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 fn number(sockets: &Sockets) -> (u64, OutReceiver) {
@@ -210,7 +211,7 @@ fn number(sockets: &Sockets) -> (u64, OutReceiver) {
     (id, from)
 }
 
-/// `connect ECONNREFUSED 127.0.0.1:1`, as node says it.
+/// `connect ECONNREFUSED 127.0.0.1:1`, as in node.
 fn refused(err: &std::io::Error, place: &SocketAddress) -> OpError {
     let number = err.raw_os_error();
     let code = match number {

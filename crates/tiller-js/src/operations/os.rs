@@ -1,4 +1,4 @@
-//! What node's `os` and `process` tell about the machine.
+//! Facts about the machine for node's `os` and `process`.
 
 use std::rc::Rc;
 
@@ -50,7 +50,7 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpRep
     }
 }
 
-/// Bytes of memory, in all and free, and seconds since the machine was started.
+/// Total and free memory in bytes, and the uptime in seconds.
 fn memory() -> serde_json::Value {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
@@ -68,7 +68,7 @@ fn memory() -> serde_json::Value {
     })
 }
 
-/// Signals somebody. Our own process is not for extensions to end.
+/// Sends a signal. tiller's own process is refused.
 fn kill(pid: i32, signal: i32) -> OpReply {
     let ours = pid == 0 || pid.unsigned_abs() == std::process::id();
     if ours && signal != 0 {

@@ -1,4 +1,4 @@
-//! What an engine holds open for its extensions. All of it is closed when the engine goes.
+//! What an engine holds open for its extensions. All of it is closed with the engine.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,9 +12,9 @@ use super::child::Flow;
 use super::http::Body;
 use super::net::Sockets;
 
-/// A model's answer that an extension hears.
+/// A model's answer that an extension reads.
 pub(crate) struct ModelStream {
-    /// How many events may be on the way.
+    /// How many events may be unhandled.
     pub room: Arc<Semaphore>,
     pub answers: Arc<Answers>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct ModelStream {
 pub(crate) struct OpenResources {
     pub files: HashMap<i32, File>,
     pub children: HashMap<u64, Arc<dyn Child>>,
-    /// How much of a child's output waits to be read.
+    /// How much of a child's output is unread.
     pub flows: HashMap<u64, Arc<Flow>>,
     pub bodies: HashMap<u64, Body>,
     pub hearings: HashMap<u64, ModelStream>,
@@ -32,7 +32,7 @@ pub(crate) struct OpenResources {
 }
 
 impl OpenResources {
-    /// A number that nothing else here has. The first three look like the standard streams.
+    /// A unique number. Starts at 3, because the first three are the standard streams.
     pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next + 2

@@ -1,4 +1,4 @@
-//! Text and bytes.
+//! Text encodings.
 
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
@@ -49,7 +49,7 @@ fn decode(asked: OpInput) -> OpReply {
     }
 }
 
-/// Takes both alphabets and stops at what it does not know, as node does.
+/// Accepts both alphabets and stops at the first invalid character, as node does.
 fn from_base64(text: &str) -> Vec<u8> {
     let known = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'/' | b'-' | b'_');
     let mut symbols: Vec<u8> = text
@@ -62,7 +62,7 @@ fn from_base64(text: &str) -> Vec<u8> {
             c => c,
         })
         .collect();
-    // One symbol alone makes no byte.
+    // A single symbol is less than a byte.
     if symbols.len() % 4 == 1 {
         symbols.pop();
     }

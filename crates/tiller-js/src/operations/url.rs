@@ -1,4 +1,4 @@
-//! URLs, by the rules browsers and node share.
+//! URLs, by the WHATWG rules.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn parse(input: &str, base: Option<&Url>) -> Result<Url, OpError> {
     })
 }
 
-/// A part that cannot be set stays as it was.
+/// A part with an invalid value stays as it was.
 fn set(Set { href, part, value }: Set) -> OpReply {
     let mut url = parse(&href, None)?;
     let done = match part.as_str() {

@@ -1,5 +1,5 @@
-//! Files that may make us wait: FIFOs, terminals, devices. Nothing here waits in a system call; all
-//! of it looks up every few milliseconds whether it was given up.
+//! Files that may block: FIFOs, terminals, devices. No system call here blocks; every few
+//! milliseconds the wait checks whether it was abandoned.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,17 +19,17 @@ use crate::memory::{Hold, Memory};
 const PAUSE: Duration = Duration::from_millis(10);
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// For whom something is done that may take long.
+/// When to stop waiting.
 pub(crate) struct Patience<'p> {
     pub memory: &'p Arc<Memory>,
-    /// Whether its time is over, or nobody wants it any more.
+    /// Whether the time is over or the caller is gone.
     pub is_over: &'p dyn Fn() -> bool,
 }
 
-/// Says when a future was dropped, to work that goes on beside it.
+/// Tells a blocking task that its future was dropped.
 struct GivenUp(Arc<AtomicBool>);
 
-/// Does something on another thread, for as long as it is wanted.
+/// Runs a task on another thread until it is done or its future is dropped.
 pub(super) fn beside(
     core: &EngineState,
     work: impl FnOnce(&Patience<'_>) -> OpReply + Send + 'static,
@@ -54,7 +54,7 @@ impl Drop for GivenUp {
     }
 }
 
-/// Why something was not done: the system's reason, or ours.
+/// Why an operation failed: an error of the system, or of ours.
 #[derive(Debug)]
 pub(super) enum Trouble {
     System(io::Error),
@@ -73,7 +73,7 @@ impl From<OpError> for Trouble {
     }
 }
 
-/// Opens a file without waiting for the other end of a FIFO in the call itself.
+/// Opens a file without blocking on the other end of a FIFO.
 pub(super) fn open(
     options: &mut OpenOptions,
     path: &Path,
@@ -82,7 +82,7 @@ pub(super) fn open(
     options.custom_flags(nix::libc::O_NONBLOCK);
     loop {
         match options.open(path) {
-            // Nobody reads it yet.
+            // The FIFO has no reader yet.
             Err(err) if err.raw_os_error() == Some(nix::libc::ENXIO) && is_fifo(path) => {
                 patience.check()?;
                 std::thread::sleep(PAUSE);
@@ -104,7 +104,7 @@ impl Patience<'_> {
         }
     }
 
-    /// Everything from here to the end.
+    /// Reads to the end.
     pub(super) fn read_all(&self, mut from: impl Read + AsFd) -> Result<(Vec<u8>, Hold), Trouble> {
         let mut hold = self.memory.hold(0)?;
         let mut bytes = Vec::new();
@@ -117,12 +117,12 @@ impl Patience<'_> {
             if count == 0 {
                 return Ok((bytes, hold));
             }
-            // Nothing is kept for a piece that was not full.
+            // Releases the unused part of the chunk.
             hold.shrink(CHUNK_BYTES - count);
         }
     }
 
-    /// One read, which waits until there is something.
+    /// One read, which waits for data.
     pub(super) fn read(&self, from: &mut (impl Read + AsFd), into: &mut [u8]) -> io::Result<usize> {
         loop {
             self.check()?;
@@ -150,7 +150,8 @@ impl Patience<'_> {
         Ok(())
     }
 
-    /// Returns when it is ready, or when it is time to look up. Regular files are always ready.
+    /// Returns when the file is ready, or when it is time to check for abandonment. Regular files
+    /// are always ready.
     fn wait_for(&self, file: &impl AsFd, ready: PollFlags) -> io::Result<()> {
         let pause = PollTimeout::try_from(PAUSE).unwrap_or(PollTimeout::ZERO);
         loop {

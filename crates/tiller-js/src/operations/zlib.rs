@@ -1,4 +1,4 @@
-//! Compression, whole buffers at a time.
+//! Compression of whole buffers.
 
 use std::io::Read;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::waiting::{Patience, beside};
 use super::{Later, OpError, OpInput, OpOutput, OpReply, unknown};
 use crate::engine_state::EngineState;
 
-/// What is read before the next look at the clock.
+/// How much is read between two checks of the time limit.
 const PIECE_BYTES: usize = 256 << 10;
 
 pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
@@ -37,7 +37,7 @@ fn work(name: &str, asked: OpInput, patience: &Patience<'_>) -> OpReply {
         "inflate" => read(ZlibDecoder::new(input), patience),
         "deflateRaw" => read(DeflateEncoder::new(input, level), patience),
         "inflateRaw" => read(DeflateDecoder::new(input), patience),
-        // Either kind, by its first bytes.
+        // gzip or zlib, by the first bytes.
         "unzip" if input.starts_with(&[0x1f, 0x8b]) => read(MultiGzDecoder::new(input), patience),
         "unzip" => read(ZlibDecoder::new(input), patience),
         _ => Err(unknown(name)),

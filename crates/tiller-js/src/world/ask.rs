@@ -1,11 +1,10 @@
-//! What an extension may want to know or have done about the session, the models and the agent.
-//! These are the words of the host protocol; the JavaScript side writes them as JSON objects
-//! whose `type` is the variant's name.
+//! What an extension can ask about the session, the models and the agent. These types are the host
+//! protocol; JavaScript writes them as JSON objects whose `type` is the variant's name.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How things stand. Each variant says what its answer looks like.
+/// Reads of current state. Each variant documents its answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Query {
@@ -13,18 +12,18 @@ pub enum Query {
     Cwd,
     /// Whether no run is active.
     IsIdle,
-    /// Whether steering or follow-up text of the user waits.
+    /// Whether steering or follow-up messages of the user are queued.
     HasPendingMessages,
-    /// What waits in the queues, as messages.
+    /// The queued messages.
     PendingMessages,
     IsProjectTrusted,
     /// `null`, or `{tokens, contextWindow, percent}`.
     ContextUsage,
-    /// The effective prompt, a string.
+    /// The effective system prompt, a string.
     SystemPrompt,
-    /// The parts the prompt is made of, an object.
+    /// The parts of the system prompt, an object.
     SystemPromptOptions,
-    /// The prompt that such parts make, a string.
+    /// The system prompt made of the given parts, a string.
     RenderedPrompt {
         options: Value,
     },
@@ -37,8 +36,7 @@ pub enum Query {
     ActiveTools,
     /// `[{name, description, parameters, promptGuidelines?, sourceInfo}]`.
     AllTools,
-    /// The same for the tools that are built in, whether active or not, with `label` and
-    /// `promptSnippet`.
+    /// The same for all built-in tools, active or not, with `label` and `promptSnippet`.
     BuiltinTools,
     /// `[{name, description?, source, sourceInfo}]`.
     Commands,
@@ -46,14 +44,14 @@ pub enum Query {
     Models(ModelRead),
 }
 
-/// What can be read of the session.
+/// Reads of the session.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "read", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SessionRead {
     Cwd,
     Dir,
     Id,
-    /// A path, or `null` for a session that is not kept.
+    /// A path, or `null` for a session that is not stored.
     File,
     /// `null` in an empty session.
     LeafId,
@@ -63,31 +61,31 @@ pub enum SessionRead {
     Label {
         id: String,
     },
-    /// Entries from the root to the given one, or to the leaf.
+    /// Entries from the root to the given entry, or to the leaf.
     Branch {
         #[serde(default)]
         from: Option<String>,
     },
-    /// All entries of all branches, in the order of the file.
+    /// All entries of all branches, in file order.
     Entries,
     /// `[{entry, children, label?}]`.
     Tree,
     Header,
     /// The name, or `null`.
     Name,
-    /// The entries the model would see.
+    /// The entries that are part of the model's context.
     ContextEntries,
-    /// `{entries, messages, thinkingLevel, model}` as the model would see it; the entries are
+    /// `{entries, messages, thinkingLevel, model}` of the model's context; the entries are
     /// `{sourceEntry, messages}`.
     Projection,
 }
 
-/// What can be read of the models.
+/// Reads of the model registry.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "read", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum ModelRead {
     All,
-    /// Those with credentials.
+    /// Models with credentials.
     Available,
     /// The model object or `null`.
     Find {
@@ -107,21 +105,21 @@ pub enum ModelRead {
     AuthStatus {
         provider: String,
     },
-    /// What is stored for it, `{type:"oauth", …}` or `{type:"api_key", key}`, or `null`.
+    /// The stored credential, `{type:"oauth", …}` or `{type:"api_key", key}`, or `null`.
     Credential {
         provider: String,
     },
-    /// What is wrong with `models.json`, or `null`.
+    /// The error in `models.json`, or `null`.
     Error,
-    /// The names of the providers that are known without any configuration.
+    /// The names of the built-in providers.
     CatalogueProviders,
-    /// The models that are known of one of them, with credentials or without.
+    /// The built-in models of one provider, with credentials or without.
     Catalogue {
         provider: String,
     },
 }
 
-/// When a message of an extension is said.
+/// When a message of an extension is added to the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Delivery {
@@ -131,7 +129,7 @@ pub enum Delivery {
     NextTurn,
 }
 
-/// Something to be done that nobody waits for.
+/// Actions without a result.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Action {
@@ -145,7 +143,7 @@ pub enum Action {
         #[serde(default)]
         deliver_as: Option<Delivery>,
     },
-    /// Like a prompt of the client.
+    /// Like a client's prompt.
     SendUserMessage {
         /// A string, or blocks of text and images.
         content: Value,
@@ -154,13 +152,13 @@ pub enum Action {
         #[serde(default)]
         expand_prompt_templates: bool,
     },
-    /// An entry the model never sees.
+    /// An entry that is not part of the model's context.
     AppendEntry {
         custom_type: String,
         #[serde(default)]
         data: Option<Value>,
     },
-    /// A message put straight into the session, as the session manager's append methods do.
+    /// Appends a message to the session directly, as the session manager's append methods do.
     AppendMessage {
         message: Value,
     },
@@ -180,7 +178,7 @@ pub enum Action {
     },
     Abort,
     Shutdown,
-    /// Takes effect at once; what it says is the form of [`Provider`](crate::Provider).
+    /// Takes effect at once; the fields are those of [`Provider`](crate::Provider).
     RegisterProvider {
         name: String,
         config: Value,
@@ -190,24 +188,24 @@ pub enum Action {
     },
 }
 
-/// Something to be done whose end is waited for. Each variant says what it gives.
+/// Actions whose result is awaited. Each variant documents its result.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Request {
-    /// Whether the provider had credentials and the model was switched.
+    /// Whether the provider has credentials and the model was switched.
     SetModel { model: Value },
     /// The result of the compaction.
     Compact {
         #[serde(default)]
         custom_instructions: Option<String>,
     },
-    /// `null`, when nothing runs.
+    /// `null`, once no run is active.
     WaitForIdle,
-    /// `{cancelled}`; the extensions have been renewed by then.
+    /// `{cancelled}`; by then the extensions have started over.
     NewSession {
         #[serde(default)]
         parent_session: Option<String>,
-        /// What `setup` wants in the new session from the start: `{type:"message", message}`,
+        /// The entries that `setup` adds to the new session: `{type:"message", message}`,
         /// `{type:"custom", customType, data}`, `{type:"custom_message", …}`,
         /// `{type:"session_info", name}`.
         #[serde(default)]
@@ -229,7 +227,7 @@ pub enum Request {
     },
     /// `{cancelled}`.
     SwitchSession { path: String },
-    /// Never answered inside the engine, which is gone by then.
+    /// Never answered: the engine is gone by then.
     Reload,
     /// `{ok:true, apiKey?, headers?, baseUrl?}` or `{ok:false, error}`.
     ApiKeyAndHeaders { model: Value },
@@ -240,15 +238,15 @@ pub enum Request {
         #[serde(default)]
         options: Value,
     },
-    /// What a provider has stored of its models, or `null`.
+    /// The provider's entry in the model store, or `null`.
     StoredModels { provider: String },
-    /// Keeps it for the next time, or forgets it if it is `null`. Gives `null`.
+    /// Replaces that entry, or deletes it if `null`. The result is `null`.
     StoreModels { provider: String, entry: Value },
-    /// The body of a request that an extension is about to send for its own provider; gives the
-    /// one to send, or `null` if it stays.
+    /// The body of a request that an extension is about to send for its own provider. The result is
+    /// the body to send instead, or `null`.
     BeforeProviderRequest { payload: Value },
-    /// The answer to it has begun. Gives `null`.
+    /// The response to that request has begun. The result is `null`.
     AfterProviderResponse { status: u16, headers: Value },
-    /// A built-in tool: `{content, details?}`, or an error with its text.
+    /// Runs a built-in tool. The result is `{content, details?}`, or an error with the tool's text.
     RunTool { name: String, tool_call_id: String, arguments: Value, cwd: String },
 }

@@ -1,5 +1,5 @@
-//! Whoever asks a model may look at the request itself: change what is sent, and hear how it is
-//! answered, before anything of the answer is read.
+//! Callbacks for one model request of an extension: `onPayload` may replace the body, `onResponse`
+//! sees status and headers before any of the answer is read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-/// The eyes of an extension on one request of its own.
+/// An extension's `onPayload` and `onResponse` callbacks for one model request.
 #[derive(Clone)]
 pub struct RequestCallbacks {
     wants: Wants,
@@ -17,14 +17,14 @@ pub struct RequestCallbacks {
     answers: Arc<Answers>,
 }
 
-/// What it wants to see.
+/// Which callbacks the extension has set.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct Wants {
     pub payload: bool,
     pub response: bool,
 }
 
-/// Questions that the extension has not answered yet, by number.
+/// Calls of `onPayload` that have not returned yet, by number.
 #[derive(Default)]
 pub(crate) struct Answers {
     open: Mutex<Open>,
@@ -40,7 +40,7 @@ impl Answers {
     pub(crate) fn give(&self, number: u64, answer: Option<Value>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(asker) = open.askers.remove(&number) {
-            // The request may have been given up.
+            // The request may have been cancelled.
             asker.send(answer).ok();
         }
     }
@@ -68,15 +68,16 @@ impl RequestCallbacks {
         self.wants.payload
     }
 
-    /// Shows what is about to be sent. Gives what is to be sent instead.
+    /// Calls `onPayload` with the request body. Returns the body to send instead, if any.
     pub async fn payload(&self, payload: Value) -> Option<Value> {
         let (number, answer) = self.answers.open();
         (self.tell)(json!({ "type": "payload", "number": number, "payload": payload }));
-        // An engine that is gone changes nothing.
+        // If the engine is gone, the payload is sent unchanged.
         answer.await.ok().flatten()
     }
 
-    /// The answer begins. Nobody is waited for, but nothing of the answer is heard before.
+    /// Calls `onResponse` without waiting for it. It runs before the extension sees any event of
+    /// the answer.
     pub fn answered(&self, status: u16, headers: Value) {
         if self.wants.response {
             (self.tell)(json!({ "type": "response", "status": status, "headers": headers }));

@@ -1,14 +1,14 @@
-//! What an extension says to the user, and what it asks.
+//! Dialogs and notices that an extension shows to the user.
 
 use serde::{Deserialize, Serialize};
 
-/// A question. Serializes as the fields of an `extension_ui_request`.
+/// A dialog. Serializes as the fields of an `extension_ui_request`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dialog {
     #[serde(flatten)]
     pub kind: DialogKind,
-    /// Milliseconds until the default counts as the answer.
+    /// Milliseconds until the dialog ends with its default answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
 }
@@ -36,7 +36,7 @@ pub enum DialogKind {
     },
 }
 
-/// A remark. Serializes as the fields of an `extension_ui_request`.
+/// A notice. Serializes as the fields of an `extension_ui_request`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Notice {

@@ -1,4 +1,4 @@
-// Files by promise. The work is done on another thread.
+// File functions as promises. The work is done on another thread.
 
 import { ask, sync } from "tiller:host";
 import { Buffer } from "node:buffer";

@@ -1,4 +1,4 @@
-// `stream/consumers`: all of a stream at once.
+// `stream/consumers`: read a whole stream.
 
 import { Buffer } from "node:buffer";
 

@@ -1,4 +1,4 @@
-// Timers by promise.
+// Timers as promises.
 
 import * as timers from "tiller:timers";
 

@@ -1,4 +1,4 @@
-// Logins of providers belong to the program, not to extensions: these say so.
+// Logins of providers belong to tiller, not to extensions: these functions throw and say so.
 
 function belongsElsewhere(name) {
 	return async () => {

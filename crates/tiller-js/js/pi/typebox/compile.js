@@ -1,4 +1,4 @@
-// "Compiled" schemas: checked by walking them, which needs no code to be made at run time.
+// "Compiled" schemas: checked by walking them, so that no code is generated at run time.
 
 import { Check, Decode, Errors, Parse } from "pi:typebox/value";
 

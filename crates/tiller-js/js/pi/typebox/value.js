@@ -1,6 +1,6 @@
-// Values against schemas.
+// Checks values against schemas.
 
-/** Every way in which `value` does not fit: `{path, message}`. */
+/** Every mismatch of `value`: `{path, message}`. */
 export function* findings(schema, value, path = "") {
 	const wrong = (message, at = path) => ({ path: at, instancePath: at, message, value, schema });
 	if (schema.const !== undefined && value !== schema.const) yield wrong(`must be ${JSON.stringify(schema.const)}`);

@@ -1,13 +1,13 @@
-//! What a sidecar prints: lines for the log.
+//! Logs what a sidecar prints, line by line.
 
 use std::sync::Arc;
 
 use crate::world::{ChildEvent, ChildSink, HostApi, LogLevel, LogLine};
 
-/// The most that is told as one line.
+/// Longer lines are split.
 const LINE_MAX_BYTES: usize = 64 * 1024;
 
-/// Tells the log what is printed, and `ended` with which code or by which signal it ended.
+/// Logs the output, and calls `ended` with the exit code or signal.
 pub(super) fn sink(
     world: Arc<dyn HostApi>,
     ended: Box<dyn Fn(Option<i32>, Option<i32>) + Send>,
@@ -24,7 +24,7 @@ pub(super) fn sink(
     })
 }
 
-/// Tells whole lines and keeps the rest for later.
+/// Logs complete lines and keeps the rest in `rest`.
 fn print(world: &dyn HostApi, level: LogLevel, rest: &mut Vec<u8>, bytes: &[u8]) {
     for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
         rest.extend_from_slice(piece);

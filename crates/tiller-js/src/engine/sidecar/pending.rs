@@ -1,4 +1,4 @@
-//! What a sidecar was told and has not dealt with yet. It takes one thing after another, so the
+//! The messages a sidecar has been sent and has not finished. It handles one at a time, so the
 //! clock runs for the first of them only.
 
 use std::collections::VecDeque;
@@ -12,11 +12,11 @@ use crate::engine_state::Task;
 pub(super) struct Turns {
     open: VecDeque<Turn>,
     last: u64,
-    /// Since when the first of them has been worked on.
+    /// When work on the first message began.
     since: Option<Instant>,
-    /// Since when the sidecar waits for a child of its own, which does not count.
+    /// Since when the sidecar waits for a synchronous child process, which does not count.
     paused: Option<Instant>,
-    /// When it was last known to be free.
+    /// When it was last known to be idle.
     free: Option<Instant>,
 }
 
@@ -25,13 +25,13 @@ pub(super) struct Turn {
     number: u64,
     pub task: Task,
     pub limit: Duration,
-    /// What it is about, for reports.
+    /// A label for reports.
     pub what: &'static str,
     pub is_event: bool,
 }
 
 impl Turns {
-    /// Gives the number by which the sidecar says that it is done.
+    /// Adds a message. Returns the number that the sidecar reports when it is done.
     pub(super) fn begin(
         &mut self,
         task: Task,
@@ -46,7 +46,7 @@ impl Turns {
         self.last
     }
 
-    /// Everything up to this one is done. Gives how many events were among it.
+    /// Removes all messages up to this one. Returns how many events were among them.
     pub(super) fn end(&mut self, number: u64, now: Instant) -> usize {
         let mut events = 0;
         while self.open.front().is_some_and(|turn| turn.number <= number) {
@@ -68,13 +68,13 @@ impl Turns {
         }
     }
 
-    /// When the first of them has lasted too long.
+    /// When the first message exceeds its limit.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let turn = self.open.front().filter(|_| self.paused.is_none())?;
         Some(self.since? + turn.limit)
     }
 
-    /// The one that has lasted too long.
+    /// The first message, if it has exceeded its limit.
     pub(super) fn overdue(&self, now: Instant) -> Option<Turn> {
         self.open.front().filter(|_| self.deadline().is_some_and(|due| due <= now)).copied()
     }
@@ -83,7 +83,7 @@ impl Turns {
         self.open.iter().filter(|turn| turn.is_event).count()
     }
 
-    /// Since when nothing is known of it, if it has nothing to do that would show.
+    /// Since when the sidecar has sent no sign of life, if it has no message to finish.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         self.free.filter(|_| self.open.is_empty())
     }

@@ -1,11 +1,11 @@
-//! The programs on this machine that can be sidecars, and how they are called.
+//! The programs that can be sidecars, and their command lines.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::config::{Config, Runtime};
 
-/// What a sidecar runs first.
+/// The script a sidecar runs first.
 const BOOT: &str = include_str!("../../../js/sidecar/boot.js");
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,29 +15,29 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The first program of this kind in the `PATH` that extensions see.
+    /// The first program of this kind in the PATH that extensions see.
     pub(crate) fn find(runtime: Runtime, config: &Config) -> Option<Program> {
         let (_, folders) = config.env.iter().find(|(name, _)| name == "PATH")?;
         let is_program = |path: &PathBuf| {
             let metadata = std::fs::metadata(path);
             metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
         };
-        // A relative folder would mean another program in every project.
+        // A relative folder would name a different program in every project.
         let folders = std::env::split_paths(folders).filter(|folder| folder.is_absolute());
         let path = folders.map(|folder| folder.join(runtime.name())).find(is_program)?;
         Some(Program { runtime, path })
     }
 
-    /// The words behind its name, with the numbers of the two files it is given.
+    /// Command line arguments, with the descriptors of the two sockets.
     pub(super) fn arguments(&self, memory_bytes: usize, files: [i32; 2]) -> Vec<String> {
         let mut words = Vec::new();
         if self.runtime == Runtime::Node {
             words.push(format!("--max-old-space-size={}", memory_bytes >> 20));
-            // What node has not settled yet is the author's business, and no news to the user.
+            // Node's experimental warnings are for the author, not for the user.
             words.push("--disable-warning=ExperimentalWarning".to_owned());
         }
         if self.runtime == Runtime::Bun {
-            // Nothing is downloaded behind the user's back.
+            // Bun must not download packages.
             words.push("--no-install".to_owned());
         }
         words.extend(["-e".to_owned(), BOOT.to_owned()]);

@@ -1,4 +1,4 @@
-//! What a sidecar and we say to each other: one JSON object a line, in both directions.
+//! The sidecar protocol: one JSON object per line, in both directions.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -8,37 +8,37 @@ use serde_json::Value;
 use crate::engine_state::Task;
 use crate::operations::{OpError, OpInput, OpOutput};
 
-/// What a sidecar says, over the line. It stands still until those of the first kind are answered.
+/// Lines from a sidecar. It blocks until those of the first group are answered.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum FromSidecar {
-    /// An operation that gives its result at once.
+    /// A synchronous operation.
     Sync(SidecarOperation),
-    /// One whose result is told later, under the number this gives.
+    /// An asynchronous operation. The answer is its number; the result follows as a message.
     Start(SidecarOperation),
-    /// The id of an extension's own file.
+    /// Asks for the id of an extension's own file.
     Entry {
         path: String,
         number: u32,
     },
-    /// The id of what a module calls by a name.
+    /// Asks for the id of the module that `importer` calls `name`.
     Resolve {
         importer: String,
         name: String,
     },
-    /// The path of what a script calls by a name.
+    /// Asks for the path that a script calls by a name.
     Locate {
         importer: String,
         name: String,
     },
-    /// The packages we stand for, each with the id of its module.
+    /// Asks for the packages that tiller replaces, each with the id of its module.
     Packages,
-    /// The source of a module.
+    /// Asks for the source of a module.
     Load {
         id: String,
     },
 
-    /// An operation nobody waits for any more.
+    /// Cancels an operation.
     Cancel {
         id: u64,
     },
@@ -56,7 +56,7 @@ pub(super) enum FromSidecar {
         call: u64,
         json: String,
     },
-    /// An extension failed.
+    /// Reports an extension's error.
     Report {
         path: String,
         event: String,
@@ -64,15 +64,15 @@ pub(super) enum FromSidecar {
         #[serde(default)]
         stack: Option<String>,
     },
-    /// Whose work follows.
+    /// The extension whose code runs next.
     As {
         extension: u32,
     },
-    /// It has dealt with everything up to this.
+    /// All messages up to this number are finished.
     Took {
         turn: u64,
     },
-    /// It waits for a child of its own, and is back.
+    /// The sidecar waits for a synchronous child process, and has resumed.
     Pause,
     Resume,
 }
@@ -100,7 +100,7 @@ impl SidecarOperation {
     }
 }
 
-/// The first line of all: whether the program can be a sidecar.
+/// The sidecar's first line: whether the program can be a sidecar.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub(super) enum Greeting {
@@ -108,7 +108,7 @@ pub(super) enum Greeting {
     Unfit { why: String },
 }
 
-/// What we answer over the line, and what an operation comes to.
+/// Answers on the line, and results of operations.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum SidecarReply {
@@ -151,11 +151,11 @@ impl From<OpOutput> for SidecarReply {
     }
 }
 
-/// What we tell a sidecar, in an order of its own beside the line.
+/// Messages to a sidecar, over the news socket.
 #[derive(Debug, Serialize)]
 pub(super) struct ToSidecar<'t> {
     pub turn: u64,
-    /// For whom: a call and an extension.
+    /// The call and the extension it is for.
     pub task: (u64, u32),
     #[serde(flatten)]
     pub word: ToSidecarKind<'t>,
@@ -178,7 +178,7 @@ pub(super) enum ToSidecarKind<'t> {
     RunSignal {
         word: &'t str,
     },
-    /// News of an operation.
+    /// An event or the result of an operation.
     Event {
         id: u64,
         given: SidecarReply,
@@ -187,6 +187,6 @@ pub(super) enum ToSidecarKind<'t> {
         id: u64,
         given: SidecarReply,
     },
-    /// Nothing: an answer to this shows that it is alive.
+    /// Does nothing; the acknowledgement shows that the sidecar responds.
     Nudge,
 }

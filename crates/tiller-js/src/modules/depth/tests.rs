@@ -1,7 +1,7 @@
 use super::super::transform;
 use super::*;
 
-/// A source that is `n` levels deep, by the name of what makes it deep.
+/// A source that is `n` levels deep, for each construct that nests.
 fn nested(n: usize) -> Vec<(&'static str, &'static str, String)> {
     let around = |open: &str, middle: &str, close: &str| {
         format!("{}{middle}{}", open.repeat(n), close.repeat(n))
@@ -72,7 +72,7 @@ fn whatever_is_not_refused_can_be_parsed() {
         let source = |n: usize| nested(n).into_iter().find(|(known, ..)| *known == name).unwrap().2;
         let path = format!("/x.{ending}");
         let path = Path::new(&path);
-        // The deepest that is let through.
+        // Bisects for the deepest source that passes the check.
         let (mut low, mut high) = (1, 32_000);
         while high - low > 1 {
             let middle = usize::midpoint(low, high);
@@ -81,7 +81,7 @@ fn whatever_is_not_refused_can_be_parsed() {
                 Err(_) => high = middle,
             }
         }
-        // Whether it makes sense or not, there is an end to it.
+        // The result does not matter, only that parsing ends without a stack overflow.
         drop(transform::transform(path, &source(low), None));
         assert!(low > 300, "{name}: only {low}");
     }

@@ -1,19 +1,19 @@
-//! Words of the language, by what they do to the depth of a source.
+//! Keywords of JavaScript and TypeScript, by how they affect the nesting depth.
 
-/// What a word is.
+/// The class of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// Anything that is a value or names one.
+    /// A value or the name of one.
     Name,
-    /// Stands before an expression.
+    /// Precedes an expression.
     Operator,
-    /// The same in some places, and a name in others.
+    /// An operator in some positions and a name in others.
     Contextual,
-    /// Begins a statement that may have another one in it.
+    /// Begins a statement that may contain another statement.
     Statement,
-    /// The same with a parenthesis behind it.
+    /// Like `Statement`, followed by a parenthesis.
     Header,
-    /// Goes on with a statement.
+    /// Continues a statement.
     Continues,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn word(text: &str) -> Word {
         "else" | "catch" | "finally" => Word::Continues,
         "new" | "typeof" | "void" | "delete" | "return" | "throw" | "case" | "default"
         | "debugger" | "break" | "continue" => Word::Operator,
-        // Behind the end of a line these go on with what was before it.
+        // At the beginning of a line these continue the line before.
         "in" | "instanceof" | "extends" | "of" | "as" | "satisfies" | "implements" | "is"
         | "await" | "yield" | "async" | "keyof" | "unique" | "readonly" | "infer" | "asserts"
         | "abstract" => Word::Contextual,
