@@ -11,6 +11,7 @@ mod dispatch;
 mod parked;
 mod handlers;
 mod state;
+pub(crate) mod tasks;
 mod storing;
 mod resources;
 mod tool_set;

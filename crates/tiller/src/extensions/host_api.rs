@@ -15,13 +15,14 @@ use tiller_js::world::{
 };
 use tiller_llm::http::{self, HttpExchange};
 use tiller_tools::child::{self, Program, ProgramEvent};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::model_stream::failed;
 use crate::clock::Clock;
 use crate::rpc::extensions::ExtensionInput;
 use crate::rpc::server::Input;
+use crate::rpc::tasks::Responder;
 
 pub(crate) struct ServerHostApi {
     pub(crate) inputs: mpsc::Sender<Input>,
@@ -36,7 +37,7 @@ impl ServerHostApi {
 
 impl HostApi for ServerHostApi {
     fn query(&self, query: Query) -> Result<Value, String> {
-        let (answer, wait) = oneshot::channel();
+        let (answer, wait) = Responder::channel();
         self.wish(ExtensionInput::Query(query, answer));
         wait.blocking_recv().unwrap_or_else(|_| Err(GONE.to_owned()))
     }
@@ -46,14 +47,14 @@ impl HostApi for ServerHostApi {
     }
 
     fn request(&self, request: Request) -> BoxFuture<Result<Value, String>> {
-        let (answer, wait) = oneshot::channel();
+        let (answer, wait) = Responder::channel();
         self.wish(ExtensionInput::Request(request, answer));
         Box::pin(async move { wait.await.unwrap_or_else(|_| Err(GONE.to_owned())) })
     }
 
     fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> BoxFuture<Value> {
         let none = no_answer(&dialog.kind);
-        let (answer, wait) = oneshot::channel();
+        let (answer, wait) = Responder::channel();
         self.wish(ExtensionInput::Dialog { dialog, cancel, answer });
         Box::pin(async move { wait.await.unwrap_or(none) })
     }
@@ -85,7 +86,7 @@ impl HostApi for ServerHostApi {
     }
 
     fn model(&self, request: ModelRequest) -> BoxStream<'static, Value> {
-        let (answer, wait) = oneshot::channel();
+        let (answer, wait) = Responder::channel();
         self.wish(ExtensionInput::Model(Box::new(request), answer));
         let events =
             async move { wait.await.unwrap_or_else(|_| failed(None, GONE, Clock::System.now())) };

@@ -8,13 +8,12 @@ use tiller_agent::message::{BashExecution, Message, UnixMs};
 use tiller_agent::tool::Failure;
 use tiller_js::Extensions;
 use tiller_tools::command::{BashCommand, BashOutcome, execute};
-use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::extensions::user_bash;
-use super::run_host::RunRequest;
 use super::server::Input;
 use super::state::SessionState;
+use super::tasks::Tasks;
 use super::wire::{Label, Level, Reply, ShapedOutcome};
 
 #[derive(Default)]
@@ -48,7 +47,7 @@ impl ClientBash {
     /// Extensions that have a say in it are asked first.
     pub(crate) fn start(
         &mut self,
-        inputs: &mpsc::Sender<Input>,
+        tasks: &Tasks,
         label: Label,
         bash: BashCommand,
         session_id: String,
@@ -59,14 +58,17 @@ impl ClientBash {
         self.next += 1;
         let cancel = CancellationToken::new();
         self.running.insert(key, cancel.clone());
-        let inputs = inputs.clone();
-        let tell = teller(inputs.clone(), &label);
-        tokio::spawn(async move {
+        let (id, output_tasks) = (label.id.clone(), tasks.clone());
+        let tell = move |delta| {
+            output_tasks.send_output_blocking(Event::BashUpdate { id: id.clone(), delta });
+        };
+        let hook_tasks = tasks.clone();
+        tasks.spawn(async move {
             let command = bash.command.clone();
             let decided = match guests {
                 Some(guests) => {
                     let id = label.id.clone();
-                    user_bash::decide(&guests, &bash, hidden, &inputs, id, &cancel).await
+                    user_bash::decide(&guests, &bash, hidden, &hook_tasks, id, &cancel).await
                 }
                 None => Ok(None),
             };
@@ -81,8 +83,7 @@ impl ClientBash {
                 }
             };
             let ended = BashEnded { key, label, command, session_id, hidden, result };
-            // A server that no longer listens has ended.
-            inputs.send(Input::BashEnded(Box::new(ended))).await.ok();
+            Input::BashEnded(Box::new(ended))
         });
     }
 
@@ -133,7 +134,7 @@ impl SessionState {
         };
         let session_id = self.conversation.id().to_owned();
         let guests = self.extensions.host.clone().filter(|guests| guests.has_listener("user_bash"));
-        self.client_bash.start(&self.inputs, label, bash, session_id, hidden, guests);
+        self.client_bash.start(&self.tasks, label, bash, session_id, hidden, guests);
     }
 
     /// Takes note of a command's end. While a run is under way the conversation waits for it:
@@ -155,22 +156,6 @@ impl SessionState {
         for message in self.client_bash.take_untold() {
             // That it was not stored has been told; its client has the output.
             self.keep(message).ok();
-        }
-    }
-}
-
-/// Tells the server of each piece of output, and holds the command back until it was passed on.
-fn teller(inputs: mpsc::Sender<Input>, label: &Label) -> impl FnMut(String) + Send + 'static {
-    let id = label.id.clone();
-    move |delta| {
-        let (passed_on, wait) = oneshot::channel();
-        let update = Event::BashUpdate { id: id.clone(), delta };
-        let question = RunRequest::Throttle(passed_on);
-        // A server that has ended passes nothing on; the command is about to be killed.
-        if inputs.blocking_send(Input::Event(update)).is_ok()
-            && inputs.blocking_send(Input::RunRequest(question)).is_ok()
-        {
-            wait.blocking_recv().ok();
         }
     }
 }

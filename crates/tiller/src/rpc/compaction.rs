@@ -19,7 +19,6 @@ use tiller_agent::model::Model;
 use tiller_agent::provider::ProviderError;
 use tiller_agent::tokens;
 use tiller_session::Compaction;
-use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::dispatch::Response;
@@ -27,6 +26,7 @@ use super::extensions::compaction_hooks::{CompactionPreparation, ExtensionCompac
 use super::requester::Requester;
 use super::server::Input;
 use super::state::SessionState;
+use super::tasks::{Responder, Tasks};
 use super::wire::{Disposition, Label, Level, Reply, ShapedCompaction};
 use crate::conversation::Tokens;
 use crate::settings::CompactionSettings;
@@ -89,7 +89,7 @@ pub(super) enum AfterCompaction {
     /// A prompt; its response too, unless it has been given.
     Prompt { label: Option<Label>, messages: Vec<Message> },
     /// The next turn of the run under way.
-    NextTurn(oneshot::Sender<Option<Vec<Arc<Message>>>>),
+    NextTurn(Responder<Option<Vec<Arc<Message>>>>),
     /// The end of a run that is over.
     Settle,
     /// Another run in the place of one that did not fit.
@@ -179,10 +179,7 @@ impl SessionState {
     }
 
     /// Shortens a conversation that became too long in the middle of a run.
-    pub(super) fn compact_between_turns(
-        &mut self,
-        asker: oneshot::Sender<Option<Vec<Arc<Message>>>>,
-    ) {
+    pub(super) fn compact_between_turns(&mut self, asker: Responder<Option<Vec<Arc<Message>>>>) {
         match self.plan_if_full(0) {
             Some((plan, first_kept)) => {
                 self.begin(
@@ -193,8 +190,7 @@ impl SessionState {
                     AfterCompaction::NextTurn(asker),
                 );
             }
-            // A run that is gone no longer wants its answer.
-            None => asker.send(None).unwrap_or(()),
+            None => asker.respond(None),
         }
     }
 
@@ -348,22 +344,19 @@ impl SessionState {
             will_retry: then.retries(),
         };
         let consultation = self.before_compact(before);
-        let teller = ProgressSender { inputs: self.inputs.clone(), reason: Some(reason) };
-        let inputs = self.inputs.clone();
+        let teller = ProgressSender { tasks: self.tasks.clone(), reason: Some(reason) };
         let given_up = cancel.clone();
-        let task = tokio::spawn(async move {
+        let summarizing = async move {
             if let Some(consultation) = consultation
                 && let Some(brought) = consultation.ask(&given_up).await?
             {
                 return Ok(CompactionText::Brought(brought));
             }
             writer.write(&plan, focus.as_deref(), &teller).await.map(CompactionText::Written)
-        });
-        tokio::spawn(async move {
-            let crash = |err| Err(SummaryError::Failed(format!("internal error: {err}")));
-            let result = task.await.unwrap_or_else(crash);
-            // A server that no longer listens has ended.
-            inputs.send(Input::SummaryDone(Box::new(SummaryDone(result)))).await.ok();
+        };
+        self.tasks.spawn_catching(summarizing, |result| {
+            let crashed = |crash| Err(SummaryError::Failed(format!("internal error: {crash}")));
+            Input::SummaryDone(Box::new(SummaryDone(result.unwrap_or_else(crashed))))
         });
         let compacting = ActiveCompaction { reason, cancel, first_kept, tokens_before, then };
         self.compactions.current = Some(compacting);
@@ -475,9 +468,8 @@ impl SessionState {
                             |result| Reply::data(&ShapedCompaction { result: &result, level });
                         self.respond(label, result.map(reply));
                     }
-                    // Whoever asked may be gone.
                     (Requester::Extension(answer), result) => {
-                        answer.send(result.map(|result| json!(result))).unwrap_or(());
+                        answer.respond(result.map(|result| json!(result)));
                     }
                 }
                 self.run_deferred_if_idle();
@@ -495,8 +487,7 @@ impl SessionState {
             }
             AfterCompaction::NextTurn(asker) => {
                 let context = result.ok().and_then(|_| self.conversation.loaded());
-                // A run that is gone no longer wants its answer.
-                asker.send(context.map(<[_]>::to_vec)).unwrap_or(());
+                asker.respond(context.map(<[_]>::to_vec));
             }
             AfterCompaction::Settle => self.after_run_closed(false),
             AfterCompaction::Retry | AfterCompaction::Replace
@@ -511,7 +502,7 @@ impl SessionState {
 
 /// Tells the client how the writing goes.
 pub(super) struct ProgressSender {
-    pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) tasks: Tasks,
     /// Of a compaction; a branch is summed up without one.
     pub(super) reason: Option<Reason>,
 }
@@ -519,8 +510,7 @@ pub(super) struct ProgressSender {
 impl ProgressListener for ProgressSender {
     async fn tell(&self, progress: Progress) {
         let event = Event::Summarization { reason: self.reason, progress };
-        // A server that no longer listens has ended.
-        self.inputs.send(Input::Event(event)).await.ok();
+        self.tasks.send(Input::Event(event)).await;
     }
 }
 

@@ -37,13 +37,12 @@ use tiller_js::world::{
     Action, Dialog, ExtensionError, LogLevel, LogLine, ModelRequest, Notice, Query, Request,
 };
 use tiller_js::{Extensions, LoadReport, RegisteredCommand};
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::requester::Requester;
-use super::server::Input;
+use super::requester::{ExtensionReply, Requester};
 use super::session_change::{PendingSwitch, SessionChange};
 use super::state::SessionState;
+use super::tasks::Responder;
 use super::tree_navigation;
 use super::wire::Label;
 use crate::args::ExtensionFlags;
@@ -60,16 +59,16 @@ use tools::ToolSelection;
 
 /// Something an extension wants, or something that was asked of one and is answered.
 pub enum ExtensionInput {
-    Query(Query, oneshot::Sender<Result<Value, String>>),
+    Query(Query, ExtensionReply),
     Act(Action),
-    Request(Request, oneshot::Sender<Result<Value, String>>),
+    Request(Request, ExtensionReply),
     Dialog {
         dialog: Dialog,
         cancel: CancellationToken,
-        answer: oneshot::Sender<Value>,
+        answer: Responder<Value>,
     },
     Notice(Notice),
-    Model(Box<ModelRequest>, oneshot::Sender<BoxStream<'static, Value>>),
+    Model(Box<ModelRequest>, Responder<BoxStream<'static, Value>>),
     Report(ExtensionError),
     Log(LogLine),
     /// Tools, commands or flags are others than before.
@@ -160,7 +159,7 @@ pub(crate) struct ExtensionState {
     commands_started: u64,
     /// Session changes that the client asked for and extensions are asked about.
     changes_asked: usize,
-    idle_waiters: Vec<oneshot::Sender<Result<Value, String>>>,
+    idle_waiters: Vec<ExtensionReply>,
     turn_index: u64,
     update_forwarding: UpdateForwarding,
     shutdown_notice: ShutdownNotice,
@@ -243,12 +242,12 @@ impl SessionState {
             (_, ShutdownNotice::Saying) => false,
             (Some(guests), ShutdownNotice::Unsaid) => {
                 self.extensions.shutdown_notice = ShutdownNotice::Saying;
-                let (guests, inputs) = (guests.clone(), self.inputs.clone());
-                tokio::spawn(async move {
+                let guests = guests.clone();
+                self.tasks.spawn(async move {
                     let (reason, target_session_file) = (ShutdownReason::Quit, None);
                     let end = Told::SessionShutdown { reason, target_session_file };
                     guests.tell_each_within(&end, PARTING_EACH).await;
-                    inputs.send(Input::Extension(Box::new(ExtensionInput::Parted))).await.ok();
+                    ExtensionInput::Parted
                 });
                 false
             }
@@ -258,10 +257,7 @@ impl SessionState {
     /// Does what an extension wants, or goes on with what one was asked.
     pub(super) fn handle_extension_input(&mut self, wish: ExtensionInput) {
         match wish {
-            // Whoever asked may be gone.
-            ExtensionInput::Query(query, answer) => {
-                answer.send(self.answer_query(query)).unwrap_or(())
-            }
+            ExtensionInput::Query(query, answer) => answer.respond(self.answer_query(query)),
             ExtensionInput::Act(action) => self.act(action),
             ExtensionInput::Request(request, answer) => self.take_request(request, answer),
             ExtensionInput::Dialog { dialog, cancel, answer } => {

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tiller_agent::event::Event;
 use tiller_agent::message::Arguments;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
-use tokio::sync::{mpsc, oneshot};
 
 use super::server::Input;
 use super::state::SessionState;
+use super::tasks::{Responder, Tasks};
 use super::wire::HostTool;
 
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub(crate) struct HostTools {
 
 struct OpenCall {
     cx: ToolContext,
-    answer: oneshot::Sender<ToolResult>,
+    answer: Responder<ToolResult>,
 }
 
 /// What a tool at work tells the server.
@@ -50,7 +50,7 @@ pub struct BegunCall {
     tool_name: String,
     arguments: Arguments,
     cx: ToolContext,
-    answer: oneshot::Sender<ToolResult>,
+    answer: Responder<ToolResult>,
 }
 
 impl HostTools {
@@ -73,7 +73,7 @@ impl SessionState {
     /// Puts these tools in the place of those there were. Requests from here on offer them; calls
     /// under way stay what they are.
     pub(crate) fn set_host_tools(&mut self, tools: Vec<HostTool>) {
-        let caller = Caller { inputs: self.inputs.clone(), calls: self.host_tools.calls.clone() };
+        let caller = Caller { tasks: self.tasks.clone(), calls: self.host_tools.calls.clone() };
         let offered = tools.into_iter().filter(|tool| !tool.is_hidden);
         self.host_tools.tools = offered.map(|tool| caller.tool(tool)).collect();
         self.host_tools.version += 1;
@@ -95,8 +95,7 @@ impl SessionState {
     fn ask_host(&mut self, call: BegunCall) {
         let BegunCall { number, tool_name, arguments, cx, answer } = call;
         if self.host_tools.is_client_gone {
-            // A tool that was given up meanwhile no longer wants its answer.
-            return answer.send(Err(Failure::new(GONE))).unwrap_or(());
+            return answer.respond(Err(Failure::new(GONE)));
         }
         // Aborted before it began: then the client need not hear of it at all.
         if !cx.cancel.is_cancelled() {
@@ -119,8 +118,7 @@ impl SessionState {
     pub(crate) fn host_tool_result(&mut self, id: &str, result: ToolResult) {
         let open = number(id).and_then(|number| self.host_tools.open.remove(&number));
         if let Some(open) = open {
-            // A tool that was given up meanwhile no longer wants its answer.
-            open.answer.send(result).ok();
+            open.answer.respond(result);
         }
     }
 
@@ -138,8 +136,7 @@ impl SessionState {
         for (number, open) in std::mem::take(&mut self.host_tools.open) {
             let cancel = self.host_tools.next_cancel(number);
             self.emit(cancel);
-            // As above.
-            open.answer.send(Err(Failure::new(GONE))).ok();
+            open.answer.respond(Err(Failure::new(GONE)));
         }
     }
 }
@@ -157,7 +154,7 @@ fn number(id: &str) -> Option<u64> {
 /// How a tool reaches the server.
 #[derive(Clone)]
 struct Caller {
-    inputs: mpsc::Sender<Input>,
+    tasks: Tasks,
     /// Calls made so far, by all tools together.
     calls: Arc<AtomicU64>,
 }
@@ -183,10 +180,10 @@ impl Caller {
             return Err(aborted);
         }
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let (answer, result) = oneshot::channel();
+        let (answer, result) = Responder::channel();
         let cancel = cx.cancel.clone();
         let call = BegunCall { number, tool_name: name.clone(), arguments, cx, answer };
-        self.tell(HostCall::Begun(Box::new(call))).await;
+        self.tasks.send(Input::HostCall(HostCall::Begun(Box::new(call)))).await;
         let overdue = async {
             match timeout {
                 Some(timeout) => tokio::time::sleep(timeout).await,
@@ -202,12 +199,7 @@ impl Caller {
                 Failure::new(format!("Host tool \"{name}\" did not answer within {ms} ms"))
             }
         };
-        self.tell(HostCall::GivenUp(number)).await;
+        self.tasks.send(Input::HostCall(HostCall::GivenUp(number))).await;
         Err(failure)
-    }
-
-    async fn tell(&self, call: HostCall) {
-        // A server that no longer listens has ended, and the runtime ends with it.
-        self.inputs.send(Input::HostCall(call)).await.ok();
     }
 }

@@ -1,15 +1,18 @@
 //! Who asked for something that takes a while, and is answered at its end.
 
 use serde_json::Value;
-use tokio::sync::oneshot;
 
 use super::state::SessionState;
+use super::tasks::Responder;
 use super::wire::{Label, Reply};
+
+/// The way back to a call of an extension.
+pub type ExtensionReply = Responder<Result<Value, String>>;
 
 /// The client, by the label of its request, or an extension that waits.
 pub enum Requester {
     Client(Label),
-    Extension(oneshot::Sender<Result<Value, String>>),
+    Extension(ExtensionReply),
 }
 
 impl Requester {
@@ -33,8 +36,7 @@ impl SessionState {
     ) {
         match asker {
             Requester::Client(label) => self.respond(label, result.map(|()| reply())),
-            // Whoever asked may be gone.
-            Requester::Extension(answer) => answer.send(result.map(|()| value())).unwrap_or(()),
+            Requester::Extension(answer) => answer.respond(result.map(|()| value())),
         }
     }
 }

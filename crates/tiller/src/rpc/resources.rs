@@ -202,8 +202,7 @@ impl SessionState {
             _ => None,
         };
         let discovered = place.discovered().clone();
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let work = tokio::task::spawn_blocking(move || {
                 let place = match judgement {
                     Some((trusted, remember)) => place.judged(trusted, remember),
@@ -231,8 +230,7 @@ impl SessionState {
             };
             let looked =
                 ResourcesLoaded { number, reason, place, resources, discovered, extensions };
-            // A server that no longer listens has ended.
-            inputs.send(Input::ResourcesLoaded(Box::new(looked))).await.ok();
+            Input::ResourcesLoaded(Box::new(looked))
         });
     }
 

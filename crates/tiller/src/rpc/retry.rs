@@ -5,10 +5,10 @@ use tiller_agent::driver::End;
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
 use tiller_agent::provider::ProviderError;
-use tokio_util::sync::CancellationToken;
 
 use super::server::Input;
 use super::state::SessionState;
+use super::tasks::Pause;
 use crate::settings::RetrySettings;
 
 pub(crate) struct Retries {
@@ -16,7 +16,7 @@ pub(crate) struct Retries {
     /// Tries since the last answer that went well.
     attempt: u32,
     /// The pause before the next one.
-    pause: Option<CancellationToken>,
+    pause: Option<Pause>,
 }
 
 impl Retries {
@@ -46,16 +46,7 @@ impl SessionState {
             error_message: error.to_string(),
         });
         self.hide_last_answer();
-        let pause = CancellationToken::new();
-        self.retries.pause = Some(pause.clone());
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = pause.cancelled() => {}
-                // A server that no longer listens has ended.
-                () = tokio::time::sleep(delay) => inputs.send(Input::RetryPauseOver).await.unwrap_or(()),
-            }
-        });
+        self.retries.pause = Some(self.tasks.after(delay, Input::RetryPauseOver));
     }
 
     /// The pause is over.
@@ -68,12 +59,12 @@ impl SessionState {
 
     /// No further try. The run settles where it stands.
     pub(crate) fn give_up_retrying(&mut self) {
-        let Some(pause) = self.retries.pause.take() else { return };
-        pause.cancel();
+        if self.retries.pause.take().is_none() {
+            return;
+        }
         self.end_retrying(false, Some("Retry cancelled".to_owned()));
-        let inputs = self.inputs.clone();
-        // Settled a moment later, so that whoever gave up is answered first.
-        tokio::spawn(async move { inputs.send(Input::RetryCancelled).await.unwrap_or(()) });
+        // Settles after this input, so that the command that cancelled is answered first.
+        self.tasks.send_soon(Input::RetryCancelled);
         self.is_settling = true;
     }
 

@@ -16,16 +16,16 @@ use tiller_agent::stream_rules::RuleMatch;
 use tiller_js::Extensions;
 use tiller_js::hook::{Boundary, TurnEnd};
 use tiller_tools::image::{Resize, normalise};
-use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::extensions::boundary::{TurnEntries, outcome};
 use super::extensions::hooks::{self, value};
 use super::server::Input;
+use super::tasks::{Responder, Tasks};
 use crate::clock::Clock;
 
 pub(crate) struct RunHost {
-    pub(crate) inputs: mpsc::Sender<Input>,
+    pub(crate) tasks: Tasks,
     pub(crate) clock: Clock,
     pub(crate) resize: Resize,
     /// Those who have a say in what happens.
@@ -37,28 +37,28 @@ pub(crate) struct RunHost {
 
 /// What a run needs to know from the server.
 pub enum RunRequest {
-    Setup(oneshot::Sender<RequestSetup>),
-    Dequeue(Queue, oneshot::Sender<Vec<Queued>>),
-    Interrupted(oneshot::Sender<bool>),
+    Setup(Responder<RequestSetup>),
+    Dequeue(Queue, Responder<Vec<Queued>>),
+    Interrupted(Responder<bool>),
     /// A message is complete; the answer is that it was stored and told.
-    MessageEnded(Arc<Message>, oneshot::Sender<Result<(), NotStored>>),
+    MessageEnded(Arc<Message>, Responder<Result<(), NotStored>>),
     /// Rules were met; the answer is whether the model is stopped.
-    RulesMatched(Vec<RuleMatch>, oneshot::Sender<bool>),
+    RulesMatched(Vec<RuleMatch>, Responder<bool>),
     /// Which entries the turn that is about to end was stored in.
-    TurnEntries(oneshot::Sender<TurnEntries>),
+    TurnEntries(Responder<TurnEntries>),
     /// What extensions want stored behind a turn; the answer is whether the model is asked again.
-    Commit(Boundary, oneshot::Sender<bool>),
+    Commit(Boundary, Responder<bool>),
     /// A turn was told; the answer is the conversation, if it is another one by now.
-    AfterTurn(oneshot::Sender<Option<Vec<Arc<Message>>>>),
+    AfterTurn(Responder<Option<Vec<Arc<Message>>>>),
     /// Another turn is about to begin; the answer is the conversation, if it was shortened.
-    NextTurn(oneshot::Sender<Option<Vec<Arc<Message>>>>),
+    NextTurn(Responder<Option<Vec<Arc<Message>>>>),
     /// Whether another run will follow one that ended like this, to do better.
-    WillRetry(End, oneshot::Sender<bool>),
+    WillRetry(End, Responder<bool>),
     /// Extensions are about to be asked something; the answer is that they were told what
     /// happened before.
-    FlushEvents(oneshot::Sender<()>),
+    FlushEvents(Responder<()>),
     /// A command has said something and may say more when it has been passed on.
-    Throttle(oneshot::Sender<()>),
+    Throttle(Responder<()>),
 }
 
 impl RunRequest {
@@ -69,9 +69,9 @@ impl RunRequest {
 }
 
 impl RunHost {
-    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> RunRequest) -> T {
-        let (sender, answer) = oneshot::channel();
-        self.tell(Input::RunRequest(question(sender))).await;
+    async fn ask<T>(&self, question: impl FnOnce(Responder<T>) -> RunRequest) -> T {
+        let (sender, answer) = Responder::channel();
+        self.tasks.send(Input::RunRequest(question(sender))).await;
         match answer.await {
             Ok(answer) => answer,
             // The server has dropped the question: it is gone, and this task goes with it.
@@ -110,16 +110,11 @@ impl RunHost {
         self.ask(RunRequest::FlushEvents).await;
         Some(guests)
     }
-
-    async fn tell(&self, input: Input) {
-        // A server that no longer listens has ended, and the runtime ends with it.
-        self.inputs.send(input).await.ok();
-    }
 }
 
 impl Driver for RunHost {
     async fn emit(&self, event: Event) {
-        self.tell(Input::Event(event)).await;
+        self.tasks.send(Input::Event(event)).await;
     }
 
     async fn setup(&self) -> RequestSetup {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tiller_agent::driver::{End, NotStored};
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::client_bash::BashEnded;
@@ -22,6 +22,7 @@ use super::run_host::RunRequest;
 use super::session_change::SessionLoaded;
 use super::shutdown::{SHUTDOWN_LIMIT, Shutdown};
 use super::state::SessionState;
+use super::tasks::Responder;
 use super::todos::{TodoDue, TodoWrite};
 use super::wire::{Label, Reply, Request};
 use crate::launch::ServerConfig;
@@ -69,6 +70,12 @@ pub enum Input {
     ResourcesLoaded(Box<ResourcesLoaded>),
     /// Something that took a while is answered.
     ResponseReady(Label, Result<Reply, String>),
+}
+
+impl From<ExtensionInput> for Input {
+    fn from(input: ExtensionInput) -> Input {
+        Input::Extension(Box::new(input))
+    }
 }
 
 /// The signals that end tiller in an orderly way.
@@ -301,18 +308,13 @@ impl Server {
 
     /// A message of a run is complete. The client hears of it once it is stored, and not at all
     /// when it cannot be.
-    fn message_ended(
-        &mut self,
-        message: Arc<Message>,
-        asker: oneshot::Sender<Result<(), NotStored>>,
-    ) {
+    fn message_ended(&mut self, message: Arc<Message>, asker: Responder<Result<(), NotStored>>) {
         let stored = self.state.store(message.clone());
         match &stored {
             Ok(()) => self.event(Event::MessageEnd { message }),
             Err(_) => self.out.write_outbox(&mut self.state.outbox),
         }
-        // A run that is gone no longer wants its answer.
-        asker.send(stored).ok();
+        asker.respond(stored);
     }
 
     fn answer_deferred(&mut self) {

@@ -157,12 +157,10 @@ impl SessionState {
         work: impl FnOnce() -> Result<LoadedSession, String> + Send + 'static,
     ) {
         self.is_changing_session = true;
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            let result = tokio::task::spawn_blocking(work).await;
-            let result = result.unwrap_or_else(|err| Err(format!("internal error: {err}")));
-            // A server that no longer listens has ended.
-            inputs.send(Input::SessionLoaded(Box::new(SessionLoaded { asker, result }))).await.ok();
+        self.tasks.spawn_blocking(work, |result| {
+            let crashed = |crash| Err(format!("internal error: {crash}"));
+            let result = result.unwrap_or_else(crashed);
+            Input::SessionLoaded(Box::new(SessionLoaded { asker, result }))
         });
     }
 
@@ -202,14 +200,9 @@ impl SessionState {
         };
         let target_session_file =
             arrival.conversation.file().map(|file| file.display().to_string());
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             guests.emit_and_wait(&Told::SessionShutdown { reason, target_session_file }).await;
-            // A server that no longer listens has ended.
-            inputs
-                .send(Input::Extension(Box::new(ExtensionInput::Left(Box::new(arrival)))))
-                .await
-                .ok();
+            ExtensionInput::Left(Box::new(arrival))
         });
     }
 

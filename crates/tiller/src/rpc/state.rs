@@ -11,7 +11,7 @@ use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::run;
 use tiller_js::event::ModelSource;
 use tiller_session::{Body, Durability};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::client_bash::ClientBash;
@@ -29,6 +29,7 @@ use super::retry::Retries;
 use super::run_host::{RunHost, RunRequest};
 use super::server::Input;
 use super::stream_rules::RuleMatches;
+use super::tasks::Tasks;
 use super::todos::Todos;
 use super::tool_set::ToolSetCache;
 use super::wire::{InterruptMode, Label, Reply};
@@ -92,7 +93,7 @@ pub(crate) struct SessionState {
     pub(super) navigation_cancel: Option<CancellationToken>,
     /// Answers that others are working on.
     pub(super) pending_responses: usize,
-    pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) tasks: Tasks,
 }
 
 pub(super) struct ActiveRun {
@@ -150,7 +151,7 @@ impl SessionState {
             is_changing_session: false,
             navigation_cancel: None,
             pending_responses: 0,
-            inputs,
+            tasks: Tasks::new(inputs),
         }
     }
 
@@ -219,12 +220,9 @@ impl SessionState {
         work: impl FnOnce() -> Result<Reply, String> + Send + 'static,
     ) {
         self.pending_responses += 1;
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            let result = tokio::task::spawn_blocking(work).await;
-            let result = result.unwrap_or_else(|err| Err(format!("internal error: {err}")));
-            // A server that no longer listens has ended.
-            inputs.send(Input::ResponseReady(label, result)).await.ok();
+        self.tasks.spawn_blocking(work, |result| {
+            let crashed = |crash| Err(format!("internal error: {crash}"));
+            Input::ResponseReady(label, result.unwrap_or_else(crashed))
         });
     }
 
@@ -314,7 +312,7 @@ impl SessionState {
         self.store_owed().ok();
         let resize = self.workspace.resize;
         let link = RunHost {
-            inputs: self.inputs.clone(),
+            tasks: self.tasks.clone(),
             clock: self.clock,
             resize,
             guests: self.extensions.host.clone(),
@@ -324,19 +322,14 @@ impl SessionState {
         // Read when the prompt was accepted.
         let history = self.conversation.loaded().unwrap_or_default().to_vec();
         let token = cancel.clone();
-        let task = tokio::spawn(async move {
+        let running = async move {
             let mut presentable = Vec::with_capacity(prompts.len());
             for message in prompts {
                 presentable.push(link.presentable(Arc::new(message)).await);
             }
             run::run(&link, history, presentable, token).await
-        });
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            let end = task.await.map_err(|err| err.to_string());
-            // A server that no longer listens needs no news of its runs.
-            inputs.send(Input::RunEnded(end)).await.ok();
-        });
+        };
+        self.tasks.spawn_catching(running, Input::RunEnded);
         self.run = Some(ActiveRun { cancel, added: Vec::new(), is_open: false, not_stored: None });
     }
 
@@ -414,28 +407,28 @@ impl SessionState {
 
     pub(crate) fn answer(&mut self, question: RunRequest) {
         match question {
-            RunRequest::Setup(asker) => tell(asker, self.setup()),
-            RunRequest::Dequeue(queue, asker) => tell(asker, self.queues.next(queue)),
-            RunRequest::TurnEntries(asker) => tell(asker, self.turn_entries()),
+            RunRequest::Setup(asker) => asker.respond(self.setup()),
+            RunRequest::Dequeue(queue, asker) => asker.respond(self.queues.next(queue)),
+            RunRequest::TurnEntries(asker) => asker.respond(self.turn_entries()),
             RunRequest::Commit(proposal, asker) => {
                 let goes_on = self.commit("turn_end", proposal);
-                tell(asker, goes_on);
+                asker.respond(goes_on);
             }
-            RunRequest::AfterTurn(asker) => tell(asker, self.turn_over()),
+            RunRequest::AfterTurn(asker) => asker.respond(self.turn_over()),
             RunRequest::NextTurn(asker) => self.compact_between_turns(asker),
             RunRequest::WillRetry(end, asker) => {
                 let goes_on = self.retries.will_retry(&end)
                     || self.will_recover(&end)
                     || self.rule_matches.will_go_on(&end)
                     || (end == End::Complete && self.will_remind());
-                tell(asker, goes_on && !self.is_shutting_down && self.deferred.is_empty());
+                asker.respond(goes_on && !self.is_shutting_down && self.deferred.is_empty());
             }
-            RunRequest::FlushEvents(asker) | RunRequest::Throttle(asker) => tell(asker, ()),
-            RunRequest::RulesMatched(matches, asker) => tell(asker, self.matched(matches)),
-            RunRequest::MessageEnded(message, asker) => tell(asker, self.store(message)),
+            RunRequest::FlushEvents(asker) | RunRequest::Throttle(asker) => asker.respond(()),
+            RunRequest::RulesMatched(matches, asker) => asker.respond(self.matched(matches)),
+            RunRequest::MessageEnded(message, asker) => asker.respond(self.store(message)),
             RunRequest::Interrupted(asker) => {
                 let immediate = self.interrupt_mode == InterruptMode::Immediate;
-                tell(asker, immediate && self.queues.has(Queue::Steering));
+                asker.respond(immediate && self.queues.has(Queue::Steering));
             }
         }
     }
@@ -564,11 +557,6 @@ impl SessionState {
         self.emit(Event::TurnEnd { message, results: Vec::new() });
         self.emit(Event::AgentEnd { messages, will_retry: false });
     }
-}
-
-fn tell<T>(asker: oneshot::Sender<T>, answer: T) {
-    // A run that is gone no longer wants its answer.
-    asker.send(answer).ok();
 }
 
 /// The entry that says which model answers from here on.

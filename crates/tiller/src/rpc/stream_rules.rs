@@ -15,10 +15,10 @@ use tiller_agent::event::Event;
 use tiller_agent::message::{Content, CustomMessage, Message, UnixMs};
 use tiller_agent::stream_rules::{Rule, RuleMatch, RuleSet};
 use tiller_session::Body;
-use tokio_util::sync::CancellationToken;
 
 use super::server::Input;
 use super::state::SessionState;
+use super::tasks::Pause;
 use crate::settings::{TtsrContextMode, TtsrRepeatMode};
 
 /// Between an answer that was stopped and the next one.
@@ -37,7 +37,7 @@ pub(crate) struct RuleMatches {
     /// The message has ended; they let the run end, too.
     waiting: Vec<Arc<Rule>>,
     /// The pause before the run that tells those that are due.
-    pause: Option<CancellationToken>,
+    pause: Option<Pause>,
 }
 
 impl RuleMatches {
@@ -125,16 +125,7 @@ impl SessionState {
         if self.rule_matches.due.is_empty() {
             return false;
         }
-        let pause = CancellationToken::new();
-        self.rule_matches.pause = Some(pause.clone());
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = pause.cancelled() => {}
-                // A server that no longer listens has ended.
-                () = tokio::time::sleep(PAUSE) => inputs.send(Input::RulePauseOver).await.unwrap_or(()),
-            }
-        });
+        self.rule_matches.pause = Some(self.tasks.after(PAUSE, Input::RulePauseOver));
         true
     }
 
@@ -160,9 +151,8 @@ impl SessionState {
     /// Nobody goes on. The answer stays as it was cut short, and the rule may speak again.
     pub(super) fn cancel_injection(&mut self) {
         if self.end_pause() {
-            let inputs = self.inputs.clone();
-            // Settled a moment later, so that whoever gave up is answered first.
-            tokio::spawn(async move { inputs.send(Input::RetryCancelled).await.unwrap_or(()) });
+            // Settles after this input, so that the command that cancelled is answered first.
+            self.tasks.send_soon(Input::RetryCancelled);
             self.is_settling = true;
         }
     }
@@ -177,8 +167,9 @@ impl SessionState {
     fn end_pause(&mut self) -> bool {
         let pause = self.rule_matches.pause.take();
         self.rule_matches.forget();
-        let Some(pause) = pause else { return false };
-        pause.cancel();
+        if pause.is_none() {
+            return false;
+        }
         self.end_retrying(false, Some("Retry cancelled".to_owned()));
         true
     }

@@ -6,9 +6,9 @@ use tiller_agent::message::Arguments;
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::todo::ops::Op;
 use tiller_agent::tool::{Failure, Tool, ToolResult};
-use tokio::sync::{mpsc, oneshot};
 
 use super::server::Input;
+use super::tasks::{Responder, Tasks};
 use super::todos::TodoWrite;
 
 pub(crate) const NAME: &str = "todo_write";
@@ -17,14 +17,14 @@ const DESCRIPTION: &str = include_str!("../../prompts/todo-write.md");
 /// Flat, because not every provider takes alternatives; what an operation lacks is said by us.
 const PARAMETERS: &str = include_str!("../../prompts/todo-write.schema.json");
 
-pub(super) fn tool(inputs: &mpsc::Sender<Input>) -> Tool {
-    let inputs = inputs.clone();
+pub(super) fn tool(tasks: &Tasks) -> Tool {
+    let tasks = tasks.clone();
     let spec = ToolSpec {
         name: NAME.to_owned(),
         description: DESCRIPTION.trim_end().to_owned(),
         parameters: serde_json::from_str(PARAMETERS).expect("our own schema is JSON"),
     };
-    Tool::new(spec, move |arguments, _| write(inputs.clone(), arguments))
+    Tool::new(spec, move |arguments, _| write(tasks.clone(), arguments))
         .snippet("Keep a list of the steps of a larger task and of how far they are")
 }
 
@@ -33,12 +33,11 @@ struct Ops {
     ops: Vec<Op>,
 }
 
-async fn write(inputs: mpsc::Sender<Input>, arguments: Arguments) -> ToolResult {
+async fn write(tasks: Tasks, arguments: Arguments) -> ToolResult {
     let ops = serde_path_to_error::deserialize::<_, Ops>(Value::Object(arguments));
     let Ops { ops } =
         ops.map_err(|err| Failure::new(format!("{}: {}", err.path(), err.inner())))?;
-    let (answer, result) = oneshot::channel();
-    // A server that no longer listens has ended, and the runtime ends with it.
-    inputs.send(Input::TodoWrite(TodoWrite { ops, answer })).await.ok();
+    let (answer, result) = Responder::channel();
+    tasks.send(Input::TodoWrite(TodoWrite { ops, answer })).await;
     result.await.unwrap_or_else(|_| Err(Failure::aborted()))
 }

@@ -15,11 +15,10 @@ use tiller_agent::todo::TodoList;
 use tiller_agent::todo::ops::Op;
 use tiller_agent::tool::{ToolOutput, ToolResult};
 use tiller_session::Body;
-use tokio::sync::oneshot;
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::server::Input;
 use super::state::SessionState;
+use super::tasks::{Pause, Responder};
 use super::todo_tool;
 use super::wire::Level;
 use crate::settings::TodoSettings;
@@ -41,8 +40,7 @@ pub(crate) struct Todos {
 
 struct Clearing {
     number: u64,
-    /// Dropped, it lets the clock go.
-    _clock: DropGuard,
+    _delay: Pause,
 }
 
 /// The time of a finished task is over.
@@ -54,7 +52,7 @@ pub struct TodoDue {
 /// What a model wants to have changed, and whom to tell what came of it.
 pub struct TodoWrite {
     pub(super) ops: Vec<Op>,
-    pub(super) answer: oneshot::Sender<ToolResult>,
+    pub(super) answer: Responder<ToolResult>,
 }
 
 /// The `customType` of the entry that keeps what a client has set.
@@ -136,8 +134,7 @@ impl SessionState {
         let output = ToolOutput::text(list.summary(&errors));
         let output = output.details(json!({ "phases": list, "storage": storage }));
         self.change_todos(list);
-        // A tool that was given up meanwhile no longer wants its answer.
-        answer.send(Ok(output)).ok();
+        answer.respond(Ok(output));
     }
 
     /// Takes the list as it is now, and sets a clock for every task that is newly finished.
@@ -157,19 +154,9 @@ impl SessionState {
     fn clear_later(&mut self, task_id: String, delay: Duration) {
         self.todos.clearings += 1;
         let number = self.todos.clearings;
-        let token = CancellationToken::new();
-        let clearing = Clearing { number, _clock: token.clone().drop_guard() };
-        self.todos.clearing.insert(task_id.clone(), clearing);
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            let due = async {
-                tokio::time::sleep(delay).await;
-                let due = TodoDue { task_id, number };
-                // A server that no longer listens has ended.
-                inputs.send(Input::TodoDue(due)).await.ok();
-            };
-            token.run_until_cancelled(due).await;
-        });
+        let due = TodoDue { task_id: task_id.clone(), number };
+        let _delay = self.tasks.after(delay, Input::TodoDue(due));
+        self.todos.clearing.insert(task_id, Clearing { number, _delay });
     }
 
     /// A finished task has been on the list for long enough.

@@ -28,7 +28,7 @@ impl SessionState {
             && (before.has_todos, before.host_version) == (has_todos, host.version());
         if !is_same {
             let tools = if has_todos || !host.tools().is_empty() {
-                let todos = has_todos.then(|| todo_tool::tool(&self.inputs));
+                let todos = has_todos.then(|| todo_tool::tool(&self.tasks));
                 let all = own.iter().cloned().chain(todos).chain(host.tools().iter().cloned());
                 Arc::new(ToolSet::new(all.collect()))
             } else {

@@ -20,7 +20,6 @@ use super::compaction::ProgressSender;
 use super::extensions::{ExtensionInput, hooks};
 use super::handlers::prompt::can_start;
 use super::requester::Requester;
-use super::server::Input;
 use super::state::SessionState;
 
 /// Where to, and what is wanted on the way.
@@ -128,7 +127,7 @@ impl SessionState {
             (Err(error), None) => return Err(error),
             (writer, _) => writer,
         };
-        let teller = ProgressSender { inputs: self.inputs.clone(), reason: None };
+        let teller = ProgressSender { tasks: self.tasks.clone(), reason: None };
         Ok(NavigationTask { hook, wanted, messages, writer, teller })
     }
 
@@ -165,15 +164,12 @@ impl SessionState {
         if let Ok(Some(writer)) = &mut consideration.writer {
             writer.cancel = cancel.clone();
         }
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
-            let task = tokio::spawn(async move { consideration.decide(&cancel).await });
-            let crash = |err| Err(SummaryError::Failed(format!("internal error: {err}")));
-            let result = task.await.unwrap_or_else(crash);
-            let considered =
-                ExtensionInput::Navigated(Box::new(NavigationResult { asker, navigation, result }));
-            // A server that no longer listens has ended.
-            inputs.send(Input::Extension(Box::new(considered))).await.ok();
+        let deciding = async move { consideration.decide(&cancel).await };
+        self.tasks.spawn_catching(deciding, |decided| {
+            let crashed = |crash| Err(SummaryError::Failed(format!("internal error: {crash}")));
+            let result = decided.unwrap_or_else(crashed);
+            ExtensionInput::Navigated(Box::new(NavigationResult { asker, navigation, result }))
+                .into()
         });
     }
 

@@ -9,16 +9,13 @@ use tiller_agent::tool::ToolContext;
 use tiller_js::event::Event as Told;
 use tiller_js::world::{Action, Delivery, ExtensionError, Request};
 use tiller_session::Body;
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
 use super::prompt_hooks::{PromptRequest, custom};
 use crate::rpc::handlers;
-use crate::rpc::requester::Requester;
+use crate::rpc::requester::{ExtensionReply, Requester};
 use crate::rpc::wire::{Level, WhenBusy};
-
-pub(super) type ActionReply = oneshot::Sender<Result<Value, String>>;
 
 impl SessionState {
     /// Does it at once. What goes wrong is an `extension_error`.
@@ -144,8 +141,7 @@ impl SessionState {
             return;
         }
         for waiter in std::mem::take(&mut self.extensions.idle_waiters) {
-            // Whoever waited may be gone.
-            waiter.send(Ok(Value::Null)).unwrap_or(());
+            waiter.respond(Ok(Value::Null));
         }
     }
 
@@ -183,7 +179,7 @@ impl SessionState {
     }
 
     /// Does something whose end the extension waits for.
-    pub(super) fn take_request(&mut self, request: Request, answer: ActionReply) {
+    pub(super) fn take_request(&mut self, request: Request, answer: ExtensionReply) {
         let done = match request {
             Request::SetModel { model } => {
                 let name = |key: &str| model[key].as_str().unwrap_or_default().to_owned();
@@ -229,16 +225,15 @@ impl SessionState {
             Request::ApiKeyAndHeaders { model } => return self.tell_papers(&model, answer),
             Request::Reload => return self.reload(Requester::Extension(answer)),
         };
-        // Whoever asked may be gone.
-        answer.send(done).unwrap_or(());
+        answer.respond(done);
     }
 
     /// Runs a built-in tool for an extension that wraps it, as long as the extension waits.
-    fn run_tool(&mut self, name: &str, arguments: Value, cwd: String, mut answer: ActionReply) {
+    fn run_tool(&mut self, name: &str, arguments: Value, cwd: String, mut answer: ExtensionReply) {
         let tool = tiller_tools::builtin().into_iter().find(|tool| tool.name() == name);
         let (Some(tool), Value::Object(arguments)) = (tool, arguments) else {
             let error = Err(format!("there is no built-in tool called {name}"));
-            return answer.send(error).unwrap_or(());
+            return answer.respond(error);
         };
         let cwd = std::sync::Arc::new(std::path::PathBuf::from(cwd));
         let env = self.workspace.env.clone();
@@ -256,8 +251,7 @@ impl SessionState {
                 }
             };
             let result = result.map(|output| json!(output)).map_err(|failure| failure.message);
-            // Whoever asked may be gone.
-            answer.send(result).unwrap_or(());
+            answer.respond(result);
         });
     }
 }

@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ExtensionInput, SessionState, hooks};
 use crate::conversation::Tokens;
-use crate::rpc::server::Input;
 
 /// The entries that the turn which is about to end was stored in.
 #[derive(Default)]
@@ -182,12 +181,9 @@ impl SessionState {
             cancel.cancel();
         }
         self.extensions.start_or_settle_hooks_pending += 1;
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let asked = hooks::ask(&guests, AgentBeforeSettle { outcome }, &cancel).await;
-            let settling = ExtensionInput::Settling(asked.unwrap_or_default());
-            // A server that no longer listens has ended.
-            inputs.send(Input::Extension(Box::new(settling))).await.ok();
+            ExtensionInput::Settling(asked.unwrap_or_default())
         });
     }
 

@@ -8,14 +8,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tiller_agent::event::Event;
 use tiller_js::world::{Dialog, DialogKind, Notice};
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::ExtensionInput;
 use crate::extensions::host_api::no_answer;
-use crate::rpc::server::Input;
 use crate::rpc::state::SessionState;
+use crate::rpc::tasks::Responder;
 use crate::rpc::wire::UiAnswer;
 
 /// Questions the client has not answered yet, by their ids.
@@ -26,7 +25,7 @@ pub(super) struct Dialogs {
 
 struct OpenDialog {
     kind: DialogKind,
-    answer: oneshot::Sender<Value>,
+    answer: Responder<Value>,
 }
 
 impl SessionState {
@@ -34,18 +33,16 @@ impl SessionState {
         &mut self,
         dialog: Dialog,
         cancel: CancellationToken,
-        answer: oneshot::Sender<Value>,
+        answer: Responder<Value>,
     ) {
         if self.extensions.client_gone {
-            // The extension may have been stopped meanwhile.
-            return answer.send(no_answer(&dialog.kind)).unwrap_or(());
+            return answer.respond(no_answer(&dialog.kind));
         }
         let id = Uuid::new_v4().to_string();
         self.show(id.clone(), &dialog);
         let timeout = dialog.timeout.map(Duration::from_millis);
         self.extensions.dialogs.open.insert(id.clone(), OpenDialog { kind: dialog.kind, answer });
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let expired = async {
                 match timeout {
                     Some(timeout) => tokio::time::sleep(timeout).await,
@@ -56,17 +53,14 @@ impl SessionState {
                 () = cancel.cancelled() => {}
                 () = expired => {}
             }
-            // A server that no longer listens has ended.
-            inputs.send(Input::Extension(Box::new(ExtensionInput::DialogOver(id)))).await.ok();
+            ExtensionInput::DialogOver(id)
         });
     }
 
     /// Timed out or given up: the default counts.
     pub(super) fn close_dialog(&mut self, id: &str) {
         if let Some(open) = self.extensions.dialogs.open.remove(id) {
-            let none = no_answer(&open.kind);
-            // The extension may have been stopped meanwhile.
-            open.answer.send(none).unwrap_or(());
+            open.answer.respond(no_answer(&open.kind));
         }
     }
 
@@ -87,8 +81,7 @@ impl SessionState {
             (_, UiAnswer::Value(text)) => Value::String(text),
             (_, _) => none,
         };
-        // The extension may have been stopped meanwhile.
-        open.answer.send(value).unwrap_or(());
+        open.answer.respond(value);
     }
 
     pub(super) fn show_notice(&mut self, notice: &Notice) {

@@ -7,7 +7,6 @@ use tiller_js::event::StartReason;
 
 use super::{ExtensionInput, SessionState};
 use crate::extensions::find::Discovery;
-use crate::rpc::server::Input;
 
 /// How extensions are told of the session they come to.
 pub(super) struct SessionStart {
@@ -52,11 +51,9 @@ impl SessionState {
         self.extensions.discovered = found.into_iter().map(Arc::new).collect();
         self.extensions.messages_for_next_prompt.clear();
         self.extensions.tool_selection.forget();
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             guests.retire().await;
-            // A server that no longer listens has ended.
-            inputs.send(Input::Extension(Box::new(ExtensionInput::Retired))).await.ok();
+            ExtensionInput::Retired
         });
     }
 

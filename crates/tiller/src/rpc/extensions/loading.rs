@@ -8,7 +8,6 @@ use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
 use tiller_js::hook::{DiscoveredPaths, ProjectTrust, ResourcesDiscover, Trust, Trusted};
 use tiller_js::{Config, EngineClock, Extension, Extensions, Limits, LoadError, LoadReport};
 use tiller_llm::Interceptor;
-use tokio::sync::mpsc;
 
 use super::folder_change::SessionStart;
 use super::tools::ToolSelection;
@@ -21,7 +20,7 @@ use crate::extensions::request_hooks::RequestHooks;
 use crate::log::Log;
 use crate::project::{DiscoveredPath, ExtensionPaths, Project};
 use crate::rpc::requester::Requester;
-use crate::rpc::server::Input;
+use crate::rpc::tasks::Tasks;
 use crate::settings::resolve;
 use crate::startup_model::ModelArgs;
 use crate::usage::USAGE;
@@ -152,21 +151,18 @@ impl SessionState {
 
     fn ask_project_trust(&self, guests: Extensions, judges: Vec<(u32, Extension)>) {
         let cwd = self.workspace.cwd.display().to_string();
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let errors = guests.load_at(&judges).await;
             let trust = match guests.has_listener("project_trust") {
                 true => guests.run_hook(ProjectTrust { cwd }).await.unwrap_or_default(),
                 false => Trust::default(),
             };
-            let judged = ExtensionInput::Judged(TrustDecision {
+            ExtensionInput::Judged(TrustDecision {
                 trusted: trust.trusted == Trusted::Yes,
                 remember: trust.remember,
                 is_decided: trust.trusted != Trusted::Undecided,
                 errors,
-            });
-            // A server that no longer listens has ended.
-            inputs.send(Input::Extension(Box::new(judged))).await.ok();
+            })
         });
     }
 
@@ -220,18 +216,13 @@ impl SessionState {
         let SessionStart { reason, previous } =
             self.extensions.pending_session_start.take().unwrap_or_default();
         let arrival = self.load_completion(reason, previous);
-        let inputs = self.inputs.clone();
         tokio::spawn(async move {
             errors.extend(guests.load_at(&rest).await);
             errors.extend(guests.registrations().conflicts);
             let problems = arrival.finish_load(&guests, errors).await;
             // Elsewhere an option may mean nothing: its extension may have stayed behind.
             if reason == StartReason::Startup && !problems.is_empty() {
-                // A server that no longer listens has ended.
-                inputs
-                    .send(Input::Extension(Box::new(ExtensionInput::WrongFlags(problems))))
-                    .await
-                    .ok();
+                arrival.tasks.send(ExtensionInput::WrongFlags(problems)).await;
             }
             arrival.announce_session_start(&guests).await;
         });
@@ -298,7 +289,7 @@ impl SessionState {
         if self.extensions.host.is_none() {
             let around = self.extensions.env.clone()?;
             let config = around.config(self.workspace.cwd.to_path_buf());
-            let outside = Arc::new(ServerHostApi { inputs: self.inputs.clone() });
+            let outside = Arc::new(ServerHostApi { inputs: self.tasks.sender() });
             let guests = Extensions::new(config, outside);
             self.models.set_interceptor(Interceptor(Arc::new(RequestHooks(guests.clone()))));
             self.extensions.host = Some(guests);
@@ -318,7 +309,7 @@ impl SessionState {
             flags: self.extensions.cli_flags.clone(),
             cwd: self.workspace.cwd.to_path_buf(),
             home: self.extensions.env.as_ref().map(|around| around.home_dir.clone()),
-            inputs: self.inputs.clone(),
+            tasks: self.tasks.clone(),
         }
     }
 
@@ -367,7 +358,7 @@ pub(super) struct LoadCompletion {
     flags: Arc<ExtensionFlags>,
     cwd: PathBuf,
     home: Option<PathBuf>,
-    inputs: mpsc::Sender<Input>,
+    tasks: Tasks,
 }
 
 impl LoadCompletion {
@@ -382,7 +373,7 @@ impl LoadCompletion {
         let (values, problems) = flags::values(&self.flags.foreign, &registrations.flags);
         guests.set_flags(&values).await;
         guests.bind().await;
-        self.send(ExtensionInput::Loaded(LoadReport { registrations, errors })).await;
+        self.tasks.send(ExtensionInput::Loaded(LoadReport { registrations, errors })).await;
         problems
     }
 
@@ -406,17 +397,12 @@ impl LoadCompletion {
         let DiscoveredPaths { skill_paths, prompt_paths, .. } = found;
         let discovered =
             ExtensionPaths { skills: whole(skill_paths), templates: whole(prompt_paths) };
-        self.send(ExtensionInput::Discovered(discovered)).await;
-        self.send(ExtensionInput::Ready).await;
+        self.tasks.send(ExtensionInput::Discovered(discovered)).await;
+        self.tasks.send(ExtensionInput::Ready).await;
     }
 
     fn discovery(&self) -> ResourcesDiscover {
         let reason = if self.reason == StartReason::Reload { "reload" } else { "startup" };
         ResourcesDiscover { cwd: self.cwd.display().to_string(), reason: reason.to_owned() }
-    }
-
-    async fn send(&self, wish: ExtensionInput) {
-        // A server that no longer listens has ended.
-        self.inputs.send(Input::Extension(Box::new(wish))).await.ok();
     }
 }

@@ -4,19 +4,19 @@ use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
 use tiller_agent::model::Model;
 use tiller_js::world::{ModelRead, ModelRequest};
-use tokio::sync::oneshot;
 
 use super::SessionState;
-use super::actions::ActionReply;
 use crate::extensions::request_hooks::own_look;
 use crate::extensions::{model_request, model_stream};
+use crate::rpc::requester::ExtensionReply;
+use crate::rpc::tasks::Responder;
 
 impl SessionState {
     /// Asks a model for an extension. Nothing is sent until the extension listens.
     pub(super) fn ask_model(
         &mut self,
         request: ModelRequest,
-        answer: oneshot::Sender<BoxStream<'static, Value>>,
+        answer: Responder<BoxStream<'static, Value>>,
     ) {
         let ModelRequest { model, context, options, looks } = request;
         let now = self.clock.now();
@@ -31,8 +31,7 @@ impl SessionState {
             }
             Err(why) => model_stream::failed(model.ok(), &why, now),
         };
-        // Whoever asked may be gone.
-        answer.send(events).unwrap_or(());
+        answer.respond(events);
     }
 
     /// The model an extension means by an object of its own.
@@ -60,25 +59,22 @@ impl SessionState {
     }
 
     /// The key of a provider, looked up as if it were asked.
-    pub(super) fn tell_key(&mut self, provider: &str, answer: ActionReply) {
+    pub(super) fn tell_key(&mut self, provider: &str, answer: ExtensionReply) {
         let key = self.models.key_of(provider);
-        // Whoever asked may be gone.
-        tokio::spawn(async move { answer.send(Ok(json!(key.await))).unwrap_or(()) });
+        answer.respond_from(async move { Ok(json!(key.await)) });
     }
 
-    pub(super) fn tell_papers(&mut self, model: &Value, answer: ActionReply) {
+    pub(super) fn tell_papers(&mut self, model: &Value, answer: ExtensionReply) {
         let papers = self.meant(model).map(|model| self.models.papers(&model));
-        tokio::spawn(async move {
+        answer.respond_from(async move {
             let papers = match papers {
                 Ok(papers) => papers.await,
                 Err(why) => Err(why),
             };
-            let told = match papers {
+            Ok(match papers {
                 Ok((key, headers)) => json!({ "ok": true, "apiKey": key, "headers": headers }),
                 Err(error) => json!({ "ok": false, "error": error }),
-            };
-            // Whoever asked may be gone.
-            answer.send(Ok(told)).unwrap_or(());
+            })
         });
     }
 }

@@ -3,16 +3,16 @@
 use serde_json::{Map, Value};
 
 use super::SessionState;
-use super::actions::ActionReply;
 use crate::credentials::change_json;
 use crate::project::text_file;
+use crate::rpc::requester::ExtensionReply;
 
 const FILE: &str = "models-store.json";
 
 impl SessionState {
     /// What a provider has stored. A file that cannot be read is as good as none: the provider looks
     /// for its models anew.
-    pub(super) fn tell_stored(&self, provider: String, answer: ActionReply) {
+    pub(super) fn tell_stored(&self, provider: String, answer: ExtensionReply) {
         self.at_store(answer, move |path| {
             let text = text_file::read(path, &mut Vec::new());
             let stored: Option<Map<String, Value>> =
@@ -21,7 +21,7 @@ impl SessionState {
         });
     }
 
-    pub(super) fn store_models(&self, provider: String, entry: Value, answer: ActionReply) {
+    pub(super) fn store_models(&self, provider: String, entry: Value, answer: ExtensionReply) {
         self.at_store(answer, move |path| {
             let changed = change_json(path, |stored| match entry {
                 Value::Null => stored.shift_remove(&provider).is_some(),
@@ -36,15 +36,14 @@ impl SessionState {
 
     fn at_store(
         &self,
-        answer: ActionReply,
+        answer: ExtensionReply,
         work: impl FnOnce(&std::path::Path) -> Result<Value, String> + Send + 'static,
     ) {
         let around = self.extensions.env.as_ref();
         let path = around.map(|around| around.agent_dir.join(FILE));
         tokio::task::spawn_blocking(move || {
             let done = path.ok_or_else(|| "there is no folder for it".to_owned());
-            // Whoever asked may be gone.
-            answer.send(done.and_then(|path| work(&path))).unwrap_or(());
+            answer.respond(done.and_then(|path| work(&path)));
         });
     }
 }

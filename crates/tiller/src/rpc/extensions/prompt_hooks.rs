@@ -10,7 +10,6 @@ use tiller_js::world::ExtensionError;
 use super::{ExtensionInput, SessionState, hooks};
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::handlers::prompt::{can_start, user_message};
-use crate::rpc::server::Input;
 use crate::rpc::wire::{Disposition, Label, Level, WhenBusy};
 
 /// A prompt on its way.
@@ -66,8 +65,7 @@ impl SessionState {
             source,
             streaming_behavior: streaming_behavior.map(str::to_owned),
         };
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let outcome = match guests {
                 Some(guests) => hooks::ask(&guests, said, &hurry).await.unwrap_or_default(),
                 None => InputOutcome::Continue,
@@ -84,12 +82,7 @@ impl SessionState {
                     }
                 }
             }
-            let considered = Box::new(InputHookResult { prompt, is_handled });
-            // A server that no longer listens has ended.
-            inputs
-                .send(Input::Extension(Box::new(ExtensionInput::Considered(considered))))
-                .await
-                .ok();
+            ExtensionInput::Considered(Box::new(InputHookResult { prompt, is_handled }))
         });
         Ok(Response::Later)
     }
@@ -167,15 +160,12 @@ impl SessionState {
             system_prompt_options: self.prompt_options(),
         };
         let (guests, hurry) = (self.extensions.host.clone(), self.extensions.hook_cancel.clone());
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let change = match guests {
                 Some(guests) => hooks::ask(&guests, hook, &hurry).await.unwrap_or_default(),
                 None => PromptChange::default(),
             };
-            let begun = Box::new(StartHookResult { label, level, message, change });
-            // A server that no longer listens has ended.
-            inputs.send(Input::Extension(Box::new(ExtensionInput::Begun(begun)))).await.ok();
+            ExtensionInput::Begun(Box::new(StartHookResult { label, level, message, change }))
         });
         Response::Later
     }
@@ -235,15 +225,9 @@ impl SessionState {
         if let Some(label) = label {
             self.extensions.unanswered.insert(number, label);
         }
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let ran = guests.command(&name, &arguments).await;
-            let error = ran.and_then(Result::err);
-            // A server that no longer listens has ended.
-            inputs
-                .send(Input::Extension(Box::new(ExtensionInput::CommandRan(number, error))))
-                .await
-                .ok();
+            ExtensionInput::CommandRan(number, ran.and_then(Result::err))
         });
     }
 

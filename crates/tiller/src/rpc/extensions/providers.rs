@@ -8,9 +8,9 @@ use tiller_js::event::{Event as Told, ModelSource};
 use tiller_js::world::ExtensionError;
 
 use super::SessionState;
-use super::actions::ActionReply;
 use crate::extensions::provider::offer;
 use crate::extensions::request_hooks::payload_of;
+use crate::rpc::requester::ExtensionReply;
 use crate::rpc::state::model_change;
 
 impl SessionState {
@@ -44,28 +44,25 @@ impl SessionState {
     }
 
     /// Has the extensions look for the models they have now.
-    pub(super) fn refresh_models(&mut self, options: Value, answer: ActionReply) {
+    pub(super) fn refresh_models(&mut self, options: Value, answer: ExtensionReply) {
         let guests = self.extensions.host.clone();
-        tokio::spawn(async move {
+        answer.respond_from(async move {
             let errors = match guests {
                 Some(guests) => guests.refresh_models(&options).await,
                 None => serde_json::Map::new(),
             };
-            // Whoever asked may be gone.
-            answer.send(Ok(json!({ "aborted": false, "errors": errors }))).unwrap_or(());
+            Ok(json!({ "aborted": false, "errors": errors }))
         });
     }
 
     /// Shows extensions what one of them is about to send for its own provider.
-    pub(super) fn look_at_payload(&mut self, payload: Value, answer: ActionReply) {
+    pub(super) fn look_at_payload(&mut self, payload: Value, answer: ExtensionReply) {
         let Some(guests) = self.extensions.host.clone() else {
-            return answer.send(Ok(Value::Null)).unwrap_or(());
+            return answer.respond(Ok(Value::Null));
         };
-        tokio::spawn(async move {
-            let payload = payload_of(&guests, payload).await.unwrap_or_default();
-            // Whoever asked may be gone.
-            answer.send(Ok(payload)).unwrap_or(());
-        });
+        answer.respond_from(
+            async move { Ok(payload_of(&guests, payload).await.unwrap_or_default()) },
+        );
     }
 
     /// Tells extensions that another model answers from now on.

@@ -6,19 +6,15 @@ use tiller_agent::message::{Message, UnixMs};
 use tiller_js::event::StartReason;
 use tiller_js::hook::{ForkPosition, SessionBeforeFork, SessionBeforeSwitch, SwitchReason};
 use tiller_session::Body;
-use tokio::sync::oneshot;
 
 use super::prompt_hooks::custom;
 use super::{ExtensionInput, SessionState};
 use crate::rpc::deferred::Deferred;
 use crate::rpc::handlers;
-use crate::rpc::requester::Requester;
-use crate::rpc::server::Input;
+use crate::rpc::requester::{ExtensionReply, Requester};
 use crate::rpc::session_change::SessionChange;
 use crate::rpc::tree_navigation::Navigation;
 use crate::rpc::wire::Level;
-
-type ExtensionReply = oneshot::Sender<Result<Value, String>>;
 
 impl SessionState {
     /// `ctx.newSession`: a session with these entries in it from the start.
@@ -34,8 +30,7 @@ impl SessionState {
         match setup {
             Ok(setup) => self
                 .request_change(Requester::Extension(answer), SessionChange::New { parent, setup }),
-            // Whoever asked may be gone.
-            Err(error) => answer.send(Err(error)).unwrap_or(()),
+            Err(error) => answer.respond(Err(error)),
         }
     }
 
@@ -44,8 +39,7 @@ impl SessionState {
         let path = self.workspace.cwd.join(path);
         if !path.exists() {
             let error = tiller_session::Error::NotFound(path).to_string();
-            // Whoever asked may be gone.
-            return answer.send(Err(error)).unwrap_or(());
+            return answer.respond(Err(error));
         }
         self.request_change(Requester::Extension(answer), SessionChange::Switch { path });
     }
@@ -54,8 +48,7 @@ impl SessionState {
     pub(super) fn extension_fork(&mut self, entry_id: String, is_at: bool, answer: ExtensionReply) {
         if !self.conversation.session().contains(&entry_id) {
             let error = tiller_session::Error::NotAUserMessage.to_string();
-            // Whoever asked may be gone.
-            return answer.send(Err(error)).unwrap_or(());
+            return answer.respond(Err(error));
         }
         let change = if is_at {
             SessionChange::ForkAt { entry_id }
@@ -84,8 +77,7 @@ impl SessionState {
                     SessionChange::Navigate(navigation),
                 );
             }
-            // Whoever asked may be gone.
-            Err(err) => answer.send(Err(err.to_string())).unwrap_or(()),
+            Err(err) => answer.respond(Err(err.to_string())),
         }
     }
 
@@ -96,8 +88,7 @@ impl SessionState {
                 let asker = Requester::Extension(answer);
                 handlers::compaction::compact_for(self, Level::Pi, asker, focus);
             }
-            // Whoever asked may be gone.
-            Err(error) => answer.send(Err(error)).unwrap_or(()),
+            Err(error) => answer.respond(Err(error)),
         }
     }
 
@@ -131,17 +122,14 @@ impl SessionState {
         };
         self.pending_responses += 1;
         self.extensions.changes_asked += usize::from(asker.command().is_some());
-        let inputs = self.inputs.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let decided = match (switch, fork) {
                 (Some(hook), _) => guests.run_hook(hook).await,
                 (None, Some(hook)) => guests.run_hook(hook).await,
                 (None, None) => Ok(Default::default()),
             };
             let is_cancelled = decided.is_ok_and(|decided| decided.cancel);
-            let decided = ExtensionInput::ChangeDecided { asker, change, is_cancelled };
-            // A server that no longer listens has ended.
-            inputs.send(Input::Extension(Box::new(decided))).await.ok();
+            ExtensionInput::ChangeDecided { asker, change, is_cancelled }
         });
     }
 

@@ -9,12 +9,10 @@ use tiller_agent::tool::Failure;
 use tiller_js::Extensions;
 use tiller_js::hook::{Operations, UserBash};
 use tiller_tools::command::{BashCommand, BashOutcome};
-use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::hooks;
-use crate::rpc::run_host::RunRequest;
-use crate::rpc::server::Input;
+use crate::rpc::tasks::Tasks;
 
 /// How long an extension's own way may take to end when it is told to.
 const GRACE: Duration = Duration::from_secs(1);
@@ -24,7 +22,7 @@ pub(crate) async fn decide(
     guests: &Extensions,
     bash: &BashCommand,
     hidden: bool,
-    inputs: &mpsc::Sender<Input>,
+    tasks: &Tasks,
     id: Option<Box<RawValue>>,
     cancel: &CancellationToken,
 ) -> Result<Option<BashOutcome>, Failure> {
@@ -40,7 +38,7 @@ pub(crate) async fn decide(
         return outcome.map(Some).map_err(|err| Failure::new(err.to_string()));
     }
     match decided.operations {
-        Some(operations) => run(guests, operations, bash, inputs, id, cancel).await.map(Some),
+        Some(operations) => run(guests, operations, bash, tasks, id, cancel).await.map(Some),
         None => Ok(None),
     }
 }
@@ -50,7 +48,7 @@ async fn run(
     guests: &Extensions,
     operations: Operations,
     bash: &BashCommand,
-    inputs: &mpsc::Sender<Input>,
+    tasks: &Tasks,
     id: Option<Box<RawValue>>,
     cancel: &CancellationToken,
 ) -> Result<BashOutcome, Failure> {
@@ -66,7 +64,7 @@ async fn run(
     loop {
         tokio::select! {
             biased;
-            Some(delta) = deltas.next() => pass_on(inputs, id.clone(), delta).await,
+            Some(delta) = deltas.next() => tasks.send_output(Event::BashUpdate { id: id.clone(), delta }).await,
             result = &mut running => {
                 let outcome = result.map_err(|refused| Failure::new(refused.reason))?;
                 let outcome = serde_json::from_value(outcome);
@@ -74,17 +72,5 @@ async fn run(
             }
             () = &mut overdue => return Ok(BashOutcome { cancelled: true, ..BashOutcome::default() }),
         }
-    }
-}
-
-/// More is taken from the extension when the client has been told this.
-async fn pass_on(inputs: &mpsc::Sender<Input>, id: Option<Box<RawValue>>, delta: String) {
-    let (passed_on, wait) = oneshot::channel();
-    let update = Input::Event(Event::BashUpdate { id, delta });
-    // A server that no longer listens has ended.
-    if inputs.send(update).await.is_ok()
-        && inputs.send(Input::RunRequest(RunRequest::Throttle(passed_on))).await.is_ok()
-    {
-        wait.await.ok();
     }
 }
