@@ -1,7 +1,7 @@
-//! How a large session behaves, in figures: `cargo bench -p tiller-session`.
+//! Measures large sessions: `cargo bench -p tiller-session`.
 //!
-//! Not a test: nothing here fails for being slow. The sizes can be given, as in
-//! `cargo bench -p tiller-session -- 2000000 1000`: entries and megabytes.
+//! Not a test: nothing here fails for being slow. Sizes can be passed as in `cargo bench -p
+//! tiller-session -- 2000000 1000`: entries and megabytes.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -101,8 +101,8 @@ fn many_files(dir: &Path, count: usize) -> Result<(), Box<dyn std::error::Error>
     Ok(())
 }
 
-/// Runs something some times, prints the best and the median time, and gives what the last run
-/// gave. On a busy machine the best is the better figure.
+/// Runs `work` several times, prints the best and the median time, and returns the last result. On
+/// a busy machine the best time is the more reliable figure.
 fn timed<T, E>(
     what: &str,
     times: usize,
@@ -114,7 +114,7 @@ where
     let mut samples: Vec<Duration> = Vec::new();
     let mut result = None;
     for _ in 0..times {
-        // Before the clock starts: a session that is still open has its file locked.
+        // Dropped before the clock starts: an open session has its file locked.
         drop(result.take());
         let start = Instant::now();
         result = Some(run().map_err(Into::into)?);
@@ -131,7 +131,7 @@ fn say(line: &str) -> io::Result<()> {
     writeln!(io::stdout(), "{line}")
 }
 
-/// A figure of `/proc/self/status`, or 0 elsewhere.
+/// A value of `/proc/self/status`, or 0 on other systems.
 fn memory_kb(field: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));
@@ -142,7 +142,7 @@ fn owner() -> Owner {
     Owner { program: "bench".into(), pid: 1, host: "here".into(), started: "now".into() }
 }
 
-/// One long conversation: a question, a call, its result, an answer, and again.
+/// One long conversation: question, tool call, result, answer, repeated.
 fn generate(path: &PathBuf, entries: usize, bytes: usize) -> io::Result<u64> {
     let begun = Session::new(
         NewSession {
@@ -163,7 +163,7 @@ fn generate(path: &PathBuf, entries: usize, bytes: usize) -> io::Result<u64> {
     const FILLER: &str = "The quick brown fox jumps over the lazy dog, reads, edits and tests.\\n";
     const USAGE: &str = r#""usage":{"input":120,"output":40,"cacheRead":1000,"cacheWrite":60,"totalTokens":1220,"cost":{"input":0.00036,"output":0.0006,"cacheRead":0.0003,"cacheWrite":0.000225,"total":0.001485}}"#;
     const MODEL: &str = r#""api":"anthropic-messages","provider":"mock","model":"mock-1""#;
-    // What a line has besides its text, on average.
+    // The average size of a line apart from its text.
     let text = FILLER.repeat((bytes / entries).saturating_sub(330) / FILLER.len() + 1);
     for at in 0..entries {
         let message = match at % 4 {

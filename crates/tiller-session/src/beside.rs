@@ -1,9 +1,9 @@
-//! Files of ours beside a session file: `FILE.owner` and `FILE.torn`.
+//! Files that tiller puts beside a session file: `FILE.owner` and `FILE.torn`.
 //!
-//! A session may lie in a folder that came with a cloned repository, and so may a link with one of
-//! these names that points at any file of the user's. So they are opened by their name in the
-//! folder that holds the session file, and never through a link; what is there has to be a plain
-//! file with no other name, and a new file is made where nothing is.
+//! A session may lie in a folder that came with a cloned repository. That folder can also contain a
+//! symbolic link with one of these names that points at any file of the user's. So these files are
+//! opened by name relative to the session's folder, never through a link; an existing one must be a
+//! regular file with a single hard link, and a new one is created exclusively.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
 
 use crate::file::dir_of;
 
-/// A file, whatever its name.
+/// Identifies a file independently of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     dev: u64,
@@ -28,17 +28,17 @@ impl FileId {
     }
 }
 
-/// What a note holds at most; more is not ours.
+/// The largest note that is read; a larger file was not written by tiller.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
 
-/// The folder of a session file, with the name of a file beside it.
+/// The folder of a session file, and the name of a file beside it.
 pub(crate) struct Beside {
     folder: File,
     name: OsString,
 }
 
 impl Beside {
-    /// `FILE.suffix`; the ending keeps it out of every list of sessions.
+    /// `FILE.suffix`; the suffix keeps the file out of session lists.
     pub(crate) fn new(session: &Path, suffix: &str) -> io::Result<Beside> {
         let mut name = session.file_name().unwrap_or_default().to_owned();
         name.push(".");
@@ -46,7 +46,7 @@ impl Beside {
         Ok(Beside { folder: open_folder(dir_of(session))?, name })
     }
 
-    /// The same, if the session file in that folder is the one that is meant.
+    /// Like `new`, but fails unless the session file in that folder has this `id`.
     pub(crate) fn of(session: &Path, id: FileId, suffix: &str) -> io::Result<Beside> {
         let beside = Beside::new(session, suffix)?;
         match beside.id_of(session.file_name().unwrap_or_default()) {
@@ -56,9 +56,9 @@ impl Beside {
         }
     }
 
-    /// Adds a piece to the file, which is made when it is not there.
+    /// Appends bytes to the file and creates it if it does not exist.
     pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        // A pipe without a reader would keep us waiting.
+        // Without this, opening a pipe would block until it has a reader.
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
         let mut file = self.open(flags)?;
         let metadata = file.metadata()?;
@@ -69,8 +69,8 @@ impl Beside {
         file.sync_data()
     }
 
-    /// Puts a new file in the place of what is there, which is only its name: a link goes, what it
-    /// points at stays.
+    /// Creates a new file in place of the existing one. An existing link is removed; its target
+    /// stays.
     pub(crate) fn replace(&self, bytes: &[u8]) -> io::Result<File> {
         self.remove()?;
         let mut file = self.open(OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
@@ -78,7 +78,6 @@ impl Beside {
         Ok(file)
     }
 
-    /// What is in it.
     pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         let file = self.open(OFlags::RDONLY | OFlags::NONBLOCK)?;
         if !file.metadata()?.is_file() {
@@ -96,7 +95,7 @@ impl Beside {
         }
     }
 
-    /// Removes it if it still is the file we made.
+    /// Removes the file if it is still the one that `file` refers to.
     pub(crate) fn remove_ours(&self, file: &File) -> io::Result<()> {
         let is_ours = self.id_of(&self.name)? == FileId::of(&file.metadata()?);
         if is_ours { self.remove() } else { Ok(()) }
@@ -110,13 +109,13 @@ impl Beside {
 
     fn id_of(&self, name: &OsStr) -> io::Result<FileId> {
         let found = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        // Other systems have other types for these.
+        // The field types differ between operating systems.
         #[allow(clippy::unnecessary_cast)]
         Ok(FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 })
     }
 }
 
-/// The path of a file beside a session, to be told.
+/// The path of a file beside a session, for messages.
 pub(crate) fn path_of(session: &Path, suffix: &str) -> PathBuf {
     let mut name = session.as_os_str().to_owned();
     name.push(".");

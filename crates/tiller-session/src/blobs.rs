@@ -1,5 +1,5 @@
-//! Pictures that xcsh keeps beside its sessions. An entry has their address alone; the bytes are
-//! in a folder that all its sessions share, under the hash of what they are.
+//! Images that xcsh stores outside its session files. An entry holds only an address; the bytes lie
+//! in a folder shared by all sessions, named by their hash.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use tiller_agent::message::{Block, Content, CustomMessage, Message, UserMessage}
 
 use crate::open;
 
-/// What an address begins with; the hash follows.
+/// The prefix of an address; the hash follows.
 const ADDRESS: &str = "blob:sha256:";
 const HASH_CHARS: usize = 64;
 
-/// A larger picture is none that a model would take.
+/// Larger files are ignored: no model accepts an image of this size.
 const BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// Whether a line may have an address in it. Every line of a context is asked.
+/// Quick check whether a line may contain an address. It runs on every line of a context.
 pub(crate) fn may_be_in(line: &str) -> bool {
     memchr::memmem::find(line.as_bytes(), ADDRESS.as_bytes()).is_some()
 }
 
-/// The folder that belongs to a session file, if it lies where xcsh puts its own.
+/// The blob folder of a session file, if the file lies where xcsh puts its sessions.
 pub(crate) struct Blobs(Option<PathBuf>);
 
 impl Blobs {
@@ -32,8 +32,8 @@ impl Blobs {
         Blobs(sessions.and_then(Path::parent).map(|agent| agent.join("blobs")))
     }
 
-    /// Puts pictures in the place of their addresses, and a note in the place of those that are
-    /// not there: with an address for a picture every further request would fail.
+    /// Replaces addresses by images. A missing image is replaced by a note: sent as an image, the
+    /// address would make every further request fail.
     pub(crate) fn restore(&self, message: &mut Message) {
         for block in blocks_of(message) {
             if let Block::Image { data, .. } = block
@@ -47,9 +47,9 @@ impl Blobs {
         }
     }
 
-    /// The line of an entry for a file that may lie elsewhere: with its pictures, as far as they
-    /// are there. Inside of a text the quotes around an address would be escaped, so only values
-    /// are met.
+    /// Returns the entry's line with images inlined, as far as they exist, for a file that may lie
+    /// elsewhere. Inside a text the quotes around an address are escaped, so only whole JSON values
+    /// match.
     pub(crate) fn inline(&self, line: String) -> String {
         const OPENING: &str = "\"blob:sha256:";
         let mut whole = String::new();
@@ -78,7 +78,7 @@ impl Blobs {
     fn read(&self, hash: &str) -> Option<Vec<u8>> {
         let is_hash = hash.len() == HASH_CHARS && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
         let path = self.0.as_ref().filter(|_| is_hash)?.join(hash);
-        // A link may point at any file of the user's, and a pipe of that name would keep us waiting.
+        // A link may point at any file of the user's, and opening a pipe would block.
         let file = open::plain_file(&path).ok()?;
         if file.metadata().ok()?.len() > BYTES_MAX {
             return None;

@@ -1,4 +1,4 @@
-//! Looking a session file over, and writing a sound copy of it.
+//! Checks a session file, and writes a repaired copy of it.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -16,30 +16,30 @@ use crate::problem::{Problem, Problems};
 use crate::session::Session;
 use crate::stats::Stats;
 
-/// What is in a file, and what is wrong with it.
+/// The contents of a session file in numbers, and its problems.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub id: String,
     pub entries: usize,
-    /// Entries without a child: the leaf, and the ends of branches that were left.
+    /// Entries without a child: the leaf, and the ends of abandoned branches.
     pub ends: usize,
     pub stats: Stats,
     pub problems: Vec<Problem>,
-    /// Entries, on all branches, whose message cannot be read, with the reason.
+    /// Entries on all branches whose message cannot be read, with the reason.
     pub unreadable: Vec<(String, String)>,
 }
 
-/// How many problems are told one by one.
+/// The most problems that are listed one by one.
 const PROBLEMS_MAX: usize = 10_000;
 
-/// Reads a whole file without changing it, every line to its end.
+/// Reads every line of a file to its end. Changes nothing.
 pub fn check(path: &Path) -> Result<Report, Error> {
     report(&Session::look_at(path, Problems::up_to(PROBLEMS_MAX))?)
 }
 
-/// Writes the entries of a file into a new one, without what is not an entry; the old file stays
-/// as it is. A line that is damaged but has its place in the tree becomes an entry that holds
-/// what is left of it.
+/// Writes the entries of a file into a new one and drops lines that are not entries. The old file
+/// does not change. A damaged line whose place in the tree is known becomes an entry that holds the
+/// rest of its text.
 pub fn repair(path: &Path, into: &Path, now: UnixMs) -> Result<Report, Error> {
     let session = Session::look_at(path, Problems::up_to(PROBLEMS_MAX))?;
     session.write_clean(into, now)?;
@@ -61,7 +61,7 @@ fn report(session: &Session) -> Result<Report, Error> {
     })
 }
 
-/// Lines that were taken for entries and are not JSON, or not text.
+/// Lines that are in the tree but are not valid JSON, or not UTF-8.
 fn not_json(session: &Session, known: &[Problem]) -> Result<Vec<Problem>, Error> {
     let known: HashSet<u64> = known.iter().filter_map(Problem::broken_line).collect();
     let mut found = Problems::up_to(PROBLEMS_MAX);
@@ -84,7 +84,7 @@ fn not_json(session: &Session, known: &[Problem]) -> Result<Vec<Problem>, Error>
         look(line);
         ControlFlow::<()>::Continue(())
     });
-    // A last line without its end is part of the session if it is JSON; else it was told as torn.
+    // An unterminated last line is an entry if it is valid JSON; otherwise it was reported as torn.
     if let ControlFlow::Continue(tail) = read.map_err(session.read_error())?
         && serde_json::from_slice::<IgnoredAny>(&tail.bytes).is_ok()
     {
@@ -93,7 +93,7 @@ fn not_json(session: &Session, known: &[Problem]) -> Result<Vec<Problem>, Error>
     Ok(found.list())
 }
 
-/// Messages that are JSON and still cannot be read, on all branches.
+/// Messages on all branches that are valid JSON but cannot be decoded.
 fn unreadable(session: &Session) -> Result<Vec<(String, String)>, Error> {
     let tree = session.tree();
     let mut reader = session.log().reader();

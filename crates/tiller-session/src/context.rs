@@ -1,8 +1,8 @@
-//! What the model gets to see: the way from the root to the leaf, shortened by the last
-//! compaction, with the edits made since.
+//! The model's context: the path from the root to the leaf, shortened by the last compaction, with
+//! later edits applied.
 //!
-//! The projection is made from the tree alone, without reading a line. Only those who want the
-//! messages pay for reading them, and only for the messages the context has.
+//! The projection is computed from the tree alone, without reading a line. Lines are read only when
+//! messages are requested, and only for messages in the context.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,37 +22,37 @@ use crate::tree::{Index, Tree};
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     pub messages: Vec<ContextMessage>,
-    /// What a provider counted at the messages before this one was counted in a context that has
-    /// been shortened or edited since.
+    /// Token counts that providers reported for messages before this index are stale: the context
+    /// has been shortened or edited since.
     pub fresh_from: usize,
-    /// Entries that belong here but whose message could not be read, with the reason.
+    /// Entries of the context whose message could not be read, with the reason.
     pub unreadable: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug)]
 pub struct ContextMessage {
-    /// The entry it comes from.
+    /// The entry that holds the message.
     pub entry_id: String,
     pub message: Arc<Message>,
 }
 
-/// A model by its names.
+/// A model by provider and id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelName {
     pub provider: String,
     pub id: String,
 }
 
-/// One place in the context.
+/// One entry of the context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
     pub index: Index,
-    /// The entry that says what to show instead of its content.
+    /// The `context_edit` entry that hides or replaces its content.
     pub edit: Option<Index>,
 }
 
 impl Session {
-    /// Reads the messages of the context. As slow as the context is long.
+    /// Reads the messages of the context. Takes time proportional to the context's length.
     pub fn context(&self) -> Result<Context, Error> {
         let mut context = Context::default();
         let mut reader = self.log().reader();
@@ -80,9 +80,9 @@ impl Session {
         Ok(context)
     }
 
-    /// The newest messages of the context, back to the first one, seen from the end, that is
-    /// `enough`. As quick as that one is near. It is told, too, whether a message is fresh: see
-    /// [`Context::fresh_from`].
+    /// Reads the newest messages of the context, from the end back to the first one for which
+    /// `enough` returns true. `enough` also receives whether the message's token count is fresh:
+    /// see [`Context::fresh_from`].
     pub fn context_tail(
         &self,
         mut enough: impl FnMut(&Message, bool) -> bool,
@@ -108,7 +108,7 @@ impl Session {
         Ok(tail)
     }
 
-    /// The message an entry of this kind stands for, with the pictures that lie beside the file.
+    /// The message that an entry of this kind holds, with images from beside the file.
     pub(crate) fn message(&self, kind: Kind, line: &str) -> Result<Message, String> {
         let mut message = message_line::message(kind, line)?;
         if blobs::may_be_in(line) {
@@ -117,7 +117,7 @@ impl Session {
         Ok(message)
     }
 
-    /// The model in use at the leaf: the last one that was chosen, or that answered.
+    /// The model in use at the leaf: the last one that was selected or that sent an answer.
     pub fn model(&self) -> Result<Option<ModelName>, Error> {
         for index in self.tree().ancestors(self.tree().leaf()) {
             let found = match self.tree().kind(index) {
@@ -132,7 +132,7 @@ impl Session {
         Ok(None)
     }
 
-    /// The thinking level at the leaf, when one was ever set.
+    /// The thinking level at the leaf, if one was set.
     pub fn thinking_level(&self) -> Result<Option<ThinkingLevel>, Error> {
         let mut ancestors = self.tree().ancestors(self.tree().leaf());
         match ancestors.find(|&index| self.tree().kind(index) == Kind::ThinkingLevelChange) {
@@ -141,8 +141,8 @@ impl Session {
         }
     }
 
-    /// The calls of the last answer that have no result, as a crash in the middle of a turn
-    /// leaves them. They want one before the next request.
+    /// The tool calls of the last answer that have no result, as after a crash in the middle of a
+    /// turn. Each needs a result before the next request.
     pub fn unanswered_calls(&self) -> Result<Vec<ToolCall>, Error> {
         let mut answered = HashSet::new();
         for index in self.tree().ancestors(self.tree().leaf()) {
@@ -169,8 +169,8 @@ impl Session {
         Ok(Vec::new())
     }
 
-    /// The newest answer, if nobody has spoken since, and the results of its calls: the entries
-    /// to hide before it is tried again.
+    /// The newest answer and the results of its tool calls, unless a user message follows: the
+    /// entries to hide before a retry.
     pub fn last_answer(&self) -> Result<Vec<String>, Error> {
         let mut entries = Vec::new();
         for index in self.tree().ancestors(self.tree().leaf()) {
@@ -188,19 +188,19 @@ impl Session {
         Ok(Vec::new())
     }
 
-    /// Whether nothing has happened since the conversation was shortened.
+    /// Whether the newest entry of the context is the compaction.
     pub fn ends_with_compaction(&self) -> bool {
         self.tree().leaf().is_some_and(|leaf| self.tree().kind(leaf) == Kind::Compaction)
     }
 
-    /// Whether an earlier part of the conversation gave way to a summary.
+    /// Whether a summary replaces an earlier part of the conversation.
     pub fn is_compacted(&self) -> bool {
         let mut ancestors = self.tree().ancestors(self.tree().leaf());
         ancestors.any(|index| self.tree().kind(index) == Kind::Compaction)
     }
 
-    /// The entry to keep from, if this message is the first to be kept: what was noted just
-    /// before it, a change of model for example, belongs to it.
+    /// The first entry to keep if this message is the first to be kept: entries directly before it
+    /// that are not messages, such as a model change, are kept with it.
     pub fn kept_from(&self, entry_id: &str) -> Result<String, Error> {
         let mut first = self.find(entry_id)?;
         while let Some(parent) = self.tree().parent(first) {
@@ -213,14 +213,14 @@ impl Session {
         Ok(self.tree().id(first).to_owned())
     }
 
-    /// What a user message says, if there is one of this id.
+    /// The text of the user message with this id, if there is one.
     pub fn user_text(&self, entry_id: &str) -> Option<String> {
         let index = self.find(entry_id).ok()?;
         message_line::user_text(&self.line(index).ok()?)
     }
 
-    /// The user messages of all branches, in the order of the file: those that can be forked
-    /// from. Those without text are left out.
+    /// The user messages of all branches that can be forked from, in file order. Messages without
+    /// text are left out.
     pub fn fork_messages(&self) -> Result<Vec<ForkMessage>, Error> {
         let mut reader = self.log().reader();
         let mut messages = Vec::new();
@@ -288,8 +288,8 @@ pub(crate) fn project(tree: &Tree, leaf: Option<Index>) -> Projection {
     Projection { items, fresh_from }
 }
 
-/// Whether an answer came between an entry and its edit, and so was counted with the entry as it
-/// was. To hide an answer that failed, the usual edit, changes no count.
+/// Whether an answer came between an entry and its edit, so that its token count includes the
+/// unedited entry. Hiding a failed answer, the most common edit, changes no count.
 fn is_counted_before(tree: &Tree, path: &[Index], target: Option<Index>) -> bool {
     let since = path.iter().rev().take_while(|&&index| Some(index) != target);
     since.into_iter().any(|&index| tree.kind(index) == Kind::Assistant)
@@ -297,7 +297,7 @@ fn is_counted_before(tree: &Tree, path: &[Index], target: Option<Index>) -> bool
 
 fn chosen_model(line: &str) -> Option<ModelName> {
     let ModelChange { provider, model_id, role } = ModelChange::read(line)?;
-    // xcsh also records models that stand in for a while.
+    // xcsh also records models that are used temporarily.
     let is_own = role.is_none_or(|role| role == "default");
     is_own.then_some(ModelName { provider, id: model_id })
 }

@@ -1,4 +1,4 @@
-//! Data that is kept in a session beside what was said.
+//! Data that extensions and tools store in a session beside the messages.
 
 use memchr::memmem;
 use serde_json::Value;
@@ -11,12 +11,12 @@ use crate::message_line;
 use crate::session::Session;
 use crate::tree::Index;
 
-/// Names stand near the beginning of a line, and a large one need not be read to find them.
+/// How much of a line is read to find its name, which stands near the beginning.
 const PEEK_BYTES: u64 = 1024;
 
 impl Session {
-    /// The newest data of a kind on the way to the leaf: of a `custom` entry with this type, or
-    /// the `details` of a result that went well of the tool with this name.
+    /// The newest data on the path to the leaf: of a `custom` entry with this type, or the
+    /// `details` of a successful result of this tool.
     pub fn newest_data(&self, custom_type: &str, tool: &str) -> Result<Option<Value>, Error> {
         for index in self.tree().ancestors(self.tree().leaf()) {
             let data = match self.tree().kind(index) {
@@ -47,8 +47,8 @@ impl Session {
         Ok(None)
     }
 
-    /// Whether the line may have this name in this field: it does not when its beginning has the
-    /// field with another one.
+    /// Whether the field may have this value. False only if the beginning of the line has the field
+    /// with another value.
     fn may_name(&self, index: Index, field: &str, name: &str) -> Result<bool, Error> {
         let at = self.tree().at(index);
         let beginning = at.start..at.end.min(at.start + PEEK_BYTES);

@@ -1,20 +1,20 @@
-//! What a power failure may cost.
+//! How much a power failure may lose.
 //!
-//! Every entry is with the operating system before anybody hears of it, so ending the process,
-//! in whatever way, loses nothing. Whether it is on the disk is a matter of price: a sync takes
-//! from a millisecond to many. This is the setting `session.durability`.
+//! Every entry is handed to the operating system before it is announced, so killing the process
+//! loses nothing. Whether it is also on the disk has a price: a sync takes from one to many
+//! milliseconds. This is the setting `session.durability`.
 
 use crate::entry::Body;
 use tiller_agent::message::Message;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A failure costs at most the work of the run under way, never what the user said.
+    /// Loses at most the work of the current run, never a user message.
     #[default]
     Run,
-    /// Nothing that was announced is ever lost.
+    /// Loses nothing that was announced.
     Entry,
-    /// The operating system decides, as with pi.
+    /// The operating system decides when to write, as with pi.
     Os,
 }
 
@@ -28,7 +28,7 @@ impl Durability {
         }
     }
 
-    /// Whether to sync between appending this and announcing it.
+    /// Whether to sync after appending this entry and before announcing it.
     pub fn syncs_after(self, body: &Body) -> bool {
         match self {
             Durability::Entry => true,
@@ -39,7 +39,7 @@ impl Durability {
         }
     }
 
-    /// Whether to sync when a run has ended, and before letting go of a session.
+    /// Whether to sync after a run and before closing a session.
     pub fn syncs_after_run(self) -> bool {
         self != Durability::Os
     }

@@ -1,8 +1,8 @@
-//! The lines of a session file, as pi's format version 3 has them: first a header, then entries.
+//! The lines of a session file in pi's format version 3: a header, then entries.
 //!
-//! These shapes outlive the process; `docs/session-format.md` is their page. We write every kind
-//! of entry listed here, field by field in pi's order. Lines of other kinds, or with more fields,
-//! stay in the file as they are: reading an entry never changes its line.
+//! These formats outlive the process; they are documented in `docs/session-format.md`. tiller
+//! writes every kind of entry listed here, with fields in pi's order. Lines of other kinds, or with
+//! more fields, stay in the file unchanged: reading an entry never changes its line.
 
 use std::sync::Arc;
 
@@ -15,35 +15,35 @@ use tiller_agent::model::ThinkingLevel;
 
 use crate::time;
 
-/// The version we write.
+/// The format version that tiller writes.
 pub const VERSION: u64 = 3;
 
 /// The first line of a file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// Files of version 1 do not say.
+    /// Missing in files of version 1.
     #[serde(default = "first_version")]
     pub version: u64,
     pub id: String,
-    /// When the session began.
+    /// When the session was created.
     #[serde(default)]
     pub timestamp: String,
     #[serde(default)]
     pub cwd: String,
-    /// The file this session was forked from, unchecked.
+    /// The file this session was forked from. Not checked.
     #[serde(default)]
     pub parent_session: Option<String>,
-    /// xcsh keeps the session's name here.
+    /// xcsh stores the session's name here.
     #[serde(default)]
     pub title: Option<String>,
-    /// The line it was read from, with fields we do not know.
+    /// The line the header was read from, including unknown fields.
     #[serde(skip)]
     read_from: Option<String>,
 }
 
 impl Header {
-    /// The header in a line, or nothing when the line is something else.
+    /// Parses a header. None if the line is not one.
     pub(crate) fn read(line: &str) -> Option<Header> {
         #[derive(Deserialize)]
         struct Tag {
@@ -58,7 +58,8 @@ impl Header {
         if let Ok(header) = serde_json::from_str(line) {
             return Some(Header { read_from, ..header });
         }
-        // An odd field is no reason to refuse a file: only the id has to be there.
+        // Only the id is required: other fields of an unexpected type do not make the file
+        // unreadable.
         let fields: serde_json::Map<String, Value> = serde_json::from_str(line).ok()?;
         let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
         Some(Header {
@@ -72,7 +73,7 @@ impl Header {
         })
     }
 
-    /// For a new session.
+    /// A header for a new session.
     pub(crate) fn new(
         id: String,
         timestamp: String,
@@ -83,7 +84,7 @@ impl Header {
         Header { version: VERSION, id, timestamp, cwd, parent_session, title, read_from }
     }
 
-    /// Its line, without the line end.
+    /// The header as a line, without the line end.
     pub fn line(&self) -> String {
         if let Some(line) = &self.read_from {
             return line.clone();
@@ -115,7 +116,7 @@ fn first_version() -> u64 {
     1
 }
 
-/// One entry, read.
+/// A parsed entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub id: String,
@@ -123,13 +124,13 @@ pub struct Entry {
     pub timestamp: String,
     /// The `type` field.
     pub kind: String,
-    /// Nothing when the kind is not ours, or the message has a role that is not ours: such
-    /// entries are kept, but only their text is known.
+    /// None if the kind of entry, or the role of its message, is unknown. Such entries are kept,
+    /// but only their text is available.
     pub body: Option<Body>,
 }
 
 impl Entry {
-    /// Reads a line. Nothing when it is not an entry at all.
+    /// Parses a line. None if it is not an entry.
     pub fn read(line: &str) -> Option<Entry> {
         let mut entry = Entry::read_place(line)?;
         entry.body = Body::read(&entry.kind, line, &entry.timestamp);
@@ -139,7 +140,7 @@ impl Entry {
         Some(entry)
     }
 
-    /// The same without what it says.
+    /// Like `read`, without parsing the body.
     pub(crate) fn read_place(line: &str) -> Option<Entry> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -156,10 +157,10 @@ impl Entry {
     }
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// Somebody said something: user, assistant, tool or the client's own shell.
+    /// A message of the user, the assistant, a tool or the client's own shell.
     Message(Arc<Message>),
     ModelChange {
         provider: String,
@@ -171,7 +172,7 @@ pub enum Body {
     /// Tokens spent outside the conversation.
     Usage(SideUsage),
     Compaction(Compaction),
-    /// What the model sees in place of an earlier entry; `None` hides it. The entry itself stays.
+    /// Replaces an earlier entry in the model's context; `None` hides it. The entry itself stays.
     ContextEdit {
         target_id: String,
         replacement: Option<Content>,
@@ -184,16 +185,16 @@ pub enum Body {
     },
     /// A message of an extension, shown to the model.
     CustomMessage(CustomMessage),
-    /// A name for an entry; `None` takes it away.
+    /// A label for an entry; `None` removes it.
     Label {
         target_id: String,
         label: Option<String>,
     },
-    /// The session's name; empty for none.
+    /// The session's name; an empty one removes it.
     SessionInfo {
         name: String,
     },
-    /// Rules that the model was told because of what it said, by name. xcsh's own kind of entry.
+    /// The names of stream rules that were injected into the conversation. An entry type of xcsh.
     TtsrInjection {
         rules: Vec<String>,
     },
@@ -210,13 +211,13 @@ pub struct SideUsage {
     pub note: Option<String>,
 }
 
-/// Everything before `first_kept_entry_id` gives way to a summary.
+/// A summary that replaces everything before `first_kept_entry_id`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Compaction {
     pub summary: String,
-    /// `None` when nothing before the compaction is kept; the file then names the compaction
-    /// itself.
+    /// `None` if nothing before the compaction is kept; in the file this is the id of the
+    /// compaction itself.
     #[serde(default)]
     pub first_kept_entry_id: Option<String>,
     #[serde(default)]
@@ -225,16 +226,16 @@ pub struct Compaction {
     pub details: Option<Value>,
     #[serde(default)]
     pub usage: Option<Usage>,
-    /// Made by an extension.
+    /// Created by an extension.
     #[serde(default, alias = "fromExtension")]
     pub from_hook: bool,
 }
 
-/// What happened on a branch that was left.
+/// A summary of an abandoned branch.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchSummary {
-    /// The leaf that was left, or `root`.
+    /// The leaf of that branch, or `root`.
     pub from_id: String,
     pub summary: String,
     #[serde(default)]
@@ -316,8 +317,8 @@ impl Body {
     }
 }
 
-/// The text of a new entry, without its line end. pi puts the id and its companions before an
-/// entry's own fields, but after those of `custom` and `custom_message`.
+/// Formats a new entry as a line, without its line end. pi puts the id, parent and timestamp before
+/// an entry's own fields, except in `custom` and `custom_message`, where they come after.
 pub(crate) fn line(body: &Body, id: &str, parent_id: Option<&str>, now: UnixMs) -> String {
     let line = RawEntry { body, id, parent_id, timestamp: time::iso(now) };
     serde_json::to_string(&line).expect("an entry is plain data")
@@ -451,8 +452,8 @@ impl ContextEdit {
     }
 }
 
-/// pi writes `provider` and `modelId`; xcsh writes `model` as `provider/id`, and a `role` when
-/// the model is not the session's own but, say, only a stand-in.
+/// pi writes `provider` and `modelId`; xcsh writes `model` as `provider/id`, and a `role` if the
+/// model is used only temporarily or for a side task.
 pub(crate) struct ModelChange {
     pub provider: String,
     pub model_id: String,
@@ -472,7 +473,7 @@ impl ModelChange {
         let Of { provider, model_id, model, role } = read(line)?;
         let (provider, model_id) = match (provider, model_id, model) {
             (Some(provider), Some(model_id), _) => (provider, model_id),
-            // Some ids have slashes of their own.
+            // Some model ids contain slashes.
             (_, _, Some(model)) => {
                 let (provider, model_id) = model.split_once('/')?;
                 (provider.to_owned(), model_id.to_owned())

@@ -1,5 +1,5 @@
-//! Why a session could not be opened or changed. The texts reach the client as they are; those
-//! that pi has too are spelled as pi spells them.
+//! Why a session could not be opened or changed. The texts are sent to the client verbatim; texts
+//! that pi also has are spelled as in pi.
 
 use std::fmt;
 use std::io;
@@ -9,37 +9,37 @@ use crate::lock::Owner;
 
 #[derive(Debug)]
 pub enum Error {
-    /// There is no such file. Nothing was created.
+    /// The file does not exist. Nothing was created.
     NotFound(PathBuf),
-    /// The file has no session header. It was not touched.
+    /// The file has no session header. It was not changed.
     NotASession(PathBuf),
-    /// A symbolic link stands in the place of the file. Neither was touched.
+    /// The path is a symbolic link. Neither the link nor its target was changed.
     Link(PathBuf),
-    /// Somebody else writes to it. It can still be opened to be read, or copied.
+    /// Another process has the session open for writing. It can still be opened read-only, or
+    /// copied.
     InUse {
         path: PathBuf,
         owner: Option<Owner>,
     },
-    /// This session was opened to be read.
+    /// The session was opened read-only.
     ReadOnly,
     /// No entry has this id.
     EntryNotFound(String),
     /// Only a user message can be forked from.
     NotAUserMessage,
-    /// There is nothing to clone yet.
+    /// The session has no entries to clone.
     NoLeaf,
     EmptyName,
     InvalidSessionId,
     /// A summary is stored as a `compaction` or `branch_summary` entry, not as a message.
     DerivedMessage,
-    /// The disk did not take it. Nothing was recorded, in memory or on disk; the same call may
-    /// succeed later.
+    /// Writing failed. Nothing was recorded, in memory or on disk; the same call may succeed later.
     Write {
         path: PathBuf,
         source: io::Error,
     },
-    /// The disk took it but did not make it safe, and did not give it back either: it is recorded,
-    /// in memory and in the file, but a power failure may still take it.
+    /// The sync failed, and the line could not be removed either: it is recorded in memory and in
+    /// the file, but a power failure may still lose it.
     NotSynced {
         path: PathBuf,
         source: io::Error,
@@ -48,12 +48,12 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    /// Whoever we were writing an answer to did not take it.
+    /// Writing to the caller's output failed.
     Output(io::Error),
-    /// Another program put a different file in its place. What we have is in memory and in the
-    /// old file, which nobody can reach; fork to save it.
+    /// Another program put a different file at this path. The session is in memory and in the old
+    /// file, which has no name any more; fork to save it.
     Replaced(PathBuf),
-    /// Another program gave the file another name. It takes no more lines until it is back.
+    /// Another program renamed the file. Appending fails until it is renamed back.
     Moved(PathBuf),
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for Error {
             Error::Read { path, source } => {
                 write!(f, "cannot read session file {}: {source}", path.display())
             }
-            Error::Output(source) => write!(f, "cannot write the answer: {source}"),
+            Error::Output(source) => write!(f, "cannot write the response: {source}"),
             Error::Replaced(path) => {
                 write!(f, "session file was replaced by another program: {}", path.display())
             }

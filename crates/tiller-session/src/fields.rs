@@ -1,5 +1,5 @@
-//! A JSON object as an ordered list of fields whose values stay the text they were. It lets us
-//! change one field of somebody else's line and hand back all the others untouched.
+//! A JSON object as an ordered list of fields whose values are raw text. Used to change one field
+//! of another program's line and write all others back unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,11 +16,11 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
-        // The last one counts, as in JavaScript.
+        // The last duplicate wins, as in JavaScript.
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| &**value)
     }
 
-    /// The field as a string, when it is one.
+    /// The field's value if it is a string.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
         self.get(key).and_then(|value| serde_json::from_str(value.get()).ok())
     }
@@ -29,7 +29,7 @@ impl<'a> Fields<'a> {
         self.get(key).and_then(|value| serde_json::from_str(value.get()).ok())
     }
 
-    /// Replaces the field where it stands, or adds it at the end.
+    /// Replaces the field in place, or appends it.
     pub(crate) fn set(&mut self, key: &str, value: &(impl Serialize + ?Sized)) {
         let value = to_raw_value(value).expect("plain data is always JSON");
         match self.0.iter_mut().rev().find(|(name, _)| name == key) {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_changed_keeps_its_text() {
+    fn unchanged_fields_keep_their_text() {
         let line =
             r#"{"a":1.50,"big":123456789012345678901234567890,"s":"\u0041","a2":{"x": [ ]}}"#;
         let mut fields = Fields::read(line).unwrap();

@@ -1,9 +1,9 @@
-//! A session file in the file system: made whole or not at all, then only ever added to.
+//! A session file on disk: created atomically, then append-only.
 //!
-//! A new file is written beside its place and moved there, so that nobody, not even after a
-//! crash, finds half a header. From then on a line is one `write` at the end of the file. Once
-//! that returns, the line is the operating system's: killing us loses nothing. What a power
-//! failure costs is decided by [`Syncer::sync`].
+//! A new file is written to a temporary file in its folder and renamed, so that no reader finds
+//! half a header, not even after a crash. From then on each line is one `write` at the end of the
+//! file. Once the write returns, the line is in the kernel: killing the process loses nothing.
+//! [`Syncer::sync`] decides what a power failure may lose.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufWriter, Read, Seek, Write};
@@ -18,7 +18,7 @@ use crate::beside::{self, Beside, FileId};
 use crate::files::Files;
 use crate::lock;
 
-/// A session file that is open.
+/// An open session file.
 pub(crate) struct FileDisk {
     file: Arc<File>,
     path: PathBuf,
@@ -26,19 +26,19 @@ pub(crate) struct FileDisk {
     files: Files,
 }
 
-/// Where the file is that we have open.
+/// Whether the open file still is at its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whereabouts {
+pub(crate) enum FileLocation {
     InPlace,
-    /// It has no name any more, and nothing is in its place.
+    /// It was deleted, and its path is free.
     Deleted,
-    /// It has another name, and nothing is in its place.
+    /// It was renamed, and its path is free.
     Moved,
-    /// Another file is in its place.
+    /// Another file is at its path.
     Replaced,
 }
 
-/// The folder a file lies in. A new file's name is not safe until its folder is written, too.
+/// The folder of a file. A new file's name is not durable until its folder is synced, too.
 struct Dir {
     path: PathBuf,
     changed: AtomicBool,
@@ -58,29 +58,28 @@ impl FileDisk {
         Ok(FileId::of(&self.file.metadata()?))
     }
 
-    /// Whether the path still leads to this very file. Its name alone says nothing: another file
-    /// may have been put there while this one has another name, and then there would be two
-    /// writers.
-    pub(crate) fn whereabouts(&self) -> io::Result<Whereabouts> {
+    /// Whether the path still refers to this file. Checking that the path exists is not enough: if
+    /// another file was put there while this one was renamed, there would be two writers.
+    pub(crate) fn location(&self) -> io::Result<FileLocation> {
         let ours = self.file.metadata()?;
         match fs::symlink_metadata(&self.path) {
-            Ok(there) if FileId::of(&there) == FileId::of(&ours) => Ok(Whereabouts::InPlace),
-            Ok(_) => Ok(Whereabouts::Replaced),
+            Ok(there) if FileId::of(&there) == FileId::of(&ours) => Ok(FileLocation::InPlace),
+            Ok(_) => Ok(FileLocation::Replaced),
             Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
-            Err(_) if ours.nlink() == 0 => Ok(Whereabouts::Deleted),
-            Err(_) => Ok(Whereabouts::Moved),
+            Err(_) if ours.nlink() == 0 => Ok(FileLocation::Deleted),
+            Err(_) => Ok(FileLocation::Moved),
         }
     }
 
-    /// As much as there is at this place; 0 at the end of the file.
+    /// Reads as much as is available at this offset; 0 at the end of the file.
     pub(crate) fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         self.files.system().read_at(&self.file, buffer, at)
     }
 
-    /// Writes at the end and says where that was.
+    /// Appends the bytes and returns their offset.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
-        // The file is in append mode: the kernel finds the end, even when another program,
-        // which knows nothing of our lock, has just moved it.
+        // The file is in append mode: the kernel finds the end, even if another program that
+        // ignores the lock has just written to it.
         self.files.system().write(&self.file, bytes)?;
         let end = (&*self.file).stream_position()?;
         Ok(end - bytes.len() as u64)
@@ -98,14 +97,14 @@ impl FileDisk {
 
 impl Drop for FileDisk {
     fn drop(&mut self) {
-        // Closing the file would not be enough: a child that is being started on another thread
-        // has a copy of it for a moment, and with it the lock. If this fails, there was no lock.
+        // Closing the file would not be enough: a child that another thread is starting has a copy
+        // of the descriptor for a moment, and with it the lock. If this fails, there was no lock.
         drop(self.file.unlock());
     }
 }
 
-/// Makes what was appended so far survive a power failure. It is apart from the session so that
-/// the wait, which can be long, need not be the server's: it may run on any thread.
+/// Makes everything appended so far survive a power failure. It is separate from the session so
+/// that the wait, which can be long, can run on any thread.
 #[derive(Clone)]
 pub struct Syncer {
     file: Arc<File>,
@@ -119,7 +118,7 @@ impl Syncer {
         if self.dir.changed.load(Ordering::Acquire) {
             match self.files.system().sync_folder(&File::open(&self.dir.path)?) {
                 Ok(()) => (),
-                // Not every file system can do this to a folder. Then it needs no doing.
+                // Some file systems cannot sync a folder and do not need it.
                 Err(err) if err.kind() == io::ErrorKind::InvalidInput => (),
                 Err(err) => return Err(err),
             }
@@ -129,12 +128,13 @@ impl Syncer {
     }
 }
 
-/// A file being written beside its place. It and the folders made for it are for the user alone.
+/// A temporary file that will become a session file. It and the folders created for it are private
+/// to the user.
 pub(crate) struct PendingFile {
     temp: BufWriter<Temp>,
 }
 
-/// The file, written through the seam that tests know.
+/// Writes through [`FileSystem`](crate::FileSystem), so that tests can inject errors.
 struct Temp {
     file: NamedTempFile,
     files: Files,
@@ -152,7 +152,7 @@ impl Write for Temp {
 }
 
 impl PendingFile {
-    /// Begins a file that will end up in this folder, which is made when it is not there.
+    /// Creates a temporary file in this folder, which is created if it does not exist.
     pub(crate) fn begin(dir: &Path, files: &Files) -> io::Result<PendingFile> {
         files.system().create()?;
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -174,7 +174,8 @@ impl PendingFile {
         io::copy(source, &mut self.temp).map(|_| ())
     }
 
-    /// Puts the file where no file is, or an empty one. It is locked before anybody can see it.
+    /// Moves the file to a path where no file is, or an empty one. It is locked before it gets its
+    /// name.
     pub(crate) fn place(self, path: &Path) -> io::Result<FileDisk> {
         let Temp { file: temp, files } = self.finish()?;
         lock::hold(temp.as_file())?;
@@ -186,8 +187,8 @@ impl PendingFile {
         Ok(FileDisk::new(file, path, files, true))
     }
 
-    /// Puts the file in the place of one that we have locked, with its permissions. Safe against
-    /// power failures at every step: there is always the old file or the new one.
+    /// Replaces a file that we have locked, keeping its permissions. Safe against power failures at
+    /// every step: the path always has the old file or the new one.
     pub(crate) fn replace(self, path: &Path) -> io::Result<FileDisk> {
         let Temp { file: temp, files } = self.finish()?;
         temp.as_file().set_permissions(fs::symlink_metadata(path)?.permissions())?;
@@ -200,7 +201,7 @@ impl PendingFile {
         Ok(disk)
     }
 
-    /// Puts a plain copy where no file is.
+    /// Moves the file, without locking it, to a path where no file is.
     pub(crate) fn place_unlocked(self, path: &Path) -> io::Result<()> {
         let Temp { file: temp, files } = self.finish()?;
         files.system().sync(temp.as_file())?;
@@ -214,8 +215,8 @@ impl PendingFile {
     }
 }
 
-/// Keeps a piece that is about to be cut from a session file, in `FILE.torn` beside it.
-pub(crate) fn save_torn(path: &Path, id: FileId, bytes: &[u8]) -> io::Result<PathBuf> {
+/// Saves bytes that are about to be cut from a session file in `FILE.torn` beside it.
+pub(crate) fn save_torn_tail(path: &Path, id: FileId, bytes: &[u8]) -> io::Result<PathBuf> {
     Beside::of(path, id, "torn")?.append(&[bytes, b"\n"].concat())?;
     Ok(beside::path_of(path, "torn"))
 }

@@ -1,5 +1,5 @@
-//! The calls that make or change a session file, in one place, so that a test can let any of them
-//! fail: [`FileSystem`] is the operating system unless a test brings another one.
+//! The calls that create or change a session file, in one place, so that a test can make any of
+//! them fail: [`FileSystem`] is the operating system unless a test provides another one.
 
 use std::fmt;
 use std::fs::File;
@@ -7,19 +7,19 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// What the store asks of the operating system. Each method's own body is the real thing.
+/// The store's calls to the operating system. The default methods are the real ones.
 pub trait FileSystem: Send + Sync + 'static {
-    /// A new file is about to be made, beside the place it is for.
+    /// Called before a temporary file is created.
     fn create(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// A complete file is about to be moved into its place.
+    /// Called before a complete file is renamed to its path.
     fn place(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Writes at the end. An error may leave a part of it in the file.
+    /// Appends the bytes. An error may leave a part of them in the file.
     fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
         file.write_all(bytes)
     }
@@ -28,17 +28,17 @@ pub trait FileSystem: Send + Sync + 'static {
         file.set_len(len)
     }
 
-    /// Waits until what is in a file would survive a power failure.
+    /// Waits until the file's content would survive a power failure.
     fn sync(&self, file: &File) -> io::Result<()> {
         file.sync_data()
     }
 
-    /// The same for the names in a folder.
+    /// Waits until the names in a folder would survive a power failure.
     fn sync_folder(&self, folder: &File) -> io::Result<()> {
         folder.sync_all()
     }
 
-    /// As much as there is at this place; 0 at the end of the file.
+    /// Reads as much as is available at this offset; 0 at the end of the file.
     fn read_at(&self, file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         file.read_at(buffer, at)
     }

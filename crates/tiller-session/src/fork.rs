@@ -1,7 +1,8 @@
-//! New sessions out of old ones: a branch taken into a file of its own, or a copy of everything.
+//! Creates sessions from existing ones: a branch copied into a file of its own, or a copy of
+//! everything.
 //!
-//! Entries keep their ids and, where their parent stays the same, their very text. Making them
-//! takes as long as what is copied is long: a server lets a blocking thread do it.
+//! Entries keep their ids and, where their parent stays the same, their exact text. Copying takes
+//! time proportional to the amount copied: a server runs it on a blocking thread.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,18 +26,18 @@ use crate::scan::Scan;
 use crate::session::{LEAF_MARK, NewSession, Session, Storage, StorageState};
 use crate::tree::{Index, Tree};
 
-/// The `customType` that a damaged line gets in a copy, where it must be an entry again.
+/// The `customType` of an entry that replaces a damaged line in a copy.
 pub const DAMAGE_MARK: &str = "tiller.damaged";
 
-/// A session that goes on before a user message.
+/// A new session that ends before a user message.
 pub struct Forked {
     pub session: Session,
-    /// What that message said.
+    /// The text of that message.
     pub text: String,
 }
 
 impl Session {
-    /// A new session with everything up to, and without, a user message on any branch.
+    /// Creates a session with everything before a user message on any branch.
     pub fn fork(
         &self,
         entry_id: &str,
@@ -52,7 +53,7 @@ impl Session {
         Ok(Forked { session, text })
     }
 
-    /// A new session with everything up to an entry, and with it.
+    /// Creates a session with everything up to and including an entry.
     pub fn fork_at(
         &self,
         entry_id: &str,
@@ -64,7 +65,7 @@ impl Session {
         self.branch_off(Some(entry), id, storage, now)
     }
 
-    /// A new session with everything up to the leaf.
+    /// Creates a session with everything up to the leaf.
     pub fn clone_at_leaf(
         &self,
         id: SessionId,
@@ -75,8 +76,8 @@ impl Session {
         self.branch_off(Some(leaf), id, storage, now)
     }
 
-    /// A new session with all entries of this one, all branches (`--fork`). Unless another is
-    /// named, this one is its parent.
+    /// Creates a session with all entries of this one, on all branches (`--fork`). This session
+    /// becomes its parent session unless `new` names another.
     pub fn copy_all(&self, mut new: NewSession, storage: Storage) -> Result<Session, Error> {
         let entries: Vec<Index> = self.tree().all().collect();
         let now = new.now;
@@ -90,8 +91,8 @@ impl Session {
         copy.finish()
     }
 
-    /// Writes all entries into a file that is not there yet, each on a line of its own and
-    /// without the lines that are no entries.
+    /// Writes all entries into a file that does not exist yet, one per line. Lines that are not
+    /// entries are dropped.
     pub(crate) fn write_clean(&self, path: &Path, now: UnixMs) -> Result<(), Error> {
         let mut draft = PendingFile::begin(file::dir_of(path), &Files::default())
             .map_err(Error::write(path))?;
@@ -116,13 +117,13 @@ impl Session {
             NewSession { id, cwd: self.cwd().to_owned(), parent_session: self.saved_path(), now };
         let mut copy = Copy::begin(self, new, storage, &path)?;
         let (mut reader, blobs) = (self.log().reader(), Blobs::beside(self.path()));
-        // Who is named in the place of an entry that is left out: the next one that is not.
+        // Maps an entry that is left out to its next descendant that is copied.
         let mut stand_ins: HashMap<Index, Index> = HashMap::new();
         let mut left_out = Vec::new();
         for index in path {
             let kind = self.tree().kind(index);
             let line = blobs.inline(self.readable_line(&mut reader, index, now)?);
-            // Labels are given anew below; where the leaf once was is of no use in a new file.
+            // Labels are added again below; a recorded navigation has no use in a new file.
             if kind == Kind::Label || kind == Kind::Custom && is_leaf_mark(&line) {
                 left_out.push(index);
                 continue;
@@ -146,7 +147,7 @@ impl Session {
         path.map(|path| path.to_string_lossy().into_owned())
     }
 
-    /// The line of an entry; for a damaged one, an entry in its place that holds what is left.
+    /// The line of an entry, or, for a damaged one, a new entry that holds the rest of its text.
     fn readable_line(
         &self,
         reader: &mut Reader<'_>,
@@ -173,10 +174,10 @@ fn is_leaf_mark(line: &str) -> bool {
     )
 }
 
-/// A new session being filled. It goes straight to disk when it is worth a file, so that a large
-/// one is never in memory.
+/// A session being copied. It is written straight to disk once it gets a file, so that a large one
+/// is never in memory.
 struct Copy {
-    home: StorageState,
+    storage_state: StorageState,
     to: Target,
     scan: Scan,
     at: u64,
@@ -196,8 +197,8 @@ impl Copy {
         entries: &[Index],
     ) -> Result<Copy, Error> {
         let is_worth_a_file = entries.iter().any(|&index| source.tree().kind(index).begins_file());
-        let (home, header) = Session::new(new, storage).into_beginning();
-        let to = match &home {
+        let (storage_state, header) = Session::new(new, storage).into_parts();
+        let to = match &storage_state {
             StorageState::Planned { path, files, .. } if is_worth_a_file => {
                 let draft = PendingFile::begin(file::dir_of(path), files);
                 Target::File(draft.map_err(Error::write(path))?)
@@ -205,13 +206,13 @@ impl Copy {
             _ => Target::Memory(Vec::new()),
         };
         let scan = Scan::resume(header.clone(), Tree::new(), Problems::default(), 0);
-        let mut copy = Copy { home, to, scan, at: 0, last: None };
+        let mut copy = Copy { storage_state, to, scan, at: 0, last: None };
         copy.write(&header.line())?;
         Ok(copy)
     }
 
     fn write(&mut self, line: &str) -> Result<(), Error> {
-        match (&mut self.to, &self.home) {
+        match (&mut self.to, &self.storage_state) {
             (Target::Memory(bytes), _) => {
                 bytes.extend_from_slice(line.as_bytes());
                 bytes.push(b'\n');
@@ -226,7 +227,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Adds a line as it is.
+    /// Appends a line unchanged.
     fn add(&mut self, line: &str) -> Result<(), Error> {
         let at = self.at;
         self.write(line)?;
@@ -234,11 +235,11 @@ impl Copy {
         Ok(())
     }
 
-    /// Adds an entry as a child of the one added before. A compaction also gets told which entry
-    /// is the first it keeps.
+    /// Appends an entry as a child of the previous one. For a compaction, `first_kept` replaces the
+    /// first entry it keeps.
     fn add_below_last(&mut self, line: &str, first_kept: Option<&str>) -> Result<(), Error> {
         let Ok(mut fields) = Fields::read(line) else {
-            // Not JSON, so not an entry: it would not be in the tree.
+            // Not valid JSON, so not an entry: skipped.
             return Ok(());
         };
         let id = fields.text("id");
@@ -260,7 +261,7 @@ impl Copy {
 
     fn label(&mut self, target: &str, label: &str, given: UnixMs) -> Result<(), Error> {
         let body = Body::Label { target_id: target.to_owned(), label: Some(label.to_owned()) };
-        let id = name::fresh_entry_id(|id| self.scan.tree.find(id).is_some());
+        let id = name::new_entry_id(|id| self.scan.tree.find(id).is_some());
         let line = entry::line(&body, &id, self.last.as_deref(), given);
         self.add(&line)?;
         self.last = Some(id);
@@ -268,9 +269,9 @@ impl Copy {
     }
 
     fn finish(self) -> Result<Session, Error> {
-        let Copy { home, to, scan, at, .. } = self;
-        let (home, log) = match (to, home) {
-            (Target::Memory(bytes), home) => (home, Log::in_memory(bytes)),
+        let Copy { storage_state, to, scan, at, .. } = self;
+        let (storage_state, log) = match (to, storage_state) {
+            (Target::Memory(bytes), storage_state) => (storage_state, Log::in_memory(bytes)),
             (Target::File(draft), StorageState::Planned { path, owner, files }) => {
                 let placed = draft.place(&path).and_then(|disk| Ok((disk.id()?, disk)));
                 let (id, disk) = placed.map_err(Error::write(&path))?;
@@ -279,6 +280,6 @@ impl Copy {
             }
             (Target::File(_), _) => unreachable!("a draft is for a planned file"),
         };
-        Ok(Session::of(home, log, scan))
+        Ok(Session::of(storage_state, log, scan))
     }
 }

@@ -1,8 +1,7 @@
-//! The part of a line that the tree needs, read without building the rest.
+//! The part of a line that the tree needs, read without parsing the rest.
 //!
-//! Opening a session reads every line once this way: the strings of a message are passed over,
-//! not copied, and what remains is a few words. It is the one place that decides what a line is,
-//! for old files as for the line we have just written.
+//! Opening a session reads every line once this way: message texts are skipped, not copied. This is
+//! the only place that decides what a line is, for stored files and for lines just written.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -16,13 +15,13 @@ static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"usage
 static CALL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"toolCall\""));
 static GLUE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"}{\""));
 
-/// What a line turned out to be.
+/// What a line is.
 #[derive(Debug)]
 pub(crate) enum HeadLine<'a> {
     Entry(Head<'a>),
-    /// A header where none is expected.
+    /// A header that is not the first line.
     Header,
-    /// Not readable to its end, but its place in the tree is.
+    /// Its end is unreadable, but its place in the tree is known.
     Damaged {
         id: Cow<'a, str>,
         parent: Option<Cow<'a, str>>,
@@ -30,35 +29,36 @@ pub(crate) enum HeadLine<'a> {
     Malformed(String),
 }
 
-/// What the tree keeps of an entry.
+/// What the tree stores about an entry.
 #[derive(Debug)]
 pub(crate) struct Head<'a> {
     pub kind: Kind,
     pub id: Cow<'a, str>,
     pub parent: Option<Cow<'a, str>>,
-    /// The entry it speaks of: the first one a compaction keeps, the target of an edit or label.
+    /// The entry it refers to: the first one that a compaction keeps, or the target of an edit or
+    /// label.
     pub refers: Option<Cow<'a, str>>,
     /// The label, or the session's name.
     pub text: Option<Cow<'a, str>>,
-    /// An edit that puts something in the place of its target, rather than hiding it.
+    /// For an edit: replaces its target rather than hiding it.
     pub replaces: bool,
-    /// How many tools the message calls.
+    /// The number of tool calls in the message.
     pub calls: u64,
     pub spent: Option<UsageTotals>,
 }
 
-/// What an entry is, as far as the tree and the projection must know.
+/// The kind of an entry, as far as the tree and the projection must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     User,
     Assistant,
     ToolResult,
     BashExecution,
-    /// A message with the role `custom`, as migrated files have it.
+    /// A message with the role `custom`, as in migrated files.
     CustomRole,
-    /// A message with a role that only xcsh has, and that its model was shown.
+    /// A message with a role that only xcsh has, and that is part of the model's context.
     XcshRole,
-    /// A message with a role that never reaches our context: `system`, or one we do not know.
+    /// A message with a role that is never part of the context: `system`, or an unknown one.
     OtherRole,
     ModelChange,
     ThinkingLevelChange,
@@ -71,9 +71,9 @@ pub(crate) enum Kind {
     Label,
     SessionInfo,
     TtsrInjection,
-    /// An entry of somebody else's.
+    /// An unknown entry type.
     Other,
-    /// A line that ends in rubbish; see [`Line::Damaged`].
+    /// A line whose end is unreadable; see [`Line::Damaged`].
     Damaged,
 }
 
@@ -120,7 +120,7 @@ impl Kind {
         )
     }
 
-    /// Stands in the context with a message of its own. A compaction does too, but by other rules.
+    /// Whether its message is part of the context. A compaction is too, but by other rules.
     pub(crate) fn is_in_context(self) -> bool {
         matches!(
             self,
@@ -135,13 +135,13 @@ impl Kind {
         )
     }
 
-    /// A session is worth a file from here on.
+    /// Whether the session's file is created when this entry is appended.
     pub(crate) fn begins_file(self) -> bool {
         matches!(self, Kind::User | Kind::Assistant)
     }
 }
 
-/// Tokens and money, as far as they are added up.
+/// The token and cost figures that are summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct UsageTotals {
     pub input: u64,
@@ -159,13 +159,13 @@ impl<'a> HeadLine<'a> {
         match walk.object(|walk, key| seen.field(walk, key, line)) {
             Some(Step::On) if walk.is_done() => seen.finish(),
             Some(Step::Enough) if looks_whole(line) => seen.finish(),
-            _ => HeadLine::read_patiently(line, seen),
+            _ => HeadLine::read_leniently(line, seen),
         }
     }
 
-    /// The line is broken, or a field is not what we expect. The second is somebody else's
-    /// right, so we look again without expectations.
-    fn read_patiently(line: &'a [u8], seen: ScannedFields<'a>) -> HeadLine<'a> {
+    /// The line is broken, or a field has an unexpected type. Other programs may write such fields,
+    /// so the line is read again without expecting types.
+    fn read_leniently(line: &'a [u8], seen: ScannedFields<'a>) -> HeadLine<'a> {
         let reason = match serde_json::from_str(&String::from_utf8_lossy(line)) {
             Ok(Value::Object(fields)) => return ScannedFields::from_fields(fields).finish(),
             Ok(_) => "not an object".to_owned(),
@@ -180,14 +180,14 @@ impl<'a> HeadLine<'a> {
     }
 }
 
-/// The fields met so far. A line that breaks off still tells what it told.
+/// The fields found so far. They stay valid if the line breaks off.
 #[derive(Debug, Default)]
 struct ScannedFields<'a> {
-    /// As they are written: the words we know have no escapes.
+    /// The raw text: known words have no escapes.
     kind: Option<Cow<'a, [u8]>>,
     role: Option<Cow<'a, [u8]>>,
     id: Option<Cow<'a, str>>,
-    /// Met at all; then, what it was.
+    /// The outer `Option`: whether the field was found.
     parent: Option<Option<Cow<'a, str>>>,
     refers: Option<Cow<'a, str>>,
     text: Option<Cow<'a, str>>,
@@ -224,13 +224,13 @@ impl<'a> ScannedFields<'a> {
         key: &'a [u8],
         line: &'a [u8],
     ) -> Option<Step> {
-        // Only answers call tools, and only answers and some results cost something.
+        // Only answers contain tool calls, and only answers and some results have a cost.
         let is_known = match key {
             b"role" => {
                 let role = walk.raw_string()?;
                 self.role = Some(role.into());
                 match role {
-                    b"assistant" => CALL.find(line).is_none() && self.look_ahead(walk),
+                    b"assistant" => CALL.find(line).is_none() && self.find_usage_ahead(walk),
                     b"toolResult" => USAGE.find(line).is_none(),
                     _ => true,
                 }
@@ -246,7 +246,7 @@ impl<'a> ScannedFields<'a> {
                         _ => walk.skip(),
                     })
                 })?;
-                self.role.as_deref() == Some(b"assistant") && self.look_ahead(walk)
+                self.role.as_deref() == Some(b"assistant") && self.find_usage_ahead(walk)
             }
             b"usage" => {
                 self.spent = Some(UsageTotals::walk(walk)?);
@@ -254,15 +254,16 @@ impl<'a> ScannedFields<'a> {
             }
             _ => return walk.skip(),
         };
-        // Nothing more is needed when the place in the tree is known, too.
+        // Nothing more is needed once the place in the tree is known, too.
         let place_is_known = self.kind.is_some() && self.id.is_some() && self.parent.is_some();
         Some(if is_known && place_is_known { Step::Enough } else { Step::On })
     }
 
-    /// Finds what an answer cost without walking there, when what a tool was called with, which
-    /// can be anything, does not lie between. The field is the right one if the one follows it
-    /// that follows it in every program's messages; if not, the walk will come by it.
-    fn look_ahead(&mut self, walk: &Walk<'a>) -> bool {
+    /// Finds the usage of an answer without scanning up to it, unless tool arguments, which can
+    /// contain anything, lie between. A match counts only if it is followed by the field that
+    /// follows it in every program's messages; otherwise the scan reaches the field in the normal
+    /// way.
+    fn find_usage_ahead(&mut self, walk: &Walk<'a>) -> bool {
         let ahead = USAGE.find(walk.rest()).and_then(|at| {
             let mut walk = Walk::new(&walk.rest()[at..]);
             walk.field()?;
@@ -356,7 +357,7 @@ impl UsageTotals {
     fn from_value(usage: &Value) -> Option<UsageTotals> {
         let usage = usage.as_object()?;
         let tokens = |key: &str| {
-            // A cast from a float saturates; a count that is no number is none.
+            // A cast from a float saturates; anything but a number counts as 0.
             usage.get(key).and_then(Value::as_f64).map_or(0, |tokens| tokens as u64)
         };
         let total = usage.get("cost").and_then(|cost| cost.get("total")).and_then(Value::as_f64);
@@ -370,8 +371,8 @@ impl UsageTotals {
     }
 }
 
-/// A `message` entry that was not walked to its end should at least have one, and nothing after
-/// it: inside of strings quotes are escaped, so this is not found in a whole line.
+/// A quick check of a `message` entry that was not scanned to its end: it must end like one, and
+/// not contain two. Quotes inside strings are escaped, so a whole line cannot contain this text.
 fn looks_whole(line: &[u8]) -> bool {
     line.ends_with(b"}}") && GLUE.find(line).is_none()
 }
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_known_by_their_heads() {
+    fn heads_of_all_kinds_of_entries() {
         check(
             br#"{"type":"message","id":"b","parentId":"a","timestamp":"t","message":{"role":"assistant","content":[{"type":"text","text":"\"toolCall\""},{"type":"toolCall","id":"1","name":"ls","arguments":{"type":"toolCall"}}],"usage":{"input":7,"cost":{"total":0.5}}}}"#,
             expect!["Assistant b under a calls 1 in 7 $0.5"],
@@ -436,9 +437,9 @@ mod tests {
         check(br#" {"type":"session","id":"s"} "#, expect!["Header"]);
     }
 
-    /// The shortcuts taken must not be fooled by what a tool was called with, or answered.
+    /// Tool arguments and results cannot mislead the shortcuts.
     #[test]
-    fn what_things_cost_is_not_guessed() {
+    fn usage_is_not_taken_from_arguments_or_results() {
         check(
             br#"{"type":"message","id":"b","parentId":"a","message":{"role":"assistant","content":[{"type":"toolCall","arguments":{"usage":{"input":1},"stopReason":"no"}}],"usage":{"input":7},"stopReason":"stop"}}"#,
             expect!["Assistant b under a calls 1 in 7 $0"],
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn unexpected_types_of_fields_are_borne_with() {
+    fn fields_of_unexpected_types_are_ignored() {
         check(
             br#"{"type":"message","id":"b","parentId":5,"message":{"role":"assistant","content":[7,{"type":"toolCall"}],"usage":{"input":7.5}}}"#,
             expect!["Assistant b calls 1 in 7 $0"],
@@ -471,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_breaks_off_keeps_its_place() {
+    fn truncated_line_keeps_its_place_in_the_tree() {
         check(
             br#"{"type":"message","id":"b","parentId":"a","timestamp":"t","message":{"role":"us"#,
             expect![[r#"Damaged { id: "b", parent: Some("a") }"#]],

@@ -1,20 +1,20 @@
-//! JSON walked over rather than parsed.
+//! Scans JSON without parsing it.
 //!
-//! Of a line in a large session we want a few fields and the place where it ends. A walk finds
-//! them by quotes and brackets alone and jumps over all other strings at the speed of memory. It
-//! is a little too lenient: `{"a" 1}` passes. Nothing is lost by that, as a line is read properly
-//! before its content is used.
+//! For a line of a large session only a few fields and the end of the line are needed. The scan
+//! finds them by quotes and brackets alone and skips all other strings at memory speed. It is
+//! slightly too lenient: `{"a" 1}` passes. That is harmless, since a line is parsed properly before
+//! its content is used.
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     On,
-    /// What was looked for has been found; the rest is not walked.
+    /// The value was found; the rest is not scanned.
     Enough,
 }
 
-/// A text and how far we have come in it. A step that cannot be taken is `None`, and then the
-/// walk is over.
+/// A text and the position in it. A method that finds something unexpected returns `None`, and then
+/// the scan is over.
 pub(crate) struct Walk<'a> {
     text: &'a [u8],
     at: usize,
@@ -25,17 +25,17 @@ impl<'a> Walk<'a> {
         Walk { text, at: 0 }
     }
 
-    /// What has not been walked yet.
+    /// The text that has not been scanned yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.text[self.at..]
     }
 
-    /// Whether nothing but blanks is left.
+    /// Whether only whitespace is left.
     pub(crate) fn is_done(&self) -> bool {
         self.rest().trim_ascii_start().is_empty()
     }
 
-    /// Through an object. `each` gets the key as it is written and must go over its value.
+    /// Scans an object. `each` gets the raw key and must scan its value.
     pub(crate) fn object(
         &mut self,
         mut each: impl FnMut(&mut Walk<'a>, &'a [u8]) -> Option<Step>,
@@ -56,20 +56,20 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Past a key, to its value.
+    /// Scans a key up to its value.
     pub(crate) fn field(&mut self) -> Option<&'a [u8]> {
         let key = self.raw_string()?;
         self.eat(b':')?;
         Some(key)
     }
 
-    /// Past the key of another field.
+    /// Scans the comma and key of another field.
     pub(crate) fn next_field(&mut self) -> Option<&'a [u8]> {
         self.eat(b',')?;
         self.field()
     }
 
-    /// Through an array. `each` must go over one item.
+    /// Scans an array. `each` must scan one item.
     pub(crate) fn array(
         &mut self,
         mut each: impl FnMut(&mut Walk<'a>) -> Option<Step>,
@@ -89,7 +89,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A string that stands for itself, without escapes.
+    /// A string without escapes.
     pub(crate) fn plain_string(&mut self) -> Option<&'a str> {
         let raw = self.raw_string()?;
         if raw.contains(&b'\\') {
@@ -98,17 +98,17 @@ impl<'a> Walk<'a> {
         str::from_utf8(raw).ok()
     }
 
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     pub(crate) fn count(&mut self) -> Option<u64> {
         self.scalar()?.parse().ok()
     }
 
     pub(crate) fn number(&mut self) -> Option<f64> {
-        // What Rust reads as a number beyond what JSON does begins with a letter.
+        // Rust also parses `inf` and `nan`, which JSON does not have.
         self.scalar().filter(|text| !text.starts_with(|c: char| c.is_alphabetic()))?.parse().ok()
     }
 
-    /// Past `null`, if that is what comes.
+    /// Scans `null` if it is next.
     pub(crate) fn null(&mut self) -> Option<()> {
         self.blank();
         let rest = self.rest().strip_prefix(b"null")?;
@@ -116,14 +116,14 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// What the next value begins with.
+    /// The first byte of the next value.
     #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         self.blank();
         self.text.get(self.at).copied()
     }
 
-    /// Past any value, however deep.
+    /// Skips any value, however deeply nested.
     pub(crate) fn skip(&mut self) -> Option<Step> {
         let mut depth = 0u32;
         loop {
@@ -166,7 +166,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// A string as it is written, between its quotes.
+    /// The raw text of a string, between its quotes.
     pub(crate) fn raw_string(&mut self) -> Option<&'a [u8]> {
         self.eat(b'"')?;
         let start = self.at;
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A number or a word.
+    /// A number, `true`, `false` or `null`.
     fn scalar(&mut self) -> Option<&'a str> {
         self.blank();
         let rest = self.rest();
@@ -194,8 +194,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Where the next `"` or `\\` is. Keys and most values end within a word or two, before a search
-/// made for long texts would have got going.
+/// The offset of the next `"` or `\\`. Keys and most values end within a word or two, before a
+/// search made for long texts would pay off.
 fn quote_or_escape(text: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_walk_ends_where_the_value_ends() {
+    fn skip_ends_at_the_end_of_the_value() {
         let deep = ["[".repeat(100_000), "]".repeat(100_000)].concat();
         let values = [
             r#"{"a":1,"b":[true,{"c":"}\"]"}],"d":null}"#,
@@ -234,7 +234,7 @@ mod tests {
         for value in values {
             let mut walk = Walk::new(value.as_bytes());
             assert!(walk.skip().is_some() && walk.is_done(), "{value:.100}");
-            // Every shorter piece but a shorter number is broken.
+            // Every prefix is broken, except that of a number.
             for len in (0..value.trim_end().len()).step_by(value.len() / 50 + 1) {
                 let mut walk = Walk::new(&value.as_bytes()[..len]);
                 assert!(walk.skip().is_none() || value.starts_with('-'), "{value:.100} {len}");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_text_is_no_path() {
+    fn broken_json_is_not_skipped() {
         for broken in
             ["", "}", "{]", r#"{"a"}"#, r#"{"a":}"#, r#"{"a":1"#, r#"{1:2}"#, r#"{"a":"\"#]
         {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_exactly() {
+    fn counts_accept_only_non_negative_integers() {
         assert_eq!(Walk::new(b"18446744073709551615").count(), Some(u64::MAX));
         assert_eq!(Walk::new(b"1.5").count(), None);
         assert_eq!(Walk::new(b"0.00030000000000000003").number(), Some(0.00030000000000000003));

@@ -1,11 +1,12 @@
-//! Sessions on disk: a conversation is a tree of entries, kept in a file of JSON lines that pi
-//! can read and write, too.
+//! Sessions on disk: a conversation is a tree of entries, stored in a file of JSON lines that pi
+//! can also read and write.
 //!
-//! A [`Session`] is a tree with optional storage. It is opened or begun, appended to, and asked
-//! for its context; every call is synchronous and, unless it says otherwise, quick. The lines of
-//! a stored session stay in the file: memory holds where they are and how they hang together.
+//! A [`Session`] is a tree with optional storage. It is opened or created, appended to, and asked
+//! for its context; every call is synchronous and, unless documented otherwise, quick. The lines of
+//! a stored session stay in the file: memory holds their offsets and the links between them.
 //!
-//! This crate knows no home, no environment and no clock. Folders, owner and time are handed in.
+//! This crate reads no home directory, no environment and no clock. The caller passes in folders,
+//! owner and time.
 
 mod tree;
 pub mod entry;

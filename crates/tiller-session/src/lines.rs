@@ -1,16 +1,16 @@
-//! A file taken apart into lines.
+//! Splits a file into lines.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-/// What stood after the last line end.
+/// The text after the last line end.
 pub(crate) struct Tail {
     pub at: u64,
     pub bytes: Vec<u8>,
 }
 
-/// Hands over every line of the source that has an end, without blanks around it, and where it
-/// begins. The buffer grows with the longest line.
+/// Calls `each` with every terminated line of the source, trimmed, and its offset. The buffer grows
+/// to the longest line.
 pub(crate) fn lines<B>(
     buffer_len: usize,
     mut source: impl Read,
@@ -19,7 +19,8 @@ pub(crate) fn lines<B>(
 ) -> io::Result<ControlFlow<B, Tail>> {
     let mut buffer = vec![0; buffer_len];
     let mut filled = 0;
-    // What was searched for a line end before, so that a long line is searched once.
+    // How much of the line was already searched for a line end, so that a long line is searched
+    // once.
     let mut searched = 0;
     loop {
         if filled == buffer.len() {
@@ -56,9 +57,9 @@ pub(crate) fn lines<B>(
 mod tests {
     use super::*;
 
-    /// However the source hands out its bytes and whatever the buffer, the lines are the same.
+    /// The lines do not depend on the size of the source's chunks or of the buffer.
     #[test]
-    fn lines_are_found_whatever_the_buffer() {
+    fn lines_do_not_depend_on_chunk_or_buffer_size() {
         struct Dribble<'a>(&'a [u8], usize);
         impl Read for Dribble<'_> {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -1,8 +1,8 @@
-//! Which sessions there are.
+//! Lists sessions.
 //!
-//! A folder can hold ten thousand of them. Their order is known from the file system alone, and
-//! only the files that are shown are read; those are passed over quickly, line by line, looking
-//! at little more than how each begins.
+//! A folder can hold ten thousand of them. Their order comes from the file system alone, and only
+//! the listed files are read; they are scanned line by line, reading little more than the beginning
+//! of each.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use crate::open;
 use crate::paths;
 use crate::time;
 
-/// Where to look.
+/// Which folders to search.
 #[derive(Clone, Copy, Debug)]
 pub enum Scope<'a> {
     /// One folder; with `cwd`, only the sessions of that working directory.
@@ -28,7 +28,7 @@ pub enum Scope<'a> {
     All { sessions: &'a Path },
 }
 
-/// One session in a list.
+/// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
@@ -39,12 +39,12 @@ pub struct SessionInfo {
     pub cwd: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_session: Option<String>,
-    /// When it began, as ISO time.
+    /// When it was created, as ISO time.
     pub created: String,
-    /// When the file was last written, as ISO time.
+    /// When the file was last modified, as ISO time.
     pub modified: String,
     pub message_count: u64,
-    /// How the first user message begins.
+    /// The beginning of the first user message.
     pub first_message: String,
 }
 
@@ -52,12 +52,11 @@ pub struct SessionInfo {
 #[derive(Clone, Debug, Serialize)]
 pub struct Listing {
     pub sessions: Vec<SessionInfo>,
-    /// Where the next page begins; none when this was the last.
+    /// The cursor for the next page; None on the last page.
     pub next: Option<Cursor>,
 }
 
-/// A place in the list: after the session with this time and name. Clients hand it back as they
-/// got it.
+/// A position in the list: after the session with this time and name. Opaque to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     modified_ns: u128,
@@ -83,7 +82,7 @@ impl Serialize for Cursor {
     }
 }
 
-/// The newest sessions first, at most `limit` of them, after `before`. For a blocking thread.
+/// Lists the newest sessions first, at most `limit`, after `before`. Run it on a blocking thread.
 pub fn list(scope: Scope<'_>, limit: usize, before: Option<&Cursor>) -> io::Result<Listing> {
     let files = candidates(scope)?;
     let start = match before {
@@ -100,7 +99,7 @@ pub fn list(scope: Scope<'_>, limit: usize, before: Option<&Cursor>) -> io::Resu
             let next = last.map(Candidate::cursor);
             return Ok(Listing { sessions, next });
         }
-        // A file that cannot be read, or is gone by now, is not a session to offer.
+        // A file that cannot be read, or has been deleted by now, is not listed.
         if let Ok(Some(info)) = summary(file, scope) {
             sessions.push(info);
             last = Some(file);
@@ -109,7 +108,7 @@ pub fn list(scope: Scope<'_>, limit: usize, before: Option<&Cursor>) -> io::Resu
     Ok(Listing { sessions, next: None })
 }
 
-/// The session that was written to last (`--continue`).
+/// The most recently modified session (`--continue`).
 pub fn newest(scope: Scope<'_>) -> io::Result<Option<PathBuf>> {
     for file in candidates(scope)? {
         if let Ok(Some(header)) = header(&file.path)
@@ -121,13 +120,12 @@ pub fn newest(scope: Scope<'_>) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The sessions with this id, or, when there is none, those whose id begins so. Newest first.
+/// The sessions with this id or, if there is none, those whose id has this prefix. Newest first.
 pub fn find(scope: Scope<'_>, id: &str) -> io::Result<Vec<PathBuf>> {
     let mut exact = Vec::new();
     let mut begins = Vec::new();
     for file in candidates(scope)? {
-        // A name tells the id without opening the file; only files that somebody named himself
-        // have to be asked.
+        // The file name contains the id; only files with other names have to be opened.
         let named = paths::id_in_file_name(&file.name).map(str::to_owned);
         if named.as_ref().is_some_and(|named| !named.starts_with(id)) {
             continue;
@@ -199,7 +197,7 @@ fn collect(dir: &Path, files: &mut Vec<Candidate>) -> io::Result<()> {
             continue;
         }
         let path = entry.path();
-        // Not a link: a session is not opened through one.
+        // Links are left out: a session is not opened through one.
         if let Ok(metadata) = entry.metadata()
             && metadata.is_file()
         {
@@ -215,7 +213,7 @@ fn collect(dir: &Path, files: &mut Vec<Candidate>) -> io::Result<()> {
     Ok(())
 }
 
-/// A folder that is not there has nothing in it.
+/// A folder that does not exist counts as empty.
 fn entries_of(dir: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirEntry>>> {
     match fs::read_dir(dir) {
         Ok(entries) => Ok(Some(entries).into_iter().flatten()),
@@ -224,7 +222,7 @@ fn entries_of(dir: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirE
     }
 }
 
-/// Reads no more of the file than its header.
+/// Reads only the header of the file.
 fn header(path: &Path) -> io::Result<Option<Header>> {
     let file = open::plain_file(path)?;
     let first = lines::lines(4096, file, 0, |line, _| match kind_of(line) {
@@ -238,7 +236,7 @@ fn header(path: &Path) -> io::Result<Option<Header>> {
 }
 
 fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>> {
-    /// How much of the first message is shown.
+    /// The most characters of the first message that are listed.
     const FIRST_MESSAGE_CHARS: usize = 200;
     let source = open::plain_file(&file.path)?;
     let mut header: Option<Header> = None;
@@ -275,7 +273,8 @@ fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>
     };
     match lines::lines(64 * 1024, source, 0, |line, _| take(line))? {
         ControlFlow::Break(()) => return Ok(None),
-        // The last line counts if it is whole; a torn one looks like one only until it is read.
+        // The last line counts if it is complete. This cheap test may accept a torn line, which
+        // then fails to parse.
         ControlFlow::Continue(tail) if tail.bytes.ends_with(b"}") => {
             if take(&tail.bytes).is_break() {
                 return Ok(None);
@@ -299,8 +298,8 @@ fn summary(file: &Candidate, scope: Scope<'_>) -> io::Result<Option<SessionInfo>
     }))
 }
 
-/// The value of `type` in a line that begins with it, as every program writes it. None for a line
-/// that is something else.
+/// The value of `type` in a line that begins with it, as every program writes it. None for other
+/// lines.
 fn kind_of(line: &[u8]) -> Option<&[u8]> {
     let rest = line.trim_ascii_start().strip_prefix(b"{")?.trim_ascii_start();
     let rest = rest.strip_prefix(b"\"type\"")?.trim_ascii_start();

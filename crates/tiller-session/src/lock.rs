@@ -1,9 +1,10 @@
-//! One writer: an advisory lock on the session file, and a note beside it that says whose it is.
+//! One writer per session: an advisory lock on the session file, and a note beside it that names
+//! the owner.
 //!
-//! The lock is the kernel's (`flock`), on the session file itself. It goes when its process goes,
-//! however it ends, so there are no stale locks to judge; and pi, which does not lock, reads and
-//! writes as ever. The note, `FILE.owner`, is only read to tell a second opener who is in the
-//! way. One that a crash left behind means nothing and is overwritten.
+//! The lock is `flock` on the session file itself. The kernel releases it when the process ends, so
+//! there are no stale locks; and pi, which does not lock, can still read and write. The note,
+//! `FILE.owner`, is only read to tell a second process who holds the lock. A note left behind by a
+//! crash is ignored and overwritten.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -16,7 +17,8 @@ use crate::beside::{Beside, FileId};
 use crate::error::Error;
 use crate::problem::Problem;
 
-/// Who writes to a session. The caller knows; this crate does not ask the environment.
+/// Who writes to a session. Passed in by the caller, since this crate does not read the
+/// environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// For example `tiller 1.0.0`.
@@ -34,25 +36,24 @@ impl fmt::Display for Owner {
     }
 }
 
-/// The note, for as long as the lock is held. The lock itself lives in the open file, and the
-/// session lets go of the note first.
+/// The note, which exists while the lock is held. The lock belongs to the open file; the session
+/// drops the note first.
 pub(crate) struct LockNote {
     session: PathBuf,
-    /// Kept open, so that no other file can have its number. None when it could not be written:
-    /// without a note the lock still holds, only the refusal that a second opener gets is less
-    /// telling.
+    /// Kept open, so that no other file can get its inode number. None if it could not be written:
+    /// the lock still holds, but a second process is not told who holds it.
     file: Option<File>,
 }
 
 impl LockNote {
-    /// Writes the note beside this very session file.
+    /// Writes the note beside this session file.
     pub(crate) fn write(session: &Path, id: FileId, owner: &Owner) -> LockNote {
         let mut note = LockNote { session: session.to_owned(), file: None };
         note.renew(id, owner);
         note
     }
 
-    /// Writes it again beside the file that is in the session's place now.
+    /// Writes the note again beside the file that is now at the session's path.
     pub(crate) fn renew(&mut self, session: FileId, owner: &Owner) {
         let text = serde_json::to_string(owner).expect("an owner is plain data") + "\n";
         let beside = Beside::of(&self.session, session, "owner");
@@ -62,31 +63,32 @@ impl LockNote {
 
 impl Drop for LockNote {
     fn drop(&mut self) {
-        // Only ours: where another session file has taken the place of this one, the note there
-        // is another process's. If removing fails, the note is a stale one, which is ignored.
+        // Only our own note is removed: if another session file is at this path now, the note is
+        // another process's. If removing fails, a stale note stays, which is ignored.
         if let (Some(file), Ok(note)) = (&self.file, Beside::new(&self.session, "owner")) {
             note.remove_ours(file).ok();
         }
     }
 }
 
-/// Locks a file that is in its place, or says who holds it.
+/// Locks a file at its path, or returns who holds the lock.
 pub(crate) fn take(file: &File, path: &Path) -> Result<Option<Problem>, Error> {
     match file.try_lock() {
         Ok(()) => {
-            // A note that is there was left by a process that died. If it stays, it is overwritten.
+            // An existing note was left by a process that died. If it cannot be removed, it is
+            // overwritten.
             Beside::new(path, "owner").and_then(|note| note.remove()).ok();
             Ok(None)
         }
         Err(TryLockError::WouldBlock) => {
             Err(Error::InUse { path: path.to_owned(), owner: read_note(path) })
         }
-        // Some network file systems have no locks. The session is more use than the lock.
+        // Some network file systems have no locks. The session is opened without one.
         Err(TryLockError::Error(err)) => Ok(Some(Problem::NotLocked { reason: err.to_string() })),
     }
 }
 
-/// Locks a file that nobody else knows yet, before it is moved to its place.
+/// Locks a file that has no name yet, before it is moved to its path.
 pub(crate) fn hold(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),

@@ -1,18 +1,18 @@
-//! The bytes of a session: lines, one after the other, in memory until there is a file and in the
-//! file from then on. A place in one is the same place in the other.
+//! The bytes of a session: lines, in memory until there is a file and in the file from then on.
+//! Offsets are the same in both.
 
 use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 
-use crate::file::{FileDisk, Syncer, Whereabouts};
+use crate::file::{FileDisk, FileLocation, Syncer};
 
 pub(crate) struct Log {
     bytes: Bytes,
-    /// Where the next line goes. What lies behind it on disk is not ours.
+    /// The offset of the next line. Bytes after it on disk are not part of the log.
     end: u64,
     torn: Option<Torn>,
-    /// The last line has no end yet.
+    /// The last line has no line end yet.
     is_open: bool,
 }
 
@@ -21,28 +21,28 @@ enum Bytes {
     Disk(FileDisk),
 }
 
-/// A failed write left a part of a line behind `Log::end`, and cutting it off failed, too.
+/// A failed write left a part of a line after `Log::end`, and removing it failed, too.
 struct Torn {
-    /// How long the file was then, if that could be found out.
+    /// The file's length then, if it could be read.
     len: Option<u64>,
 }
 
-/// What became of the file since we last looked.
+/// How the file has changed since the last check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     None,
-    /// Another program added lines, and it now ends here.
+    /// Another program appended lines; the new length.
     Grown(u64),
-    /// Another program cut it.
+    /// Another program shortened it.
     Shrunk,
     Deleted,
-    /// It has another name now.
+    /// It was renamed.
     Moved,
-    /// Another file is in its place.
+    /// Another file is at its path.
     Replaced,
 }
 
-/// Where a log ended, to go back to.
+/// The end of a log, to return to.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     end: u64,
@@ -67,7 +67,7 @@ impl Log {
         Mark { end: self.end, is_open: self.is_open }
     }
 
-    /// The whole log, while it is in memory.
+    /// The whole log while it is in memory.
     pub(crate) fn memory(&self) -> Option<&[u8]> {
         match &self.bytes {
             Bytes::Memory(bytes) => Some(bytes),
@@ -86,13 +86,13 @@ impl Log {
         let Some(disk) = self.disk() else {
             return Ok(Change::None);
         };
-        match disk.whereabouts()? {
-            Whereabouts::InPlace => (),
-            Whereabouts::Deleted => return Ok(Change::Deleted),
-            Whereabouts::Moved => return Ok(Change::Moved),
-            Whereabouts::Replaced => return Ok(Change::Replaced),
+        match disk.location()? {
+            FileLocation::InPlace => (),
+            FileLocation::Deleted => return Ok(Change::Deleted),
+            FileLocation::Moved => return Ok(Change::Moved),
+            FileLocation::Replaced => return Ok(Change::Replaced),
         }
-        // What a failed write of ours left behind is not a line of another program.
+        // The rest of our own failed write is not another program's line.
         let is_ours =
             |len| self.torn.as_ref().is_some_and(|torn| torn.len.is_none_or(|torn| torn == len));
         Ok(match disk.len()? {
@@ -102,19 +102,19 @@ impl Log {
         })
     }
 
-    /// Goes on in another file with the same content.
+    /// Continues in another file with the same content.
     pub(crate) fn move_to(&mut self, disk: FileDisk) {
         self.bytes = Bytes::Disk(disk);
         self.torn = None;
     }
 
-    /// Takes what another program added as part of the log.
+    /// Makes the bytes that another program appended part of the log.
     pub(crate) fn extend(&mut self, end: u64) {
         self.end = end;
         self.torn = None;
     }
 
-    /// Ends the last line, now or, when that fails, together with the next one.
+    /// Terminates the last line, now or, if that fails, together with the next one.
     pub(crate) fn close_line(&mut self) {
         if let Bytes::Disk(disk) = &mut self.bytes {
             match disk.append(b"\n") {
@@ -132,7 +132,7 @@ impl Log {
         Ok(())
     }
 
-    /// Adds a line, all of it or nothing, and says where it lies.
+    /// Appends a line completely or not at all, and returns its range.
     pub(crate) fn append(&mut self, line: &str) -> io::Result<Range<u64>> {
         let lead = if self.is_open { "\n" } else { "" };
         let text = [lead, line, "\n"].concat();
@@ -169,8 +169,8 @@ impl Log {
         Ok(start..start + line.len() as u64)
     }
 
-    /// Goes back to where the log ended before its last line. False when the line stays: the disk
-    /// does not let go of it, or another program has written behind it.
+    /// Removes the last line again. False if the line stays: truncating failed, or another program
+    /// has appended after it.
     pub(crate) fn take_back(&mut self, mark: Mark) -> bool {
         match &mut self.bytes {
             Bytes::Memory(bytes) => bytes.truncate(mark.end as usize),
@@ -189,17 +189,17 @@ impl Log {
         self.disk().map(FileDisk::syncer)
     }
 
-    /// One stretch, as text. Where it is not UTF-8 it gets replacement characters, as in pi.
+    /// A range as text. Invalid UTF-8 becomes replacement characters, as in pi.
     pub(crate) fn text(&self, at: Range<u64>) -> io::Result<String> {
         Ok(self.reader().text(at)?.into_owned())
     }
 
-    /// For reading many lines, best in the order of the file.
+    /// A reader for many lines, best in file order.
     pub(crate) fn reader(&self) -> Reader<'_> {
         Reader { log: self, window: Vec::new(), window_at: 0, last_end: 0 }
     }
 
-    /// For reading everything from here on.
+    /// Reads everything from this offset.
     pub(crate) fn read_from(&self, at: u64) -> Stream<'_> {
         Stream { log: self, at }
     }
@@ -221,14 +221,14 @@ impl Log {
 enum Left {
     Nothing,
     Part(Torn),
-    /// All of the line, but perhaps its end: a reader would take it for an entry.
+    /// The whole line, perhaps without its line end: a reader would parse it as an entry.
     Line {
         ended: bool,
     },
 }
 
-/// Cuts off what a failed write left behind. Where the disk does not let us, what is there decides:
-/// a line that a reader would find is an entry, for us too.
+/// Removes what a failed write left behind. If that fails, the content decides: a line that a
+/// reader would parse is an entry here, too.
 fn after_failed_write(disk: &mut FileDisk, end: u64, wrote: u64) -> Left {
     if disk.truncate(end).is_ok() {
         return Left::Nothing;
@@ -241,7 +241,7 @@ fn after_failed_write(disk: &mut FileDisk, end: u64, wrote: u64) -> Left {
     }
 }
 
-/// Reads lines through a window onto the file, so that neighbours cost one read together.
+/// Reads lines through a buffer, so that neighbouring lines cost one read.
 pub(crate) struct Reader<'a> {
     log: &'a Log,
     window: Vec<u8>,
@@ -251,12 +251,12 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     const WINDOW: u64 = 256 * 1024;
-    /// A gap up to this size still counts as reading on.
+    /// Up to this size, a gap is read rather than skipped.
     const GAP: u64 = 64 * 1024;
 
     pub(crate) fn text(&mut self, at: Range<u64>) -> io::Result<Cow<'_, str>> {
         let bytes = self.bytes(at)?;
-        // Nearly always whole, and then checked several times faster than mended.
+        // Almost always valid, and validating is several times faster than the lossy conversion.
         Ok(match str::from_utf8(bytes) {
             Ok(text) => Cow::Borrowed(text),
             Err(_) => String::from_utf8_lossy(bytes),
@@ -304,7 +304,7 @@ impl Reader<'_> {
     }
 }
 
-/// A log from some place to its end on disk, as a plain reader.
+/// A reader from an offset of the log to its end on disk.
 pub(crate) struct Stream<'a> {
     log: &'a Log,
     at: u64,

@@ -1,8 +1,7 @@
-//! The message in an entry's line.
+//! Parses the message in an entry's line.
 //!
-//! The kind of the entry is known, so the message is read as what it is, without first finding
-//! out. Files of other programs may hold blocks and values that we do not know; then as much is
-//! read as can be.
+//! The kind of the entry is known, so the message is parsed as that kind directly. Files of other
+//! programs may contain unknown blocks and values; then the known parts are used.
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -18,8 +17,8 @@ use crate::head::Kind;
 use crate::time;
 use crate::xcsh::FromXcsh;
 
-/// The message an entry of this kind stands for in the context, or why there is none. Pictures
-/// may be addresses still: see [`Session::message`](crate::Session).
+/// The message that an entry of this kind adds to the context, or the reason why it cannot be read.
+/// Images may still be addresses: see [`Session::message`](crate::Session).
 pub(crate) fn message(kind: Kind, line: &str) -> Result<Message, String> {
     Ok(match kind {
         Kind::User => Message::User(inner::<UserMessage>(line)?),
@@ -57,7 +56,7 @@ pub(crate) fn user_text(line: &str) -> Option<String> {
     inner::<UserMessage>(line).ok().map(|user| user.content.text())
 }
 
-/// The text of a `message` entry if it is the user's.
+/// The text of a `message` entry if it is a user message.
 pub(crate) fn user_text_of_any(line: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Role {
@@ -67,7 +66,7 @@ pub(crate) fn user_text_of_any(line: &str) -> Option<String> {
     if role == "user" { user_text(line) } else { None }
 }
 
-/// Puts other content into a message, as an edit of the context asks.
+/// Replaces a message's content, as a context edit asks.
 pub(crate) fn replace_content(message: &mut Message, content: Content) {
     let blocks = |content| match content {
         Content::Text(text) => vec![Block::text(text)],
@@ -84,7 +83,7 @@ pub(crate) fn replace_content(message: &mut Message, content: Content) {
     }
 }
 
-/// The text of the message inside a `message` entry, as it stands there.
+/// The raw message inside a `message` entry.
 pub(crate) fn raw_inner(line: &str) -> Result<&RawValue, String> {
     #[derive(Deserialize)]
     struct Of<'a> {
@@ -101,13 +100,13 @@ fn inner<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     }
     match serde_json::from_str::<Of<T>>(line) {
         Ok(of) => Ok(of.message),
-        Err(err) => as_far_as_known(line).ok_or_else(|| err.to_string()),
+        Err(err) => parse_known_parts(line).ok_or_else(|| err.to_string()),
     }
 }
 
-/// Newer programs have more kinds of blocks, and older ones counted tokens in fractions. The rest
-/// of a message is worth reading all the same.
-fn as_far_as_known<T: DeserializeOwned>(line: &str) -> Option<T> {
+/// Newer programs have more kinds of blocks, and older ones counted tokens in fractions. Drops what
+/// is unknown and parses the rest of the message.
+fn parse_known_parts<T: DeserializeOwned>(line: &str) -> Option<T> {
     let mut message: Value = serde_json::from_str(raw_inner(line).ok()?.get()).ok()?;
     if let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) {
         blocks.retain(|block| Block::deserialize(block).is_ok());
@@ -120,18 +119,18 @@ fn as_far_as_known<T: DeserializeOwned>(line: &str) -> Option<T> {
     serde_json::from_value(message).ok()
 }
 
-/// Whether a line is JSON to its end. Opening a session looks no further into a line than it has
-/// to, so this is asked before a line is passed on as it stands.
+/// Whether a line is valid JSON. Opening a session does not parse lines completely, so this is
+/// checked before a line is passed on unchanged.
 pub(crate) fn check_json(line: &str) -> Result<(), String> {
     read::<IgnoredAny>(line).map(|_| ())
 }
 
-/// The time of an entry in milliseconds, or 0 when it does not say.
+/// The time of an entry in milliseconds, or 0 if it has none.
 pub(crate) fn time(line: &str) -> UnixMs {
     time::read_iso(&timestamp(line)).unwrap_or(0)
 }
 
-/// The time of an entry as it stands there.
+/// The raw timestamp of an entry.
 pub(crate) fn timestamp(line: &str) -> String {
     #[derive(Deserialize)]
     struct Of {

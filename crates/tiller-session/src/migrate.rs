@@ -1,8 +1,8 @@
-//! Files of versions 1 and 2, brought to version 3.
+//! Migrates files of versions 1 and 2 to version 3.
 //!
 //! Version 1 had no ids: entries followed each other. Version 2 called the role of an extension's
-//! message `hookMessage`. Only what has to change is changed; every other field, and every line
-//! that cannot be read, is copied as it stands.
+//! message `hookMessage`. Only those fields change; all other fields, and lines that cannot be
+//! parsed, are copied unchanged.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::entry::VERSION;
 use crate::fields::Fields;
 use crate::name;
 
-/// The whole file in, the whole file out. Old files are small.
+/// Migrates a whole file in memory: old files are small.
 pub(crate) fn to_current(file: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(file);
     let mut lines: Vec<OldLine<'_>> = text.lines().map(OldLine::read).collect();
@@ -38,7 +38,7 @@ pub(crate) fn to_current(file: &[u8]) -> Vec<u8> {
 
 struct OldLine<'a> {
     text: &'a str,
-    /// None when it cannot be read.
+    /// None if the line cannot be parsed.
     fields: Option<Fields<'a>>,
 }
 
@@ -48,9 +48,9 @@ impl<'a> OldLine<'a> {
     }
 }
 
-/// From 1 to 2: every entry gets an id and has the one before it as its parent.
+/// Version 1 to 2: every entry gets an id, and the previous entry as its parent.
 fn chain(lines: &mut [OldLine<'_>]) {
-    // A compaction names the first entry it keeps by its number, the header being number 0.
+    // A compaction names the first entry it keeps by its number; the header is number 0.
     let mut entries: Vec<&mut Fields<'_>> =
         lines.iter_mut().filter_map(|line| line.fields.as_mut()).collect();
     let mut taken = HashSet::new();
@@ -61,7 +61,7 @@ fn chain(lines: &mut [OldLine<'_>]) {
             ids.push(None);
             continue;
         }
-        let id = name::fresh_entry_id(|id| taken.contains(id));
+        let id = name::new_entry_id(|id| taken.contains(id));
         taken.insert(id.clone());
         fields.set("id", &id);
         fields.set("parentId", &parent);
@@ -77,7 +77,7 @@ fn chain(lines: &mut [OldLine<'_>]) {
     }
 }
 
-/// From 2 to 3.
+/// Version 2 to 3.
 fn rename_role(fields: &mut Fields<'_>) {
     let Some(message) = fields.get("message").map(|message| message.get().to_owned()) else {
         return;

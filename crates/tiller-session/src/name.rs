@@ -1,4 +1,4 @@
-//! The names of sessions and entries.
+//! The names of sessions and the ids of sessions and entries.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use uuid::Uuid;
 
 use crate::error::Error;
 
-/// The id of a session: a UUID that grows with time, or what the user chose.
+/// The id of a session: a UUID that grows with time, or one chosen by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionId(String);
 
 impl SessionId {
-    /// A new one, greater than all this process made before.
+    /// A new id, greater than all that this process created before.
     pub fn fresh() -> SessionId {
         SessionId(Uuid::now_v7().to_string())
     }
@@ -37,8 +37,8 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Eight hex digits that no entry of the file has yet.
-pub(crate) fn fresh_entry_id(is_taken: impl Fn(&str) -> bool) -> String {
+/// Eight hex digits that are not the id of another entry.
+pub(crate) fn new_entry_id(is_taken: impl Fn(&str) -> bool) -> String {
     loop {
         let mut id = Uuid::new_v4().simple().to_string();
         id.truncate(8);
@@ -48,7 +48,7 @@ pub(crate) fn fresh_entry_id(is_taken: impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// A session's name as it is stored: on one line, without blanks around it.
+/// A session's name as it is stored: on one line, trimmed.
 pub(crate) fn clean(name: &str) -> Result<String, Error> {
     let lines = name.split(['\r', '\n']).filter(|line| !line.is_empty());
     let name = lines.collect::<Vec<_>>().join(" ");
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn session_ids_are_checked() {
+    fn invalid_session_ids_are_refused() {
         for good in ["a", "abc.1", "0199aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee", "A_b-c.d9"] {
             assert_eq!(SessionId::read(good).unwrap().as_str(), good);
         }
@@ -78,9 +78,9 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_entry_id_is_not_given_again() {
+    fn taken_entry_ids_are_not_reused() {
         let tries = std::cell::RefCell::new(Vec::new());
-        let id = fresh_entry_id(|id| {
+        let id = new_entry_id(|id| {
             tries.borrow_mut().push(id.to_owned());
             tries.borrow().len() < 3
         });
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn names_fit_on_a_line() {
+    fn session_names_are_trimmed_to_one_line() {
         assert_eq!(clean("  my\r\n\nname ").unwrap(), "my name");
         assert!(matches!(clean(" \n "), Err(Error::EmptyName)));
     }

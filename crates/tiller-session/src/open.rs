@@ -1,4 +1,4 @@
-//! Opening a session file: lock it, read it, mend what a crash left behind.
+//! Opens a session file: locks it, reads it, and repairs what a crash left behind.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -19,16 +19,17 @@ use crate::scan::{Ending, Scan, Stop};
 use crate::session::{Session, StorageState};
 
 impl Session {
-    /// Opens a session to go on with it. This reads the whole file, at some hundred megabytes a
-    /// second: a server lets a blocking thread do it.
+    /// Opens a session for writing. This reads the whole file, at some hundred megabytes a second:
+    /// a server runs it on a blocking thread.
     ///
-    /// The file is changed only where it must be: a torn last line is moved to `FILE.torn`, a
-    /// missing line end added, an old version brought up to date. [`Session::problems`] tells.
+    /// The file is changed only where necessary: a torn last line is moved to `FILE.torn`, a
+    /// missing line end is added, an old version is migrated. [`Session::problems`] lists what was
+    /// found.
     pub fn open(path: &Path, owner: Owner) -> Result<Session, Error> {
         Session::open_on(Files::default(), path, owner)
     }
 
-    /// The same, on a file system of the caller's.
+    /// Like `open`, on the caller's file system.
     pub fn open_on(files: Files, path: &Path, owner: Owner) -> Result<Session, Error> {
         let (file, not_locked) = open_locked(path)?;
         let mut log = log_of(FileDisk::new(file, path, files.clone(), false), path)?;
@@ -49,17 +50,17 @@ impl Session {
         let id = id.ok_or_else(|| Error::NotASession(path.to_owned()))?;
         mend(&mut log, ending, path, id, &mut scan.problems);
         let note = LockNote::write(path, id, &owner);
-        let home = StorageState::File { path: path.to_owned(), owner, files, note };
-        Ok(Session::of(home, log, *scan))
+        let storage_state = StorageState::File { path: path.to_owned(), owner, files, note };
+        Ok(Session::of(storage_state, log, *scan))
     }
 
-    /// Opens a session to look at it, also while somebody else writes to it. Nothing is changed
-    /// on disk; what is appended there later is not seen.
+    /// Opens a session read-only, also while another process writes to it. Nothing on disk is
+    /// changed; entries appended there later are not seen.
     pub fn open_read_only(path: &Path) -> Result<Session, Error> {
         Session::look_at(path, Problems::default())
     }
 
-    /// The same, with as many problems as the list has room for.
+    /// Like `open_read_only`, with the caller's limit on problems.
     pub(crate) fn look_at(path: &Path, problems: Problems) -> Result<Session, Error> {
         let opened = OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK)).open(path);
         let file = opened.map_err(Error::read(path))?;
@@ -80,13 +81,13 @@ impl Session {
     }
 }
 
-/// Opens the file that is at this path once we hold its lock: between the two, another program may
-/// have put another there. A link is refused: what it points at was not named, and what we put
-/// beside the session would lie beside the link.
+/// Opens and locks the file, then checks that it still is the one at this path: another program may
+/// have replaced it in between. A link is refused: the user did not name its target, and the files
+/// beside the session would end up beside the link.
 fn open_locked(path: &Path) -> Result<(File, Option<Problem>), Error> {
     const TRIES: usize = 10;
     for _ in 0..TRIES {
-        // A pipe would keep us waiting for its other end.
+        // Without this, opening a pipe would block.
         let flags = flags(OFlags::NOFOLLOW | OFlags::NONBLOCK);
         let opened = OpenOptions::new().read(true).append(true).custom_flags(flags).open(path);
         let file = opened.map_err(|err| match err.kind() {
@@ -107,14 +108,14 @@ fn open_locked(path: &Path) -> Result<(File, Option<Problem>), Error> {
     Err(Error::InUse { path: path.to_owned(), owner: None })
 }
 
-/// Opens a file to read it, if it is one and no link to one.
+/// Opens a regular file for reading; refuses links.
 pub(crate) fn plain_file(path: &Path) -> io::Result<File> {
     let flags = flags(OFlags::NOFOLLOW | OFlags::NONBLOCK);
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// A pipe or a device would keep us waiting for its first line.
+/// Reading a pipe or a device would block.
 fn check_is_file(file: &File, path: &Path) -> Result<(), Error> {
     let metadata = file.metadata().map_err(Error::read(path))?;
     if metadata.is_file() { Ok(()) } else { Err(Error::NotASession(path.to_owned())) }
@@ -131,13 +132,13 @@ fn log_of(disk: FileDisk, path: &Path) -> Result<Log, Error> {
 
 enum Loaded {
     Current(Box<Scan>, Ending),
-    /// A version that must be migrated first, and the list for problems, which is still empty.
+    /// The old version to migrate from, and the problem list, which is still empty.
     Old(u64, Problems),
 }
 
 fn load(log: &Log, path: &Path, problems: Problems) -> Result<Loaded, Error> {
     let mut scan = Scan::new(log.end(), problems);
-    // Not beyond the length we know: whatever is written there meanwhile is not ours to judge.
+    // Only up to the known length: another process may be writing beyond it.
     match scan.read_all(log.read_from(0), 0, log.end()).map_err(Error::read(path))? {
         Err(Stop::OldVersion(version)) => Ok(Loaded::Old(version, scan.problems)),
         Ok(ending) if scan.header.is_some() => Ok(Loaded::Current(Box::new(scan), ending)),
@@ -145,7 +146,7 @@ fn load(log: &Log, path: &Path, problems: Problems) -> Result<Loaded, Error> {
     }
 }
 
-/// Puts a file of the current version in the place of an old one.
+/// Replaces an old file by its migrated version.
 fn rewrite(log: &Log, path: &Path, files: &Files) -> Result<Log, Error> {
     let migrated = migrate::to_current(&whole(log, path)?);
     let replaced = PendingFile::begin(file::dir_of(path), files).and_then(|mut draft| {
@@ -161,8 +162,8 @@ fn whole(log: &Log, path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Gives the file an end to write on from. When the disk does not let us, the next line that is
-/// written begins with the line end that is missing here.
+/// Repairs the end of the file so that lines can be appended. If that fails, the next appended line
+/// begins with the missing line end.
 fn mend(log: &mut Log, ending: Ending, path: &Path, id: FileId, problems: &mut Problems) {
     match ending {
         Ending::Clean => (),
@@ -174,7 +175,7 @@ fn mend(log: &mut Log, ending: Ending, path: &Path, id: FileId, problems: &mut P
         }
         Ending::Torn { at, bytes: torn } => {
             let bytes = torn.len() as u64;
-            let cut = file::save_torn(path, id, &torn).and_then(|saved_to| {
+            let cut = file::save_torn_tail(path, id, &torn).and_then(|saved_to| {
                 log.truncate(at)?;
                 Ok(saved_to)
             });

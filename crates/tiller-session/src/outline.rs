@@ -1,5 +1,5 @@
-//! A session to look through from end to end: where every entry hangs, and its line when it is
-//! asked for. Nothing is read before that, and one line is in memory at a time.
+//! A session for reading from end to end: the parent of every entry, and its line on request. Lines
+//! are read on request only, one at a time.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::log::Reader;
 use crate::session::Session;
 use crate::tree::Index;
 
-/// The entries of a session by their place in the file, from 0 on.
+/// The entries of a session by their position in the file, starting at 0.
 pub struct Outline<'a> {
     session: &'a Session,
     reader: Reader<'a>,
@@ -37,7 +37,7 @@ impl Outline<'_> {
         self.session.tree().id(self.all[place])
     }
 
-    /// Always a place before its own.
+    /// Always before the entry itself.
     pub fn parent(&self, place: usize) -> Option<usize> {
         self.session.tree().parent(self.all[place]).map(Index::position)
     }
@@ -50,19 +50,19 @@ impl Outline<'_> {
         self.session.tree().label(self.all[place]).map(|label| label.text.as_str())
     }
 
-    /// A line that ends in rubbish: its place is known, its content is not.
+    /// Whether its end is unreadable: its place in the tree is known, its content is not.
     pub fn is_damaged(&self, place: usize) -> bool {
         self.session.tree().kind(self.all[place]) == Kind::Damaged
     }
 
-    /// How long its line is.
+    /// The length of its line.
     pub fn bytes(&self, place: usize) -> u64 {
         let at = self.session.tree().at(self.all[place]);
         at.end - at.start
     }
 
-    /// The entry in this line, which may be a changed copy of its own. Of a message that another
-    /// program wrote, as much is read as can be.
+    /// Parses the entry from this line, which may be an edited copy of its own. Unknown parts of a
+    /// message are dropped.
     pub fn entry(&self, place: usize, line: &str) -> Option<Entry> {
         let kind = self.session.tree().kind(self.all[place]);
         if !kind.is_message() {
@@ -72,7 +72,7 @@ impl Outline<'_> {
         Some(Entry { body, ..Entry::read_place(line)? })
     }
 
-    /// The line as it stands in the file. Neighbours cost one read together.
+    /// The line as it is in the file. Neighbouring lines cost one read.
     pub fn line(&mut self, place: usize) -> Result<Cow<'_, str>, Error> {
         let at = self.session.tree().at(self.all[place]);
         self.reader.text(at).map_err(self.session.read_error())

@@ -1,7 +1,7 @@
-//! Where sessions lie: a folder per working directory, a file per session, named as pi does.
+//! Paths of sessions: a folder per working directory, a file per session, named as in pi.
 //!
-//! This crate knows no home and no environment. Whoever calls says where the sessions of all
-//! projects are, or which single folder the user chose.
+//! This crate reads no home directory and no environment. The caller passes in the folder of all
+//! projects' sessions, or the folder that the user chose.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tiller_agent::message::UnixMs;
 use crate::name::SessionId;
 use crate::time;
 
-/// The folder of a project below the folder of all sessions: `--home-me-proj--`.
+/// The folder of a project inside the folder of all sessions: `--home-me-proj--`.
 pub fn project_dir(sessions: &Path, cwd: &Path) -> PathBuf {
     let cwd = cwd.to_string_lossy();
     let cwd = cwd.strip_prefix(['/', '\\']).unwrap_or(&cwd);
@@ -22,7 +22,7 @@ pub fn file_name(id: &SessionId, now: UnixMs) -> String {
     format!("{}_{id}.jsonl", time::iso(now).replace([':', '.'], "-"))
 }
 
-/// The id in a file name, when the name is one of ours.
+/// The id in a file name that has the form of [`file_name`].
 pub(crate) fn id_in_file_name(name: &str) -> Option<&str> {
     let (stamp, id) = name.strip_suffix(".jsonl")?.split_once('_')?;
     (stamp.len() == 24 && stamp.ends_with('Z') && !id.is_empty()).then_some(id)
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_named_as_pi_names_them() {
+    fn project_folders_and_file_names_match_pi() {
         let dir = |cwd: &str| project_dir(Path::new("/s"), Path::new(cwd)).display().to_string();
         assert_eq!(dir("/home/me/proj"), "/s/--home-me-proj--");
         assert_eq!(dir("/home/me/my proj.x/ü"), "/s/--home-me-my proj.x-ü--");

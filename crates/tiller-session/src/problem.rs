@@ -1,50 +1,51 @@
-//! What was odd about a session file. None of these keeps a session from opening; all of them are
-//! told to whoever opened it.
+//! Problems found in a session file. None of them prevents opening it; all of them are reported to
+//! the caller that opened it.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// One oddity, in words for a log: `Display` gives a sentence without a full stop.
+/// One problem. `Display` is a sentence for a log, without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The last line was cut short, as by a crash in the middle of a write. It is no longer in
-    /// the file; `saved_to` has it.
+    /// The last line was cut short, as by a crash in the middle of a write. It was moved from the
+    /// file to `saved_to`.
     TornTail { bytes: u64, saved_to: PathBuf },
-    /// The same, left where it was: the file was opened to be read, or there was nowhere to save
-    /// the piece. It is not part of the session.
+    /// Like `TornTail`, but still in the file: it was opened read-only, or the line could not be
+    /// saved. It is not part of the session.
     TornTailLeft { bytes: u64 },
-    /// The last entry was complete but for its line end, which was added.
+    /// The last entry had no line end, which was added.
     MissingNewline,
-    /// A line that is no entry. It stays in the file.
+    /// A line that is not an entry. It stays in the file.
     MalformedLine { line: u64, reason: String },
-    /// A line that is an entry at first sight but is not JSON. It keeps its place in the tree and
-    /// its text in the file, and is not passed on. Only a check looks at every line this closely.
+    /// A line that looks like an entry but is not valid JSON. It keeps its place in the tree and
+    /// its text in the file, and is not passed on. Only a check parses every line.
     NotJson { line: u64, reason: String },
-    /// A line whose end is unreadable. It keeps its place in the tree, so that what came before
-    /// it is still reached, but has no content.
+    /// A line whose end is unreadable. It keeps its place in the tree, so that its ancestors are
+    /// still reached, but has no content.
     DamagedLine { line: u64, id: String },
     /// Several entries on one line. All are part of the session.
     GluedLine { line: u64 },
-    /// Two entries have the same id; the later one is meant when the id is named.
+    /// Two entries have the same id; the id refers to the later one.
     DuplicateId { line: u64, id: String },
-    /// An entry whose parent is not in the file before it; it starts a tree of its own.
+    /// An entry whose parent is not before it in the file; it becomes a root.
     MissingParent { line: u64, id: String, parent: String },
-    /// The file was of an older version and has been rewritten.
+    /// The file had an older version and was rewritten.
     Migrated { from: u64 },
-    /// Written by a newer program than this one; read as well as we can.
+    /// The file was written by a newer program and may contain unknown entries.
     NewerVersion { version: u64 },
-    /// The file system has no locks, so nobody else can be kept out.
+    /// The file system has no locks, so another process may write to the file, too.
     NotLocked { reason: String },
-    /// Another program wrote to the file while we had it open. Its entries were taken in.
+    /// Another program wrote to the file while we had it open. Its entries are now part of the
+    /// session.
     ForeignEntries { count: u64 },
-    /// The file was deleted while we had it open, and has been written again.
+    /// The file was deleted while we had it open, and was written again.
     Restored,
-    /// More of the same, counted but not told one by one.
+    /// Further problems, counted but not listed.
     More { count: u64 },
 }
 
 impl Problem {
-    /// The line that this is about, if it says that the line itself is broken.
+    /// The number of the line, if this problem says that the line itself is broken.
     pub(crate) fn broken_line(&self) -> Option<u64> {
         match self {
             Problem::MalformedLine { line, .. }
@@ -68,7 +69,7 @@ impl fmt::Display for Problem {
             }
             Problem::MissingNewline => write!(f, "the last line had no line end; it was added"),
             Problem::MalformedLine { line, reason } => {
-                write!(f, "line {line} is not an entry and is passed over: {reason}")
+                write!(f, "line {line} is not an entry and is ignored: {reason}")
             }
             Problem::NotJson { line, reason } => write!(f, "line {line} is not JSON: {reason}"),
             Problem::DamagedLine { line, id } => {
@@ -76,7 +77,7 @@ impl fmt::Display for Problem {
             }
             Problem::GluedLine { line } => write!(f, "line {line} holds several entries"),
             Problem::DuplicateId { line, id } => {
-                write!(f, "line {line}: entry id {id} was used before")
+                write!(f, "line {line}: entry id {id} is used twice")
             }
             Problem::MissingParent { line, id, parent } => {
                 write!(f, "line {line}: parent {parent} of entry {id} is missing")
@@ -97,11 +98,10 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A list that does not grow with the damage: past a hundred, unless more are wanted, problems are
-/// only counted.
+/// A list of bounded size: past the limit, a hundred by default, problems are only counted.
 #[derive(Debug)]
 pub(crate) struct Problems {
-    told: Vec<Problem>,
+    listed: Vec<Problem>,
     more: u64,
     max: usize,
 }
@@ -114,19 +114,19 @@ impl Default for Problems {
 
 impl Problems {
     pub(crate) fn up_to(max: usize) -> Problems {
-        Problems { told: Vec::new(), more: 0, max }
+        Problems { listed: Vec::new(), more: 0, max }
     }
 
     pub(crate) fn push(&mut self, problem: Problem) {
-        if self.told.len() < self.max {
-            self.told.push(problem);
+        if self.listed.len() < self.max {
+            self.listed.push(problem);
         } else {
             self.more += 1;
         }
     }
 
     pub(crate) fn list(&self) -> Vec<Problem> {
-        let mut list = self.told.clone();
+        let mut list = self.listed.clone();
         if self.more > 0 {
             list.push(Problem::More { count: self.more });
         }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_stays_short_however_bad_the_file() {
+    fn problem_list_is_bounded() {
         let mut problems = Problems::default();
         for line in 0..1000 {
             problems.push(Problem::GluedLine { line });

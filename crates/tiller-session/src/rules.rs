@@ -1,4 +1,4 @@
-//! Which rules the model was told in a conversation, and how long ago.
+//! Which stream rules were injected into a conversation, and how long ago.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use crate::head::Kind;
 use crate::session::Session;
 
 impl Session {
-    /// The rules that were told on the way to the leaf, each with the number of answers since it
-    /// was told last. The file knows, so this holds after a reload, on a branch and in a fork.
-    pub fn told_rules(&self) -> Result<HashMap<String, u64>, Error> {
-        let mut told = HashMap::new();
+    /// The rules that were injected on the path to the leaf, each with the number of answers since.
+    /// It is read from the file, so it holds after a reload, on a branch and in a fork.
+    pub fn injected_rules(&self) -> Result<HashMap<String, u64>, Error> {
+        let mut answers_since = HashMap::new();
         let mut answers = 0;
         for index in self.tree().ancestors(self.tree().leaf()) {
             match self.tree().kind(index) {
@@ -21,13 +21,13 @@ impl Session {
                     if let Some(Body::TtsrInjection { rules }) = entry.and_then(|entry| entry.body)
                     {
                         for rule in rules {
-                            told.entry(rule).or_insert(answers);
+                            answers_since.entry(rule).or_insert(answers);
                         }
                     }
                 }
                 _ => {}
             }
         }
-        Ok(told)
+        Ok(answers_since)
     }
 }

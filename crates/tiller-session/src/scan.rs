@@ -1,4 +1,4 @@
-//! Reads the lines of a file into a tree, and says what was odd about them.
+//! Reads the lines of a file into a tree, and collects problems.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -11,11 +11,11 @@ use crate::lines;
 use crate::problem::{Problem, Problems};
 use crate::tree::Tree;
 
-/// How much is read at a time: little enough to stay near the processor until it is looked at.
+/// How much is read at a time: little enough to stay in the processor's cache.
 const BLOCK: u64 = 256 * 1024;
 const TYPICAL_LINE: u64 = 600;
 
-/// A reading under way.
+/// A scan in progress.
 pub(crate) struct Scan {
     pub header: Option<Header>,
     pub tree: Tree,
@@ -26,22 +26,22 @@ pub(crate) struct Scan {
 /// How a file ends.
 pub(crate) enum Ending {
     Clean,
-    /// The last line has no line end, but is whole, or blank.
+    /// The last line has no line end, but is a complete entry, or blank.
     Open {
         is_blank: bool,
     },
-    /// The last line broke off here.
+    /// The last line was cut short.
     Torn {
         at: u64,
         bytes: Vec<u8>,
     },
 }
 
-/// Why a reading ended early.
+/// Why a scan stopped early.
 pub(crate) enum Stop {
     /// The first readable line is not a header.
     NotASession,
-    /// The file is of an older version, which the tree does not know.
+    /// The file has an older version, which must be migrated first.
     OldVersion(u64),
 }
 
@@ -52,7 +52,7 @@ impl Scan {
         Scan { header: None, tree, problems, line: 0 }
     }
 
-    /// Goes on where an earlier reading ended.
+    /// Continues an earlier scan.
     pub(crate) fn resume(header: Header, tree: Tree, problems: Problems, line: u64) -> Scan {
         Scan { header: Some(header), tree, problems, line }
     }
@@ -62,7 +62,7 @@ impl Scan {
         self.line
     }
 
-    /// Reads so many bytes, the last line too when only its line end is missing.
+    /// Reads this many bytes, including the last line if only its line end is missing.
     pub(crate) fn read_all(
         &mut self,
         source: impl Read,
@@ -89,13 +89,13 @@ impl Scan {
         }
     }
 
-    /// Takes one line of a copy we are making, without its line end.
+    /// Adds one line of a copy, without its line end.
     pub(crate) fn line(&mut self, line: &str, at: u64) {
-        // It is an entry, after a header that we wrote: there is nothing to stop for.
+        // It is an entry after a header that we wrote, so the scan does not stop.
         let _goes_on = self.take(line.as_bytes(), at);
     }
 
-    /// Takes a line without blanks around it.
+    /// Adds a trimmed line.
     fn take(&mut self, line: &[u8], at: u64) -> ControlFlow<Stop> {
         self.line += 1;
         if line.is_empty() {
@@ -163,8 +163,8 @@ impl Scan {
         self.problems.push(Problem::MalformedLine { line: self.line, reason });
     }
 
-    /// Takes a line that holds whole entries one after the other, as a program leaves it that
-    /// writes on after a missing line end. Rubbish may follow them.
+    /// Adds a line that contains several complete entries, as left by a program that appended after
+    /// a missing line end. Unreadable text may follow them.
     fn glued(&mut self, line: &[u8], at: u64) -> bool {
         let mut values = serde_json::Deserializer::from_slice(line).into_iter::<IgnoredAny>();
         let mut start = 0;

@@ -1,7 +1,7 @@
-//! A session: the tree, the log its lines lie in, and the file it has or will have.
+//! A session: the tree, the log with its lines, and the file it has or will have.
 //!
-//! Nothing here waits: reading and appending single entries are calls of microseconds, fit for a
-//! server's only thread. What takes longer says so.
+//! Nothing here waits: reading or appending a single entry takes microseconds and can run on a
+//! server's only thread. Slower methods say so.
 
 use std::fs;
 use std::io::{self, Read};
@@ -29,27 +29,27 @@ use crate::stats::Stats;
 use crate::time;
 use crate::tree::{Index, Tree};
 
-/// The `customType` of the entry that records a navigation. Its parent is the entry navigated to.
+/// The `customType` of the entry that records a navigation. Its parent is the target entry.
 pub const LEAF_MARK: &str = "tiller.leaf";
 
 pub struct Session {
     // Dropped before the log, which holds the lock: see `lock::LockNote`.
-    home: StorageState,
+    storage_state: StorageState,
     log: Log,
     header: Header,
     tree: Tree,
     problems: Problems,
     lines_read: u64,
-    /// How many messages the context has, kept up to date because `get_state` asks all the time.
+    /// The number of messages in the context, kept up to date because `get_state` reads it often.
     context_len: usize,
     durability: Durability,
 }
 
-/// Where a session lives.
+/// Where a session is stored.
 pub(crate) enum StorageState {
-    /// Nowhere else.
+    /// Only in memory.
     Memory,
-    /// There will be a file once there is something to keep.
+    /// In a file that is created with the first entry worth keeping.
     Planned {
         path: PathBuf,
         owner: Owner,
@@ -66,48 +66,48 @@ pub(crate) enum StorageState {
     },
 }
 
-/// What a new session begins with.
+/// What a new session is created with.
 #[derive(Clone, Debug)]
 pub struct NewSession {
     pub id: SessionId,
     pub cwd: PathBuf,
-    /// Stored unchecked.
+    /// Not checked.
     pub parent_session: Option<String>,
     pub now: UnixMs,
 }
 
-/// Where a new session is to live.
+/// Where a new session will be stored.
 #[derive(Clone, Debug)]
 pub enum Storage {
     /// Only in memory (`--no-session`).
     Memory,
     /// In a new file in this folder, named after time and id.
     Folder { dir: PathBuf, owner: Owner, files: Files },
-    /// In this file, which must not exist or be empty.
+    /// In this file, which must be empty or not exist.
     File { path: PathBuf, owner: Owner, files: Files },
 }
 
 impl Session {
-    /// Begins a session. Nothing is on disk yet: the file is made with the first user message.
+    /// Creates a session. Nothing is written yet: the file is created with the first user message.
     pub fn new(new: NewSession, storage: Storage) -> Session {
-        let home = StorageState::of(storage, &new.id, new.now);
+        let storage_state = StorageState::of(storage, &new.id, new.now);
         let cwd = new.cwd.to_string_lossy().into_owned();
         let timestamp = time::iso(new.now);
         let header = Header::new(new.id.to_string(), timestamp, cwd, new.parent_session);
         let log = Log::in_memory((header.line() + "\n").into_bytes());
-        Session::of(home, log, Scan::resume(header, Tree::new(), Problems::default(), 1))
+        Session::of(storage_state, log, Scan::resume(header, Tree::new(), Problems::default(), 1))
     }
 
-    pub(crate) fn of(home: StorageState, log: Log, scan: Scan) -> Session {
+    pub(crate) fn of(storage_state: StorageState, log: Log, scan: Scan) -> Session {
         let lines_read = scan.lines_read();
         let Scan { header, tree, problems, .. } = scan;
         let header = header.expect("a scan without a header is no session");
         let context_len = context::project(&tree, tree.leaf()).items.len();
         let durability = Durability::Os;
-        Session { home, log, header, tree, problems, lines_read, context_len, durability }
+        Session { storage_state, log, header, tree, problems, lines_read, context_len, durability }
     }
 
-    /// What a power failure may cost from here on. A session begins with [`Durability::Os`].
+    /// Sets what a power failure may lose from now on. The initial value is [`Durability::Os`].
     pub fn set_durability(&mut self, durability: Durability) {
         self.durability = durability;
     }
@@ -128,9 +128,9 @@ impl Session {
         Path::new(&self.header.cwd)
     }
 
-    /// The file, also when it is not there yet. None when there will never be one.
+    /// The path of the file, also if it does not exist yet. None if the session is in memory only.
     pub fn path(&self) -> Option<&Path> {
-        match &self.home {
+        match &self.storage_state {
             StorageState::Memory => None,
             StorageState::Planned { path, .. }
             | StorageState::File { path, .. }
@@ -138,13 +138,12 @@ impl Session {
         }
     }
 
-    /// Whether the file is there.
+    /// Whether the file exists.
     pub fn is_on_disk(&self) -> bool {
-        matches!(self.home, StorageState::File { .. } | StorageState::ReadOnly { .. })
+        matches!(self.storage_state, StorageState::File { .. } | StorageState::ReadOnly { .. })
     }
 
-    /// Whether this path leads to the file of this session, so that opening it would find the
-    /// lock taken by ourselves.
+    /// Whether this path is the file of this session, whose lock we already hold.
     pub fn is_at(&self, path: &Path) -> bool {
         let id = |path: &Path| fs::metadata(path).ok().map(|found| FileId::of(&found));
         match self.path().filter(|_| self.is_on_disk()) {
@@ -154,25 +153,25 @@ impl Session {
     }
 
     pub fn is_read_only(&self) -> bool {
-        matches!(self.home, StorageState::ReadOnly { .. })
+        matches!(self.storage_state, StorageState::ReadOnly { .. })
     }
 
-    /// What was odd about the file, when it was opened and since.
+    /// The problems found in the file when it was opened and since.
     pub fn problems(&self) -> Vec<Problem> {
         self.problems.list()
     }
 
-    /// Adds an entry under the leaf and makes it the leaf.
+    /// Appends an entry below the leaf and makes it the leaf.
     ///
     /// When this returns, the line is with the operating system, and as safe as the session's
-    /// [`Durability`] wants it. On an error nothing has happened, neither here nor in the file, and
-    /// the call may be made again; the one exception is [`Error::NotSynced`].
+    /// [`Durability`] demands. On an error neither the session nor the file has changed, and the
+    /// call may be repeated; the only exception is [`Error::NotSynced`].
     pub fn append(&mut self, body: Body, now: UnixMs) -> Result<String, Error> {
         let leaf = self.tree.leaf();
         self.append_below(leaf, body, now)
     }
 
-    /// Adds an entry under any entry, or as a root, and makes it the leaf.
+    /// Appends an entry below any entry, or as a root, and makes it the leaf.
     pub fn append_under(
         &mut self,
         parent: Option<&str>,
@@ -183,8 +182,8 @@ impl Session {
         self.append_below(parent, body, now)
     }
 
-    /// Moves the leaf, to an entry or before all of them, and records it: a reload, and pi,
-    /// find the leaf where it was moved to. Not recorded when the leaf is there already.
+    /// Moves the leaf to an entry, or before the first one, and records it, so that pi and a reload
+    /// find the same leaf. Records nothing if the leaf is already there.
     pub fn navigate(&mut self, to: Option<&str>, now: UnixMs) -> Result<(), Error> {
         let to = to.map(|id| self.find(id)).transpose()?;
         if to != self.tree.leaf() {
@@ -194,14 +193,14 @@ impl Session {
         Ok(())
     }
 
-    /// Names the session and gives the name as it is stored.
+    /// Sets the session's name and returns it as stored.
     pub fn set_name(&mut self, name: &str, now: UnixMs) -> Result<String, Error> {
         let name = name::clean(name)?;
         self.append(Body::SessionInfo { name: name.clone() }, now)?;
         Ok(name)
     }
 
-    /// Labels an entry, or takes its label away.
+    /// Sets or removes the label of an entry.
     pub fn set_label(
         &mut self,
         target: &str,
@@ -215,13 +214,13 @@ impl Session {
 
     /// Writes the file now, without waiting for the first user message.
     pub fn persist(&mut self) -> Result<(), Error> {
-        match &self.home {
+        match &self.storage_state {
             StorageState::Planned { .. } => self.create(None).map(|_| ()),
             _ => Ok(()),
         }
     }
 
-    /// Waits until everything appended so far is safe against power failures.
+    /// Waits until everything appended so far would survive a power failure.
     pub fn sync(&self) -> Result<(), Error> {
         match (self.path(), self.log.syncer()) {
             (Some(path), Some(syncer)) => syncer.sync().map_err(Error::write(path)),
@@ -229,7 +228,7 @@ impl Session {
         }
     }
 
-    /// The same, to be done on another thread. None while there is no file.
+    /// Like `sync`, to be run on another thread. None if there is no file.
     pub fn syncer(&self) -> Option<Syncer> {
         self.log.syncer()
     }
@@ -242,7 +241,7 @@ impl Session {
         self.tree.leaf().map(|leaf| self.tree.id(leaf))
     }
 
-    /// How many entries there are, on all branches.
+    /// The number of entries on all branches.
     pub fn len(&self) -> usize {
         self.tree.len()
     }
@@ -251,7 +250,7 @@ impl Session {
         self.len() == 0
     }
 
-    /// Nothing is stored in it but who answers.
+    /// Whether it contains only model and thinking level changes.
     pub fn holds_only_choices(&self) -> bool {
         let is_choice = |kind| matches!(kind, Kind::ModelChange | Kind::ThinkingLevelChange);
         self.tree.all().all(|index| is_choice(self.tree.kind(index)))
@@ -265,8 +264,7 @@ impl Session {
         Ok(self.raw(id)?.as_deref().and_then(Entry::read))
     }
 
-    /// The line of an entry as it stands in the file, or nothing when there is no such entry or
-    /// its line is damaged.
+    /// The raw line of an entry. None if there is no such entry or its line is damaged.
     pub fn raw(&self, id: &str) -> Result<Option<String>, Error> {
         match self.tree.find(id) {
             Some(index) if self.tree.kind(index) != Kind::Damaged => {
@@ -288,25 +286,25 @@ impl Session {
         Ok(path.into_iter().map(|index| self.tree.id(index)).collect())
     }
 
-    /// The ids below this entry, or of the roots, in the order they were written.
+    /// The ids of this entry's children, or of the roots, in file order.
     pub fn children(&self, of: Option<&str>) -> Result<Vec<&str>, Error> {
         let of = of.map(|id| self.find(id)).transpose()?;
         Ok(self.tree.children(of).into_iter().map(|index| self.tree.id(index)).collect())
     }
 
-    /// Counts over the whole session.
+    /// Totals over the whole session.
     pub fn stats(&self) -> &Stats {
         self.tree.stats()
     }
 
-    /// How many messages [`Session::context`] has.
+    /// The number of messages in [`Session::context`].
     pub fn context_len(&self) -> usize {
         self.context_len
     }
 
-    /// What a session that has only just begun consists of.
-    pub(crate) fn into_beginning(self) -> (StorageState, Header) {
-        (self.home, self.header)
+    /// Takes apart a session that was just created.
+    pub(crate) fn into_parts(self) -> (StorageState, Header) {
+        (self.storage_state, self.header)
     }
 
     pub(crate) fn tree(&self) -> &Tree {
@@ -338,18 +336,18 @@ impl Session {
     ) -> Result<String, Error> {
         let (body, now) = as_stored(body, now)?;
         let syncs = self.durability.syncs_after(&body);
-        if !matches!(self.home, StorageState::ReadOnly { .. }) {
-            // First, because it may bring ids that are then taken.
+        if !matches!(self.storage_state, StorageState::ReadOnly { .. }) {
+            // First, because another program may have appended ids that must not be used again.
             self.take_in_changes()?;
         }
-        let id = name::fresh_entry_id(|id| self.contains(id));
+        let id = name::new_entry_id(|id| self.contains(id));
         let parent_id = parent.map(|parent| self.tree.id(parent));
         let line = entry::line(&body, &id, parent_id, now);
         self.commit(&line, syncs)?;
         Ok(id)
     }
 
-    /// Writes a line and, once that has succeeded, knows it.
+    /// Writes a line and, if that succeeds, adds it to the tree.
     fn commit(&mut self, line: &str, syncs: bool) -> Result<(), Error> {
         let HeadLine::Entry(head) = HeadLine::read(line.as_bytes()) else {
             unreachable!("we wrote something that is no entry: {line}");
@@ -359,7 +357,7 @@ impl Session {
             return Err(Error::Write { path, source: io::ErrorKind::FileTooLarge.into() });
         }
         let before = self.log.mark();
-        let at = match &self.home {
+        let at = match &self.storage_state {
             StorageState::ReadOnly { .. } => return Err(Error::ReadOnly),
             StorageState::Planned { .. } if head.kind.begins_file() => {
                 let start = self.create(Some(line))?;
@@ -370,7 +368,8 @@ impl Session {
                 self.log.append(line).map_err(Error::write(&path))?
             }
         };
-        // A line that could not be made safe is taken back. Where it stays, it stays here too.
+        // A line that could not be synced is removed. If it cannot be removed, it stays in memory,
+        // too.
         let synced = if syncs { self.sync() } else { Ok(()) };
         let synced = match synced {
             Err(err) if self.log.take_back(before) => return Err(err),
@@ -389,9 +388,10 @@ impl Session {
         synced
     }
 
-    /// Makes the file, with everything so far and, perhaps, one more line. Says where that lies.
+    /// Creates the file with everything so far and, optionally, one more line, whose offset it
+    /// returns.
     fn create(&mut self, line: Option<&str>) -> Result<u64, Error> {
-        let StorageState::Planned { path, owner, files } = &self.home else {
+        let StorageState::Planned { path, owner, files } = &self.storage_state else {
             unreachable!("only a planned file is created");
         };
         let start = self.log.end();
@@ -409,14 +409,14 @@ impl Session {
         let note = LockNote::write(path, id, owner);
         self.log = Log::on_disk(disk, end);
         let (path, owner, files) = (path.clone(), owner.clone(), files.clone());
-        self.home = StorageState::File { path, owner, files, note };
+        self.storage_state = StorageState::File { path, owner, files, note };
         Ok(start)
     }
 
-    /// Our lock means nothing to pi. If it, or a user, did something to the file, we find out
-    /// before we write.
+    /// pi ignores our lock. Finds out before a write whether another program or the user has
+    /// changed the file.
     fn take_in_changes(&mut self) -> Result<(), Error> {
-        let StorageState::File { path, .. } = &self.home else {
+        let StorageState::File { path, .. } = &self.storage_state else {
             return Ok(());
         };
         match self.log.change().map_err(Error::write(path))? {
@@ -428,9 +428,9 @@ impl Session {
         }
     }
 
-    /// Writes a file again that was deleted.
+    /// Writes a deleted file again.
     fn restore(&mut self) -> Result<(), Error> {
-        let StorageState::File { path, owner, files, note } = &mut self.home else {
+        let StorageState::File { path, owner, files, note } = &mut self.storage_state else {
             return Ok(());
         };
         let written = PendingFile::begin(file::dir_of(path), files).and_then(|mut draft| {
@@ -447,7 +447,7 @@ impl Session {
 
     fn take_in_lines(&mut self, end: u64) -> Result<(), Error> {
         let at = self.log.end();
-        // Read before anything is taken in: half of it would be taken in twice.
+        // Read completely before anything is added: otherwise a failure could add entries twice.
         let mut bytes = Vec::new();
         let read = self.log.read_from(at).take(end - at).read_to_end(&mut bytes);
         read.map_err(self.read_error())?;
@@ -468,7 +468,7 @@ impl Session {
             self.problems.push(Problem::ForeignEntries { count });
         }
         self.log.extend(end);
-        // A line that is not whole becomes a malformed one, which is kept like any other.
+        // An incomplete line becomes a malformed one, which is kept like any other.
         if !matches!(read, Ok(Ok(Ending::Clean))) {
             self.log.close_line();
         }
@@ -488,8 +488,8 @@ impl StorageState {
     }
 }
 
-/// Some messages have entries of their own kind. An extension's message carries its time, which
-/// in its entry is the entry's time.
+/// Some messages have entry types of their own. An extension's message carries a time, which
+/// becomes its entry's time.
 fn as_stored(body: Body, now: UnixMs) -> Result<(Body, UnixMs), Error> {
     match body {
         Body::Message(message) => match &*message {

@@ -1,11 +1,11 @@
-//! What a session has come to, counted over every entry of the file: branches that were left and
-//! history that was compacted are part of it, so that the figures never shrink.
+//! Totals over every entry of the file, including abandoned branches and compacted history, so that
+//! the figures never shrink.
 
 use serde::Serialize;
 
 use crate::head::{Head, Kind};
 
-/// The counting part of `get_session_stats`, in the order it is written there.
+/// The counters of `get_session_stats`, in wire order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {

@@ -1,5 +1,5 @@
-//! Whole sessions as JSON text, written as they are read: an answer of a hundred megabytes passes
-//! through a window, it is never built.
+//! Writes whole sessions as JSON while reading them: a response of a hundred megabytes passes
+//! through a buffer and is never in memory as a whole.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -19,8 +19,8 @@ use crate::session::Session;
 use crate::tree::Index;
 
 impl Session {
-    /// The array of all entries in the order of the file, or of those after `since`
-    /// (`get_entries`). Each is the text of its line; a line that is not JSON is left out.
+    /// Writes the array of all entries in file order, or of those after `since` (`get_entries`).
+    /// Each is its raw line; lines that are not JSON are left out.
     pub fn write_entries(&self, since: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
         let tree = self.tree();
         match since {
@@ -29,7 +29,7 @@ impl Session {
         }
     }
 
-    /// The array of the entries from the root to this one, or to the leaf.
+    /// Writes the array of entries from the root to this one, or to the leaf.
     pub fn write_branch(&self, to: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
         let to = match to {
             Some(id) => Some(self.find(id)?),
@@ -38,14 +38,15 @@ impl Session {
         self.write_list(self.tree().path(to).into_iter(), out)
     }
 
-    /// The array of messages in the context (`get_messages`). A message that stands in the file
-    /// is written as it stands there, with fields we do not know, unless xcsh has put its pictures
-    /// elsewhere or its role is one that only xcsh's clients know.
+    /// Writes the array of messages in the context (`get_messages`). A stored message is written as
+    /// it is in the file, with unknown fields, unless it contains xcsh's image addresses or has a
+    /// role that only xcsh's clients know.
     pub fn write_messages(&self, out: &mut dyn Write) -> Result<(), Error> {
         self.write_messages_with(out, |_| None)
     }
 
-    /// The same. `edited` gives another text for a message, or nothing to leave it as it is.
+    /// Like `write_messages`. `edited` returns another text for a message, or None to leave it
+    /// unchanged.
     pub fn write_messages_with(
         &self,
         out: &mut dyn Write,
@@ -82,8 +83,8 @@ impl Session {
         list.end().map_err(Error::Output)
     }
 
-    /// The array of roots with everything below them (`get_tree`). A long session is a deep
-    /// tree, so this neither recurses nor lets anybody else.
+    /// Writes the array of roots with all descendants (`get_tree`). A long session is a deep tree,
+    /// so this does not recurse, nor does it use a serializer that would.
     pub fn write_tree(&self, out: &mut dyn Write) -> Result<(), Error> {
         enum Step {
             Open { index: Index, is_first: bool },
@@ -135,7 +136,7 @@ impl Session {
         list.end().map_err(Error::Output)
     }
 
-    /// A damaged line has no text to show, but what hangs below it has.
+    /// The text of an entry. None for a damaged line, whose children are still written.
     fn entry_text<'r>(
         &self,
         reader: &'r mut Reader<'_>,
@@ -153,8 +154,8 @@ impl Session {
         Ok(stand_in.to_string().into())
     }
 
-    /// Siblings stand in the order of their times. That is the order of the file unless two
-    /// programs wrote to it, so the times are only read where there are several.
+    /// The children with readable lines, ordered by time. That is file order unless two programs
+    /// wrote to the file, so times are only read if there are several children.
     fn readable_children(&self, of: Option<Index>) -> Result<Vec<Index>, Error> {
         let mut children = self.tree().children(of);
         if children.len() > 1 {
@@ -178,7 +179,7 @@ impl Session {
     }
 }
 
-/// A JSON array under way.
+/// A JSON array being written.
 struct List<'a> {
     out: &'a mut dyn Write,
     lead: &'static str,
@@ -194,7 +195,7 @@ impl<'a> List<'a> {
         serde_json::to_writer(&mut self.out, value).map_err(io::Error::from)
     }
 
-    /// An item that is JSON already.
+    /// Writes an item that is already JSON.
     fn text(&mut self, json: &str) -> io::Result<()> {
         self.lead()?;
         self.out.write_all(json.as_bytes())

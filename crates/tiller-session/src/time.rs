@@ -1,4 +1,4 @@
-//! Times as the file writes them: ISO 8601 in UTC with milliseconds, as JavaScript prints a date.
+//! Timestamps of the file format: ISO 8601 in UTC with milliseconds, as JavaScript prints a date.
 
 use tiller_agent::message::UnixMs;
 
@@ -12,7 +12,7 @@ pub fn iso(ms: UnixMs) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
 }
 
-/// Reads what [`iso`] writes, and the same with an offset or without a fraction.
+/// Parses the output of [`iso`], also with an offset or without a fraction.
 pub fn read_iso(text: &str) -> Option<UnixMs> {
     let number = |from: usize, to: usize| -> Option<i64> {
         let digits = text.get(from..to)?;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_javascript_does_and_read_back() {
+    fn times_are_written_as_in_javascript_and_parsed_back() {
         let known = [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400_007, "2000-02-29T00:00:00.007Z"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_read_and_nonsense_is_not() {
+    fn offsets_are_parsed_and_invalid_times_refused() {
         assert_eq!(read_iso("1970-01-01T00:00:01Z"), Some(1000));
         assert_eq!(read_iso("1970-01-01T02:00:01.5+02:00"), Some(1500));
         assert_eq!(read_iso("1970-01-01T00:00:00.123456Z"), Some(123));

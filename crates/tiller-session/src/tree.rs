@@ -1,9 +1,9 @@
-//! The tree of a session: every entry has a parent, one entry is the leaf, and the way from the
-//! leaf to the root is the conversation.
+//! The tree of a session: every entry has a parent, one entry is the leaf, and the path from the
+//! root to the leaf is the conversation.
 //!
-//! The tree holds no text. A node knows where its line lies, what kind of entry it is and how it
-//! hangs together with others, in some sixty bytes; whoever wants the content reads the line.
-//! That keeps a session of a hundred thousand entries at a few megabytes.
+//! The tree holds no text. A node stores the offset of its line, the kind of entry and its links to
+//! others, in some sixty bytes; the content is read from the line. That keeps a session of a
+//! hundred thousand entries at a few megabytes.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -15,14 +15,14 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::head::{Head, Kind};
 use crate::stats::Stats;
 
-/// An entry's number in the order of the file.
+/// An entry's number in file order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Index(NonZeroU32);
 
 impl Index {
     fn of(position: usize) -> Index {
         let number = u32::try_from(position + 1).ok().and_then(NonZeroU32::new);
-        Index(number.expect("fewer than four billion entries; Tree::is_full was asked"))
+        Index(number.expect("fewer than four billion entries: checked by Tree::is_full"))
     }
 
     pub(crate) fn position(self) -> usize {
@@ -31,16 +31,16 @@ impl Index {
 }
 
 struct Node {
-    /// Where the line lies, without its line end.
+    /// The range of the line, without its line end.
     offset: u64,
     len: u32,
-    /// Where the id lies in `Tree::ids`.
+    /// The offset of the id in `Tree::ids`.
     id_at: u32,
     id_len: u16,
     kind: Kind,
     replaces: bool,
     parent: Option<Index>,
-    /// What the entry speaks of: see [`Head::refers`].
+    /// The entry it refers to: see [`Head::refers`].
     refers: Option<Index>,
     /// The newest child; the others follow by `older_sibling`.
     newest_child: Option<Index>,
@@ -49,7 +49,7 @@ struct Node {
 
 pub(crate) struct Tree {
     nodes: Vec<Node>,
-    /// All ids, one after the other.
+    /// All ids, concatenated.
     ids: String,
     by_id: HashTable<Index>,
     hasher: DefaultHashBuilder,
@@ -62,16 +62,16 @@ pub(crate) struct Tree {
 
 pub(crate) struct Label {
     pub text: String,
-    /// The entry that gave it.
+    /// The entry that set it.
     pub entry: Index,
 }
 
-/// How well a new entry fitted in.
+/// What was unusual about a new entry.
 pub(crate) struct Pushed {
     pub index: Index,
-    /// It names a parent that is not there, and became a root.
+    /// Its parent does not exist; it became a root.
     pub orphan: bool,
-    /// Its id was taken.
+    /// Another entry has the same id.
     pub duplicate: bool,
 }
 
@@ -90,7 +90,7 @@ impl Tree {
         }
     }
 
-    /// Room that is not used costs next to nothing, but there are limits to that.
+    /// Reserves memory for this many entries, up to a limit. Unused memory costs next to nothing.
     pub(crate) fn with_room_for(entries: u64) -> Tree {
         let entries = entries.min(250_000) as usize;
         let mut tree = Tree::new();
@@ -99,10 +99,10 @@ impl Tree {
         tree
     }
 
-    /// Adds an entry under the parent it names and makes it the leaf.
+    /// Adds an entry below its parent and makes it the leaf.
     ///
-    /// A parent is looked for among the entries before its child only. That is where every
-    /// program writes it, and it means that no file, however mangled, can make a circle.
+    /// The parent is searched only among earlier entries. Every program writes it before its
+    /// children, and so no file, however broken, can create a cycle.
     pub(crate) fn push(&mut self, head: &Head<'_>, at: Range<u64>) -> Pushed {
         let parent = head.parent.as_deref().and_then(|id| self.find_near(id));
         let index = Index::of(self.nodes.len());
@@ -137,8 +137,8 @@ impl Tree {
         Pushed { index, orphan: parent.is_none() && head.parent.is_some(), duplicate }
     }
 
-    /// Whether an entry is beyond what the narrow fields of a node can hold: four billion
-    /// entries, a line of four gigabytes, an id of 64 kilobytes.
+    /// Whether an entry exceeds the narrow fields of a node: four billion entries, a line of four
+    /// gigabytes, an id of 64 kilobytes.
     pub(crate) fn is_full(&self, head_id: &str, len: u64) -> bool {
         self.nodes.len() >= u32::MAX as usize - 1
             || self.ids.len() + head_id.len() > u32::MAX as usize
@@ -146,7 +146,7 @@ impl Tree {
             || head_id.len() > usize::from(u16::MAX)
     }
 
-    /// Makes the id known. The later of two entries with one id wins.
+    /// Registers the id. If two entries have the same id, the later one wins.
     fn register(&mut self, index: Index) -> bool {
         let Tree { by_id, nodes, ids, hasher, .. } = self;
         let id_of = |index: &Index| id_in(nodes, ids, *index);
@@ -184,7 +184,7 @@ impl Tree {
         self.by_id.find(hash, |&index| self.id(index) == id).copied()
     }
 
-    /// The same, for an entry that is most likely the leaf.
+    /// Like `find`, for an id that most likely is the leaf's.
     fn find_near(&self, id: &str) -> Option<Index> {
         let leaf = self.leaf.filter(|&leaf| self.id(leaf) == id);
         leaf.or_else(|| self.find(id))
@@ -202,7 +202,7 @@ impl Tree {
         self.nodes[index.position()].kind
     }
 
-    /// Where the entry's line lies, without its line end.
+    /// The range of the entry's line, without its line end.
     pub(crate) fn at(&self, index: Index) -> Range<u64> {
         let node = &self.nodes[index.position()];
         node.offset..node.offset + u64::from(node.len)
@@ -240,7 +240,7 @@ impl Tree {
         self.labels.get(&index)
     }
 
-    /// All labels, in the order they were given.
+    /// All labels, in the order they were set.
     pub(crate) fn labels(&self) -> Vec<(Index, &Label)> {
         let mut labels: Vec<_> =
             self.labels.iter().map(|(&target, label)| (target, label)).collect();
@@ -252,17 +252,17 @@ impl Tree {
         &self.stats
     }
 
-    /// Every entry, in the order of the file.
+    /// All entries, in file order.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = Index> + use<> {
         (0..self.nodes.len()).map(Index::of)
     }
 
-    /// Every entry after this one, in the order of the file.
+    /// The entries after this one, in file order.
     pub(crate) fn after(&self, index: Index) -> impl DoubleEndedIterator<Item = Index> + use<> {
         (index.position() + 1..self.nodes.len()).map(Index::of)
     }
 
-    /// From the entry up to its root.
+    /// From the entry up to its root, both included.
     pub(crate) fn ancestors(&self, from: Option<Index>) -> impl Iterator<Item = Index> {
         std::iter::successors(from, |&index| self.parent(index))
     }

@@ -1,5 +1,5 @@
-//! Messages in roles that only xcsh has, as messages of ours: what its model was shown, ours is
-//! shown too. In the file they stay what they are.
+//! Converts messages in roles that only xcsh has: the model sees what xcsh's model saw. In the file
+//! they stay unchanged.
 
 use std::fmt::Write;
 
@@ -9,13 +9,13 @@ use tiller_agent::message::{BashExecution, Block, Content, CustomMessage, Messag
 #[derive(Deserialize)]
 #[serde(tag = "role", rename_all = "camelCase")]
 pub(crate) enum FromXcsh {
-    /// An instruction that nobody typed.
+    /// An instruction that the user did not type.
     Developer(Developer),
     /// Files that a prompt named with `@`.
     FileMention(FileMention),
     /// The old name of a custom message.
     HookMessage(CustomMessage),
-    /// Python that the user ran.
+    /// Python code that the user ran.
     PythonExecution(PythonExecution),
 }
 
@@ -39,7 +39,7 @@ struct MentionedFile {
     path: String,
     #[serde(default)]
     content: String,
-    /// Why its content is not there.
+    /// Why the content is missing.
     #[serde(default)]
     skipped_reason: Option<String>,
     #[serde(default)]
@@ -74,13 +74,13 @@ pub(crate) struct PythonExecution {
 impl FromXcsh {
     pub(crate) fn into_ours(self) -> Message {
         match self {
-            FromXcsh::Developer(said) => custom("developer", said.content, said.timestamp),
+            FromXcsh::Developer(message) => custom("developer", message.content, message.timestamp),
             FromXcsh::FileMention(mention) => {
                 let content = Content::Blocks(blocks(mention.files));
                 custom("fileMention", content, mention.timestamp)
             }
             FromXcsh::HookMessage(message) => Message::Custom(message),
-            // A command like any other, only in another language.
+            // Shown like a shell command, in another language.
             FromXcsh::PythonExecution(python) => Message::BashExecution(BashExecution {
                 command: python.code,
                 output: python.output,
@@ -106,7 +106,7 @@ fn custom(custom_type: &str, content: Content, timestamp: UnixMs) -> Message {
     })
 }
 
-/// One text with all files, and their pictures behind it.
+/// One text block with all files, followed by their images.
 fn blocks(files: Vec<MentionedFile>) -> Vec<Block> {
     let mut text = String::new();
     let mut pictures = Vec::new();
@@ -116,7 +116,7 @@ fn blocks(files: Vec<MentionedFile>) -> Vec<Block> {
             None => content,
         };
         let line_end = if content.is_empty() || content.ends_with('\n') { "" } else { "\n" };
-        // A string takes everything.
+        // Writing to a string cannot fail.
         write!(text, "<file path=\"{path}\">\n{content}{line_end}</file>\n").ok();
         pictures.extend(image.map(|image| Block::image(image.data, image.mime_type)));
     }

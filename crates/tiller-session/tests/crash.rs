@@ -1,4 +1,4 @@
-//! Crashes: whatever was announced is there afterwards, and the file always opens.
+//! Crashes: everything announced is there afterwards, and the file always opens.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -11,10 +11,10 @@ use std::process::{Child, Command, Stdio};
 use common::{NOW, answer, begin, owner, reopen, say, snapshot, user};
 use tiller_session::{Body, Compaction, Problem, Session};
 
-/// A compaction is one line: cut anywhere in it, the conversation is as it was before, and with
-/// the whole line as it is after.
+/// A compaction is one line: cut anywhere in it, the conversation is as before; with the whole line
+/// it is compacted.
 #[test]
-fn a_compaction_cut_anywhere_has_happened_or_has_not() {
+fn truncated_compaction_is_all_or_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -40,17 +40,17 @@ fn a_compaction_cut_anywhere_has_happened_or_has_not() {
     for cut in before..=whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
         let session = reopen(&path);
-        // The line is whole as soon as only its line end is missing.
+        // The line is complete even if only its line end is missing.
         let happened = cut + 1 >= whole.len();
         assert_eq!(messages(&session), if happened { 2 } else { 5 }, "cut at {cut}");
         assert_eq!(session.ends_with_compaction(), happened);
     }
 }
 
-/// A file cut anywhere in its last three lines loses the line it was cut in, nothing before it,
-/// and can be written to again.
+/// A file cut anywhere in its last three lines loses the line it was cut in, nothing before it, and
+/// can be appended to.
 #[test]
-fn a_file_cut_anywhere_is_mended() {
+fn truncated_file_is_repaired() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -68,7 +68,7 @@ fn a_file_cut_anywhere_is_mended() {
         fs::write(&path, &whole[..cut]).unwrap();
         drop(fs::remove_file(&torn));
         let mut session = reopen(&path);
-        // The header is no entry. A line is whole as soon as only its line end is missing.
+        // The header is not an entry. A line is complete even if only its line end is missing.
         let whole_lines = ends.iter().filter(|&&end| end <= cut + 1).count();
         assert_eq!(session.len(), whole_lines - 1, "cut at {cut}");
         let last_end = *ends.iter().rfind(|&&end| end <= cut).unwrap();
@@ -97,9 +97,9 @@ fn a_file_cut_anywhere_is_mended() {
     assert_eq!(snapshot(&reopen(&path)), whole_session);
 }
 
-/// A look at a torn file changes nothing: whoever writes to it may not be done.
+/// Opening a torn file read-only changes nothing: its writer may not be done.
 #[test]
-fn a_torn_file_can_be_looked_at() {
+fn torn_file_opens_read_only_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -115,7 +115,7 @@ fn a_torn_file_can_be_looked_at() {
 
 const CHILD: &str = "TILLER_SESSION_TEST_CHILD";
 
-/// Not a test by itself: the process that the tests below start and kill.
+/// The process that the tests below start and kill; not a test by itself.
 #[test]
 fn child() {
     let Ok(path) = std::env::var(CHILD) else { return };
@@ -128,7 +128,7 @@ fn child() {
             1 => answer("small"),
             _ => user(&big),
         };
-        // What is printed is announced. When the disk is full, nothing is.
+        // A printed line counts as announced. When the disk is full, nothing is printed.
         match session.append(body, NOW) {
             Ok(id) => out.write_all(format!("\nid {id}\n").as_bytes()).unwrap(),
             Err(err) => {
@@ -159,7 +159,7 @@ fn session_with_one_message(dir: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_process_killed_while_it_writes_loses_nothing_it_announced() {
+fn killed_writer_loses_no_announced_entry() {
     let dir = tempfile::tempdir().unwrap();
     let path = session_with_one_message(dir.path());
     let mut announced_in_all = Vec::new();
@@ -176,7 +176,7 @@ fn a_process_killed_while_it_writes_loses_nothing_it_announced() {
         while take(lines.next().expect("the child goes on until it is killed")) < 1 + round * 7 {}
         child.kill().unwrap();
         child.wait().unwrap();
-        // What was in the pipe was announced, too.
+        // Lines still in the pipe were announced, too.
         for line in lines {
             take(line);
         }
@@ -193,10 +193,10 @@ fn a_process_killed_while_it_writes_loses_nothing_it_announced() {
     assert!(announced_in_all.len() > 25 * 7);
 }
 
-/// A real full disk, as far as a process can have one to itself: a limit on the size of files.
-/// The kernel takes part of the last line and refuses the rest.
+/// A full disk, simulated by a limit on file sizes. The kernel writes part of the last line and
+/// refuses the rest.
 #[test]
-fn a_file_that_may_not_grow_keeps_whole_lines() {
+fn full_disk_keeps_whole_lines() {
     let dir = tempfile::tempdir().unwrap();
     let path = session_with_one_message(dir.path());
     // In blocks of 512 or 1024 bytes, depending on the shell; either is more than one line.

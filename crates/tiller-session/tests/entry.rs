@@ -25,8 +25,8 @@ fn session() -> Session {
     Session::new(new, Storage::Memory)
 }
 
-/// Appends to a session with one entry; shows the line with its own id as ID and that entry's as
-/// ROOT; and wants the same back when it is read.
+/// Appends to a session with one entry, compares the line, with its own id as ID and that entry's
+/// as ROOT, and checks that reading it returns the same body.
 fn check(make: impl FnOnce(&str) -> Body, expected: Expect) {
     let mut session = session();
     let root = session.append(Body::SessionInfo { name: "root".into() }, NOW).unwrap();
@@ -257,7 +257,7 @@ fn entries_of_extensions() {
 }
 
 #[test]
-fn a_custom_message_has_an_entry_of_its_own_kind_and_keeps_its_time() {
+fn custom_message_becomes_a_custom_message_entry_with_its_time() {
     let mut session = session();
     let message = CustomMessage {
         custom_type: "reminder".into(),
@@ -275,7 +275,7 @@ fn a_custom_message_has_an_entry_of_its_own_kind_and_keeps_its_time() {
 }
 
 #[test]
-fn a_summary_is_not_a_message_to_append() {
+fn appending_a_summary_as_a_message_is_refused() {
     let summary = Message::CompactionSummary(tiller_agent::message::CompactionSummary {
         summary: "s".into(),
         tokens_before: 1,
@@ -286,7 +286,7 @@ fn a_summary_is_not_a_message_to_append() {
 }
 
 #[test]
-fn entries_of_others_are_read_as_far_as_they_are_ours() {
+fn unknown_parts_of_entries_are_ignored() {
     let kind_and_body = |line: &str| Entry::read(line).map(|entry| (entry.kind, entry.body));
     let read = kind_and_body(
         r#"{"type":"model_change","id":"a","parentId":null,"timestamp":"t","model":"openrouter/meta/llama","role":"default"}"#,

@@ -1,5 +1,5 @@
-//! A disk that fails: whatever happens, what is in memory is what a later process finds, nothing
-//! that failed is there, and work goes on when the disk does.
+//! Failing disks: memory always equals what a later process finds, nothing that failed is stored,
+//! and appending works again once the disk does.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -34,18 +34,18 @@ fn ids(session: &Session) -> Vec<String> {
     entries.iter().map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Everything that was appended, as read back through the disk.
+/// Everything that was appended, as read back from the disk.
 fn texts(session: &Session) -> Vec<String> {
     let messages = session.fork_messages().unwrap();
     messages.into_iter().map(|message| message.text).collect()
 }
 
-/// What a later process finds.
+/// The session as a later process finds it.
 fn reload(session: &Session) -> Session {
     Session::open_read_only(session.path().unwrap()).unwrap()
 }
 
-/// Memory and disk agree.
+/// Checks that memory and disk agree.
 fn check(session: &Session, when: &str) {
     if !session.is_on_disk() {
         assert!(!session.path().unwrap().exists(), "{when}: a file nobody knows of");
@@ -60,7 +60,7 @@ fn check(session: &Session, when: &str) {
 
 type Step = fn(&mut Session) -> Result<(), Error>;
 
-/// What a session goes through: every kind of write there is.
+/// Operations that cover every kind of write.
 const STEPS: [Step; 9] = [
     |session| session.set_name("early", NOW).map(drop),
     |session| session.append(user("one"), NOW).map(drop),
@@ -77,7 +77,7 @@ fn first(session: &Session) -> String {
     session.children(None).unwrap()[0].to_owned()
 }
 
-/// Plays the steps over a fault. A step that fails leaves nothing behind, and is done again when
+/// Performs the steps with a fault. A step that fails leaves nothing behind and is repeated when
 /// the disk works; in the end everything is there.
 fn play(fault: Option<Fault>) -> (usize, usize) {
     let dir = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ fn play(fault: Option<Fault>) -> (usize, usize) {
         let done = step(&mut session);
         match &done {
             Ok(()) => assert_eq!(session.len(), before + 1, "{when}"),
-            // Not safe, but there, for both.
+            // Not synced, but recorded in memory and on disk.
             Err(Error::NotSynced { .. }) => assert_eq!(session.len(), before + 1, "{when}"),
             Err(err) => {
                 assert!(matches!(err, Error::Write { .. }), "{when}: {err}");
@@ -118,15 +118,15 @@ fn play(fault: Option<Fault>) -> (usize, usize) {
 }
 
 #[test]
-fn at_every_call_that_fails_memory_and_disk_agree() {
+fn memory_and_disk_agree_after_any_failing_call() {
     let (calls, _) = play(None);
     assert!(calls > 15, "only {calls} calls");
     let (mut faults, mut failed) = (0, 0);
-    // None of a line, some of it, all but its end, all but a byte more, all of it.
+    // Nothing of a line, some of it, all but its end, all but one byte more, all of it.
     let portions = [0, 40, usize::MAX - 2, usize::MAX - 1, usize::MAX];
     for at in 0..calls {
         for code in CODES {
-            // Once; with what would undo it; for as long as the step is tried.
+            // Once; also while it is undone; for as long as the step is retried.
             for times in [1, 2, 1000] {
                 for taken in portions {
                     failed += play(Some(Fault { at, times, code, taken })).1;
@@ -139,13 +139,13 @@ fn at_every_call_that_fails_memory_and_disk_agree() {
 }
 
 #[test]
-fn a_full_disk_takes_nothing_and_gives_nothing_away() {
+fn append_to_a_full_disk_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Faulty::new(None);
     let mut session = session_on(dir.path(), &disk);
     let path = session.path().unwrap().to_owned();
     let before = (fs::read(&path).unwrap(), ids(&session), session.leaf().map(str::to_owned));
-    // However much of the line fits: none, all but the line end, and everything between.
+    // However much of the line fits: nothing, all but the line end, and everything between.
     for taken in 0..180 {
         disk.fail(1, ENOSPC, taken);
         let refused = session.append(user("three"), NOW).unwrap_err();
@@ -160,9 +160,9 @@ fn a_full_disk_takes_nothing_and_gives_nothing_away() {
     assert_eq!(texts(&reload(&session)), ["one", "two", "three"]);
 }
 
-/// The disk fails so badly that a half-written line cannot even be taken back.
+/// The disk fails so badly that a half-written line cannot be removed.
 #[test]
-fn a_torn_line_is_taken_back_before_the_next_is_written() {
+fn torn_line_is_removed_before_the_next_append() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Faulty::new(None);
     let mut session = session_on(dir.path(), &disk);
@@ -173,10 +173,10 @@ fn a_torn_line_is_taken_back_before_the_next_is_written() {
         for _ in 0..3 {
             session.append(user("lost"), NOW).unwrap_err();
             assert_eq!(ids(&session), known);
-            // One torn line at most, however often we try.
+            // At most one torn line, however often appending is retried.
             assert_eq!(fs::read(&path).unwrap().len(), before.len() + taken);
         }
-        // A process that starts now finds what was announced, and a torn tail to mend.
+        // A process that starts now finds what was announced, and a torn tail to repair.
         assert_eq!(ids(&reload(&session)), known);
         disk.heal();
         session.append(user("kept"), NOW).unwrap();
@@ -186,10 +186,10 @@ fn a_torn_line_is_taken_back_before_the_next_is_written() {
     assert_eq!(texts(&session), ["one", "two", "kept", "kept", "kept"]);
 }
 
-/// All of a line but its end was written, and cannot be taken back: a later process would find an
+/// All of a line but its end was written and cannot be removed: a later process would find an
 /// entry, so it is one.
 #[test]
-fn a_line_that_only_lacks_its_end_is_an_entry_for_both() {
+fn written_line_without_its_end_is_an_entry() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Faulty::new(None);
     let mut session = session_on(dir.path(), &disk);
@@ -203,14 +203,14 @@ fn a_line_that_only_lacks_its_end_is_an_entry_for_both() {
 }
 
 #[test]
-fn after_a_failed_sync_disk_is_not_ahead_of_memory() {
+fn failed_sync_leaves_memory_and_disk_equal() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Faulty::new(None);
     let mut session = session_on(dir.path(), &disk);
     session.set_durability(Durability::Run);
     let path = session.path().unwrap().to_owned();
     let before = fs::read(&path).unwrap();
-    // The write succeeds, the sync behind it does not.
+    // The write succeeds, the sync after it fails.
     let fail = |session: &mut Session, times| {
         disk.fail_after(1, times, EIO, 0);
         session.append(user("three"), NOW).unwrap_err()
@@ -220,7 +220,7 @@ fn after_a_failed_sync_disk_is_not_ahead_of_memory() {
     assert_eq!(fs::read(&path).unwrap(), before);
     assert_eq!(session.len(), 2);
     check(&session, "taken back");
-    // Nor can the line be taken back: then both have it.
+    // The line cannot be removed either: then memory and disk both have it.
     let refused = fail(&mut session, 1000);
     assert!(matches!(refused, Error::NotSynced { .. }), "{refused}");
     assert_eq!(session.len(), 3);
@@ -231,23 +231,23 @@ fn after_a_failed_sync_disk_is_not_ahead_of_memory() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_read_is_an_error_and_nothing_more() {
+fn read_failure_is_an_error_and_appending_still_works() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Faulty::new(None);
     let mut session = session_on(dir.path(), &disk);
     disk.fail_to_read(true);
     assert!(matches!(session.context(), Err(Error::Read { .. })));
     assert!(matches!(session.write_entries(None, &mut Vec::new()), Err(Error::Read { .. })));
-    // What needs no reading goes on.
+    // Calls that do not read still work.
     session.append(user("three"), NOW).unwrap();
     assert_eq!((session.len(), session.context_len()), (3, 3));
     disk.fail_to_read(false);
     assert_eq!(session.context().unwrap().messages.len(), 3);
 }
 
-/// Lines of another program that cannot be read now are read later, once.
+/// Another program's lines that cannot be read now are read later, once.
 #[test]
-fn lines_of_another_program_are_not_taken_in_twice() {
+fn another_programs_lines_are_added_once_after_a_read_failure() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Faulty::new(None);
     let mut session = session_on(dir.path(), &disk);
@@ -263,9 +263,9 @@ fn lines_of_another_program_are_not_taken_in_twice() {
     assert_eq!(ids(&reload(&session)), ids(&session));
 }
 
-/// A program that cuts the file takes lines from us that we have announced.
+/// A program that shortens the file removes entries that were announced.
 #[test]
-fn a_file_that_was_cut_is_not_written_to() {
+fn shortened_file_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Faulty::new(None);
     let mut session = session_on(dir.path(), &disk);
@@ -277,9 +277,9 @@ fn a_file_that_was_cut_is_not_written_to() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// Random failures, again and again: what was announced is always exactly what a reload finds.
+/// Random failures, repeated: a reload finds exactly what was announced.
 #[test]
-fn announced_is_what_a_reload_finds() {
+fn reload_finds_exactly_the_announced_entries() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Faulty::new(None);
     let mut session = session_on(dir.path(), &disk);

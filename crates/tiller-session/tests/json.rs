@@ -1,4 +1,4 @@
-//! What is passed on is JSON, whatever stands in the file, and a check finds every line that is not.
+//! Output is always valid JSON, whatever is in the file, and a check finds every line that is not.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +13,7 @@ use tiller_session::{Problem, Session};
 
 const HEADER: &str = r#"{"type":"session","version":3,"id":"s","timestamp":"t","cwd":"/"}"#;
 
-/// Everything a client can be shown of a session.
+/// Everything of a session that a client can request.
 fn shown(session: &Session) -> [Vec<u8>; 4] {
     let mut shown = [const { Vec::new() }; 4];
     let [entries, branch, tree, messages] = &mut shown;
@@ -28,7 +28,7 @@ fn check_shown(path: &Path, what: &str) {
     let session = Session::open_read_only(path).unwrap();
     for bytes in shown(&session) {
         assert!(!bytes.contains(&b'\n'), "{what}");
-        // As deep as it is long: only an array of values that are skipped is not a matter of depth.
+        // The output may be deeply nested, so it is only skipped: `IgnoredAny` does not recurse.
         let valid = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes);
         assert!(valid.is_ok(), "{what}: {}", String::from_utf8_lossy(&bytes));
     }
@@ -37,7 +37,7 @@ fn check_shown(path: &Path, what: &str) {
     }
 }
 
-/// Lines that look like entries from where a session is opened.
+/// Lines that look like entries when a session is opened.
 const BAD: [&str; 12] = [
     r#"{"type":"message","id":"b","parentId":"a","message":{"role":"user","content":"x" "y":1}}"#,
     r#"{"type":"message","id":"b","parentId":"a","message":{"role":"user",,,}}"#,
@@ -54,7 +54,7 @@ const BAD: [&str; 12] = [
 ];
 
 #[test]
-fn a_line_that_is_not_json_is_not_passed_on_and_is_found() {
+fn invalid_json_lines_are_left_out_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     let entry = |id: &str, parent: &str| {
         format!(
@@ -69,7 +69,7 @@ fn a_line_that_is_not_json_is_not_passed_on_and_is_found() {
         let report = check(&path).unwrap();
         let told: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         assert!(told.iter().any(|problem| problem.starts_with("line 3 ")), "{bad}: {told:?}");
-        // What can be saved is sound.
+        // A repaired copy has no problems.
         let saved = dir.path().join(format!("{number}-saved.jsonl"));
         repair(&path, &saved, NOW).unwrap();
         let report = check(&saved).unwrap();
@@ -80,7 +80,7 @@ fn a_line_that_is_not_json_is_not_passed_on_and_is_found() {
 }
 
 #[test]
-fn text_that_is_not_utf8_is_found() {
+fn invalid_utf8_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.jsonl");
     let line = b"{\"type\":\"message\",\"id\":\"a\",\"parentId\":null,\"message\":{\"role\":\"user\",\"content\":\"\xff\"}}";
@@ -94,7 +94,7 @@ fn text_that_is_not_utf8_is_found() {
 }
 
 #[test]
-fn a_check_tells_every_bad_line() {
+fn check_reports_every_bad_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.jsonl");
     let lines: String = (0..500).map(|_| format!("{}\nnothing\n", BAD[1])).collect();
@@ -107,9 +107,9 @@ fn a_check_tells_every_bad_line() {
     assert!((2..=1001).all(|line| told.contains(&line)), "{} lines", told.len());
 }
 
-/// A message on a branch that was left is looked at, too.
+/// Messages on abandoned branches are checked, too.
 #[test]
-fn a_message_that_cannot_be_read_is_found_on_every_branch() {
+fn unreadable_messages_are_reported_on_every_branch() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.jsonl");
     let bad =
@@ -120,10 +120,10 @@ fn a_message_that_cannot_be_read_is_found_on_every_branch() {
     assert_eq!(report.unreadable.len(), 1, "{report:?}");
 }
 
-/// Any byte of a file may be any other: what is shown stays JSON, and a check says that a line is
-/// broken exactly where it is.
+/// Any byte of a file may change: the output stays JSON, and a check reports exactly the broken
+/// lines.
 #[test]
-fn a_file_with_any_byte_changed_is_shown_as_json() {
+fn output_stays_json_with_any_byte_changed() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -152,7 +152,7 @@ fn a_file_with_any_byte_changed_is_shown_as_json() {
                 let report = check(&changed).unwrap();
                 let told = report.problems.iter().any(|problem| {
                     let told = problem.to_string();
-                    !told.contains("parent") && !told.contains("was used before")
+                    !told.contains("parent") && !told.contains("is used twice")
                 });
                 assert!(told || !is_broken, "{what}: {report:?}");
                 found += u32::from(is_broken);

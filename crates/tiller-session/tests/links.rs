@@ -1,5 +1,5 @@
-//! Sessions in a folder that another may have prepared, as in a cloned repository: nothing of ours
-//! is written or read through a link, and what we make is for the user alone.
+//! Sessions in a folder that another user may have prepared, as in a cloned repository: nothing is
+//! written or read through a link, and created files are private to the user.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +15,7 @@ use tiller_session::{Error, Problem, Session, SessionId};
 const HEADER: &str = r#"{"type":"session","version":3,"id":"s","timestamp":"t","cwd":"/"}"#;
 const ENTRY: &str = r#"{"type":"message","id":"a","parentId":null,"timestamp":"t","message":{"role":"user","content":"hi","timestamp":1}}"#;
 
-/// What a repository brings to have a line of its own written to a file of the user's.
+/// A line that a malicious repository tries to have written to a file of the user's.
 const INJECTED: &str = "[core]\n\tfsmonitor = evil";
 
 struct Repository {
@@ -25,7 +25,7 @@ struct Repository {
     config: PathBuf,
 }
 
-/// A session whose last line is not finished, and a link beside it.
+/// A session whose last line is torn, and a link beside it.
 fn repository(suffix: &str) -> Repository {
     let dir = tempfile::tempdir().unwrap();
     let sessions = dir.path().join("sessions");
@@ -47,7 +47,7 @@ fn a_torn_tail_is_not_saved_through_a_link() {
     let [Problem::TornTailLeft { .. }] = session.problems()[..] else {
         panic!("{:?}", session.problems());
     };
-    // The piece stays where it is, and the session goes on behind it.
+    // The torn line stays in the file, and the session continues after it.
     say(&mut session, "more");
     drop(session);
     assert_eq!(reopen(&repository.session).len(), 2);
@@ -55,7 +55,7 @@ fn a_torn_tail_is_not_saved_through_a_link() {
 }
 
 #[test]
-fn the_note_of_the_owner_does_not_empty_what_a_link_points_at() {
+fn owner_note_does_not_truncate_a_links_target() {
     let repository = repository("owner");
     let session = reopen(&repository.session);
     assert_eq!(fs::read_to_string(&repository.config).unwrap(), "[user]\n");
@@ -71,7 +71,7 @@ fn the_note_of_the_owner_does_not_empty_what_a_link_points_at() {
 }
 
 #[test]
-fn a_torn_tail_is_not_added_to_a_file_with_another_name() {
+fn torn_tail_is_not_saved_to_a_hard_link() {
     let repository = repository("other");
     let torn = repository.session.with_extension("jsonl.torn");
     fs::hard_link(&repository.config, &torn).unwrap();
@@ -80,7 +80,7 @@ fn a_torn_tail_is_not_added_to_a_file_with_another_name() {
 }
 
 #[test]
-fn pipes_beside_a_session_keep_nothing_waiting() {
+fn pipes_beside_a_session_do_not_block() {
     let repository = repository("other");
     for suffix in ["torn", "owner"] {
         let pipe = repository.session.with_extension(format!("jsonl.{suffix}"));
@@ -97,7 +97,7 @@ fn pipes_beside_a_session_keep_nothing_waiting() {
 }
 
 #[test]
-fn a_link_is_no_session_to_write_to() {
+fn opening_a_link_for_writing_is_refused() {
     let repository = repository("other");
     let link = repository.dir.path().join("link.jsonl");
     symlink(&repository.session, &link).unwrap();
@@ -105,14 +105,14 @@ fn a_link_is_no_session_to_write_to() {
     let refused = Session::open(&link, owner()).err().unwrap();
     assert!(matches!(refused, Error::Link(_)), "{refused}");
     assert_eq!(fs::read(&repository.session).unwrap(), before);
-    // Looking at what it points at is another matter.
+    // Opening its target read-only is allowed.
     assert_eq!(Session::open_read_only(&link).unwrap().len(), 1);
     let newest = list::newest(Scope::Dir { dir: repository.dir.path(), cwd: None }).unwrap();
     assert_eq!(newest, None, "nor is it found when a session is looked for");
 }
 
 #[test]
-fn a_new_session_does_not_take_the_place_of_a_link_to_an_empty_file() {
+fn new_session_does_not_replace_a_link_to_an_empty_file() {
     let repository = repository("other");
     let empty = repository.dir.path().join("empty");
     fs::write(&empty, "").unwrap();
@@ -134,7 +134,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn sessions_are_for_the_user_alone() {
+fn session_files_are_private_to_the_user() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let sessions = dir.path().join("sessions");
@@ -147,7 +147,7 @@ fn sessions_are_for_the_user_alone() {
     assert_eq!(mode(dir.path()), 0o755, "a folder that was there stays as it is");
     let fork = session.clone_at_leaf(SessionId::fresh(), in_dir(&project), NOW).unwrap();
     assert_eq!(mode(fork.path().unwrap()), 0o600);
-    // Torn, and deleted while it is open.
+    // Torn, and deleted while open.
     drop(session);
     let whole = fs::read(&path).unwrap();
     fs::write(&path, [&whole, &b"{\"type\":"[..]].concat()).unwrap();
@@ -159,7 +159,7 @@ fn sessions_are_for_the_user_alone() {
 }
 
 #[test]
-fn a_file_that_was_moved_is_noticed_and_has_one_writer() {
+fn renamed_file_is_detected_and_keeps_one_writer() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -177,9 +177,9 @@ fn a_file_that_was_moved_is_noticed_and_has_one_writer() {
     assert_eq!(Session::open_read_only(&path).unwrap().len(), 2);
 }
 
-/// It is moved away and copied back, as some programs save a file: the old one still has a name.
+/// The file is renamed and copied back, as some programs save files: the old one still has a name.
 #[test]
-fn a_file_that_was_replaced_is_noticed_while_the_old_one_has_a_name() {
+fn replaced_file_is_detected_while_the_old_one_has_a_name() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -188,13 +188,13 @@ fn a_file_that_was_replaced_is_noticed_while_the_old_one_has_a_name() {
     fs::rename(&path, &old).unwrap();
     fs::copy(&old, &path).unwrap();
     let before = fs::read(&path).unwrap();
-    // Another process may write to the copy, so we do not write at all.
+    // Another process may write to the copy, so this session refuses to write.
     let mut other = reopen(&path);
     let refused = session.append(common::user("second"), NOW).unwrap_err();
     assert!(matches!(refused, Error::Replaced(_)), "{refused}");
     assert_eq!((fs::read(&path).unwrap(), fs::read(&old).unwrap()), (before.clone(), before));
     say(&mut other, "second");
-    // Nor is the note of the other taken away.
+    // The other process's note is not removed.
     drop(session);
     let refused = Session::open(&path, owner());
     assert!(matches!(refused, Err(Error::InUse { owner: Some(_), .. })));

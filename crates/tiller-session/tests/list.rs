@@ -1,4 +1,4 @@
-//! Which sessions are offered, and in which order.
+//! Which sessions are listed, and in which order.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +13,7 @@ use tiller_session::list::{self, Cursor, Scope};
 use tiller_session::paths::project_dir;
 use tiller_session::{NewSession, Session, SessionId};
 
-/// Makes a session with an id and some words, last written to at this second.
+/// Creates a session with an id and some messages, last modified at this second.
 fn make(dir: &Path, id: &str, cwd: &str, texts: &[&str], second: u64) -> PathBuf {
     let new = NewSession { id: SessionId::read(id).unwrap(), cwd: cwd.into(), ..new_session() };
     let mut session = Session::new(new, in_dir(dir));
@@ -43,7 +43,7 @@ fn sessions_are_listed_newest_first() {
     make(&a, "old", "/a", &["the first words\nof an old one"], 100);
     make(&a, "new", "/a", &["one", "two"], 300);
     make(&b, "other", "/b", &[&"long ".repeat(100)], 200);
-    // What lies about without being a session.
+    // Files that are not sessions.
     fs::write(a.join("notes.txt"), "x").unwrap();
     fs::write(a.join("empty.jsonl"), "").unwrap();
     fs::write(a.join("text.jsonl"), "hello\n").unwrap();
@@ -71,10 +71,10 @@ fn sessions_are_listed_newest_first() {
 }
 
 #[test]
-fn pages_follow_each_other_without_gaps() {
+fn pages_have_no_gaps_or_duplicates() {
     let dir = tempfile::tempdir().unwrap();
     for number in 0..23u64 {
-        // Some were written to in the same moment.
+        // Some have the same modification time.
         make(dir.path(), &format!("s{number}"), "/a", &["x"], 100 + number / 4);
     }
     let scope = Scope::Dir { dir: dir.path(), cwd: None };
@@ -87,7 +87,7 @@ fn pages_follow_each_other_without_gaps() {
             let page = list::list(scope, limit, before.as_ref()).unwrap();
             assert!(page.sessions.len() <= limit);
             paged.extend(page.sessions);
-            // As a client hands it back.
+            // As a client sends it back.
             let Some(next) = page.next else { break };
             before = Some(Cursor::read(&next.to_string()).unwrap());
         }
@@ -98,7 +98,7 @@ fn pages_follow_each_other_without_gaps() {
 }
 
 #[test]
-fn a_shared_folder_is_sorted_by_working_directory() {
+fn shared_folder_is_filtered_by_working_directory() {
     let dir = tempfile::tempdir().unwrap();
     let mine = make(dir.path(), "mine", "/a", &["x"], 100);
     let theirs = make(dir.path(), "theirs", "/b", &["x"], 200);
@@ -111,7 +111,7 @@ fn a_shared_folder_is_sorted_by_working_directory() {
 }
 
 #[test]
-fn a_session_is_found_by_its_id_or_how_it_begins() {
+fn session_is_found_by_id_or_prefix() {
     let dir = tempfile::tempdir().unwrap();
     let a = project_dir(dir.path(), Path::new("/a"));
     let b = project_dir(dir.path(), Path::new("/b"));
@@ -131,7 +131,7 @@ fn a_session_is_found_by_its_id_or_how_it_begins() {
 }
 
 #[test]
-fn the_newest_is_the_last_written_to_that_is_a_session() {
+fn newest_skips_files_that_are_not_sessions() {
     let dir = tempfile::tempdir().unwrap();
     let scope = Scope::Dir { dir: dir.path(), cwd: None };
     assert_eq!(list::newest(scope).unwrap(), None);

@@ -1,4 +1,4 @@
-//! One writer at a time, and what happens to those who do not know.
+//! One writer at a time, and what happens with programs that do not lock.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,7 +14,7 @@ use tiller_session::{Error, Files, Owner, Problem, Session, SessionId, Storage};
 
 const CHILD: &str = "TILLER_SESSION_LOCK_CHILD";
 
-/// Not a test by itself: the other process.
+/// The second process that other tests start; not a test by itself.
 #[test]
 fn child() {
     let Ok(path) = std::env::var(CHILD) else { return };
@@ -27,12 +27,12 @@ fn child() {
     let _session = Session::open(Path::new(&path), owner).unwrap();
     std::io::stdout().write_all(b"\nopen\n").unwrap();
     std::io::stdout().flush().unwrap();
-    // Until the parent lets go, or kills us.
+    // Until the parent closes the pipe or kills this process.
     std::io::stdin().lines().for_each(drop);
 }
 
 #[test]
-fn a_second_process_is_refused_and_may_look_or_copy() {
+fn second_process_may_only_read_or_copy() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -45,7 +45,7 @@ fn a_second_process_is_refused_and_may_look_or_copy() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Kept until the end: the child must not find its output closed.
+    // Kept until the end, so that the child's output stays open.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "open"));
 
@@ -65,7 +65,7 @@ fn a_second_process_is_refused_and_may_look_or_copy() {
     say(&mut copy, "my own");
     assert_eq!(copy.header().parent_session.as_deref(), path.to_str());
 
-    // Killed, it cannot tidy up. Its note stays, and does not matter.
+    // A killed process cannot remove its note, which is then ignored.
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(path.with_extension("jsonl.owner").exists());
@@ -76,7 +76,7 @@ fn a_second_process_is_refused_and_may_look_or_copy() {
 }
 
 #[test]
-fn a_session_is_locked_from_its_first_message_on() {
+fn session_is_locked_from_its_first_message_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -96,9 +96,9 @@ fn a_session_is_locked_from_its_first_message_on() {
     reopen(&forked_path);
 }
 
-/// pi does not lock. What it appends becomes part of the tree; our leaf stays ours.
+/// pi does not lock. Its entries become part of the tree; our leaf does not move.
 #[test]
-fn lines_of_another_program_are_taken_in() {
+fn lines_appended_by_another_program_become_entries() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -128,13 +128,13 @@ fn lines_of_another_program_are_taken_in() {
     assert_eq!(common::snapshot(&session), before);
     assert_eq!(session.children(Some(&first)).unwrap(), ["f0000001", "f0000002", &ours]);
     expect![[r#"
-        line 6 is not an entry and is passed over: EOF while parsing a string at line 1 column 13
+        line 6 is not an entry and is ignored: EOF while parsing a string at line 1 column 13
     "#]]
     .assert_eq(&show_problems(&session.problems()));
 }
 
 #[test]
-fn a_file_deleted_under_us_is_written_again() {
+fn file_deleted_while_open_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().join("project");
     let mut session = begin(&project);
@@ -150,7 +150,7 @@ fn a_file_deleted_under_us_is_written_again() {
 }
 
 #[test]
-fn a_file_replaced_under_us_is_left_alone() {
+fn file_replaced_while_open_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -161,13 +161,13 @@ fn a_file_replaced_under_us_is_left_alone() {
     let refused = session.set_name("x", NOW).unwrap_err();
     assert!(matches!(refused, Error::Replaced(_)), "{refused}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "somebody else's");
-    // What we have can still be read, and saved elsewhere.
+    // The session can still be read, and saved elsewhere.
     let saved = session.clone_at_leaf(SessionId::fresh(), in_dir(dir.path()), NOW).unwrap();
     assert_eq!(show_context(&saved), "user \"first\"\n");
 }
 
 #[test]
-fn what_is_no_session_is_refused_and_left_alone() {
+fn files_that_are_not_sessions_are_refused_and_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing.jsonl");
     let refused = Session::open(&missing, owner()).err().unwrap().to_string();
@@ -196,7 +196,7 @@ fn what_is_no_session_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_new_session_takes_an_empty_file_but_no_other() {
+fn new_session_accepts_only_an_empty_or_missing_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mine.jsonl");
     let storage = || Storage::File { path: path.clone(), owner: owner(), files: Files::default() };

@@ -1,4 +1,4 @@
-//! Whatever is done to a session, the file tells the same as memory.
+//! After any sequence of operations, the file and memory contain the same session.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -12,7 +12,7 @@ use tiller_agent::model::ThinkingLevel;
 use tiller_session::entry::{BranchSummary, Compaction};
 use tiller_session::{Body, Session, SessionId, Storage};
 
-/// One random thing to do. Each may be done to a session in memory and one on disk alike.
+/// A random operation, applicable to a session in memory and on disk alike.
 #[derive(Clone, Debug)]
 enum Act {
     Append(Body),
@@ -46,7 +46,7 @@ fn random_act(random: &mut Random, len: usize) -> Act {
         13 => Act::Label(any(random), (random.below(3) > 0).then_some(text)),
         14 => Act::Name(format!("n{text}")),
         _ => Act::Append(Body::ContextEdit {
-            // The number of an entry, until it is done.
+            // The number of an entry, replaced by its id when performed.
             target_id: any(random).to_string(),
             replacement: (random.below(2) > 0).then_some(Content::Text(text)),
         }),
@@ -158,7 +158,7 @@ fn memory_and_disk_behave_alike() {
     }
 }
 
-/// What is the same in two sessions whose ids differ.
+/// What must be equal in two sessions whose ids differ.
 fn shape(session: &Session) -> (Vec<Option<usize>>, Option<usize>, usize, String) {
     let ids = ids(session);
     let number = |id: &str| ids.iter().position(|other| other == id);
@@ -170,10 +170,10 @@ fn shape(session: &Session) -> (Vec<Option<usize>>, Option<usize>, usize, String
     (parents.collect(), leaf, session.context_len(), common::show_context(session))
 }
 
-/// A fork is the path, a clone the path to the leaf, a copy everything; and what they say to the
-/// model is what the original would have said.
+/// A fork is a path, a clone the path to the leaf, a copy everything; their contexts equal the
+/// original's.
 #[test]
-fn forks_and_clones_keep_the_conversation() {
+fn forks_and_clones_have_the_same_context() {
     for seed in 0..40 {
         let dir = tempfile::tempdir().unwrap();
         let mut random = Random::new(5000 + seed);

@@ -1,4 +1,4 @@
-//! Files as other programs write them, read and shown.
+//! Reads files written by other programs.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +15,7 @@ fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name)
 }
 
-/// Shows a file as it is opened, and checks that opening it changed nothing.
+/// Prints a file after opening it, and checks that opening it changed nothing.
 fn check(name: &str, expected: Expect) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
@@ -109,10 +109,10 @@ fn xcsh() {
     );
 }
 
-/// xcsh keeps large pictures beside its sessions. They are seen from there, and a fork, which may
-/// lie anywhere, has them in itself. What is not a picture of that store is left alone.
+/// xcsh stores large images outside its sessions. They are read from there, and a fork, which may
+/// lie anywhere, contains them. Addresses that are not of that store are left alone.
 #[test]
-fn pictures_that_xcsh_has_put_aside() {
+fn xcsh_images_outside_the_session_are_restored() {
     let hash = "ab".repeat(32);
     let address = format!("blob:sha256:{hash}");
     let agent = tempfile::tempdir().unwrap();
@@ -156,9 +156,9 @@ fn pictures_that_xcsh_has_put_aside() {
     assert_eq!(fs::read_to_string(&path).unwrap(), lines, "the original is as it was");
 }
 
-/// The tree is that of the file, with its labels; an unknown entry is in its place.
+/// The tree is that of the file, with labels and unknown entries.
 #[test]
-fn the_tree_is_written_whole() {
+fn tree_contains_labels_and_unknown_entries() {
     fn outline(nodes: &serde_json::Value, depth: usize, out: &mut String) {
         for node in nodes.as_array().unwrap() {
             let entry = &node["entry"];
@@ -202,9 +202,9 @@ fn the_tree_is_written_whole() {
     .assert_eq(&out);
 }
 
-/// What a client gets to see as messages is what the model gets to see.
+/// `get_messages` returns what the model sees.
 #[test]
-fn messages_are_written_as_they_are_read() {
+fn written_messages_equal_the_context() {
     let session = Session::open_read_only(&sample("pi-0.80.2.jsonl")).unwrap();
     let mut text = Vec::new();
     session.write_messages(&mut text).unwrap();
@@ -215,9 +215,9 @@ fn messages_are_written_as_they_are_read() {
     assert_eq!(ids, ["10000010", "1000000b", "1000000d", "1000000e", "10000011"]);
 }
 
-/// Every line of a file comes back as it was, whoever wrote it.
+/// Every line is returned unchanged, whichever program wrote it.
 #[test]
-fn entries_are_given_as_they_stand() {
+fn entries_are_returned_unchanged() {
     for name in ["pi-0.80.2.jsonl", "pi-0.87.1.jsonl", "xcsh.jsonl"] {
         let text = fs::read_to_string(sample(name)).unwrap();
         let lines: Vec<&str> = text.lines().skip(1).collect();
@@ -240,7 +240,7 @@ fn entries_are_given_as_they_stand() {
     }
 }
 
-/// Shows an old file after it was opened, with new ids by number.
+/// Prints an old file after it was opened, with new ids numbered.
 fn check_migration(name: &str, expected: Expect) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
@@ -255,7 +255,7 @@ fn check_migration(name: &str, expected: Expect) {
     }
     let shown = format!("{text}{}{}", show_context(&session), show_problems(&session.problems()));
     expected.assert_eq(&shown);
-    // It is an ordinary session now: it can be added to and opened again.
+    // It is an ordinary session now: it can be appended to and opened again.
     say(&mut session, "more");
     let before = snapshot(&session);
     drop(session);
@@ -281,7 +281,7 @@ fn version_1_gets_ids() {
         custom old-hook "from a hook"
         user "kept words"
         user "last words"
-        line 4 is not an entry and is passed over: expected ident at line 1 column 2
+        line 4 is not an entry and is ignored: expected ident at line 1 column 2
         migrated from version 1 to version 3
     "##]],
     );
@@ -305,7 +305,7 @@ fn version_2_loses_hook_messages() {
 }
 
 #[test]
-fn damage_is_reported_and_survived() {
+fn damaged_lines_are_reported_and_the_rest_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("damaged.jsonl");
     let user = |id: &str, parent: &str, text: &str| {
@@ -318,10 +318,10 @@ fn damage_is_reported_and_survived() {
         r#"{"type":"session","version":3,"id":"s","timestamp":"t","cwd":"/"}"#.to_owned(),
         user("a", "", "one").replace("\"\",\"timestamp\"", "null,\"timestamp\""),
         String::new(),
-        // Cut short, and then closed by a program that repairs line ends.
+        // Cut short, and then terminated by a program that repairs line ends.
         user("b", "a", "two")[..90].to_owned(),
         user("c", "b", "three"),
-        // Two lines made one, by a program that does not.
+        // Two lines joined by a program that does not.
         user("d", "c", "four") + &user("e", "d", "five"),
         r#"{"type":"message","message":{}}"#.to_owned(),
         "[]".to_owned(),
@@ -336,23 +336,23 @@ fn damage_is_reported_and_survived() {
     expect![[r#"
         user "eight"
         unreadable h: control character (\u0000-\u001F) found while parsing a string at line 1 column 95
-        line 1 is not an entry and is passed over: expected ident at line 1 column 2
+        line 1 is not an entry and is ignored: expected ident at line 1 column 2
         line 5 (entry b) is damaged and has no content
         line 7 holds several entries
-        line 8 is not an entry and is passed over: missing field `id`
-        line 9 is not an entry and is passed over: not an object
-        line 10 is not an entry and is passed over: a second header
-        line 12: entry id c was used before
+        line 8 is not an entry and is ignored: missing field `id`
+        line 9 is not an entry and is ignored: not an object
+        line 10 is not an entry and is ignored: a second header
+        line 12: entry id c is used twice
         line 13: parent nobody of entry g is missing
     "#]].assert_eq(&(show_context(&session) + &show_problems(&session.problems())));
     assert_eq!(session.path_to("f").unwrap(), ["a", "b", "c", "d", "e", "f"]);
 
-    // The sound copy has what is left, and nothing to report but what the tree itself lacks.
+    // The repaired copy has the remaining entries, and only problems of the tree itself.
     let copy = dir.path().join("copy.jsonl");
     check::repair(&path, &copy, NOW).unwrap();
     let report = check::check(&copy).unwrap();
     expect![[r#"
-        line 8: entry id c was used before
+        line 8: entry id c is used twice
         line 9: parent nobody of entry g is missing
     "#]]
     .assert_eq(&show_problems(&report.problems));
@@ -362,7 +362,7 @@ fn damage_is_reported_and_survived() {
     assert_eq!(copied.leaf(), session.leaf());
     assert!(check::repair(&path, &copy, NOW).is_err(), "never over another file");
 
-    // A sound file is copied as it is, its header too.
+    // A file without problems is copied unchanged, including its header.
     let copy = dir.path().join("xcsh.jsonl");
     check::repair(&sample("xcsh.jsonl"), &copy, NOW).unwrap();
     assert_eq!(fs::read(&copy).unwrap(), fs::read(sample("xcsh.jsonl")).unwrap());

@@ -1,4 +1,4 @@
-//! Leaves, branches, labels and names, seen from outside.
+//! Leaves, branches, labels and names, through the public interface.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -12,7 +12,7 @@ use tiller_session::entry::Compaction;
 use tiller_session::{Body, Durability, Error, LEAF_MARK, Session, SessionId, Storage};
 
 #[test]
-fn the_file_is_made_with_the_first_user_message() {
+fn file_is_created_with_the_first_user_message() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(&dir.path().join("deep/below"));
     let path = session.path().unwrap().to_owned();
@@ -32,7 +32,7 @@ fn the_file_is_made_with_the_first_user_message() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_leaves_the_session_as_it_was() {
+fn session_is_unchanged_if_its_file_cannot_be_created() {
     let dir = tempfile::tempdir().unwrap();
     let blocked = dir.path().join("blocked");
     fs::write(&blocked, "a file where a folder should be").unwrap();
@@ -49,7 +49,7 @@ fn a_file_that_cannot_be_made_leaves_the_session_as_it_was() {
 }
 
 #[test]
-fn navigation_survives_a_reload_by_pis_own_rule() {
+fn navigation_survives_a_reload_in_pi() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -58,7 +58,7 @@ fn navigation_survives_a_reload_by_pis_own_rule() {
     say(&mut session, "second");
     session.navigate(Some(&first), NOW).unwrap();
     assert_eq!(show_context(&session), "user \"first\"\n");
-    // The rule: the leaf is the last line, and its parents are the conversation.
+    // pi's rule: the leaf is the last line, and its ancestors are the conversation.
     let text = fs::read_to_string(&path).unwrap();
     let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     assert_eq!(last["type"], "custom");
@@ -87,26 +87,26 @@ fn navigation_survives_a_reload_by_pis_own_rule() {
 }
 
 #[test]
-fn what_leaving_a_branch_leaves_behind() {
+fn branch_diff_lists_the_abandoned_entries() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let first = say(&mut session, "first");
     let one = session.append(answer("one"), NOW).unwrap();
     let second = say(&mut session, "second");
     let two = session.append(answer("two"), NOW).unwrap();
-    let parting = session.parting(&one).unwrap();
-    assert_eq!(parting.common.as_deref(), Some(one.as_str()));
-    assert_eq!(parting.left, [second.clone(), two]);
-    assert_eq!(session.said_in(&parting.left).unwrap().len(), 2);
-    // A message is said again where it was said.
-    assert_eq!(session.place_of(&second).unwrap().as_deref(), Some(one.as_str()));
-    assert_eq!(session.place_of(&first).unwrap(), None);
-    assert_eq!(session.place_of(&one).unwrap().as_deref(), Some(one.as_str()));
-    // Going on along the same way leaves nothing behind.
+    let diff = session.branch_diff(&one).unwrap();
+    assert_eq!(diff.common.as_deref(), Some(one.as_str()));
+    assert_eq!(diff.abandoned, [second.clone(), two]);
+    assert_eq!(session.messages_of(&diff.abandoned).unwrap().len(), 2);
+    // A user message is sent again below its parent.
+    assert_eq!(session.resend_parent(&second).unwrap().as_deref(), Some(one.as_str()));
+    assert_eq!(session.resend_parent(&first).unwrap(), None);
+    assert_eq!(session.resend_parent(&one).unwrap().as_deref(), Some(one.as_str()));
+    // Moving back along the same path leaves nothing behind.
     session.navigate(Some(&first), NOW).unwrap();
-    let parting = session.parting(&second).unwrap();
-    assert_eq!(session.said_in(&parting.left).unwrap(), []);
-    assert!(session.parting("zzz").is_err());
+    let diff = session.branch_diff(&second).unwrap();
+    assert_eq!(session.messages_of(&diff.abandoned).unwrap(), []);
+    assert!(session.branch_diff("zzz").is_err());
     let forked = session.fork_at(&one, SessionId::fresh(), Storage::Memory, NOW).unwrap();
     assert_eq!(forked.leaf(), Some(one.as_str()));
 }
@@ -150,7 +150,7 @@ fn forks_and_clones() {
     assert_eq!(clone.label(&alpha), Some("the start"));
     assert_eq!(clone.len(), 2, "the mark of the navigation is not copied");
 
-    // A fork of the first message has nothing to keep yet, and so no file.
+    // A fork of the first message has no entries to store yet, and so no file.
     let empty = session.fork(&alpha, SessionId::fresh(), in_dir(dir.path()), NOW).unwrap();
     assert_eq!((empty.text.as_str(), empty.session.is_on_disk()), ("alpha", false));
     assert_eq!(empty.session.header().parent_session.as_deref(), source.to_str());
@@ -166,7 +166,7 @@ fn forks_and_clones() {
 }
 
 #[test]
-fn labels_and_names_come_and_go() {
+fn labels_and_names_are_set_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -189,7 +189,7 @@ fn labels_and_names_come_and_go() {
 }
 
 #[test]
-fn a_crash_in_the_middle_of_a_turn_shows_which_calls_want_an_answer() {
+fn unanswered_calls_are_found_after_a_crash_in_a_turn() {
     let mut session = Session::new(new_session(), Storage::Memory);
     say(&mut session, "do three things");
     assert!(session.unanswered_calls().unwrap().is_empty());
@@ -218,7 +218,7 @@ fn a_crash_in_the_middle_of_a_turn_shows_which_calls_want_an_answer() {
 }
 
 #[test]
-fn the_context_after_a_compaction_that_keeps_nothing() {
+fn context_after_a_compaction_that_keeps_nothing() {
     let mut session = Session::new(new_session(), Storage::Memory);
     say(&mut session, "long ago");
     session.append(answer("indeed"), NOW).unwrap();
@@ -234,7 +234,7 @@ fn the_context_after_a_compaction_that_keeps_nothing() {
     assert_eq!(show_context(&session), "summary \"all of it\" of 9 tokens\n");
     say(&mut session, "now");
     assert_eq!(session.context_len(), 2);
-    // A hidden attempt stays hidden, here and after a reload; the figures count it.
+    // A hidden attempt stays hidden, here and after a reload; the totals include it.
     let failed = session.append(answer("failed"), NOW).unwrap();
     session.append(Body::ContextEdit { target_id: failed, replacement: None }, NOW).unwrap();
     assert_eq!(show_context(&session), "summary \"all of it\" of 9 tokens\nuser \"now\"\n");
@@ -261,7 +261,7 @@ fn durability_says_when_to_sync() {
 
 /// A conversation is as deep as it is long; nothing may recurse into it.
 #[test]
-fn a_long_conversation_is_a_deep_tree() {
+fn long_conversation_does_not_overflow_the_stack() {
     let mut session = Session::new(new_session(), Storage::Memory);
     for _ in 0..30_000 {
         session.append(Body::Custom { custom_type: "c".into(), data: None }, NOW).unwrap();
@@ -275,7 +275,7 @@ fn a_long_conversation_is_a_deep_tree() {
 }
 
 #[test]
-fn an_outline_goes_by_places_in_the_file() {
+fn outline_lists_entries_in_file_order() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     let path = session.path().unwrap().to_owned();
@@ -302,7 +302,7 @@ fn an_outline_goes_by_places_in_the_file() {
         assert_eq!(outline.bytes(place), line.len() as u64);
     }
     assert!(!outline.is_empty());
-    // A block that nobody knows does not hide the others.
+    // An unknown block does not hide the others.
     let newer = lines.lines().nth(2).unwrap().replacen(r#"[{"#, r#"[{"type":"hologram"},{"#, 1);
     let read = outline.entry(1, &newer).unwrap();
     assert_eq!(read.body, Some(answer("one")));
@@ -310,22 +310,22 @@ fn an_outline_goes_by_places_in_the_file() {
 }
 
 #[test]
-fn rules_that_were_told_are_known_on_their_branch() {
+fn injected_rules_are_known_on_their_branch_only() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
-    let told = |names: &[&str]| Body::TtsrInjection {
+    let rules = |names: &[&str]| Body::TtsrInjection {
         rules: names.iter().map(|&name| name.into()).collect(),
     };
     let show = |session: &Session| {
-        let mut told: Vec<_> = session.told_rules().unwrap().into_iter().collect();
-        told.sort();
-        format!("{told:?}")
+        let mut rules: Vec<_> = session.injected_rules().unwrap().into_iter().collect();
+        rules.sort();
+        format!("{rules:?}")
     };
     let first = say(&mut session, "hi");
     assert_eq!(show(&session), "[]");
-    session.append(told(&["a", "b"]), NOW).unwrap();
+    session.append(rules(&["a", "b"]), NOW).unwrap();
     session.append(answer("one"), NOW).unwrap();
-    session.append(told(&["b"]), NOW).unwrap();
+    session.append(rules(&["b"]), NOW).unwrap();
     session.append(answer("two"), NOW).unwrap();
     session.append(answer("three"), NOW).unwrap();
     assert_eq!(show(&session), r#"[("a", 3), ("b", 2)]"#);

@@ -1,5 +1,5 @@
-//! A file system that fails at the calls a test chooses. Everything else it does for real, but for
-//! waiting on the disk.
+//! A file system that fails at the calls a test chooses. All other calls are real, except that
+//! syncs do not wait for the disk.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ pub const EIO: i32 = 5;
 pub const EROFS: i32 = 30;
 pub const EDQUOT: i32 = 122;
 
-/// From which call on, how many of them and how. A write that fails leaves this many of its bytes.
+/// The first call to fail, how many fail, and how. A failing write leaves this many of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub at: usize,
@@ -43,18 +43,18 @@ impl Faulty {
         Files::new(self.clone())
     }
 
-    /// How many calls there were, and how many of them failed.
+    /// The number of calls, and how many of them failed.
     pub fn calls(&self) -> (usize, usize) {
         let state = self.0.lock().unwrap();
         (state.calls, state.failed)
     }
 
-    /// From the next call on.
+    /// Fails from the next call on.
     pub fn fail(&self, times: usize, code: i32, taken: usize) {
         self.fail_after(0, times, code, taken);
     }
 
-    /// When some calls have gone well.
+    /// Fails after this many successful calls.
     pub fn fail_after(&self, calls: usize, times: usize, code: i32, taken: usize) {
         let mut state = self.0.lock().unwrap();
         state.fault = Some(Fault { at: state.calls + calls, times, code, taken });
@@ -99,7 +99,7 @@ impl FileSystem for Faulty {
         match self.call() {
             Ok(()) => file.write_all(bytes),
             Err((taken, err)) => {
-                // Counted from the end where it is large, so that all but the last byte can be had.
+                // Large values count from the end, so that all but the last byte can be written.
                 let taken = if taken > usize::MAX / 2 {
                     bytes.len().saturating_sub(usize::MAX - taken)
                 } else {
@@ -128,7 +128,7 @@ impl FileSystem for Faulty {
         if self.0.lock().unwrap().fails_to_read {
             return Err(io::Error::from_raw_os_error(EIO));
         }
-        // Never all at once, as the kernel may.
+        // Never everything at once: short reads are allowed.
         let len = buffer.len().min(97);
         file.read_at(&mut buffer[..len], at)
     }

@@ -1,4 +1,4 @@
-//! What several tests need: sessions to begin with, and a way to show one.
+//! Shared test helpers: sessions to begin with, and a way to print one.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::path::Path;
@@ -97,7 +97,7 @@ fn show_blocks(blocks: &[Block]) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// Everything there is to know about a session, to be compared.
+/// Everything about a session that is compared.
 #[derive(Debug, PartialEq)]
 pub struct Snapshot {
     pub id: String,
@@ -138,7 +138,7 @@ pub fn show_problems(problems: &[Problem]) -> String {
     problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 
-/// A small generator of our own, so that a failure can be repeated.
+/// A small random generator with a fixed seed, so that a failure can be repeated.
 pub struct Random(u64);
 
 impl Random {

@@ -76,7 +76,7 @@ impl SessionState {
     pub(super) fn matched(&mut self, mut matches: Vec<RuleMatch>) -> bool {
         let settings = self.settings.ttsr;
         // A file that cannot be read is no reason to let a rule be broken.
-        let told = self.conversation.session().told_rules().unwrap_or_default();
+        let told = self.conversation.session().injected_rules().unwrap_or_default();
         matches.retain(|RuleMatch { rule, .. }| {
             let may_speak = match (told.get(&rule.name), settings.repeat_mode) {
                 (None, _) => true,

@@ -71,7 +71,7 @@ impl SessionState {
         if session.leaf() == Some(&navigation.target) {
             return self.respond_to_change(asker, Ok(None));
         }
-        let parting = match session.parting(&navigation.target) {
+        let parting = match session.branch_diff(&navigation.target) {
             Ok(parting) => parting,
             Err(err) => return self.respond_to_change(asker, Err(err.to_string())),
         };
@@ -97,7 +97,8 @@ impl SessionState {
         let wanted = navigation.options.clone();
         let session = self.conversation.session();
         let hook = guests.map(|guests| {
-            let entries: Vec<Value> = parting.left.iter().map(|id| self.entry_value(id)).collect();
+            let entries: Vec<Value> =
+                parting.abandoned.iter().map(|id| self.entry_value(id)).collect();
             let mut preparation = json!({
                 "targetId": navigation.target,
                 "oldLeafId": session.leaf(),
@@ -118,7 +119,7 @@ impl SessionState {
             (guests, SessionBeforeTree { preparation })
         });
         let messages = match wanted.summarize {
-            Some(true) => session.said_in(&parting.left).map_err(|err| err.to_string())?,
+            Some(true) => session.messages_of(&parting.abandoned).map_err(|err| err.to_string())?,
             _ => Vec::new(),
         };
         let writer = (!messages.is_empty()).then(|| self.branch_writer()).transpose();
@@ -216,7 +217,7 @@ impl SessionState {
         let session = self.conversation.session();
         let old_leaf = session.leaf().map(str::to_owned);
         let place = match navigation.resend {
-            true => session.place_of(&navigation.target)?,
+            true => session.resend_parent(&navigation.target)?,
             false => Some(navigation.target.clone()),
         };
         let is_brought = summary.as_ref().is_some_and(|summary| summary.from_hook);

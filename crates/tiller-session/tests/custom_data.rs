@@ -1,4 +1,4 @@
-//! Data that is kept beside what was said, seen from outside.
+//! Data stored in a session beside the messages, through the public interface.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -21,7 +21,7 @@ fn result(session: &mut Session, tool: &str, is_error: bool, details: Value) -> 
     let message = Message::ToolResult(ToolResultMessage {
         tool_call_id: "call".into(),
         tool_name: tool.into(),
-        // More than a peek at the line shows.
+        // Longer than the part of a line that is read to find its name.
         content: vec![Block::text("x".repeat(5000))],
         details: Some(details),
         is_error,
@@ -33,7 +33,7 @@ fn result(session: &mut Session, tool: &str, is_error: bool, details: Value) -> 
 }
 
 #[test]
-fn the_newest_on_the_way_to_the_leaf_counts() {
+fn newest_data_on_the_path_to_the_leaf_wins() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = begin(dir.path());
     assert_eq!(kept(&session), None);
@@ -55,7 +55,7 @@ fn the_newest_on_the_way_to_the_leaf_counts() {
 }
 
 #[test]
-fn what_others_keep_is_passed_over() {
+fn data_of_other_types_is_ignored() {
     let mut session = Session::new(common::new_session(), Storage::Memory);
     keep(&mut session, "test.list", json!({"of": "ours"}));
     say(&mut session, "\"lister\" and \"test.list\"");
@@ -67,7 +67,7 @@ fn what_others_keep_is_passed_over() {
 }
 
 #[test]
-fn a_line_may_name_itself_late() {
+fn type_late_in_the_line_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("odd.jsonl");
     let text = "y".repeat(5000);
