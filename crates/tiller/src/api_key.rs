@@ -9,22 +9,24 @@ use std::path::Path;
 use crate::args::{Args, RunMode};
 use crate::auth_command::ask;
 use crate::print_mode::complain;
+use crate::usage::StartError;
 
 /// No key is longer.
 const KEY_MAX_BYTES: u64 = 64 << 10;
 
 /// Puts the key that `--api-key` or `--api-key-file` means into `args`, and takes one that was
 /// typed out of the process title, where every user of the machine can read it.
-pub fn take(args: &mut Args) -> Result<(), String> {
+pub fn take(args: &mut Args) -> Result<(), StartError> {
     let key = match (args.api_key.as_deref(), args.api_key_file.as_deref()) {
         (None, None) => return Ok(()),
         (Some(_), Some(_)) => {
-            return Err("--api-key and --api-key-file cannot be used together".to_owned());
+            let why = "--api-key and --api-key-file cannot be used together";
+            return Err(StartError::Usage(why.to_owned()));
         }
         (Some("-"), None) if args.mode() == RunMode::Rpc => {
-            return Err("--api-key - reads the key from stdin, which carries the commands in RPC \
-                        mode: use --api-key-file FILE"
-                .to_owned());
+            let why = "--api-key - reads the key from stdin, which carries the commands in RPC \
+                       mode: use --api-key-file FILE";
+            return Err(StartError::Usage(why.to_owned()));
         }
         (Some("-"), None) => asked()?,
         (Some(_), None) => {

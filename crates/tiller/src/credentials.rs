@@ -100,6 +100,11 @@ impl Credentials {
         self.command_line = Some((provider.to_owned(), key.to_owned()));
     }
 
+    /// The environment variables that keys in models.json are filled from.
+    pub(crate) fn key_variables(&self) -> BTreeSet<String> {
+        self.models_file.values().flat_map(ConfigValue::variables).collect()
+    }
+
     pub(crate) fn take_from_models_file(&mut self, provider: &str, key: ConfigValue) {
         self.models_file.insert(provider.to_owned(), key);
     }

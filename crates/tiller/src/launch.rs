@@ -291,10 +291,14 @@ impl ServerConfig {
         }
         let tool_rules = ToolRules::of(args, &settings);
         let tools = chosen_tools(&tool_rules, &settings);
+        let key_variables = models.credentials().key_variables();
         let mut workplace = Workspace {
             shell: settings.shell(),
             resize: settings.resize(),
-            env: child_env(&agent_dir, &surroundings, args.api_key.as_deref(), &settings),
+            env: child_env(&agent_dir, &surroundings, |name, value| {
+                let is_key = args.api_key.as_deref() == Some(value) || key_variables.contains(name);
+                is_key && !settings.tools.passes(name)
+            }),
             // Chosen like all others, but it belongs to the server.
             todo_tool: tool_rules.selects(TODO_TOOL),
             tool_rules,
@@ -411,12 +415,11 @@ pub(crate) fn preferred(tool: Tool, settings: &Settings) -> Tool {
 }
 
 /// What every child is told: that an agent started it, and where the agent keeps its programs.
-/// A variable that `--api-key` was filled from is emptied, unless the settings pass it on.
+/// Variables that hold a key of the user's own are emptied; `holds_key` says which.
 fn child_env(
     agent_dir: &Path,
     surroundings: &ProcessEnv,
-    api_key: Option<&str>,
-    settings: &Settings,
+    holds_key: impl Fn(&str, &str) -> bool,
 ) -> Arc<[(String, String)]> {
     let bin = agent_dir.join("bin").to_string_lossy().into_owned();
     let path = match surroundings.variable("PATH") {
@@ -424,10 +427,7 @@ fn child_env(
         None => bin,
     };
     let pairs = [("PATH", path.as_str()), ("PI_CODING_AGENT", "true"), ("AI_AGENT", "pi")];
-    let holds_key = |(name, value): &(&String, &String)| {
-        api_key == Some(value.as_str()) && !settings.tools.passes(name)
-    };
-    let emptied = surroundings.variables.iter().filter(holds_key);
+    let emptied = surroundings.variables.iter().filter(|(name, value)| holds_key(name, value));
     let emptied = emptied.map(|(name, _)| (name.clone(), String::new()));
     let told = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
     emptied.chain(told).collect()

@@ -1,5 +1,6 @@
 //! A value as people write it in a file: plain, with variables in it, or a command that prints it.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +39,18 @@ impl ConfigValue {
             ConfigValue::Text(text) => Some(interpolate(text, variable)),
             ConfigValue::Command(_) => None,
         }
+    }
+
+    /// The names of the variables in it. A command may read any variable, so it names none.
+    pub(crate) fn variables(&self) -> Vec<String> {
+        let names = RefCell::new(Vec::new());
+        let record = |name: &str| {
+            names.borrow_mut().push(name.to_owned());
+            Some("-")
+        };
+        // A text that cannot be filled in is reported where the key is needed.
+        self.fill(record);
+        names.into_inner()
     }
 
     /// The value, whatever it takes. What a command complains about goes nowhere: it may quote

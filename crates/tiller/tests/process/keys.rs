@@ -520,10 +520,16 @@ fn ended_sign_in_says_how_to_renew_it() {
 /// What a command of the client sees of the variables, with these settings of the user and of the
 /// project.
 fn seen_by_commands(user: &str, project: &str, arguments: &[&str]) -> String {
+    seen_with_models("{}", user, project, arguments)
+}
+
+/// The same with this `models.json`.
+fn seen_with_models(models: &str, user: &str, project: &str, arguments: &[&str]) -> String {
     let script = "call bash {\"command\": \"echo tool $OPENAI_API_KEY $CORP\"}\nsay Done.\n";
     let place = Place::new().with("talk.script", script);
     fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
     let place = place.with(".pi/agent/settings.json", user).with(".pi/settings.json", project);
+    let place = place.with(".pi/agent/models.json", models);
     let mut all = vec!["--mode", "rpc", "--no-session", "--script", "talk.script"];
     all.extend(arguments);
     let mut command = place.command(&all);
@@ -556,4 +562,10 @@ fn commands_do_not_see_provider_keys_unless_settings_pass_them() {
     // What was given as a key is one, whatever its variable is called.
     let given = ["--provider", "openai", "--api-key", "sk-corp"];
     assert_eq!(seen_by_commands("{}", "{}", &given), ",,,ed\ntool\n");
+    // And so is what a provider in models.json is given for one.
+    let models = r#"{"providers": {"corp": {"baseUrl": "http://127.0.0.1:1/v1", "apiKey": "${CORP}",
+        "api": "openai-completions", "models": [{"id": "m"}]}}}"#;
+    assert_eq!(seen_with_models(models, "{}", "{}", &[]), ",,,ed\ntool\n");
+    let passes = r#"{"tools": {"passEnv": ["CORP"]}}"#;
+    assert_eq!(seen_with_models(models, passes, "{}", &[]), ",,sk-corp,ed\ntool sk-corp\n");
 }

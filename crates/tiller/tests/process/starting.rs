@@ -89,6 +89,10 @@ fn every_usage_error_has_one_style_and_exit_code_2() {
              --models\n",
         ),
         (
+            &["--model", "m", "--api-key", "k", "--api-key-file", "f", "-p", "Hi"][..],
+            "Error: --api-key and --api-key-file cannot be used together\n",
+        ),
+        (
             &["-p"][..],
             "Error: Missing message: type one, pipe one in, or serve a client with --mode rpc\n",
         ),
