@@ -25,14 +25,13 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 /// Writes a file whole or not at all. Folders on the way are made; a file that is there stays as
-/// it is until the new one is complete. A symlink to a regular file stays, and its target is
-/// replaced; whatever else is no regular file is refused.
+/// it is until the new one is complete. Anything else, a symbolic link included, is refused: a link
+/// may have come with a repository and point at any file of the user's.
 pub(super) fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     check_replaceable(path)?;
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(dir)?;
     let temp = tempfile::Builder::new()
@@ -44,21 +43,17 @@ pub(super) fn replace(
     let mut out = BufWriter::with_capacity(256 * 1024, temp);
     write(&mut out)?;
     let temp: NamedTempFile = out.into_inner().map_err(|err| err.into_error())?;
-    if let Ok(there) = fs::metadata(&path) {
+    if let Ok(there) = fs::metadata(path) {
         temp.as_file().set_permissions(there.permissions())?;
     }
-    temp.persist(&path).map_err(|err| err.error)?;
+    temp.persist(path).map_err(|err| err.error)?;
     Ok(())
 }
 
-/// Refuses what a rename would destroy: a device, a FIFO or a socket, and links to those.
+/// Refuses what a rename would destroy: a link, a device, a FIFO or a socket.
 fn check_replaceable(path: &Path) -> io::Result<()> {
-    let kind = match fs::metadata(path) {
+    let kind = match fs::symlink_metadata(path) {
         Ok(there) => there.file_type(),
-        // A link that leads nowhere.
-        Err(_) if fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink()) => {
-            return Err(io::Error::other("it is a symlink whose target cannot be opened"));
-        }
         // Nothing is there; what else is wrong with the path shows when the file is made.
         Err(_) => return Ok(()),
     };
@@ -67,6 +62,9 @@ fn check_replaceable(path: &Path) -> io::Result<()> {
     }
     if kind.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if kind.is_symlink() {
+        return Err(io::Error::other("it is a symbolic link; name the file that it points to"));
     }
     let name = if kind.is_fifo() {
         "a pipe"
@@ -94,9 +92,9 @@ mod tests {
         std::os::unix::fs::symlink("nothing", at("dangling")).unwrap();
         for (path, why) in [
             (fifo.clone(), "it is a pipe, and only regular files are replaced"),
-            (at("to-fifo"), "it is a pipe, and only regular files are replaced"),
+            (at("to-fifo"), "it is a symbolic link; name the file that it points to"),
             (at("socket"), "it is a socket, and only regular files are replaced"),
-            (at("dangling"), "it is a symlink whose target cannot be opened"),
+            (at("dangling"), "it is a symbolic link; name the file that it points to"),
         ] {
             let before = fs::symlink_metadata(&path).unwrap().file_type();
             let refused = replace(&path, |_| Ok(())).unwrap_err();
@@ -138,9 +136,10 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"one");
         let link = dir.path().join("link.html");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        replace(&link, |out| out.write_all(b"two")).unwrap();
+        replace(&link, |out| out.write_all(b"two")).unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        replace(&path, |out| out.write_all(b"two")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
         assert_eq!(names.len(), 1, "nothing is left behind");
