@@ -95,6 +95,14 @@ impl Engine {
         }
     }
 
+    /// Only for an engine in this process: in a sidecar, JavaScript that runs out of memory or of
+    /// time takes the process with it.
+    pub(crate) fn collect_garbage(&self) {
+        if let Engine::Embedded(embedded) = self {
+            embedded.collect_garbage();
+        }
+    }
+
     /// The sidecar, if this engine is one.
     pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
         match self {

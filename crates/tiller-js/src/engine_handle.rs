@@ -194,6 +194,9 @@ pub(crate) enum CallError {
     TimedOut(Duration),
     /// It blocks the thread and cannot be interrupted.
     Stuck,
+    /// The engine freed everything that could have answered: the handler ran out of memory, was
+    /// interrupted, or waits for a promise that nothing can settle.
+    Unanswerable,
     /// The engine was stopped or restarted during the call.
     Stopped,
     /// The sidecar exited; the text says how.
@@ -218,6 +221,9 @@ impl fmt::Display for CallError {
             CallError::Thrown(thrown) => f.write_str(&thrown.message),
             CallError::TimedOut(limit) => write!(f, "stopped after {} ms", limit.as_millis()),
             CallError::Stuck => f.write_str("the extension does not come to an end"),
+            CallError::Unanswerable => f.write_str(
+                "the extension cannot answer any more: it ran out of memory, was interrupted, or waits for a promise that nothing settles",
+            ),
             CallError::Stopped => f.write_str("the extension was stopped"),
             CallError::Fallen(why) | CallError::NoEngine(why) => f.write_str(why),
         }
@@ -237,7 +243,7 @@ impl EngineHandle {
         let (to, from) = mailbox(&config);
         let shared = Arc::new(HandleState::default());
         let runtime = config.runtime.clone();
-        let grace = config.limits.slice;
+        let grace = config.limits.slice.max(GRACE_MIN);
         let seat = engine_loop::EngineContext {
             config,
             world,
@@ -359,9 +365,7 @@ impl Future for PendingCall {
             if self.line.shared.is_stuck(grace) {
                 return Poll::Ready(Err(CallError::Stuck));
             }
-            let alarm = self
-                .alarm
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep(grace.max(PERIOD_MIN))));
+            let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep(grace)));
             if alarm.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
@@ -370,8 +374,8 @@ impl Future for PendingCall {
     }
 }
 
-/// The shortest interval between two checks.
-const PERIOD_MIN: Duration = Duration::from_millis(100);
+/// A thread that the machine does not schedule for a moment is not stuck.
+const GRACE_MIN: Duration = Duration::from_secs(1);
 
 impl Drop for PendingCall {
     fn drop(&mut self) {

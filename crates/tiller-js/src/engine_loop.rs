@@ -85,6 +85,9 @@ impl CrashCount {
 /// Calls that configure an engine and are replayed after a restart.
 const FORMATIVE: [&str; 3] = ["load", "bind", "flags"];
 
+/// How long after a turn garbage is collected while a call without a time limit is pending.
+const COLLECT_AFTER: Duration = Duration::from_secs(5);
+
 /// How many timers fire before the next message is handled.
 const TIMERS_AT_ONCE: usize = 64;
 
@@ -118,8 +121,13 @@ fn serve_all(seat: &EngineContext) {
                 return refuse_all(seat, &core, &thrown);
             }
         };
-        let mut host =
-            EngineLoop { core: core.clone(), engine, memory: &mut memory, is_retired: false };
+        let mut host = EngineLoop {
+            core: core.clone(),
+            engine,
+            memory: &mut memory,
+            is_retired: false,
+            collect_at: None,
+        };
         host.restore();
         match host.serve(&seat.from, &mut waiting) {
             End::Stop => return core.cancel_all(),
@@ -144,6 +152,8 @@ struct EngineLoop<'m> {
     memory: &'m mut ReplayLog,
     /// Another engine has replaced this one: it ends with the last pending call.
     is_retired: bool,
+    /// When to look for calls that JavaScript cannot answer any more.
+    collect_at: Option<Instant>,
 }
 
 impl EngineLoop<'_> {
@@ -164,6 +174,7 @@ impl EngineLoop<'_> {
             }
             self.fire_timers();
             self.fail_overdue();
+            self.fail_unanswerable();
             if self.is_retired && self.is_done() {
                 return End::Stop;
             }
@@ -192,7 +203,8 @@ impl EngineLoop<'_> {
         let deadline = calls.values().filter_map(|call| call.deadline).min();
         drop(calls);
         let sidecar = self.engine.sidecar().and_then(Sidecar::due);
-        let Some(due) = [timer, deadline, sidecar].into_iter().flatten().min() else {
+        let Some(due) = [timer, deadline, sidecar, self.collect_at].into_iter().flatten().min()
+        else {
             return from.recv().map(Some);
         };
         from.recv_until(due)
@@ -297,9 +309,13 @@ impl EngineLoop<'_> {
         // Work that a call started is reported under the call's label.
         let what = self.core.calls.borrow().get(&task.call).map_or(what, |call| call.what);
         let outcome = self.engine.turn(task, limit, what, work);
+        let collect_at = self.collect_at.unwrap_or_else(|| Instant::now() + COLLECT_AFTER);
+        self.collect_at = Some(collect_at);
         let extension = self.core.task.get().extension;
         if outcome.interrupted {
             self.core.strike();
+            // The turn may have been interrupted in the middle of another call.
+            self.collect_at = Some(Instant::now());
             let path = self.core.path(extension).unwrap_or_else(|| "<runtime>".into());
             let message = format!("stopped after {} ms of work without a pause", limit.as_millis());
             let thrown = JsError { message, ..JsError::default() };
@@ -342,6 +358,19 @@ impl EngineLoop<'_> {
             let task = Task { call: id, extension: 0 };
             self.turn(task, limit, "abort", |engine| engine.abort(id));
         }
+    }
+
+    /// Fails calls that would wait for ever. Where memory runs out or a turn is interrupted, a
+    /// promise may never settle, and only a collection shows that nothing refers to it any more.
+    fn fail_unanswerable(&mut self) {
+        if !self.core.has_unlimited_call() || self.engine.sidecar().is_some() {
+            self.collect_at = None;
+        }
+        if self.collect_at.is_some_and(|at| at <= Instant::now()) {
+            self.collect_at = None;
+            self.engine.collect_garbage();
+        }
+        self.core.fail_unanswerable();
     }
 
     /// Fails all pending calls, because the engine is about to be dropped.

@@ -43,6 +43,8 @@ pub(crate) struct EngineState {
     pub memory: Arc<Memory>,
     pub task: Cell<Task>,
     pub calls: RefCell<HashMap<u64, ActiveCall>>,
+    /// Calls whose [`ReplyToken`] was dropped since the last look.
+    pub dropped_tokens: Rc<RefCell<Vec<u64>>>,
     pub operations: RefCell<HashMap<u64, Operation>>,
     pub timers: RefCell<Timers>,
     pub resources: RefCell<OpenResources>,
@@ -79,6 +81,25 @@ pub(crate) struct ActiveCall {
     pub limit: Duration,
 }
 
+/// Owned by the JavaScript functions that answer a call. When the engine frees them, JavaScript
+/// cannot answer the call any more.
+pub(crate) struct ReplyToken {
+    call: u64,
+    dropped: Rc<RefCell<Vec<u64>>>,
+}
+
+impl ReplyToken {
+    pub(crate) fn call(&self) -> f64 {
+        self.call as f64
+    }
+}
+
+impl Drop for ReplyToken {
+    fn drop(&mut self) {
+        self.dropped.borrow_mut().push(self.call);
+    }
+}
+
 /// A pending operation outside the engine.
 pub(crate) struct Operation {
     pub task: Task,
@@ -110,6 +131,7 @@ impl EngineState {
             memory,
             task: Cell::default(),
             calls: RefCell::default(),
+            dropped_tokens: Rc::default(),
             operations: RefCell::default(),
             timers: RefCell::default(),
             resources: RefCell::default(),
@@ -186,6 +208,25 @@ impl EngineState {
             // The caller may have dropped the receiver.
             waiting.reply.send(result).ok();
         }
+    }
+
+    pub(crate) fn reply_token(&self, call: u64) -> ReplyToken {
+        ReplyToken { call, dropped: self.dropped_tokens.clone() }
+    }
+
+    /// Fails the calls that JavaScript cannot answer any more. Calls with a deadline end with that.
+    pub(crate) fn fail_unanswerable(&self) {
+        for call in self.dropped_tokens.take() {
+            let is_limited = |call: &ActiveCall| call.deadline.is_some();
+            if !self.calls.borrow().get(&call).is_some_and(is_limited) {
+                self.answer(call, Err(CallError::Unanswerable));
+            }
+        }
+    }
+
+    /// Whether a call without a deadline is pending.
+    pub(crate) fn has_unlimited_call(&self) -> bool {
+        self.calls.borrow().values().any(|call| call.deadline.is_none())
     }
 
     /// Sends progress of a call.

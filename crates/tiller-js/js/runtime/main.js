@@ -81,7 +81,11 @@ function unsettled(work) {
 	return work;
 }
 
-export function call(id, entry, json) {
+/**
+ * `token` has to live as long as something can answer: the host fails the call when it is freed. Only
+ * an engine inside tiller is given one.
+ */
+export function call(id, entry, json, token) {
 	let result;
 	try {
 		result = entries[entry](parse(json), id);
@@ -89,11 +93,12 @@ export function call(id, entry, json) {
 		fail(id, error);
 		return;
 	}
-	if (typeof result?.then === "function") result.then((value) => reply(id, value), (error) => fail(id, error));
-	else reply(id, result);
+	if (typeof result?.then === "function") {
+		result.then((value) => reply(id, value, token), (error) => fail(id, error, token));
+	} else reply(id, result);
 }
 
-function reply(id, value) {
+function reply(id, value, _token) {
 	aborts.delete(id);
 	let text;
 	try {
@@ -105,7 +110,7 @@ function reply(id, value) {
 	native.reply(id, text);
 }
 
-function fail(id, thrown) {
+function fail(id, thrown, _token) {
 	aborts.delete(id);
 	const { message, stack, lacks } = describe(thrown);
 	native.fail(id, message, stack, lacks);

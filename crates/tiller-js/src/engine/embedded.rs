@@ -90,7 +90,20 @@ impl Embedded {
     }
 
     pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), JsError> {
-        self.enter(&self.entries.call, (call as f64, entry, json))
+        self.context.with(|ctx| {
+            let token = self.core.reply_token(call);
+            let called = self.entries.call.clone().restore(&ctx).and_then(|enter| {
+                // JavaScript cannot own a Rust value, but a function that owns one.
+                let token = Function::new(ctx.clone(), move || token.call())?;
+                enter.call::<_, ()>((call as f64, entry, json, token))
+            });
+            called.catch(&ctx).map_err(|err| thrown(&self.core, err))
+        })
+    }
+
+    /// Frees what only garbage refers to, [`ReplyToken`](crate::engine_state::ReplyToken)s included.
+    pub(crate) fn collect_garbage(&self) {
+        self.runtime.run_gc();
     }
 
     pub(crate) fn emit(&self, json: &str) -> Result<(), JsError> {
