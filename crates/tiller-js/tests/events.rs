@@ -78,12 +78,12 @@ async fn a_throwing_gate_stays_shut() {
     check_call(
         &["export default (pi) => pi.on('tool_call', (e) => { throw new Error('gate broke'); });"],
         expect![[r#"
-        Err(Refused { reason: "gate broke" })
-    "#]],
+            Err(HookRefused { reason: "gate broke" })
+        "#]],
     )
     .await;
     check_call(&["export default (pi) => pi.on('tool_call', async (e) => { await null; JSON.parse('{'); });"], expect![[r#"
-        Err(Refused { reason: "Expected property name or '}' in JSON at position 1 (line 1 column 2)" })
+        Err(HookRefused { reason: "Expected property name or '}' in JSON at position 1 (line 1 column 2)" })
     "#]]).await;
 }
 
@@ -212,7 +212,7 @@ async fn other_questions() {
         Ok(Payload { payload: Some(Object {"model": String("m"), "temperature": Number(0)}) })
         Ok(Cancel { cancel: false, skip_conversation_restore: false })
         Ok(Cancel { cancel: true, skip_conversation_restore: false })
-        Ok(Resources { skill_paths: [("skills", "DIR/ext.ts")], prompt_paths: [], theme_paths: [] })
+        Ok(DiscoveredPaths { skill_paths: [("skills", "DIR/ext.ts")], prompt_paths: [], theme_paths: [] })
         Ok(UserBashOutcome { result: Some(Object {"output": String("done"), "exitCode": Number(0), "cancelled": Bool(false), "truncated": Bool(false)}), operations: None })
         Ok(Replacement { message: Some(Object {"role": String("assistant"), "content": String("changed")}) })
         Info: 0

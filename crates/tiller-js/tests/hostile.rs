@@ -384,10 +384,10 @@ async fn an_engine_is_started_anew_and_the_gate_is_back() {
         extension_error <runtime> restart: the engine was started anew after 3 interruptions
         extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
         x: Ok(Some("asked 1 times"))
-        loop: Err(Refused { reason: "stopped after 150 ms" })
-        loop: Err(Refused { reason: "stopped after 150 ms" })
+        loop: Err(HookRefused { reason: "stopped after 150 ms" })
+        loop: Err(HookRefused { reason: "stopped after 150 ms" })
         x: Ok(Some("asked 4 times"))
-        loop: Err(Refused { reason: "stopped after 150 ms" })
+        loop: Err(HookRefused { reason: "stopped after 150 ms" })
         x: Ok(Some("asked 1 times"))"#]]
     .assert_eq(&log.join("\n"));
 }
@@ -414,7 +414,7 @@ async fn a_guard_that_does_not_come_back() {
         extension_error ext-loop.js timer: stopped after 150 ms of work without a pause
         extension_error <runtime> restart: the engine was started anew after 1 interruptions
         extension_error ext-guard.js load: Failed to load extension: only once at DIR/ext-guard.js:2:35
-        Err(Refused { reason: "the extension DIR/ext-guard.js, which guards this, is gone" })"#]].assert_eq(&stage.log());
+        Err(HookRefused { reason: "the extension DIR/ext-guard.js, which guards this, is gone" })"#]].assert_eq(&stage.log());
 }
 
 #[tokio::test]
