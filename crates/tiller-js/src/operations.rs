@@ -154,20 +154,20 @@ impl OpEvents {
     }
 }
 
-pub(crate) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
+pub(crate) fn sync(core: &Rc<EngineState>, name: &str, input: OpInput) -> OpReply {
     allow(core, name)?;
-    core.memory.check_json(&asked.json)?;
+    core.memory.check_json(&input.json)?;
     match name.split_once('.') {
-        Some(("fs", name)) => fs::sync(core, name, asked),
-        Some(("os", name)) => os::sync(core, name, &asked),
-        Some(("text", name)) => text::sync(name, asked),
-        Some(("url", name)) => url::sync(name, &asked),
-        Some(("crypto", name)) => crypto::sync(core, name, asked),
-        Some(("zlib", name)) => zlib::sync(core, name, asked),
-        Some(("child", name)) => child::sync(core, name, asked),
-        Some(("net", name)) => net::sync(core, name, asked),
-        Some(("bus", name)) => bus::sync(core, name, &asked),
-        _ => host::sync(core, name, &asked),
+        Some(("fs", name)) => fs::sync(core, name, input),
+        Some(("os", name)) => os::sync(core, name, &input),
+        Some(("text", name)) => text::sync(name, input),
+        Some(("url", name)) => url::sync(name, &input),
+        Some(("crypto", name)) => crypto::sync(core, name, input),
+        Some(("zlib", name)) => zlib::sync(core, name, input),
+        Some(("child", name)) => child::sync(core, name, input),
+        Some(("net", name)) => net::sync(core, name, input),
+        Some(("bus", name)) => bus::sync(core, name, &input),
+        _ => host::sync(core, name, &input),
     }
 }
 
@@ -175,27 +175,27 @@ pub(crate) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpRepl
 const OPERATION_BYTES: usize = 1 << 10;
 
 /// Starts an operation and returns its number.
-pub(crate) fn launch(core: &Rc<EngineState>, name: &str, asked: OpInput) -> u64 {
+pub(crate) fn launch(core: &Rc<EngineState>, name: &str, input: OpInput) -> u64 {
     let id = core.begin();
-    let teller = OpEvents { memory: core.memory.clone(), id, to: core.to.clone() };
-    let room = asked.json.len() + asked.bytes.as_ref().map_or(0, Vec::len) + OPERATION_BYTES;
+    let sink = OpEvents { memory: core.memory.clone(), id, to: core.to.clone() };
+    let room = input.json.len() + input.bytes.as_ref().map_or(0, Vec::len) + OPERATION_BYTES;
     let started = core.memory.hold(room).and_then(|hold| {
-        core.memory.check_json(&asked.json)?;
-        Ok((start(core, name, asked, teller.clone())?, hold))
+        core.memory.check_json(&input.json)?;
+        Ok((start(core, name, input, sink.clone())?, hold))
     });
     match started {
         Ok((future, hold)) => {
             let work = async move {
                 let result = future.await;
                 drop(hold);
-                teller.done(result);
+                sink.done(result);
             };
             let abort = core.config.runtime.spawn(work).abort_handle();
             if let Some(operation) = core.operations.borrow_mut().get_mut(&id) {
                 operation.abort = Some(abort);
             }
         }
-        Err(failed) => teller.done(Err(failed)),
+        Err(failed) => sink.done(Err(failed)),
     }
     id
 }
@@ -203,17 +203,17 @@ pub(crate) fn launch(core: &Rc<EngineState>, name: &str, asked: OpInput) -> u64 
 fn start(
     core: &Rc<EngineState>,
     name: &str,
-    asked: OpInput,
-    teller: OpEvents,
+    input: OpInput,
+    sink: OpEvents,
 ) -> Result<Later, OpError> {
     allow(core, name)?;
     match name.split_once('.') {
-        Some(("fs", name)) => fs::start(core, name, asked),
-        Some(("http", name)) => http::start(core, name, asked),
-        Some(("child", name)) => child::start(core, name, &asked, teller),
-        Some(("net", name)) => net::start(core, name, &asked, teller),
-        Some(("zlib", name)) => zlib::start(core, name, asked),
-        _ => host::start(core, name, &asked, teller),
+        Some(("fs", name)) => fs::start(core, name, input),
+        Some(("http", name)) => http::start(core, name, input),
+        Some(("child", name)) => child::start(core, name, &input, sink),
+        Some(("net", name)) => net::start(core, name, &input, sink),
+        Some(("zlib", name)) => zlib::start(core, name, input),
+        _ => host::start(core, name, &input, sink),
     }
 }
 

@@ -1,6 +1,6 @@
 // Child processes.
 
-import { begin, facts, sync } from "tiller:host";
+import { begin, hostInfo, sync } from "tiller:host";
 import { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
 import { signalName, signalNumber } from "node:process";
@@ -273,5 +273,5 @@ export function execSync(command, options = {}) {
 
 export function fork(path, args, options) {
 	const list = Array.isArray(args) ? args : [];
-	return spawn(facts.execPath, [path, ...list], Array.isArray(args) ? options : args);
+	return spawn(hostInfo.execPath, [path, ...list], Array.isArray(args) ? options : args);
 }

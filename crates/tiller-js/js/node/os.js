@@ -1,17 +1,17 @@
 // `os`: facts about the machine.
 
-import { facts, sync } from "tiller:host";
+import { hostInfo, sync } from "tiller:host";
 
 let known;
 const info = () => (known ??= sync("os.info"));
 
 export const EOL = "\n";
 export const devNull = "/dev/null";
-export const homedir = () => globalThis.process.env.HOME || facts.homeDir;
+export const homedir = () => globalThis.process.env.HOME || hostInfo.homeDir;
 export const tmpdir = () => (globalThis.process.env.TMPDIR || info().tmpdir || "/tmp").replace(/(.)\/$/, "$1");
 export const hostname = () => info().hostname;
-export const platform = () => facts.platform;
-export const arch = () => facts.arch;
+export const platform = () => hostInfo.platform;
+export const arch = () => hostInfo.arch;
 export const machine = () => info().machine;
 export const type = () => info().type;
 export const release = () => info().release;

@@ -1,6 +1,6 @@
 // `process`. The engine runs inside tiller's process, so parts of it are stubs.
 
-import { facts, log, native, query, sync } from "tiller:host";
+import { hostInfo, log, native, query, sync } from "tiller:host";
 import { EventEmitter } from "node:events";
 
 const signals = {
@@ -114,17 +114,17 @@ let folder;
 export const process = Object.assign(new EventEmitter(), {
 	title: "tiller",
 	version: "v24.0.0",
-	versions: { node: "24.0.0", v8: "0.0.0", modules: "137", tiller: facts.version },
+	versions: { node: "24.0.0", v8: "0.0.0", modules: "137", tiller: hostInfo.version },
 	release: { name: "node" },
-	platform: facts.platform,
-	arch: facts.arch,
-	pid: facts.pid,
+	platform: hostInfo.platform,
+	arch: hostInfo.arch,
+	pid: hostInfo.pid,
 	ppid: 0,
-	env: facts.env,
-	argv: [facts.execPath],
-	argv0: facts.execPath,
+	env: hostInfo.env,
+	argv: [hostInfo.execPath],
+	argv0: hostInfo.execPath,
 	execArgv: [],
-	execPath: facts.execPath,
+	execPath: hostInfo.execPath,
 	exitCode: undefined,
 	features: { typescript: "transform" },
 	config: { variables: {} },

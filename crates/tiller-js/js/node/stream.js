@@ -481,57 +481,57 @@ export class PassThrough extends Transform {}
 
 export function finished(stream, options, callback) {
 	const done = typeof options === "function" ? options : callback;
-	let isTold = false;
-	const tell = (error) => {
-		if (isTold) return;
-		isTold = true;
+	let isDone = false;
+	const finish = (error) => {
+		if (isDone) return;
+		isDone = true;
 		done(error);
 	};
 	const check = () => {
 		const read = stream.readable === undefined || stream.readableEnded || !(stream instanceof Readable);
 		const written = stream.writable === undefined || stream.writableFinished;
-		if (read && written) tell();
+		if (read && written) finish();
 	};
-	stream.on("error", tell);
+	stream.on("error", finish);
 	stream.on("end", check);
 	stream.on("finish", check);
 	stream.on("close", () => {
 		const isComplete = (stream.readableEnded ?? true) && (stream.writableFinished ?? true);
-		tell(isComplete ? undefined : Object.assign(new Error("Premature close"), { code: "ERR_STREAM_PREMATURE_CLOSE" }));
+		finish(isComplete ? undefined : Object.assign(new Error("Premature close"), { code: "ERR_STREAM_PREMATURE_CLOSE" }));
 	});
-	if (stream.closed) soon(() => tell(stream.errored ?? undefined));
+	if (stream.closed) soon(() => finish(stream.errored ?? undefined));
 	return () => {
-		isTold = true;
+		isDone = true;
 	};
 }
 
 export function pipeline(...streams) {
 	const callback = typeof streams.at(-1) === "function" && streams.length > 1 ? streams.pop() : () => {};
 	const list = streams.flat();
-	let isTold = false;
-	const tell = (error) => {
-		if (isTold) return;
-		isTold = true;
+	let isDone = false;
+	const finish = (error) => {
+		if (isDone) return;
+		isDone = true;
 		if (error) for (const stream of list) stream.destroy?.(error);
 		callback(error);
 	};
 	let current = list[0];
 	if (typeof current === "function") current = current();
 	if (!(current instanceof Stream)) current = Readable.from(current);
-	current.on("error", tell);
+	current.on("error", finish);
 	for (const next of list.slice(1)) {
 		if (typeof next === "function") {
 			current = Readable.from(next(current));
-			current.on("error", tell);
+			current.on("error", finish);
 			continue;
 		}
-		next.on("error", tell);
+		next.on("error", finish);
 		current = current.pipe(next);
 	}
 	if (current instanceof Readable && !(current instanceof Duplex)) {
-		current.on("end", () => tell());
+		current.on("end", () => finish());
 		current.resume();
-	} else current.on("finish", () => tell());
+	} else current.on("finish", () => finish());
 	return current;
 }
 

@@ -12,7 +12,7 @@ import {
 	stream,
 	streamSimple,
 } from "tiller:completion";
-import { parsePartial } from "tiller:growing";
+import { parsePartial } from "tiller:partial-message";
 import {
 	collapseSystemMessages,
 	contentText,

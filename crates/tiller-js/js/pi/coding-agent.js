@@ -1,6 +1,6 @@
 // The part of pi's own package that needs no terminal.
 
-import { facts, native, query } from "tiller:host";
+import { hostInfo, native, query } from "tiller:host";
 import { compact } from "tiller:compaction";
 import { convertToLlm, serializeConversation } from "tiller:conversation";
 import { parseFrontmatter, stripFrontmatter } from "tiller:frontmatter";
@@ -40,16 +40,16 @@ export { createCodingTools, createReadOnlyTools, createLocalBashOperations, with
 export { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, formatSize, truncateHead, truncateLine, truncateTail, Theme };
 
 export const CONFIG_DIR_NAME = ".pi";
-export const VERSION = facts.version;
+export const VERSION = hostInfo.version;
 
 export function getAgentDir() {
-	const told = globalThis.process.env.PI_CODING_AGENT_DIR;
-	return told ? told.replace(/^~(?=\/|$)/, facts.homeDir) : facts.agentDir;
+	const dir = globalThis.process.env.PI_CODING_AGENT_DIR;
+	return dir ? dir.replace(/^~(?=\/|$)/, hostInfo.homeDir) : hostInfo.agentDir;
 }
 
 export function getPackageDir() {
 	const { dirname } = native.importNow("node:path");
-	return globalThis.process.env.PI_PACKAGE_DIR ?? dirname(facts.execPath);
+	return globalThis.process.env.PI_PACKAGE_DIR ?? dirname(hostInfo.execPath);
 }
 
 export const getDocsPath = () => `${getPackageDir()}/docs`;

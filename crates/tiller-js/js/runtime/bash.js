@@ -33,15 +33,15 @@ function isResult(result) {
 	return typeof output === "string" && isCode && typeof cancelled === "boolean" && typeof truncated === "boolean";
 }
 
-/** Runs the user's command with a handler's operations. `tell` is called with each chunk of output. */
-export async function runGiven(key, call, signal, tell) {
+/** Runs the user's command with a handler's operations. `onOutput` is called with each chunk of output. */
+export async function runGiven(key, call, signal, onOutput) {
 	const operations = given.get(key);
 	given.delete(key);
 	let soFar = "";
 	const onData = (_shown, piece) => {
 		const text = plain(piece);
 		soFar += text;
-		if (text !== "") tell(text);
+		if (text !== "") onOutput(text);
 	};
 	try {
 		const { truncation, output, ...result } = await runOperations(operations, call, { signal, onData });

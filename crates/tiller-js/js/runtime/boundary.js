@@ -5,7 +5,7 @@ import { query } from "tiller:host";
 import { convertToLlm } from "tiller:conversation";
 
 /** Each handler sees what earlier handlers proposed; its answer replaces that. */
-export async function boundary(event, handlers, soFar, call, _live, _strictly, report) {
+export async function boundary({ event, handlers, soFar, call, report }) {
 	const outcome = { ...soFar?.outcome };
 	for (const handler of handlers) {
 		const own = { ...event, entries: outcome.entries ?? [], continue: outcome.continue ?? false };

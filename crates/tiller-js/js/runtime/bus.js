@@ -1,7 +1,7 @@
 // `pi.events`: the bus that all extensions share. Listeners in this engine are called at once with the same
 // object; listeners in other engines receive JSON, asynchronously.
 
-import { log, meanwhileAs, stringify, sync } from "tiller:host";
+import { log, runNestedAs, stringify, sync } from "tiller:host";
 import { describe } from "tiller:errors";
 
 const channels = new Map();
@@ -9,15 +9,15 @@ const channels = new Map();
 const complained = new Set();
 
 export function emitOn(channel, data) {
-	hearOn(channel, data);
+	dispatch(channel, data);
 	if (sync("bus.isHeard", channel)) tellOthers(channel, data);
 }
 
 /** Calls the listeners of a channel, for events of this engine or of another. */
-export function hearOn(channel, data) {
+export function dispatch(channel, data) {
 	for (const listener of [...(channels.get(channel) ?? [])]) {
 		try {
-			const result = meanwhileAs(listener.extension, () => listener.handle(data));
+			const result = runNestedAs(listener.extension, () => listener.handle(data));
 			if (typeof result?.then === "function") result.then(undefined, (error) => failed(channel, error));
 		} catch (error) {
 			failed(channel, error);
@@ -50,7 +50,7 @@ function failed(channel, error) {
 function tellOthers(channel, data) {
 	let text;
 	try {
-		text = data === undefined ? undefined : stringify(data, plainly);
+		text = data === undefined ? undefined : stringify(data, requireJson);
 	} catch (error) {
 		if (complained.has(channel)) return;
 		complained.add(channel);
@@ -61,7 +61,7 @@ function tellOthers(channel, data) {
 }
 
 /** Throws for values that JSON would change: part of a value would be worse than none. */
-function plainly(key, value) {
+function requireJson(key, value) {
 	if (typeof value === "function" || typeof value === "symbol") throw new TypeError(`${key || "it"} is a ${typeof value}`);
 	if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
 	const prototype = Object.getPrototypeOf(value);

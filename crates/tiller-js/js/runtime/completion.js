@@ -2,10 +2,10 @@
 
 import { begin, query, sync } from "tiller:host";
 import { describe } from "tiller:errors";
-import { Growing } from "tiller:growing";
+import { PartialMessage } from "tiller:partial-message";
 
 /** After this many events the host is told that they were handled, so that it sends more. */
-const heardAtOnce = 32;
+const handledAtOnce = 32;
 
 /** A stream of events with a final message. Events are buffered until they are read. */
 export class EventStream {
@@ -95,37 +95,37 @@ export function createAssistantMessageEventStream() {
 
 export function stream(model, context, { signal, onPayload, onResponse, ...options } = {}) {
 	const events = new AssistantMessageEventStream();
-	const growing = new Growing();
+	const partialMessage = new PartialMessage();
 	const failed = (message, reason = "error") =>
-		events.push({ type: "error", reason, error: failedMessage(model, growing.content, reason, message) });
+		events.push({ type: "error", reason, error: failedMessage(model, partialMessage.content, reason, message) });
 	if (signal?.aborted) {
 		failed("Request was aborted", "aborted");
 		return events;
 	}
-	let hearing;
-	let heard = 0;
-	const hear = (event) => {
+	let streamId;
+	let handled = 0;
+	const onEvent = (event) => {
 		switch (event.type) {
-			case "hearing":
-				hearing = event.id;
+			case "stream":
+				streamId = event.id;
 				return;
 			case "payload":
-				void look(event);
+				void callOnPayload(event);
 				return;
 			case "response":
-				void answered(event);
+				void callOnResponse(event);
 				return;
 		}
-		const told = growing.take(event);
-		if (told) events.push(told);
-		heard += 1;
-		if (heard % heardAtOnce === 0) sync("heard", [hearing, heardAtOnce]);
+		const handlerEvent = partialMessage.apply(event);
+		if (handlerEvent) events.push(handlerEvent);
+		handled += 1;
+		if (handled % handledAtOnce === 0) sync("modelEventsHandled", [streamId, handledAtOnce]);
 	};
 	const over = () => {
-		if (hearing !== undefined) sync("heard", [hearing, 0]);
+		if (streamId !== undefined) sync("modelEventsHandled", [streamId, 0]);
 	};
 	const wants = { payload: typeof onPayload === "function", response: typeof onResponse === "function" };
-	const { promise, cancel } = begin("model", { model, context, options, wants }, undefined, hear);
+	const { promise, cancel } = begin("model", { model, context, options, wants }, undefined, onEvent);
 	const giveUp = (message, reason) => {
 		cancel();
 		over();
@@ -134,14 +134,14 @@ export function stream(model, context, { signal, onPayload, onResponse, ...optio
 	};
 	const abort = () => giveUp("Request was aborted", "aborted");
 	// If a callback throws, the request is not sent.
-	const look = async ({ number, payload }) => {
+	const callOnPayload = async ({ number, payload }) => {
 		try {
-			sync("looked", { hearing, number, payload: await onPayload(payload, model) });
+			sync("payloadResult", { streamId, number, payload: await onPayload(payload, model) });
 		} catch (error) {
 			giveUp(describe(error).message);
 		}
 	};
-	const answered = async ({ status, headers }) => {
+	const callOnResponse = async ({ status, headers }) => {
 		try {
 			await onResponse({ status, headers }, model);
 		} catch (error) {

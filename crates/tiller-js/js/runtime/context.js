@@ -1,8 +1,8 @@
 // `ctx`: what a handler, a tool or a command sees of the session. Values are read when they are accessed.
 
-import { act, as, facts, query, request } from "tiller:host";
+import { act, hostInfo, query, request, runAs } from "tiller:host";
 import { report } from "tiller:errors";
-import { alive, extensions, sendMessage, sendUserMessage } from "tiller:extensions";
+import { checkNotStale, extensions, sendMessage, sendUserMessage } from "tiller:extensions";
 import { sessionManager } from "tiller:session";
 import { modelRegistry } from "tiller:models";
 import { uiOf } from "tiller:ui";
@@ -29,116 +29,116 @@ export function contextOf(extension) {
 }
 
 function make(extension) {
-	const its = extension.age;
-	const ui = uiOf(its);
-	const manager = sessionManager(its);
-	const registry = modelRegistry(its, extension);
+	const epoch = extension.epoch;
+	const ui = uiOf(epoch);
+	const manager = sessionManager(epoch);
+	const registry = modelRegistry(epoch, extension);
 	const shared = {
 		get ui() {
-			alive(its);
+			checkNotStale(epoch);
 			return ui;
 		},
 		get mode() {
-			alive(its);
-			return facts.mode;
+			checkNotStale(epoch);
+			return hostInfo.mode;
 		},
 		get hasUI() {
-			alive(its);
-			return facts.hasUI;
+			checkNotStale(epoch);
+			return hostInfo.hasUI;
 		},
 		get cwd() {
-			alive(its);
+			checkNotStale(epoch);
 			return query("cwd");
 		},
 		get sessionManager() {
-			alive(its);
+			checkNotStale(epoch);
 			return manager;
 		},
 		get modelRegistry() {
-			alive(its);
+			checkNotStale(epoch);
 			return registry;
 		},
 		get model() {
-			alive(its);
+			checkNotStale(epoch);
 			return query("model") ?? undefined;
 		},
 		get scopedModels() {
-			alive(its);
+			checkNotStale(epoch);
 			return query("scopedModels");
 		},
 		get thinkingLevel() {
-			alive(its);
+			checkNotStale(epoch);
 			return query("thinkingLevel");
 		},
 		isIdle() {
-			alive(its);
+			checkNotStale(epoch);
 			return query("isIdle");
 		},
 		isProjectTrusted() {
-			alive(its);
+			checkNotStale(epoch);
 			return query("isProjectTrusted");
 		},
 		get signal() {
-			alive(its);
+			checkNotStale(epoch);
 			return run?.signal;
 		},
 		abort() {
-			alive(its);
+			checkNotStale(epoch);
 			act("abort");
 		},
 		hasPendingMessages() {
-			alive(its);
+			checkNotStale(epoch);
 			return query("hasPendingMessages");
 		},
 		shutdown() {
-			alive(its);
+			checkNotStale(epoch);
 			act("shutdown");
 		},
 		getContextUsage() {
-			alive(its);
+			checkNotStale(epoch);
 			return query("contextUsage") ?? undefined;
 		},
 		compact({ customInstructions, onComplete, onError } = {}) {
-			alive(its);
+			checkNotStale(epoch);
 			request("compact", { customInstructions })
 				.then((result) => onComplete?.(result), (error) => onError?.(error))
 				.catch((error) => report(extension.path, "compact", error));
 		},
 		getSystemPrompt() {
-			alive(its);
+			checkNotStale(epoch);
 			return live.systemPrompt?.() ?? query("systemPrompt");
 		},
 	};
 	const inCommands = {
 		getSystemPromptOptions() {
-			alive(its);
+			checkNotStale(epoch);
 			return query("systemPromptOptions");
 		},
 		async waitForIdle() {
-			alive(its);
+			checkNotStale(epoch);
 			await request("waitForIdle");
 		},
 		async newSession({ parentSession, setup, withSession } = {}) {
-			alive(its);
+			checkNotStale(epoch);
 			const entries = [];
 			if (setup) await setup(recorder(manager, entries));
 			return changed(extension, await request("newSession", { parentSession, entries }), withSession);
 		},
 		async fork(entryId, { position, withSession } = {}) {
-			alive(its);
+			checkNotStale(epoch);
 			return changed(extension, await request("fork", { entryId, position }), withSession);
 		},
 		async navigateTree(targetId, { summarize, customInstructions, replaceInstructions, label } = {}) {
-			alive(its);
+			checkNotStale(epoch);
 			const options = { summarize, customInstructions, replaceInstructions, label };
 			return request("navigateTree", { targetId, options });
 		},
 		async switchSession(path, { withSession } = {}) {
-			alive(its);
+			checkNotStale(epoch);
 			return changed(extension, await request("switchSession", { path }), withSession);
 		},
 		async reload() {
-			alive(its);
+			checkNotStale(epoch);
 			await request("reload");
 		},
 	};
@@ -150,8 +150,8 @@ function make(extension) {
 		get cwd() {
 			return query("cwd");
 		},
-		mode: facts.mode,
-		hasUI: facts.hasUI,
+		mode: hostInfo.mode,
+		hasUI: hostInfo.hasUI,
 		ui: { select, confirm, input, notify },
 	};
 	Object.defineProperty(contexts, "command", { value: command });
@@ -173,7 +173,7 @@ async function changed(extension, result, withSession) {
 		sendUserMessage(content, options);
 		await request("waitForIdle");
 	};
-	await as(current, () => withSession(fresh));
+	await runAs(current, () => withSession(fresh));
 	return result;
 }
 

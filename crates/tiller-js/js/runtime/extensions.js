@@ -1,9 +1,9 @@
 // The extensions of this engine, and the `pi` object of each.
 
-import { act, as, facts, native, query, request, stringify, sync } from "tiller:host";
+import { act, native, query, request, runAs, stringify, sync } from "tiller:host";
 import { describe, report } from "tiller:errors";
 import { emitOn, listenOn } from "tiller:bus";
-import { lookAround, modelsOf } from "tiller:catalogue";
+import { modelsOf, refreshStoredModels } from "tiller:model-refresh";
 
 /** Sorted by number. */
 export const extensions = [];
@@ -11,7 +11,7 @@ export const extensions = [];
 /** Flags from the command line. */
 let flagValues = {};
 /** The session epoch: every object handed out belongs to one, and is stale after the next session or reload. */
-let age = { isStale: false, isBound: false };
+let currentEpoch = { isStale: false, isBound: false };
 let isPublishing = false;
 /** Whether a pending update contains more than a change of listeners. */
 let isNoticeable = false;
@@ -22,8 +22,8 @@ const stale =
 const unbound = "Extension runtime not initialized. Action methods cannot be called during extension loading.";
 
 /** Throws for objects of an earlier session. */
-export function alive(its) {
-	if (its.isStale) throw new Error(stale);
+export function checkNotStale(epoch) {
+	if (epoch.isStale) throw new Error(stale);
 }
 
 class Extension {
@@ -34,7 +34,7 @@ class Extension {
 		this.reset();
 	}
 	reset() {
-		this.age = age;
+		this.epoch = currentEpoch;
 		this.failure = undefined;
 		this.handlers = new Map();
 		this.tools = new Map();
@@ -90,7 +90,7 @@ function failedLoad(error) {
 
 async function make(extension) {
 	try {
-		await as(extension, () => extension.factory(apiOf(extension)));
+		await runAs(extension, () => extension.factory(apiOf(extension)));
 		extension.isLoading = false;
 	} catch (error) {
 		extension.failure = `Extension "${extension.path}" failed to load and its API is no longer active.`;
@@ -107,7 +107,7 @@ function unsubscribe(extension) {
 
 /** Allows extensions to act. */
 export function bind() {
-	age.isBound = true;
+	currentEpoch.isBound = true;
 	for (const extension of extensions) {
 		for (const [name, config] of extension.providers) tellProvider(extension, name, config);
 	}
@@ -119,8 +119,8 @@ export function setFlags(values) {
 
 /** Starts over for another session: runs the factories again and makes earlier objects stale. */
 export async function renew() {
-	age.isStale = true;
-	age = { isStale: false, isBound: false };
+	currentEpoch.isStale = true;
+	currentEpoch = { isStale: false, isBound: false };
 	const failed = [];
 	for (const extension of extensions) {
 		unsubscribe(extension);
@@ -140,8 +140,8 @@ export async function renew() {
 /** Other engines replace this one. Running commands may go on in the current session, but handlers are no
  * longer called. */
 export function retire() {
-	age.isStale = true;
-	age = { isStale: false, isBound: true };
+	currentEpoch.isStale = true;
+	currentEpoch = { isStale: false, isBound: true };
 	for (const extension of extensions) {
 		unsubscribe(extension);
 		extension.reset();
@@ -219,7 +219,7 @@ function listedProvider(name, config) {
 }
 
 function tellProvider(extension, name, config) {
-	if (!extension.age.isBound) return;
+	if (!extension.epoch.isBound) return;
 	try {
 		const { config: data, streams, hasOauth } = shownProvider(name, config);
 		const models = modelsOf(extension, name, config);
@@ -239,15 +239,15 @@ export function setModels(extension, name, models) {
 
 
 function apiOf(extension) {
-	const its = extension.age;
+	const epoch = extension.epoch;
 	const check = () => {
-		alive(its);
+		checkNotStale(epoch);
 		if (extension.failure) throw new Error(extension.failure);
 	};
 	/** Wraps an action that needs a session. */
 	const acting = (work) => (...args) => {
 		check();
-		if (!its.isBound) throw new Error(unbound);
+		if (!epoch.isBound) throw new Error(unbound);
 		publishNow();
 		return work(...args);
 	};
@@ -263,11 +263,11 @@ function apiOf(extension) {
 		extension.providers.set(String(name), config);
 		if (extension.isLoading) return;
 		tellProvider(extension, String(name), config);
-		if (its.isBound) void lookAround((other) => other === String(name));
+		if (epoch.isBound) void refreshStoredModels((other) => other === String(name));
 	});
 	const unregisterProvider = registering((name) => {
 		extension.providers.delete(name);
-		if (its.isBound) act("unregisterProvider", { name: String(name) });
+		if (epoch.isBound) act("unregisterProvider", { name: String(name) });
 	});
 	Object.assign(extension, { registerProvider, unregisterProvider });
 	return {
@@ -341,7 +341,7 @@ function apiOf(extension) {
 		getCommands: acting(() => query("commands")),
 		async setModel(model) {
 			check();
-			if (!its.isBound) throw new Error("Extension runtime not initialized");
+			if (!epoch.isBound) throw new Error("Extension runtime not initialized");
 			return request("setModel", { model });
 		},
 		getThinkingLevel: acting(() => query("thinkingLevel")),
@@ -373,5 +373,3 @@ export function sendMessage({ customType, content, display, details }, { trigger
 export function sendUserMessage(content, { deliverAs, expandPromptTemplates } = {}) {
 	act("sendUserMessage", { content, deliverAs, expandPromptTemplates: expandPromptTemplates === true });
 }
-
-export { facts };

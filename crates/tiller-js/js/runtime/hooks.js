@@ -7,7 +7,7 @@ import { boundary } from "tiller:boundary";
 import { query, stringify } from "tiller:host";
 
 /** Calls handlers until one cancels; the last object returned counts. */
-async function cancellable(event, handlers, soFar, call) {
+async function cancellable({ event, handlers, soFar, call }) {
 	let outcome = soFar?.outcome;
 	for (const handler of handlers) {
 		const answer = await call(handler, event);
@@ -19,7 +19,7 @@ async function cancellable(event, handlers, soFar, call) {
 }
 
 /** Changes to messages chain, in place or by a returned value. */
-async function messages(event, handlers, soFar, call, _live, _strictly, report) {
+async function messages({ event, handlers, soFar, call, report }) {
 	let current = soFar?.outcome?.messages ?? event.messages;
 	let changed = soFar?.outcome?.messages !== undefined;
 	const before = changed ? undefined : stringify(current);
@@ -52,7 +52,7 @@ export const hooks = {
 	turn_end: boundary,
 	agent_before_settle: boundary,
 
-	async project_trust(event, handlers, soFar, call) {
+	async project_trust({ event, handlers, soFar, call }) {
 		if (soFar?.ends) return soFar;
 		for (const handler of handlers) {
 			const answer = await call(handler, event);
@@ -63,7 +63,7 @@ export const hooks = {
 		return { outcome: {} };
 	},
 
-	async resources_discover(event, handlers, soFar, call) {
+	async resources_discover({ event, handlers, soFar, call }) {
 		const outcome = { skillPaths: [], promptPaths: [], themePaths: [], ...soFar?.outcome };
 		for (const handler of handlers) {
 			const answer = await call(handler, event);
@@ -75,7 +75,7 @@ export const hooks = {
 		return { outcome };
 	},
 
-	async input(event, handlers, soFar, call) {
+	async input({ event, handlers, soFar, call }) {
 		let outcome = soFar?.outcome ?? { action: "continue" };
 		const current = { ...event };
 		if (outcome.action === "transform") {
@@ -93,7 +93,7 @@ export const hooks = {
 		return { outcome };
 	},
 
-	async before_agent_start(event, handlers, soFar, call, live) {
+	async before_agent_start({ event, handlers, soFar, call, live }) {
 		const outcome = { messages: [], ...soFar?.outcome };
 		const options = outcome.systemPromptOptions ?? event.systemPromptOptions;
 		const before = stringify(event.systemPromptOptions);
@@ -117,7 +117,7 @@ export const hooks = {
 		return { outcome };
 	},
 
-	async user_bash(event, handlers, soFar, _call, _live, strictly, report) {
+	async user_bash({ event, handlers, soFar, strictly, report }) {
 		if (soFar?.ends) return soFar;
 		const { answered } = await import("tiller:bash");
 		for (const handler of handlers) {
@@ -132,7 +132,7 @@ export const hooks = {
 		return { outcome: {} };
 	},
 
-	async message_end(event, handlers, soFar, call, _live, _strictly, report) {
+	async message_end({ event, handlers, soFar, call, report }) {
 		let current = soFar?.outcome?.message ?? event.message;
 		let changed = soFar?.outcome?.message !== undefined;
 		for (const handler of handlers) {
@@ -148,7 +148,7 @@ export const hooks = {
 		return { outcome: changed ? { message: current } : {} };
 	},
 
-	async tool_call(event, handlers, soFar, _call, _live, strictly) {
+	async tool_call({ event, handlers, soFar, strictly }) {
 		const before = soFar?.outcome?.input ?? event.input;
 		const text = stringify(before);
 		const own = { ...event, input: before };
@@ -163,7 +163,7 @@ export const hooks = {
 		return { outcome: { input: changed() } };
 	},
 
-	async tool_result(event, handlers, soFar, call) {
+	async tool_result({ event, handlers, soFar, call }) {
 		const changed = { ...soFar?.outcome };
 		const own = { ...event, ...changed };
 		// Changes in place count as well.
@@ -181,7 +181,7 @@ export const hooks = {
 		return { outcome: changed };
 	},
 
-	async before_provider_request(event, handlers, soFar, call) {
+	async before_provider_request({ event, handlers, soFar, call }) {
 		let payload = soFar?.outcome?.payload ?? event.payload;
 		let changed = soFar?.outcome?.payload !== undefined;
 		const text = stringify(payload);
@@ -194,13 +194,13 @@ export const hooks = {
 		return { outcome: changed || stringify(payload) !== text ? { payload } : {} };
 	},
 
-	async before_provider_headers(event, handlers, soFar, call) {
+	async before_provider_headers({ event, handlers, soFar, call }) {
 		const headers = soFar?.outcome?.headers ?? event.headers;
 		for (const handler of handlers) await call(handler, { ...event, headers });
 		return { outcome: { headers } };
 	},
 
-	async cache_warming_decision(event, handlers, soFar, call) {
+	async cache_warming_decision({ event, handlers, soFar, call }) {
 		let outcome = soFar?.outcome ?? {};
 		for (const handler of handlers) {
 			const answer = await call(handler, event);

@@ -49,13 +49,13 @@ export function deliver(id, kind, value) {
 
 /** Runs `work` on behalf of an extension, including the jobs that follow from it, so that the host can
  * attribute errors and time limits. */
-export function as(extension, work) {
+export function runAs(extension, work) {
 	native.extension(extension.number);
 	return work();
 }
 
 /** The same for a nested call inside another extension's work. */
-export function meanwhileAs(extension, work) {
+export function runNestedAs(extension, work) {
 	const before = native.extension(extension.number);
 	try {
 		return work();
@@ -64,7 +64,7 @@ export function meanwhileAs(extension, work) {
 	}
 }
 
-export const facts = sync("facts");
+export const hostInfo = sync("hostInfo");
 
 export function query(type, more) {
 	return sync("query", { type, ...more });

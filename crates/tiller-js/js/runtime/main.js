@@ -1,15 +1,15 @@
 // The entry point. The host calls only the functions that this module exports.
 
 import "tiller:globals";
-import { as, deliver, facts, native, parse, stringify, sync } from "tiller:host";
+import { deliver, hostInfo, native, parse, runAs, stringify, sync } from "tiller:host";
 import { describe, noticeRejection, report, reportRejections } from "tiller:errors";
 import { fire as fireTimer } from "tiller:timers";
-import { Growing } from "tiller:growing";
+import { PartialMessage } from "tiller:partial-message";
 import { hooks } from "tiller:hooks";
 import { contextOf, live, runSignal } from "tiller:context";
 import { watchers } from "tiller:ui";
-import { hearOn } from "tiller:bus";
-import { lookAround } from "tiller:catalogue";
+import { dispatch } from "tiller:bus";
+import { refreshStoredModels } from "tiller:model-refresh";
 import { bind, extensions, loadExtension, renew, retire, setFlags } from "tiller:extensions";
 
 export { deliver, runSignal };
@@ -31,13 +31,13 @@ const entries = {
 	},
 	async bind() {
 		bind();
-		await lookAround();
+		await refreshStoredModels();
 	},
 	flags: setFlags,
-	renew: () => unsettled(startOver()),
+	renew: () => blockHooksUntil(startOver()),
 	retire,
-	ask: askHook,
-	emit_and_wait: (event) => tell(event),
+	ask: runHook,
+	emit_and_wait: (event) => dispatchEvent(event),
 	prepare: prepareArguments,
 	tool: runTool,
 	bash: runBash,
@@ -46,12 +46,12 @@ const entries = {
 	signIn,
 	refreshModels,
 
-	restore: (input) => unsettled(restore(input)),
+	restore: (input) => blockHooksUntil(restore(input)),
 };
 
 async function startOver() {
 	const failed = await renew();
-	await lookAround();
+	await refreshStoredModels();
 	return failed;
 }
 
@@ -66,18 +66,18 @@ async function restore({ steps, guards }) {
 	}
 	const back = extensions.map((extension) => extension.path);
 	sync("lostGuards", guards.filter((path) => !back.includes(path)));
-	await tell({ type: "session_start", reason: "reload" });
+	await dispatchEvent({ type: "session_start", reason: "reload" });
 }
 
 // Set while extensions start over. Hooks wait for it: a guard that is not registered yet would let everything
 // through.
-let settled;
+let restarting;
 
-function unsettled(work) {
+function blockHooksUntil(work) {
 	const done = () => {
-		settled = undefined;
+		restarting = undefined;
 	};
-	settled = work.then(done, done);
+	restarting = work.then(done, done);
 	return work;
 }
 
@@ -148,48 +148,48 @@ function handlersOf(name, first = 0, last = Infinity) {
 }
 
 function run({ extension, handle }, event, context) {
-	return as(extension, () => handle(event, context ?? contextOf(extension)));
+	return runAs(extension, () => handle(event, context ?? contextOf(extension)));
 }
 
 // Events are handled one after another: the handlers of an earlier event finish before a later one is
 // dispatched, within a time limit.
-let tail;
+let eventQueue;
 
 /** Called by the host for an event. Not awaited. */
 export function emit(json) {
-	const told = parse(json);
-	if (told.type === "tiller:bus") {
-		hearOn(told.channel, told.data);
+	const received = parse(json);
+	if (received.type === "tiller:bus") {
+		dispatch(received.channel, received.data);
 		return;
 	}
-	const event = shown(told);
+	const event = toHandlerEvent(received);
 	if (event === undefined) return;
-	if (tail === undefined) tail = settle(tell(event));
-	else tail = settle(tail.then(() => tell(event)));
+	if (eventQueue === undefined) eventQueue = clearWhenDone(dispatchEvent(event));
+	else eventQueue = clearWhenDone(eventQueue.then(() => dispatchEvent(event)));
 }
 
 /** The partial assistant message. */
-let growing;
+let partialMessage;
 
 /** The event as handlers see it, or nothing if it is not for them. */
-function shown(event) {
+function toHandlerEvent(event) {
 	if (event.type !== "message_update") return event;
 	if (event.begins) {
-		growing = new Growing();
-		growing.take({ type: "start", partial: event.begins });
+		partialMessage = new PartialMessage();
+		partialMessage.apply({ type: "start", partial: event.begins });
 	}
-	const step = growing?.take(event.step);
+	const step = partialMessage?.apply(event.step);
 	return step && { type: "message_update", message: step.partial, assistantMessageEvent: step };
 }
 
-function settle(promise) {
-	const settled = promise.then(() => {
-		if (tail === settled) tail = undefined;
+function clearWhenDone(promise) {
+	const done = promise.then(() => {
+		if (eventQueue === done) eventQueue = undefined;
 	});
-	return settled;
+	return done;
 }
 
-async function tell(event) {
+async function dispatchEvent(event) {
 	for (const handler of handlersOf(event.type)) {
 		try {
 			const result = run(handler, event);
@@ -200,25 +200,25 @@ async function tell(event) {
 	}
 }
 
-watchers.tell = (event) => void tell(event);
+watchers.notify = (event) => void dispatchEvent(event);
 
 /** Waits for earlier events, but no longer than `patience`, because a caller waits for the hook. */
-function caughtUp() {
+function waitForEvents() {
 	return new Promise((resolve) => {
-		const timer = setTimeout(resolve, facts.patienceMs);
-		tail.then(() => {
+		const timer = setTimeout(resolve, hostInfo.patienceMs);
+		eventQueue.then(() => {
 			clearTimeout(timer);
 			resolve();
 		});
 	});
 }
 
-async function askHook({ name, event: asked, so_far: soFar, extensions: [first, last] }, id) {
-	if (settled !== undefined) await settled;
-	if (tail !== undefined) await caughtUp();
+async function runHook({ name, event: fields, so_far: soFar, extensions: [first, last] }, id) {
+	if (restarting !== undefined) await restarting;
+	if (eventQueue !== undefined) await waitForEvents();
 	const handlers = handlersOf(name, first, last);
 	if (handlers.length === 0) return soFar ?? { outcome: {} };
-	const event = { type: name, ...asked };
+	const event = { type: name, ...fields };
 	if (name === "session_before_compact" || name === "session_before_tree") {
 		const controller = new AbortController();
 		aborts.set(id, controller);
@@ -228,16 +228,16 @@ async function askHook({ name, event: asked, so_far: soFar, extensions: [first, 
 	for (const kind in files) files[kind] = new Set(files[kind]);
 	const reduced = name === "project_trust" ? (handler) => contextOf(handler.extension).reduced : () => undefined;
 	const strictly = async (handler, event) => run(handler, event, reduced(handler));
-	const complain = (handler, error) => report(handler.extension.path, name, error);
+	const reportError = (handler, error) => report(handler.extension.path, name, error);
 	const call = async (handler, event) => {
 		try {
 			return await run(handler, event, reduced(handler));
 		} catch (error) {
-			complain(handler, error);
+			reportError(handler, error);
 			return undefined;
 		}
 	};
-	return hooks[name](event, handlers, soFar, call, live, strictly, complain);
+	return hooks[name]({ event, handlers, soFar, call, live, strictly, report: reportError });
 }
 
 function extensionOf(number) {
@@ -256,7 +256,7 @@ function toolOf(extension, name) {
 function prepareArguments({ extension: number, name, params }) {
 	const extension = extensionOf(number);
 	const tool = toolOf(extension, name);
-	return as(extension, () => tool.prepareArguments(params));
+	return runAs(extension, () => tool.prepareArguments(params));
 }
 
 async function runTool({ extension: number, name, params, toolCallId }, id) {
@@ -264,17 +264,17 @@ async function runTool({ extension: number, name, params, toolCallId }, id) {
 	const tool = toolOf(extension, name);
 	const controller = new AbortController();
 	aborts.set(id, controller);
-	let settled = false;
+	let isDone = false;
 	const onUpdate = (partial) => {
-		if (!settled && partial) native.progress(id, stringify(partial));
+		if (!isDone && partial) native.progress(id, stringify(partial));
 	};
-	return as(extension, async () => {
+	return runAs(extension, async () => {
 		try {
 			const result = await tool.execute(toolCallId, params, controller.signal, onUpdate, contextOf(extension));
 			if (typeof result !== "object" || result === null) throw new Error(`Tool ${name} returned no result`);
 			return result;
 		} finally {
-			settled = true;
+			isDone = true;
 		}
 	});
 }
@@ -284,24 +284,24 @@ async function runBash({ operations: { extension: number, key }, command, cwd },
 	const controller = new AbortController();
 	aborts.set(id, controller);
 	const { runGiven } = await import("tiller:bash");
-	const tell = (piece) => native.progress(id, piece);
-	return as(extension, () => runGiven(key, { command, cwd }, controller.signal, tell));
+	const onOutput = (piece) => native.progress(id, piece);
+	return runAs(extension, () => runGiven(key, { command, cwd }, controller.signal, onOutput));
 }
 
 async function runCommand({ extension: number, name, args }) {
 	const extension = extensionOf(number);
 	const command = extension.commands.get(name);
 	if (!command) throw new Error(`Command ${name} not found`);
-	await as(extension, () => command.handler(args, contextOf(extension).command));
+	await runAs(extension, () => command.handler(args, contextOf(extension).command));
 }
 
-async function runStream({ extension: number, provider, ...asked }, id) {
+async function runStream({ extension: number, provider, ...request }, id) {
 	const extension = extensionOf(number);
 	const { answer } = await import("tiller:providers");
 	const controller = new AbortController();
 	aborts.set(id, controller);
-	const tell = (event) => native.progress(id, stringify(event));
-	await as(extension, () => answer(extension.providers.get(provider), provider, asked, controller.signal, tell));
+	const onEvent = (event) => native.progress(id, stringify(event));
+	await runAs(extension, () => answer(extension.providers.get(provider), provider, request, controller.signal, onEvent));
 	return null;
 }
 
@@ -310,11 +310,11 @@ async function signIn({ extension: number, provider, credential }, id) {
 	const { keyOf } = await import("tiller:providers");
 	const controller = new AbortController();
 	aborts.set(id, controller);
-	return as(extension, () => keyOf(extension.providers.get(provider), credential, controller.signal));
+	return runAs(extension, () => keyOf(extension.providers.get(provider), credential, controller.signal));
 }
 
 async function refreshModels(options, id) {
-	const { refreshAll } = await import("tiller:catalogue");
+	const { refreshAll } = await import("tiller:model-refresh");
 	const controller = new AbortController();
 	aborts.set(id, controller);
 	return refreshAll(options ?? {}, controller.signal);

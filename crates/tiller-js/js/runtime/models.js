@@ -1,20 +1,20 @@
 // `ctx.modelRegistry`: models, their credentials, and requests to them.
 
-import { facts, query, request } from "tiller:host";
+import { hostInfo, query, request } from "tiller:host";
 import { complete, stream, streamSimple } from "tiller:completion";
-import { alive } from "tiller:extensions";
+import { checkNotStale } from "tiller:extensions";
 
-export function modelRegistry(its, extension) {
+export function modelRegistry(epoch, extension) {
 	const read = (what, more) => {
-		alive(its);
+		checkNotStale(epoch);
 		return query("models", { read: what, ...more }) ?? undefined;
 	};
 	const ask = async (type, more) => {
-		alive(its);
+		checkNotStale(epoch);
 		return (await request(type, more)) ?? undefined;
 	};
 	const whileAlive = (work) => (model, context, options) => {
-		alive(its);
+		checkNotStale(epoch);
 		return work(model, context, options);
 	};
 	return {
@@ -61,7 +61,7 @@ export function modelRegistry(its, extension) {
 			get: () => undefined,
 			hasAuth: (provider) => read("hasAuth", { provider }) === true,
 			getApiKey: (provider) => ask("apiKey", { provider }),
-			agentDir: facts.agentDir,
+			agentDir: hostInfo.agentDir,
 		},
 	};
 }

@@ -5,7 +5,7 @@ import { convertToLlm } from "tiller:conversation";
 import { getCurrentSystemPrompt, getCurrentTools } from "tiller:transcript";
 
 /** Has a provider answer, and sends the host what each event adds. */
-export async function answer(config, name, { model, context, options }, signal, tell) {
+export async function answer(config, name, { model, context, options }, signal, onEvent) {
 	const streams = config?.streamSimple ?? config?.stream;
 	if (typeof streams !== "function") throw new Error(`Provider ${name} does not stream`);
 	const auth = options.apiKey ? {} : await ownAuth(config, signal);
@@ -17,11 +17,11 @@ export async function answer(config, name, { model, context, options }, signal, 
 	const given = { ...more, ...options, apiKey: options.apiKey ?? auth.apiKey, headers, signal };
 	const events = await streams.call(config, model, transcript(context), given);
 	if (typeof events?.[Symbol.asyncIterator] !== "function") throw new Error(`Provider ${name} gave no stream of events`);
-	await hear(events[Symbol.asyncIterator](), signal, tell);
+	await forwardEvents(events[Symbol.asyncIterator](), signal, onEvent);
 }
 
 /** Reads until the last event, or until the signal fires: a provider that ignores the signal is not awaited. */
-async function hear(events, signal, tell) {
+async function forwardEvents(events, signal, onEvent) {
 	const aborted = new Promise((resolve) => {
 		if (signal.aborted) resolve({ done: true });
 		signal.addEventListener("abort", () => resolve({ done: true }), { once: true });
@@ -29,9 +29,9 @@ async function hear(events, signal, tell) {
 	for (;;) {
 		const { value: event, done } = await Promise.race([aborted, events.next()]);
 		if (done) break;
-		const told = lean(event);
-		if (told) tell(told);
-		if (told?.type === "done" || told?.type === "error") break;
+		const lean = leanEvent(event);
+		if (lean) onEvent(lean);
+		if (lean?.type === "done" || lean?.type === "error") break;
 	}
 	events.return?.()?.catch?.(() => {});
 }
@@ -48,7 +48,7 @@ function transcript({ messages }) {
 }
 
 /** An event without the partial message, of which only what deltas do not show is kept. */
-function lean(event) {
+function leanEvent(event) {
 	const { type, contentIndex, delta, content, reason } = event ?? {};
 	const block = event?.partial?.content?.[contentIndex];
 	switch (type) {

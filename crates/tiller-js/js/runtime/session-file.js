@@ -1,7 +1,7 @@
 // Sessions that extensions read and write themselves: files of this or another project, and sessions without
 // a file. Only tiller writes the current session.
 
-import { facts, native, query, stringify } from "tiller:host";
+import { hostInfo, native, query, stringify } from "tiller:host";
 import { branchIn, parseSessionEntries, projectionOf } from "tiller:session-entries";
 
 export const CURRENT_SESSION_VERSION = 3;
@@ -23,7 +23,7 @@ function folderOf(cwd, sessionDir) {
 
 function allSessions() {
 	const own = query("session", { read: "dir" });
-	return own ? paths().dirname(own) : `${facts.agentDir}/sessions`;
+	return own ? paths().dirname(own) : `${hostInfo.agentDir}/sessions`;
 }
 
 function headerOf(cwd, { id, parentSession } = {}) {

@@ -1,15 +1,15 @@
 // `ctx.sessionManager`: reads of the session, and pi's append methods.
 
 import { act, query } from "tiller:host";
-import { alive } from "tiller:extensions";
+import { checkNotStale } from "tiller:extensions";
 
-export function sessionManager(its) {
+export function sessionManager(epoch) {
 	const read = (what, more) => {
-		alive(its);
+		checkNotStale(epoch);
 		return query("session", { read: what, ...more }) ?? undefined;
 	};
 	const append = (type, more) => {
-		alive(its);
+		checkNotStale(epoch);
 		act(type, more);
 		return read("leafId");
 	};

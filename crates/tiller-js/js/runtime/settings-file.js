@@ -1,6 +1,6 @@
 // Settings from their files, for extensions that read them.
 
-import { facts, native, query } from "tiller:host";
+import { hostInfo, native, query } from "tiller:host";
 
 function read(path) {
 	try {
@@ -47,7 +47,7 @@ export class SettingsManager {
 			},
 		});
 	}
-	static create(cwd = query("cwd"), agentDir = facts.agentDir, { projectTrusted = query("isProjectTrusted") } = {}) {
+	static create(cwd = query("cwd"), agentDir = hostInfo.agentDir, { projectTrusted = query("isProjectTrusted") } = {}) {
 		const project = projectTrusted ? `${cwd}/.pi/settings.json` : undefined;
 		return new SettingsManager({ user: `${agentDir}/settings.json`, project });
 	}

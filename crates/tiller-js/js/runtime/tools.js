@@ -14,23 +14,23 @@ const text = (value, details) => ({ content: [{ type: "text", text: value }], de
 /** A tool with the host's schema. Its metadata is read when it is first accessed. */
 function make(name, execute) {
 	let known;
-	const its = () => (known ??= describe(name));
+	const spec = () => (known ??= describe(name));
 	return {
 		name,
 		get label() {
-			return its().label ?? name;
+			return spec().label ?? name;
 		},
 		get description() {
-			return its().description;
+			return spec().description;
 		},
 		get parameters() {
-			return its().parameters;
+			return spec().parameters;
 		},
 		get promptSnippet() {
-			return its().promptSnippet;
+			return spec().promptSnippet;
 		},
 		get promptGuidelines() {
-			return its().promptGuidelines;
+			return spec().promptGuidelines;
 		},
 		execute,
 	};

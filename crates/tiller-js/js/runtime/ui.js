@@ -1,8 +1,8 @@
 // `ctx.ui`. Dialogs go to the client and wait for its answer; notices do not wait; terminal features do
 // nothing, as in pi over RPC.
 
-import { begin, facts, sync } from "tiller:host";
-import { alive } from "tiller:extensions";
+import { begin, hostInfo, sync } from "tiller:host";
+import { checkNotStale } from "tiller:extensions";
 import { theme } from "tiller:theme";
 
 function nothing() {}
@@ -12,22 +12,22 @@ function text(value) {
 }
 
 /** Called when a dialog opens and closes. */
-export const watchers = { tell() {} };
+export const watchers = { notify() {} };
 let open = 0;
 
 /** Announces the outermost dialog in a separate job, without waiting for the handlers. */
-function told(type, { method, title }) {
-	queueMicrotask(() => watchers.tell({ type, reason: "ui_prompt", kind: method, title }));
+function announce(type, { method, title }) {
+	queueMicrotask(() => watchers.notify({ type, reason: "ui_prompt", kind: method, title }));
 }
 
 /** Opens a dialog, if there is a client, and returns `otherwise` if there is no answer. */
 async function dialog(question, options, otherwise) {
-	if (!facts.hasUI || options?.signal?.aborted) return otherwise;
-	if (open++ === 0) told("ui_prompt_start", question);
+	if (!hostInfo.hasUI || options?.signal?.aborted) return otherwise;
+	if (open++ === 0) announce("ui_prompt_start", question);
 	try {
 		return await asked(question, options ?? {}, otherwise);
 	} finally {
-		if (--open === 0) told("ui_prompt_end", question);
+		if (--open === 0) announce("ui_prompt_end", question);
 	}
 }
 
@@ -47,12 +47,12 @@ function asked(question, { signal, timeout }, otherwise) {
 }
 
 function notice(method, more) {
-	if (facts.hasUI) sync("notice", { method, ...more });
+	if (hostInfo.hasUI) sync("notice", { method, ...more });
 }
 
-export function uiOf(its) {
+export function uiOf(epoch) {
 	const whileAlive = (work) => (...args) => {
-		alive(its);
+		checkNotStale(epoch);
 		return work(...args);
 	};
 	const setEditorText = whileAlive((value) => notice("set_editor_text", { text: String(value ?? "") }));
@@ -96,14 +96,14 @@ export function uiOf(its) {
 		setToolsExpanded: no,
 		getToolsExpanded: whileAlive(() => false),
 		get theme() {
-			alive(its);
+			checkNotStale(epoch);
 			return theme;
 		},
 		getAllThemes: whileAlive(() => []),
 		getTheme: no,
 		setTheme: whileAlive(() => ({
 			success: false,
-			error: facts.hasUI ? "Theme switching not supported in RPC mode" : "UI not available",
+			error: hostInfo.hasUI ? "Theme switching not supported in RPC mode" : "UI not available",
 		})),
 	};
 }

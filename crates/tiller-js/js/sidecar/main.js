@@ -15,11 +15,11 @@ delete globalThis.__tillerLine;
 
 /** The current task, a call and an extension, kept across `await`. */
 const tasks = new AsyncLocalStorage();
-const nobody = { call: 0, extension: 0 };
+const noTask = { call: 0, extension: 0 };
 const paths = new Map();
 
 function task() {
-	const { call, extension } = tasks.getStore() ?? nobody;
+	const { call, extension } = tasks.getStore() ?? noTask;
 	return [call, extension];
 }
 
@@ -53,7 +53,7 @@ globalThis.__tillerHost = {
 	progress: (call, json) => say({ type: "progress", call, json }),
 	report,
 	extension(number) {
-		const { call, extension } = tasks.getStore() ?? nobody;
+		const { call, extension } = tasks.getStore() ?? noTask;
 		if (number !== undefined && number !== extension) {
 			tasks.enterWith({ call, extension: number });
 			say({ type: "as", extension: number });
@@ -70,10 +70,10 @@ globalThis.__tillerHost = {
 
 const main = await import("tiller:main");
 
-const words = {
+const handlers = {
 	call({ id, entry, json }) {
 		// Another session may have another folder.
-		if (entry === "bind" || entry === "renew") follow();
+		if (entry === "bind" || entry === "renew") changeFolder();
 		main.call(id, entry, json);
 	},
 	emit: ({ json }) => main.emit(json),
@@ -93,7 +93,7 @@ const words = {
 	nudge() {},
 };
 
-function follow() {
+function changeFolder() {
 	try {
 		process.chdir(ask({ type: "sync", name: "query", json: '{"type":"cwd"}', task: task() }));
 	} catch {
@@ -101,12 +101,12 @@ function follow() {
 	}
 }
 
-function take(news) {
+function handle(news) {
 	const [call, extension] = news.task;
-	tasks.run({ call, extension }, () => words[news.type](news));
+	tasks.run({ call, extension }, () => handlers[news.type](news));
 }
 
-function took(turn) {
+function acknowledge(turn) {
 	say({ type: "took", turn });
 }
 
@@ -118,20 +118,20 @@ const news = globalThis.Bun
 news.setEncoding("utf8");
 news.on("data", lines((line) => {
 	const news = JSON.parse(line);
-	setImmediate(take, news);
-	setImmediate(took, news.turn);
+	setImmediate(handle, news);
+	setImmediate(acknowledge, news.turn);
 }));
 news.on("close", () => end(0));
 
 // The extension an uncaught error belongs to. Such an error ends nothing.
-function whose() {
-	const { extension } = tasks.getStore() ?? nobody;
+function currentPath() {
+	const { extension } = tasks.getStore() ?? noTask;
 	return paths.get(extension) ?? (paths.size === 1 ? [...paths.values()][0] : "<runtime>");
 }
 
 const uncaught = (event) => (error) => {
 	const message = typeof error?.message === "string" ? error.message : String(error);
-	report(whose(), event, message, typeof error?.stack === "string" ? error.stack : undefined);
+	report(currentPath(), event, message, typeof error?.stack === "string" ? error.stack : undefined);
 };
 process.on("uncaughtException", uncaught("uncaught_exception"));
 process.on("unhandledRejection", uncaught("unhandled_rejection"));

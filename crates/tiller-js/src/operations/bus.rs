@@ -8,19 +8,19 @@ use super::{OpInput, OpOutput, OpReply, unknown};
 use crate::engine_handle::{Backlogged, JsError};
 use crate::engine_state::EngineState;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpReply {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpReply {
     match name {
         "listen" => {
-            let (channel, listens): (String, bool) = asked.read()?;
+            let (channel, listens): (String, bool) = input.read()?;
             core.bus.listen(&core.shared, channel, listens);
             Ok(OpOutput::Nothing)
         }
         "isHeard" => {
-            let channel: String = asked.read()?;
+            let channel: String = input.read()?;
             Ok(OpOutput::json(&core.bus.is_heard(&core.shared, &channel)))
         }
         "tell" => {
-            let BusMessage { channel, data } = asked.read()?;
+            let BusMessage { channel, data } = input.read()?;
             let backlog_max = core.config.limits.backlog;
             let data = data.as_deref();
             let told = core.bus.tell(&core.shared, &channel, data, backlog_max, &core.memory);

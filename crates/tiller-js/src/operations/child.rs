@@ -22,29 +22,29 @@ const LINGER: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_millis(50);
 const SIGKILL: i32 = 9;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, op_input: OpInput) -> OpReply {
     match name {
         "spawnSync" => {
-            let ask: Wait = asked.read()?;
-            core.budget.pause(|| spawn_and_wait(core, ask, asked.bytes))
+            let ask: Wait = op_input.read()?;
+            core.budget.pause(|| spawn_and_wait(core, ask, op_input.bytes))
         }
         "write" => {
-            let id: u64 = asked.read()?;
+            let id: u64 = op_input.read()?;
             if let Some(child) = core.resources.borrow().children.get(&id) {
-                let bytes = asked.bytes();
+                let bytes = op_input.bytes();
                 let hold = core.memory.hold(bytes.len())?;
                 child.write(bytes, Box::new(hold));
             }
             Ok(OpOutput::Nothing)
         }
         "end" => {
-            if let Some(child) = core.resources.borrow().children.get(&asked.read()?) {
+            if let Some(child) = core.resources.borrow().children.get(&op_input.read()?) {
                 child.close_stdin();
             }
             Ok(OpOutput::Nothing)
         }
         "kill" => {
-            let (id, signal): (u64, i32) = asked.read()?;
+            let (id, signal): (u64, i32) = op_input.read()?;
             let resources = core.resources.borrow();
             let child = resources.children.get(&id);
             if let Some(child) = child {
@@ -54,14 +54,14 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpRepl
         }
         "read" => {
             // The extension has read this many bytes.
-            let (id, bytes): (u64, usize) = asked.read()?;
+            let (id, bytes): (u64, usize) = op_input.read()?;
             if let Some(flow) = core.resources.borrow().flows.get(&id) {
                 flow.give(bytes);
             }
             Ok(OpOutput::Nothing)
         }
         "forget" => {
-            let id: u64 = asked.read()?;
+            let id: u64 = op_input.read()?;
             let mut resources = core.resources.borrow_mut();
             resources.children.remove(&id);
             resources.flows.remove(&id);
@@ -75,13 +75,13 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpRepl
 pub(super) fn start(
     core: &Rc<EngineState>,
     name: &str,
-    asked: &OpInput,
-    teller: OpEvents,
+    op_input: &OpInput,
+    op_events: OpEvents,
 ) -> Result<Later, OpError> {
     if name != "spawn" {
         return Err(unknown(name));
     }
-    let request: SpawnRequest = asked.read()?;
+    let request: SpawnRequest = op_input.read()?;
     let command = request.command.clone();
     let flow = Arc::new(Flow::default());
     let (ended, end) = tokio::sync::oneshot::channel();
@@ -89,7 +89,7 @@ pub(super) fn start(
     let id = core.resources.borrow_mut().number();
     let early = Arc::new(Mutex::new(Early::default()));
     let sink = {
-        let (flow, teller, early) = (flow.clone(), teller.clone(), early.clone());
+        let (flow, op_events, early) = (flow.clone(), op_events.clone(), early.clone());
         Box::new(move |event: ChildEvent| {
             if let ChildEvent::Stdout(bytes) | ChildEvent::Stderr(bytes) = &event {
                 flow.take(bytes.len());
@@ -101,19 +101,19 @@ pub(super) fn start(
             }
             let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
             match early.told {
-                true => tell(&teller, event),
+                true => tell(&op_events, event),
                 false => early.events.push_back(event),
             }
         })
     };
     let spawned = core.budget.pause(|| core.world.spawn(request, sink));
     let child = spawned.map_err(|err| spawn_failed(&err, &command))?;
-    teller.tell(OpOutput::json(&json!({ "id": id, "pid": child.pid() })));
+    op_events.tell(OpOutput::json(&json!({ "id": id, "pid": child.pid() })));
     {
         let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
         early.told = true;
         for event in early.events.drain(..) {
-            tell(&teller, event);
+            tell(&op_events, event);
         }
     }
     let mut resources = core.resources.borrow_mut();
@@ -133,19 +133,19 @@ struct Early {
     events: VecDeque<ChildEvent>,
 }
 
-fn tell(teller: &OpEvents, event: ChildEvent) {
+fn tell(op_events: &OpEvents, event: ChildEvent) {
     match event {
         // Announced by a JSON event, because bytes are sent alone.
         ChildEvent::Stdout(bytes) => {
-            teller.tell(OpOutput::Text("stdout".into()));
-            teller.tell(OpOutput::Bytes(bytes));
+            op_events.tell(OpOutput::Text("stdout".into()));
+            op_events.tell(OpOutput::Bytes(bytes));
         }
         ChildEvent::Stderr(bytes) => {
-            teller.tell(OpOutput::Text("stderr".into()));
-            teller.tell(OpOutput::Bytes(bytes));
+            op_events.tell(OpOutput::Text("stderr".into()));
+            op_events.tell(OpOutput::Bytes(bytes));
         }
         ChildEvent::Exit { code, signal } => {
-            teller.tell(OpOutput::json(&json!({ "code": code, "signal": signal })));
+            op_events.tell(OpOutput::json(&json!({ "code": code, "signal": signal })));
         }
         ChildEvent::Closed => (),
     }

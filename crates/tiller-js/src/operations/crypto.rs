@@ -12,26 +12,26 @@ use crate::engine_state::EngineState;
 /// The most one call may ask for.
 const RANDOM_MAX_BYTES: usize = 64 << 20;
 
-pub(super) fn sync(core: &EngineState, name: &str, asked: OpInput) -> OpReply {
+pub(super) fn sync(core: &EngineState, name: &str, input: OpInput) -> OpReply {
     match name {
         "random" => {
-            let size: usize = asked.read()?;
+            let size: usize = input.read()?;
             let mut bytes = vec![0; size.min(RANDOM_MAX_BYTES)];
             getrandom::fill(&mut bytes).map_err(|err| OpError::new(err.to_string()))?;
             Ok(OpOutput::Bytes(bytes))
         }
         "hash" => {
-            let algorithm: String = asked.read()?;
-            hash(&algorithm, &asked.bytes()).map(OpOutput::Bytes)
+            let algorithm: String = input.read()?;
+            hash(&algorithm, &input.bytes()).map(OpOutput::Bytes)
         }
         "hmac" => {
-            let Keyed { algorithm, key } = asked.read()?;
-            hmac(&algorithm, &unhex(&key), &asked.bytes()).map(OpOutput::Bytes)
+            let Keyed { algorithm, key } = input.read()?;
+            hmac(&algorithm, &unhex(&key), &input.bytes()).map(OpOutput::Bytes)
         }
-        "pbkdf2" => pbkdf2(asked, &|| core.budget.is_given_up()),
+        "pbkdf2" => pbkdf2(input, &|| core.budget.is_given_up()),
         "equal" => {
-            let other: String = asked.read()?;
-            let (ours, theirs) = (asked.bytes(), unhex(&other));
+            let other: String = input.read()?;
+            let (ours, theirs) = (input.bytes(), unhex(&other));
             let differs = ours.iter().zip(&theirs).fold(0, |all, (a, b)| all | (a ^ b));
             Ok(OpOutput::json(&(differs == 0 && ours.len() == theirs.len())))
         }
@@ -91,9 +91,9 @@ struct Stretch {
 const ROUNDS_AT_ONCE: u32 = 1 << 10;
 
 /// RFC 8018, section 5.2. Ends early when abandoned.
-fn pbkdf2(asked: OpInput, is_over: &dyn Fn() -> bool) -> OpReply {
-    let Stretch { algorithm, salt, iterations, length } = asked.read()?;
-    let (password, salt) = (asked.bytes(), unhex(&salt));
+fn pbkdf2(input: OpInput, is_over: &dyn Fn() -> bool) -> OpReply {
+    let Stretch { algorithm, salt, iterations, length } = input.read()?;
+    let (password, salt) = (input.bytes(), unhex(&salt));
     let mut key = Vec::new();
     let mut block = 1_u32;
     while key.len() < length.min(RANDOM_MAX_BYTES) {
@@ -151,11 +151,11 @@ mod tests {
 
     #[test]
     fn rfc_6070() {
-        let asked = OpInput {
+        let input = OpInput {
             json: r#"{"algorithm":"sha1","salt":"73616c74","iterations":2,"length":20}"#.into(),
             bytes: Some(b"password".to_vec()),
         };
-        let Ok(OpOutput::Bytes(key)) = pbkdf2(asked, &|| false) else { panic!("no key") };
+        let Ok(OpOutput::Bytes(key)) = pbkdf2(input, &|| false) else { panic!("no key") };
         expect!["ea6c014dc72d6f8ccd1ed92ace1d41f0d8de8957"].assert_eq(&hex(&key));
     }
 }

@@ -34,25 +34,25 @@ pub(super) struct Ask {
     pub mtime: f64,
 }
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
-    let ask: Ask = asked.read()?;
-    match files::sync(core, name, &ask, asked.bytes.as_deref()) {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: OpInput) -> OpReply {
+    let ask: Ask = input.read()?;
+    match files::sync(core, name, &ask, input.bytes.as_deref()) {
         Some(answer) => answer,
-        None => core.patiently(|patience| by_path(name, &ask, asked.bytes(), patience)),
+        None => core.patiently(|patience| by_path(name, &ask, input.bytes(), patience)),
     }
 }
 
-pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Result<Later, OpError> {
-    let ask: Ask = asked.read()?;
+pub(super) fn start(core: &Rc<EngineState>, name: &str, input: OpInput) -> Result<Later, OpError> {
+    let ask: Ask = input.read()?;
     if let Some((file, ask)) = files::slow_read(core, name, &ask) {
         return Ok(beside(core, move |patience| files::read_patiently(file, &ask, patience)));
     }
     // Open files belong to the engine's thread.
-    if let Some(answer) = files::sync(core, name, &ask, asked.bytes.as_deref()) {
+    if let Some(answer) = files::sync(core, name, &ask, input.bytes.as_deref()) {
         return Ok(Box::pin(std::future::ready(answer)));
     }
     let name = name.to_owned();
-    Ok(beside(core, move |patience| by_path(&name, &ask, asked.bytes(), patience)))
+    Ok(beside(core, move |patience| by_path(&name, &ask, input.bytes(), patience)))
 }
 
 fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>, patience: &Patience<'_>) -> OpReply {

@@ -25,34 +25,34 @@ use crate::world::{
 };
 
 /// Upper bound on events of a model's answer that an extension has not handled yet.
-const ON_THE_WAY_MAX: usize = 64;
+const UNHANDLED_MAX: usize = 64;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpReply {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpReply {
     match name {
         "query" => {
-            let query: Query = asked.read()?;
+            let query: Query = input.read()?;
             core.allow(Access::Query(&query))?;
             let answer = core.budget.pause(|| core.world.query(query));
             Ok(OpOutput::json(&answer.map_err(OpError::new)?))
         }
         "act" => {
-            let action: Action = asked.read()?;
+            let action: Action = input.read()?;
             core.allow(Access::Action(&action))?;
             core.world.act(action);
             Ok(OpOutput::Nothing)
         }
         "notice" => {
-            core.world.notice(asked.read()?);
+            core.world.notice(input.read()?);
             Ok(OpOutput::Nothing)
         }
         "log" => {
-            let line: Line = asked.read()?;
+            let line: Line = input.read()?;
             let extension_path = core.path(core.task.get().extension);
             core.world.log(LogLine { extension_path, level: line.level(), text: line.text });
             Ok(OpOutput::Nothing)
         }
         "registered" => {
-            let mut registered: Registered = asked.read()?;
+            let mut registered: Registered = input.read()?;
             registered.extensions.iter_mut().for_each(|own| own.restrict(core.permissions));
             core.set_own(registered.extensions);
             let heard = registered.listeners.iter().filter(|name| core.may_hear(name));
@@ -63,33 +63,33 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpRep
             Ok(OpOutput::Nothing)
         }
         "lostGuards" => {
-            core.set_lost_guards(asked.read()?);
+            core.set_lost_guards(input.read()?);
             Ok(OpOutput::Nothing)
         }
-        "heard" => {
+        "modelEventsHandled" => {
             // The extension has handled this many events of a model's answer; zero after the last
             // one.
-            let (id, count): (u64, usize) = asked.read()?;
+            let (id, count): (u64, usize) = input.read()?;
             let mut resources = core.resources.borrow_mut();
             match count {
-                0 => drop(resources.hearings.remove(&id)),
+                0 => drop(resources.model_streams.remove(&id)),
                 count => {
-                    let hearing = resources.hearings.get(&id);
-                    hearing.into_iter().for_each(|hearing| hearing.room.add_permits(count));
+                    let stream = resources.model_streams.get(&id);
+                    stream.into_iter().for_each(|stream| stream.room.add_permits(count));
                 }
             }
             Ok(OpOutput::Nothing)
         }
-        "looked" => {
-            let Looked { hearing, number, payload } = asked.read()?;
-            if let Some(hearing) = core.resources.borrow().hearings.get(&hearing) {
-                hearing.answers.give(number, payload);
+        "payloadResult" => {
+            let PayloadResult { stream_id, number, payload } = input.read()?;
+            if let Some(stream) = core.resources.borrow().model_streams.get(&stream_id) {
+                stream.answers.give(number, payload);
             }
             Ok(OpOutput::Nothing)
         }
-        "facts" => Ok(facts(core)),
+        "hostInfo" => Ok(host_info(core)),
         "checkArguments" => {
-            let HostCall { tool, schema, arguments } = asked.read()?;
+            let HostCall { tool, schema, arguments } = input.read()?;
             let checked = arguments::check(&tool, &schema, &arguments).map_err(OpError::new)?;
             Ok(OpOutput::json(&checked))
         }
@@ -100,18 +100,18 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpRep
 pub(super) fn start(
     core: &Rc<EngineState>,
     name: &str,
-    asked: &OpInput,
-    teller: OpEvents,
+    input: &OpInput,
+    sink: OpEvents,
 ) -> Result<Later, OpError> {
     match name {
         "request" => {
-            let request: Request = asked.read()?;
+            let request: Request = input.read()?;
             core.allow(Access::Request(&request))?;
             let answer = core.world.request(request);
             Ok(Box::pin(async move { Ok(OpOutput::json(&answer.await.map_err(OpError::new)?)) }))
         }
         "dialog" => {
-            let dialog: Dialog = asked.read()?;
+            let dialog: Dialog = input.read()?;
             let cancel = CancellationToken::new();
             let answer = core.world.dialog(dialog, cancel.clone());
             // Dropped with this future when the extension cancels.
@@ -123,22 +123,22 @@ pub(super) fn start(
             }))
         }
         "model" => {
-            let mut request: ModelRequest = asked.read()?;
+            let mut request: ModelRequest = input.read()?;
             core.allow(Access::Model { server: server_of(core, &request.model) })?;
-            let Looking { wants } = asked.read()?;
-            let room = Arc::new(Semaphore::new(ON_THE_WAY_MAX));
+            let ModelCallbacks { wants } = input.read()?;
+            let room = Arc::new(Semaphore::new(UNHANDLED_MAX));
             let answers = Arc::new(Answers::default());
             if wants.payload || wants.response {
-                let teller = teller.clone();
-                let tell = move |event: Value| teller.tell(OpOutput::json(&event));
+                let sink = sink.clone();
+                let tell = move |event: Value| sink.tell(OpOutput::json(&event));
                 request.looks = Some(RequestCallbacks::new(wants, answers.clone(), tell));
             }
             let mut resources = core.resources.borrow_mut();
             let id = resources.number();
-            resources.hearings.insert(id, ModelStream { room: room.clone(), answers });
-            teller.tell(OpOutput::json(&json!({ "type": "hearing", "id": id })));
+            resources.model_streams.insert(id, ModelStream { room: room.clone(), answers });
+            sink.tell(OpOutput::json(&json!({ "type": "stream", "id": id })));
             let events = core.world.model(request);
-            Ok(Box::pin(pass_on(events, room, teller)))
+            Ok(Box::pin(forward_events(events, room, sink)))
         }
         _ => Err(unknown(name)),
     }
@@ -147,10 +147,10 @@ pub(super) fn start(
 /// Forwards the events of a model's answer as fast as the extension handles them. The answer is
 /// read in any case, because a provider would close the connection on a reader that stalls; queued
 /// events are merged.
-async fn pass_on(
+async fn forward_events(
     mut events: BoxStream<'static, Value>,
     room: Arc<Semaphore>,
-    teller: OpEvents,
+    sink: OpEvents,
 ) -> OpReply {
     let mut waiting = JoinDeltas::default();
     let mut is_over = false;
@@ -160,7 +160,7 @@ async fn pass_on(
             Ok(permit) = room.acquire(), if !waiting.is_empty() => {
                 // Released when the extension has handled the event.
                 permit.forget();
-                teller.tell(OpOutput::json(&waiting.pop()));
+                sink.tell(OpOutput::json(&waiting.pop()));
             }
             event = events.next(), if !is_over => match event {
                 Some(event) => waiting.add(event),
@@ -188,15 +188,16 @@ fn server_of(core: &EngineState, model: &Value) -> Server {
 
 /// The callbacks of a model request.
 #[derive(Deserialize)]
-struct Looking {
+struct ModelCallbacks {
     #[serde(default)]
     wants: Wants,
 }
 
 /// The result of `onPayload`.
 #[derive(Deserialize)]
-struct Looked {
-    hearing: u64,
+#[serde(rename_all = "camelCase")]
+struct PayloadResult {
+    stream_id: u64,
     number: u64,
     payload: Option<Value>,
 }
@@ -234,7 +235,7 @@ struct Registered {
     changed: bool,
 }
 
-fn facts(core: &EngineState) -> OpOutput {
+fn host_info(core: &EngineState) -> OpOutput {
     let config = &core.config;
     let env = if core.permissions.env { &*config.env } else { &[] };
     let env: serde_json::Map<String, Value> =

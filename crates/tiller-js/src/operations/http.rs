@@ -23,12 +23,12 @@ struct Exchange {
     request: HttpRequest,
 }
 
-pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Result<Later, OpError> {
+pub(super) fn start(core: &Rc<EngineState>, name: &str, input: OpInput) -> Result<Later, OpError> {
     match name {
         // Returns status and headers, with the number of the body.
         "fetch" => {
-            let Exchange { mut request } = asked.read()?;
-            request.body = asked.bytes;
+            let Exchange { mut request } = input.read()?;
+            request.body = input.bytes;
             let mut resources = core.resources.borrow_mut();
             let id = resources.number();
             let place = Body::default();
@@ -46,7 +46,7 @@ pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Resul
         }
         // The next chunk, or nothing at the end.
         "read" => {
-            let id: u64 = asked.read()?;
+            let id: u64 = input.read()?;
             let body = core.resources.borrow().bodies.get(&id).cloned();
             let body = body.ok_or_else(|| OpError::new("the body was closed"))?;
             Ok(Box::pin(async move {
@@ -66,7 +66,7 @@ pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Resul
             }))
         }
         "close" => {
-            core.resources.borrow_mut().bodies.remove(&asked.read()?);
+            core.resources.borrow_mut().bodies.remove(&input.read()?);
             Ok(Box::pin(std::future::ready(Ok(OpOutput::Nothing))))
         }
         _ => Err(unknown(name)),

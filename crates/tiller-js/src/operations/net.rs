@@ -34,12 +34,12 @@ struct SocketAddress {
     path: Option<String>,
 }
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: OpInput) -> OpReply {
     match name {
         "write" => {
-            let id: u64 = asked.read()?;
+            let id: u64 = input.read()?;
             if let Some(socket) = lock(&core.resources.borrow().sockets).get(&id) {
-                let bytes = asked.bytes();
+                let bytes = input.bytes();
                 let hold = core.memory.hold(bytes.len())?;
                 // A closed connection is reported by its end.
                 socket.send((bytes, hold)).ok();
@@ -47,7 +47,7 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpRepl
             Ok(OpOutput::Nothing)
         }
         "end" => {
-            lock(&core.resources.borrow().sockets).remove(&asked.read()?);
+            lock(&core.resources.borrow().sockets).remove(&input.read()?);
             Ok(OpOutput::Nothing)
         }
         _ => Err(unknown(name)),
@@ -64,35 +64,35 @@ fn lock(sockets: &Sockets) -> MutexGuard<'_, HashMap<u64, Out>> {
 pub(super) fn start(
     core: &Rc<EngineState>,
     name: &str,
-    asked: &OpInput,
-    teller: OpEvents,
+    input: &OpInput,
+    sink: OpEvents,
 ) -> Result<Later, OpError> {
-    let place: SocketAddress = asked.read()?;
+    let place: SocketAddress = input.read()?;
     let socket = if place.path.is_some() { Socket::File } else { Socket::Network };
     core.allow(Access::Socket(socket))?;
     match name {
         "connect" => {
             let sockets = core.resources.borrow().sockets.clone();
-            Ok(Box::pin(connect(place, sockets, teller)))
+            Ok(Box::pin(connect(place, sockets, sink)))
         }
         "listen" => {
             let sockets = core.resources.borrow().sockets.clone();
-            Ok(Box::pin(listen(place, sockets, teller)))
+            Ok(Box::pin(listen(place, sockets, sink)))
         }
         _ => Err(unknown(name)),
     }
 }
 
-async fn connect(place: SocketAddress, sockets: Sockets, teller: OpEvents) -> OpReply {
+async fn connect(place: SocketAddress, sockets: Sockets, sink: OpEvents) -> OpReply {
     let (id, from) = number(&sockets);
     if let Some(path) = &place.path {
         let stream = UnixStream::connect(path).await.map_err(|err| refused(&err, &place))?;
-        teller.tell(OpOutput::json(&json!({ "id": id })));
+        sink.tell(OpOutput::json(&json!({ "id": id })));
         return carry(
             stream,
             from,
-            |bytes| teller.tell(OpOutput::Bytes(bytes)),
-            || teller.is_full(),
+            |bytes| sink.tell(OpOutput::Bytes(bytes)),
+            || sink.is_full(),
             &place,
         )
         .await;
@@ -102,14 +102,13 @@ async fn connect(place: SocketAddress, sockets: Sockets, teller: OpEvents) -> Op
         TcpStream::connect((host, place.port)).await.map_err(|err| refused(&err, &place))?;
     let local = stream.local_addr().ok();
     let remote = stream.peer_addr().ok();
-    teller.tell(OpOutput::json(&json!({
+    sink.tell(OpOutput::json(&json!({
         "id": id,
         "localAddress": local.map(|at| at.ip().to_string()), "localPort": local.map(|at| at.port()),
         "remoteAddress": remote.map(|at| at.ip().to_string()),
         "remotePort": remote.map(|at| at.port()),
     })));
-    carry(stream, from, |bytes| teller.tell(OpOutput::Bytes(bytes)), || teller.is_full(), &place)
-        .await
+    carry(stream, from, |bytes| sink.tell(OpOutput::Bytes(bytes)), || sink.is_full(), &place).await
 }
 
 /// How long reading pauses when the extension is too far behind.
@@ -151,26 +150,26 @@ async fn carry(
     ended
 }
 
-async fn listen(place: SocketAddress, sockets: Sockets, teller: OpEvents) -> OpReply {
+async fn listen(place: SocketAddress, sockets: Sockets, sink: OpEvents) -> OpReply {
     let refused = |err: std::io::Error| refused(&err, &place);
     // Dropped with the listener, which closes its connections.
     let (open, _) = watch::channel(());
     if let Some(path) = &place.path {
         let listener = UnixListener::bind(path).map_err(refused)?;
-        teller.tell(OpOutput::json(&json!({ "path": path })));
+        sink.tell(OpOutput::json(&json!({ "path": path })));
         loop {
             let (stream, _) = listener.accept().await.map_err(refused)?;
-            serve(stream, json!({}), &sockets, &teller, open.subscribe());
+            serve(stream, json!({}), &sockets, &sink, open.subscribe());
         }
     }
     let host = place.host.as_deref().unwrap_or("127.0.0.1");
     let listener = TcpListener::bind((host, place.port)).await.map_err(refused)?;
     let at = listener.local_addr().map_err(refused)?;
-    teller.tell(OpOutput::json(&json!({ "port": at.port(), "address": at.ip().to_string() })));
+    sink.tell(OpOutput::json(&json!({ "port": at.port(), "address": at.ip().to_string() })));
     loop {
         let (stream, peer) = listener.accept().await.map_err(refused)?;
         let from = json!({ "remoteAddress": peer.ip().to_string(), "remotePort": peer.port() });
-        serve(stream, from, &sockets, &teller, open.subscribe());
+        serve(stream, from, &sockets, &sink, open.subscribe());
     }
 }
 
@@ -178,15 +177,15 @@ fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
     mut about: serde_json::Value,
     sockets: &Sockets,
-    teller: &OpEvents,
+    sink: &OpEvents,
     mut listener: watch::Receiver<()>,
 ) {
     let (id, from) = number(sockets);
     about["id"] = id.into();
-    teller.tell(OpOutput::json(&about));
-    let teller = teller.clone();
+    sink.tell(OpOutput::json(&about));
+    let sink = sink.clone();
     tokio::spawn(async move {
-        let told = teller.clone();
+        let told = sink.clone();
         let tell = move |bytes: Vec<u8>| {
             // Announced by a JSON event, because bytes are sent alone.
             told.tell(OpOutput::json(&json!({ "from": id })));
@@ -195,9 +194,9 @@ fn serve(
         let place = SocketAddress { host: None, port: 0, path: None };
         tokio::select! {
             _ = listener.changed() => (),
-            _ = carry(stream, from, tell, || teller.is_full(), &place) => (),
+            _ = carry(stream, from, tell, || sink.is_full(), &place) => (),
         }
-        teller.tell(OpOutput::json(&json!({ "ended": id })));
+        sink.tell(OpOutput::json(&json!({ "ended": id })));
     });
 }
 

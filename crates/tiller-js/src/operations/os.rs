@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{OpError, OpInput, OpOutput, OpReply, host, unknown};
 use crate::engine_state::EngineState;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpReply {
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpReply {
     match name {
         "info" => {
             let system = nix::sys::utsname::uname().ok();
@@ -43,7 +43,7 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: &OpInput) -> OpRep
             })))
         }
         "kill" => {
-            let (pid, signal): (i32, i32) = asked.read()?;
+            let (pid, signal): (i32, i32) = input.read()?;
             kill(pid, signal)
         }
         _ => Err(unknown(name)),

@@ -26,7 +26,7 @@ pub(crate) struct OpenResources {
     /// How much of a child's output is unread.
     pub flows: HashMap<u64, Arc<Flow>>,
     pub bodies: HashMap<u64, Body>,
-    pub hearings: HashMap<u64, ModelStream>,
+    pub model_streams: HashMap<u64, ModelStream>,
     pub sockets: Sockets,
     next: u64,
 }

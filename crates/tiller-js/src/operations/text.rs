@@ -10,19 +10,19 @@ use tiller_agent::partial_json::PartialJson;
 
 use super::{OpError, OpInput, OpOutput, OpReply, unknown};
 
-pub(super) fn sync(name: &str, asked: OpInput) -> OpReply {
+pub(super) fn sync(name: &str, input: OpInput) -> OpReply {
     match name {
-        "encode" => Ok(OpOutput::Bytes(asked.read::<String>()?.into_bytes())),
-        "decode" => decode(asked),
-        "toBase64" => Ok(OpOutput::Text(STANDARD.encode(asked.bytes()))),
-        "toBase64Url" => Ok(OpOutput::Text(URL_SAFE_NO_PAD.encode(asked.bytes()))),
-        "fromBase64" => Ok(OpOutput::Bytes(from_base64(&asked.read::<String>()?))),
+        "encode" => Ok(OpOutput::Bytes(input.read::<String>()?.into_bytes())),
+        "decode" => decode(input),
+        "toBase64" => Ok(OpOutput::Text(STANDARD.encode(input.bytes()))),
+        "toBase64Url" => Ok(OpOutput::Text(URL_SAFE_NO_PAD.encode(input.bytes()))),
+        "fromBase64" => Ok(OpOutput::Bytes(from_base64(&input.read::<String>()?))),
         "partialJson" => {
             let mut json = PartialJson::default();
-            json.push(&asked.read::<String>()?);
+            json.push(&input.read::<String>()?);
             Ok(OpOutput::json(&json.finish()))
         }
-        "toHex" => Ok(OpOutput::Text(hex(&asked.bytes()))),
+        "toHex" => Ok(OpOutput::Text(hex(&input.bytes()))),
         _ => Err(unknown(name)),
     }
 }
@@ -33,9 +33,9 @@ struct Decode {
     fatal: bool,
 }
 
-fn decode(asked: OpInput) -> OpReply {
-    let Decode { fatal } = asked.read()?;
-    match String::from_utf8(asked.bytes()) {
+fn decode(input: OpInput) -> OpReply {
+    let Decode { fatal } = input.read()?;
+    match String::from_utf8(input.bytes()) {
         Ok(text) => Ok(OpOutput::Text(text)),
         Err(_) if fatal => {
             let mut failed = OpError::coded(

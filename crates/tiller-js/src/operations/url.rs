@@ -8,14 +8,14 @@ use url::{Url, quirks};
 
 use super::{OpError, OpInput, OpOutput, OpReply, unknown};
 
-pub(super) fn sync(name: &str, asked: &OpInput) -> OpReply {
+pub(super) fn sync(name: &str, op_input: &OpInput) -> OpReply {
     match name {
         "parse" => {
-            let Parse { input, base } = asked.read()?;
+            let Parse { input, base } = op_input.read()?;
             let base = base.map(|base| parse(&base, None)).transpose()?;
             Ok(parts(&parse(&input, base.as_ref())?))
         }
-        "set" => set(asked.read()?),
+        "set" => set(op_input.read()?),
         _ => Err(unknown(name)),
     }
 }

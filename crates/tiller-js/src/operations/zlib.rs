@@ -16,19 +16,23 @@ use crate::engine_state::EngineState;
 /// How much is read between two checks of the time limit.
 const PIECE_BYTES: usize = 256 << 10;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, asked: OpInput) -> OpReply {
-    core.patiently(|patience| work(name, asked, patience))
+pub(super) fn sync(core: &Rc<EngineState>, name: &str, op_input: OpInput) -> OpReply {
+    core.patiently(|patience| work(name, op_input, patience))
 }
 
-pub(super) fn start(core: &Rc<EngineState>, name: &str, asked: OpInput) -> Result<Later, OpError> {
+pub(super) fn start(
+    core: &Rc<EngineState>,
+    name: &str,
+    op_input: OpInput,
+) -> Result<Later, OpError> {
     let name = name.to_owned();
-    Ok(beside(core, move |patience| work(&name, asked, patience)))
+    Ok(beside(core, move |patience| work(&name, op_input, patience)))
 }
 
-fn work(name: &str, asked: OpInput, patience: &Patience<'_>) -> OpReply {
-    let Options { level } = asked.read()?;
+fn work(name: &str, op_input: OpInput, patience: &Patience<'_>) -> OpReply {
+    let Options { level } = op_input.read()?;
     let level = level.map_or(Compression::default(), |level| Compression::new(level.min(9)));
-    let bytes = asked.bytes();
+    let bytes = op_input.bytes();
     let input = bytes.as_slice();
     match name {
         "gzip" => read(GzEncoder::new(input, level), patience),

@@ -1,7 +1,7 @@
 //! A model's answer, as an extension hears it: the events of an assistant message stream.
 //!
 //! Each event is told with what it adds and no more. The growing message that extensions see
-//! beside every event is put together on their side (`js/runtime/growing.js`), as one object:
+//! beside every event is put together on their side (`js/runtime/partial-message.js`), as one object:
 //! to send it whole with every word would be quadratic.
 
 use std::sync::Arc;

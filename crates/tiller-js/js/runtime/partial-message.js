@@ -3,7 +3,7 @@
 
 import { sync } from "tiller:host";
 
-export class Growing {
+export class PartialMessage {
 	#message;
 	/** The JSON text of incomplete arguments, by block. */
 	#spelled = new Map();
@@ -14,7 +14,7 @@ export class Growing {
 	}
 
 	/** The event as extensions see it, or nothing if it is not for them. */
-	take(event) {
+	apply(event) {
 		switch (event.type) {
 			case "start":
 				this.#message = { content: [], ...event.partial };

@@ -1,7 +1,7 @@
 // Models of providers that extensions registered: changed by a login's `modifyModels`, and refreshed by
 // `refreshModels`.
 
-import { as, facts, log, query, request } from "tiller:host";
+import { hostInfo, log, query, request, runAs } from "tiller:host";
 import { describe, report } from "tiller:errors";
 import { extensions, setModels } from "tiller:extensions";
 
@@ -46,7 +46,7 @@ function storedCredential(provider) {
 }
 
 /** Every provider with a `refreshModels`, with its extension. */
-function seekers(isWanted = () => true) {
+function refreshableProviders(isWanted = () => true) {
 	const found = [];
 	for (const extension of extensions) {
 		for (const [name, config] of extension.providers) {
@@ -59,12 +59,12 @@ function seekers(isWanted = () => true) {
 /** Refreshes models: first from the store, then, if allowed, from the network. Returns errors by provider. */
 export async function refreshAll({ providers, force, allowNetwork = true } = {}, signal) {
 	const errors = {};
-	for (const seeker of seekers((name) => providers?.includes(name) ?? true)) {
+	for (const provider of refreshableProviders((name) => providers?.includes(name) ?? true)) {
 		try {
-			await refresh(seeker, { allowNetwork: false, force, signal });
-			if (allowNetwork && !isOffline()) await refresh(seeker, { allowNetwork: true, force, signal });
+			await refresh(provider, { allowNetwork: false, force, signal });
+			if (allowNetwork && !isOffline()) await refresh(provider, { allowNetwork: true, force, signal });
 		} catch (error) {
-			errors[seeker.name] = describe(error).message;
+			errors[provider.name] = describe(error).message;
 		}
 	}
 	return errors;
@@ -72,31 +72,31 @@ export async function refreshAll({ providers, force, allowNetwork = true } = {},
 
 /** Called when extensions may act. Returns when the providers' stored models are registered, or after a time
  * limit; models from the network follow later. */
-export async function lookAround(isWanted) {
-	const all = seekers(isWanted);
+export async function refreshStoredModels(isWanted) {
+	const all = refreshableProviders(isWanted);
 	if (all.length === 0) return;
 	const { signal } = new AbortController();
-	const look = async (seeker, allowNetwork) => {
+	const tryRefresh = async (provider, allowNetwork) => {
 		try {
-			await refresh(seeker, { allowNetwork, signal });
+			await refresh(provider, { allowNetwork, signal });
 		} catch (error) {
-			log("warn", `Provider ${seeker.name}: cannot refresh its models: ${describe(error).message}`);
+			log("warn", `Provider ${provider.name}: cannot refresh its models: ${describe(error).message}`);
 		}
 	};
-	const stored = Promise.all(all.map((seeker) => look(seeker, false)));
+	const stored = Promise.all(all.map((provider) => tryRefresh(provider, false)));
 	let timer;
-	await Promise.race([stored, new Promise((done) => (timer = setTimeout(done, facts.patienceMs)))]);
+	await Promise.race([stored, new Promise((done) => (timer = setTimeout(done, hostInfo.patienceMs)))]);
 	clearTimeout(timer);
-	if (!isOffline()) for (const seeker of all) void stored.then(() => look(seeker, true));
+	if (!isOffline()) for (const provider of all) void stored.then(() => tryRefresh(provider, true));
 }
 
 function isOffline() {
-	return ["1", "true", "yes"].includes(String(facts.env.PI_OFFLINE).toLowerCase());
+	return ["1", "true", "yes"].includes(String(hostInfo.env.PI_OFFLINE).toLowerCase());
 }
 
 async function refresh({ extension, name, config }, { allowNetwork, force, signal }) {
-	const its = extension.age;
-	const isCurrent = () => !signal.aborted && !its.isStale && extension.providers.get(name) === config;
+	const epoch = extension.epoch;
+	const isCurrent = () => !signal.aborted && !epoch.isStale && extension.providers.get(name) === config;
 	const context = {
 		credential: allowNetwork ? await credentialOf(name, config, signal) : undefined,
 		stored: (await request("storedModels", { provider: name })) ?? undefined,
@@ -113,7 +113,7 @@ async function refresh({ extension, name, config }, { allowNetwork, force, signa
 		signal,
 	};
 	if (!isCurrent()) return;
-	const models = await as(extension, () => config.refreshModels(context));
+	const models = await runAs(extension, () => config.refreshModels(context));
 	if (isCurrent()) setModels(extension, name, Array.isArray(models) ? models : undefined);
 }
 
