@@ -1,9 +1,8 @@
-//! What watching costs: figures to compare, not a timed test.
+//! The cost of stream rules: figures to compare, not a timed test.
 //!
-//! A megabyte of text in small deltas against fifty rules, and the same against one, against
-//! rules whose states cannot all be kept, and against rules that look around. Each figure should
-//! grow with the text and with nothing else. `cargo bench -p tiller-agent --bench rules` prints a
-//! table.
+//! A megabyte of text in small deltas against fifty rules, and the same against one, against rules
+//! whose states do not fit the cache, and against rules with look-around. Each figure should grow
+//! with the text and with nothing else. `cargo bench -p tiller-agent --bench rules` prints a table.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -55,7 +54,7 @@ fn main() {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         table += &format!("{name:<14} {:>8.1} ms {:>8.1} ms\n", ms(quarter), ms(whole));
     }
-    // A reader that has gone wants no table.
+    // If the reader of stdout is gone, the table is not needed.
     std::io::stdout().write_all(table.as_bytes()).ok();
 }
 

@@ -1,13 +1,12 @@
-//! Addresses of servers that may have a password in them: `https://user:password@host/path`.
+//! Server URLs that may contain a password: `https://user:password@host/path`.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What stands where a password stood.
+/// Replaces a password.
 const MASK: &str = "***";
 
-/// The address without its password, or without the name where that stands alone: it is a token
-/// then.
+/// The URL without its password, or without the user name if that stands alone: it is a token then.
 pub fn shown(url: &str) -> Cow<'_, str> {
     match password(url) {
         Some(at) => Cow::Owned(format!("{}{MASK}{}", &url[..at.start], &url[at.end..])),
@@ -15,8 +14,8 @@ pub fn shown(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// The texts that must not leave the machine: the password, and the piece of the address it is in,
-/// which is there for passwords so short that they could be words.
+/// The texts to mask in output: the password, and the whole authority part, since a very short
+/// password may equal an ordinary word.
 pub fn secrets(url: &str) -> Vec<String> {
     let Some(at) = password(url) else { return Vec::new() };
     vec![url[at].to_owned(), url[authority(url)].to_owned()]
@@ -45,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_masked_and_nothing_else() {
+    fn only_passwords_are_masked() {
         for (url, expected) in [
             ("https://api.example.com/v1", "https://api.example.com/v1"),
             ("https://me:secret@host:8080/v1", "https://me:***@host:8080/v1"),

@@ -1,8 +1,8 @@
-//! Arguments checked against a tool's schema before the tool sees them.
+//! Checks tool arguments against the tool's schema.
 //!
-//! Models send `"2"` for 2 and `null` for nothing. What can be understood is converted; what
-//! cannot is refused with every violation named, so that the model can mend them all at once.
-//! Only the keywords that tool schemas use are known here; an unknown keyword allows everything.
+//! Models send `"2"` for 2 and `null` for a missing value. Values that can be converted are
+//! converted; others are refused with every violation named, so that the model can fix them all at
+//! once. Only the keywords that tool schemas use are supported; unknown keywords are ignored.
 
 mod effort;
 mod schema;
@@ -18,12 +18,12 @@ use self::effort::{Effort, Exceeded};
 pub use self::schema::check_schema;
 use crate::message::Arguments;
 
-/// References are followed this often before a schema counts as circular.
+/// After this many references a schema counts as circular.
 const REFERENCE_MAX: usize = 32;
-/// The first violations are named; a model that mends them all sees the others.
+/// Only the first violations are listed.
 const VIOLATIONS_MAX: usize = 100;
 
-/// Converts `arguments` to what `schema` asks for, or says in words for the model why it cannot.
+/// Converts `arguments` to the types in `schema`, or returns an error text for the model.
 pub fn check(tool: &str, schema: &Value, arguments: &Arguments) -> Result<Arguments, String> {
     let mut value = Value::Object(arguments.clone());
     let mut checker = Checker::new(schema);
@@ -143,7 +143,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A form that the value has as it is comes before one that it can be converted to.
+    /// A form that the value matches unchanged is preferred over one that needs conversion.
     fn any_of(
         &mut self,
         choices: &'a Value,
@@ -154,7 +154,7 @@ impl<'a> Checker<'a> {
         let size = size_of(value);
         self.effort.spend(size)?;
         for choice in choices.as_array().into_iter().flatten() {
-            // It is copied, and compared with its copy.
+            // The value is copied and compared with its copy.
             self.effort.spend(2 * size)?;
             let mut attempt = value.clone();
             let before = std::mem::take(&mut self.violations);
@@ -173,7 +173,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Whether the value has one of the types, after conversion if need be.
+    /// Whether the value has one of the types, if necessary after conversion.
     fn has_type(
         &mut self,
         types: &Value,
@@ -237,7 +237,7 @@ impl<'a> Checker<'a> {
             }
         }
         let properties = schema.get("properties").and_then(Value::as_object);
-        self.leave_out_nulls(properties, &required, object)?;
+        self.remove_nulls(properties, &required, object)?;
         let additional = schema.get("additionalProperties");
         for (name, value) in object.iter_mut() {
             match (properties.and_then(|properties| properties.get(name)), additional) {
@@ -254,8 +254,8 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// `null` for something optional means that it was left out.
-    fn leave_out_nulls(
+    /// `null` for an optional property means that it was left out.
+    fn remove_nulls(
         &mut self,
         properties: Option<&'a Map<String, Value>>,
         required: &[&str],
@@ -321,9 +321,9 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// What copying a value or comparing two costs, in steps.
+/// The number of steps for copying a value or comparing two.
 fn size_of(value: &Value) -> usize {
-    // Values were read by serde_json or `partial_json` and are at most 128 levels deep.
+    // Values were parsed by serde_json or `partial_json` and are at most 128 levels deep.
     match value {
         Value::Array(items) => 1 + items.iter().map(size_of).sum::<usize>(),
         Value::Object(fields) => {
@@ -360,7 +360,7 @@ fn convert(name: &str, value: &Value) -> Option<Value> {
         ("boolean", Value::Number(number)) if number.as_f64() == Some(1.0) => Value::Bool(true),
         ("string", Value::Number(number)) => Value::String(number.to_string()),
         ("string", Value::Bool(truth)) => Value::String(truth.to_string()),
-        // One thing where a list is wanted is a list of one.
+        // A single value where a list is expected becomes a list of one.
         ("array", one) if !one.is_null() => Value::Array(vec![one.clone()]),
         _ => return None,
     };
@@ -375,7 +375,7 @@ fn read_number(text: &str) -> Option<Number> {
     Number::from_f64(text.parse::<f64>().ok()?)
 }
 
-/// Looks at what is written down, without following references.
+/// Checks the schema itself, without following references.
 fn accepts_null(schema: &Value, effort: &mut Effort) -> Result<bool, Exceeded> {
     effort.spend(1)?;
     match schema.get("type") {

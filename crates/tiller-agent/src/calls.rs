@@ -1,8 +1,8 @@
-//! The tool calls of one turn: prepared in order, run side by side, answered in order. A tool that
-//! runs alone makes the whole turn go one call after another.
+//! The tool calls of one turn: prepared in order, run in parallel, results added in order. If one
+//! of the tools is sequential, all calls of the turn run one after another.
 //!
-//! Every call gets a result, whatever happens to it. A conversation with an unanswered call is
-//! one that no provider accepts.
+//! Every call gets a result, whatever happens to it: providers refuse a conversation with an
+//! unanswered call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::event::Event;
 use crate::message::{Arguments, Block, Message, ToolCall, ToolResultMessage};
 use crate::tool::{Failure, Tool, ToolContext, ToolFuture, ToolOutput, ToolResult};
 
-/// How long a tool may take to notice that it was cancelled before it is left behind. Shorter than
-/// a host waits for the process to end, so that even then the run is closed with its events.
+/// How long a cancelled tool may take to return before it is abandoned. Shorter than the time a
+/// host waits at shutdown, so that the run still ends with all its events.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// One turn's calls and what they run with.
@@ -30,18 +30,18 @@ pub(crate) struct Calls<'a, H> {
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// What the calls of a turn came to.
+/// The results of a turn's calls.
 pub(crate) struct TurnResults {
     /// As messages, in the order of the calls.
     pub(crate) results: Vec<Arc<Message>>,
-    /// Every one of them says that the model need not be asked again.
+    /// Every result asks to end the run without another request.
     pub(crate) ends_run: bool,
-    /// A result could not be stored. It and those behind it are not among the results; the host
-    /// has them and stores them when it can.
+    /// A result could not be stored. It and those after it are not in `results`; the host has them
+    /// and stores them when it can.
     pub(crate) not_stored: Option<NotStored>,
 }
 
-/// A call whose arguments are in order.
+/// A call with valid arguments.
 struct PreparedCall {
     index: usize,
     call: Arc<ToolCall>,
@@ -51,7 +51,6 @@ struct PreparedCall {
 }
 
 impl<H: Driver> Calls<'_, H> {
-    /// Runs the calls.
     pub(crate) async fn run(&self, calls: Vec<Arc<ToolCall>>) -> TurnResults {
         let runs_alone = |call: &Arc<ToolCall>| {
             self.setup.tools.get(&call.name).is_some_and(|tool| tool.sequential)
@@ -73,7 +72,7 @@ impl<H: Driver> Calls<'_, H> {
         self.answer(calls, outcomes).await
     }
 
-    /// Each call is over and answered before the next one begins.
+    /// Runs each call and adds its result before the next one starts.
     async fn run_one_by_one(&self, calls: Vec<Arc<ToolCall>>) -> TurnResults {
         let results = Vec::with_capacity(calls.len());
         let mut answers = TurnResults { results, ends_run: true, not_stored: None };
@@ -99,7 +98,7 @@ impl<H: Driver> Calls<'_, H> {
         answers
     }
 
-    /// Answers calls that are not run at all.
+    /// Adds error results for calls that are not run.
     pub(crate) async fn decline(
         &self,
         calls: Vec<Arc<ToolCall>>,
@@ -113,8 +112,8 @@ impl<H: Driver> Calls<'_, H> {
         self.answer(calls, outcomes).await
     }
 
-    /// Answers the calls of an answer that was aborted. They never began, so there are results
-    /// and no executions.
+    /// Adds results for the calls of an aborted answer. They never started, so there are no tool
+    /// execution events.
     pub(crate) async fn answer_aborted(&self, calls: Vec<Arc<ToolCall>>) -> TurnResults {
         let outcomes = calls.iter().map(|_| Some(Ended::aborted())).collect();
         self.answer(calls, outcomes).await
@@ -169,7 +168,7 @@ impl<H: Driver> Calls<'_, H> {
             running.next().await
         {
             let outcome = match result {
-                // Steering waits: whatever is not done by now is dropped for it.
+                // A steering message is waiting: calls that have not finished are skipped.
                 _ if skipping => refused(skipped()),
                 Ok(output) => CallOutcome { output, is_error: false },
                 Err(failure) => refused(failure),
@@ -183,10 +182,10 @@ impl<H: Driver> Calls<'_, H> {
         }
     }
 
-    /// One call from start to end, with what it shows on the way.
+    /// Runs one call and emits its events.
     async fn drive(&self, ready: PreparedCall, stop: &CancellationToken) -> FinishedCall {
         let PreparedCall { index, call, arguments, work, mut shown } = ready;
-        // A task of its own: a tool that panics takes only itself down.
+        // In a task of its own: a panic ends only this call.
         let began = Instant::now();
         let mut task = tokio::spawn(work);
         let overdue = async {
@@ -199,7 +198,7 @@ impl<H: Driver> Calls<'_, H> {
                 biased;
                 Ok(()) = shown.changed() => self.show(&call, &mut shown).await,
                 done = &mut task => {
-                    // What it showed last may have come together with its end.
+                    // The last update may have arrived together with the result.
                     if shown.has_changed().unwrap_or(false) {
                         self.show(&call, &mut shown).await;
                     }
@@ -276,7 +275,7 @@ struct FinishedCall {
     duration_ms: u64,
 }
 
-/// A call whose end was told.
+/// A call whose end event was emitted.
 struct Ended {
     outcome: CallOutcome,
     duration_ms: Option<u64>,
@@ -296,7 +295,7 @@ async fn checked(tool: &Tool, call: &ToolCall) -> Result<Arguments, Failure> {
     arguments::check(&call.name, &tool.spec.parameters, &arguments).map_err(Failure::new)
 }
 
-/// Clients expect `details` on a failed result even when there are none.
+/// Clients expect `details` on a failed result even if there are none.
 fn refused(failure: Failure) -> CallOutcome {
     let details = failure.details.unwrap_or_else(|| serde_json::json!({}));
     let content = [Block::text(failure.message)].into_iter().chain(failure.images).collect();

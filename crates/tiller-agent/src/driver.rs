@@ -1,5 +1,5 @@
-//! Whoever runs the loop. The loop asks it what to do next and tells it what happened; where an
-//! extension will one day have a say, there is a question here.
+//! The interface between the agent loop and the code that runs it. The loop emits events through it
+//! and asks for decisions: queued messages, hooks, retries.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -13,18 +13,18 @@ use crate::stream_rules::{RuleMatch, RuleSet};
 use crate::tool::{ToolOutput, ToolSet};
 
 pub trait Driver: Send + Sync + 'static {
-    /// Something happened. Events are told in order, and the loop waits until each is taken.
+    /// Emits an event. Events are in order, and the loop waits until each is accepted.
     fn emit(&self, event: Event) -> impl Future<Output = ()> + Send;
 
-    /// With what the next request is made. Asked before each one, so that a change of model or
-    /// tools in the middle of a run applies from the next request on.
+    /// The setup of the next request. Called before each request, so that a change of model or
+    /// tools during a run applies from the next request on.
     fn setup(&self) -> impl Future<Output = RequestSetup> + Send;
 
-    /// Messages to say now. An empty answer means there are none.
+    /// Takes messages from a queue. Empty if there are none.
     fn dequeue(&self, queue: Queue) -> impl Future<Output = Vec<Queued>> + Send;
 
-    /// A turn is over and about to be told; `end` is there when the run is over with it. Whether
-    /// the model is asked again in any case.
+    /// Called at the end of a turn, before `turn_end` is emitted; `end` is set if the run ends with
+    /// it. Returns whether to send another request in any case.
     fn before_turn_end(
         &self,
         message: &Arc<Message>,
@@ -32,25 +32,26 @@ pub trait Driver: Send + Sync + 'static {
         end: Option<&End>,
     ) -> impl Future<Output = bool> + Send;
 
-    /// A turn was told. A host that has added to the conversation, or changed it, gives the new
-    /// one.
+    /// Called after `turn_end` was emitted. Returns the new conversation if the host has changed
+    /// it.
     fn after_turn_end(&self) -> impl Future<Output = Option<Vec<Arc<Message>>>> + Send;
 
-    /// Another turn is about to begin. A host that has shortened the conversation in between
-    /// gives the new one, and the run goes on with that.
+    /// Called before another turn begins. Returns the new conversation if the host has compacted
+    /// it.
     fn before_next_turn(&self) -> impl Future<Output = Option<Vec<Arc<Message>>>> + Send;
 
-    /// Whether steering waits and the client wants the rest of this turn's tools dropped for it.
+    /// Whether a steering message is waiting and the client wants the remaining tools of this turn
+    /// skipped for it.
     fn interrupted(&self) -> impl Future<Output = bool> + Send;
 
-    /// One request, as the model is to see it.
+    /// Lets hooks change a request before it is sent.
     fn prepare_request(&self, request: Request) -> impl Future<Output = Request> + Send;
 
-    /// The last word on a message, before anybody hears that it is complete.
+    /// Lets hooks change a message before its end is announced.
     fn finalize_message(&self, message: Arc<Message>) -> impl Future<Output = Arc<Message>> + Send;
 
-    /// The message is complete. The host stores it and tells of it; an error says why it could not
-    /// be stored, and then it was not told either.
+    /// Called when a message is complete. The host stores it and emits its end; if storing fails,
+    /// it is not emitted.
     fn message_ended(
         &self,
         message: Arc<Message>,
@@ -61,17 +62,17 @@ pub trait Driver: Send + Sync + 'static {
         }
     }
 
-    /// What the model says has met rules. Whether it is stopped for that.
+    /// Called when stream rules match. Returns whether to stop the answer.
     fn on_rule_match(&self, matches: Vec<RuleMatch>) -> impl Future<Output = bool> + Send;
 
-    /// The last word on a call whose arguments are in order.
+    /// Lets hooks decide about a call with valid arguments.
     fn before_call(
         &self,
         call: &Arc<ToolCall>,
         arguments: &Arguments,
     ) -> impl Future<Output = CallDecision> + Send;
 
-    /// The last word on what a call gave; `arguments` are those it ran with.
+    /// Lets hooks change the result of a call; `arguments` are those it ran with.
     fn after_call(
         &self,
         call: &Arc<ToolCall>,
@@ -79,14 +80,14 @@ pub trait Driver: Send + Sync + 'static {
         outcome: CallOutcome,
     ) -> impl Future<Output = CallOutcome> + Send;
 
-    /// Whether another run will follow by itself to do better than one that ended like this.
+    /// Whether another run will follow automatically after one that ended like this.
     fn will_retry(&self, end: &End) -> impl Future<Output = bool> + Send;
 
-    /// The time to put on a message.
+    /// The timestamp for a new message.
     fn now(&self) -> UnixMs;
 }
 
-/// What one request is made with.
+/// The setup of one request.
 #[derive(Clone)]
 pub struct RequestSetup {
     pub provider: Arc<dyn Provider>,
@@ -94,44 +95,44 @@ pub struct RequestSetup {
     pub thinking: ThinkingLevel,
     pub system: Arc<str>,
     pub tools: Arc<ToolSet>,
-    /// The one that the answer has to call.
+    /// The tool that the answer must call.
     pub forced_tool: Option<String>,
     pub session_id: Arc<str>,
     pub cwd: Arc<PathBuf>,
-    /// Told to the children that tools start.
+    /// Environment variables for the processes that tools start.
     pub env: Arc<[(String, String)]>,
-    /// The rules that watch the answer.
+    /// The stream rules that the answer is matched against.
     pub rules: Option<Arc<RuleSet>>,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
-    /// The model had nothing more to do.
+    /// The model has finished.
     Complete,
     Failed(ProviderError),
     Aborted,
-    /// A rule stopped the model.
+    /// A stream rule stopped the answer.
     Interrupted,
-    /// A message of the run could not be stored. What is not stored is not part of the
-    /// conversation, so there is nothing to go on from.
+    /// A message of the run could not be stored. It is not part of the conversation, so the run
+    /// cannot continue.
     NotStored(NotStored),
 }
 
-/// Why a message could not be stored, in words for the client.
+/// Why a message could not be stored, as a text for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotStored(pub String);
 
-/// The two queues a message can wait in.
+/// The two message queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Said as soon as the tools of a turn are done.
+    /// Delivered as soon as the tools of a turn are done.
     Steering,
-    /// Said when the run would otherwise end.
+    /// Delivered when the run would otherwise end.
     FollowUp,
 }
 
-/// A message that waited, with the ticket by which its queue knows it.
+/// A queued message, with the ticket that identifies it in its queue.
 #[derive(Clone, Debug)]
 pub struct Queued {
     pub ticket: QueueTicket,
@@ -147,15 +148,15 @@ pub enum CallDecision {
     Run,
     /// Run with other arguments.
     RunWith(Arguments),
-    /// Not run; the model is told why.
+    /// Do not run; the reason becomes the result.
     Block {
         reason: String,
-        /// The model need not be asked again, if every result of the turn says so.
+        /// End the run without another request, if every result of the turn says so.
         ends_run: bool,
     },
 }
 
-/// What a call gave, as it will be told to client and model.
+/// The result of a call, as sent to the client and the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallOutcome {
     pub output: ToolOutput,

@@ -1,14 +1,13 @@
-//! What happens, in the order it happens: the one stream of events that every wire level writes
-//! in its own way.
+//! The events of a run, in order: one stream that every wire level writes in its own way.
 //!
 //! Events come in pairs and nest:
 //!
 //! ```text
 //! agent_start
 //!   turn_start
-//!     message_start, message_end                      what the user said
-//!     message_start, message_update…, message_end     what the model says
-//!     tool_execution_start, _update…, _end            what it has done
+//!     message_start, message_end                      the user's message
+//!     message_start, message_update…, message_end     the model's answer
+//!     tool_execution_start, _update…, _end            its tool calls
 //!     message_start, message_end                      the results, in the order of the calls
 //!   turn_end
 //! agent_end
@@ -28,27 +27,28 @@ use crate::stream_rules::Rule;
 use crate::todo::TodoItem;
 use crate::tool::ToolOutput;
 
-/// It is moved from hand to hand thousands of times in an answer, so what is large is boxed.
+/// Moved thousands of times per answer, so large variants are boxed.
 #[derive(Clone, Debug)]
 pub enum Event {
     AgentStart,
     TurnStart,
-    /// A message enters the conversation. The model's own starts empty and is filled by updates.
+    /// A message is added to the conversation. The model's own starts empty and is filled by
+    /// updates.
     MessageStart {
         message: Arc<Message>,
-        /// Set when the message waited in a queue, so that the queue can let go of it.
+        /// Set if the message was queued, so that the queue can remove it.
         ticket: Option<QueueTicket>,
     },
     /// The model's message grows.
     MessageUpdate(Update),
-    /// The message is complete. Whatever was shown before, this is what counts.
+    /// The message is complete. It replaces whatever was shown before.
     MessageEnd {
         message: Arc<Message>,
     },
     ToolStart {
         call: Arc<ToolCall>,
     },
-    /// A tool shows what it has so far; each update replaces the one before.
+    /// Intermediate output of a tool; each update replaces the previous one.
     ToolUpdate {
         call: Arc<ToolCall>,
         partial: Box<ToolOutput>,
@@ -57,17 +57,17 @@ pub enum Event {
         call: Arc<ToolCall>,
         result: Box<ToolOutput>,
         is_error: bool,
-        /// How long the tool ran; nothing if it never did.
+        /// How long the tool ran; None if it did not run.
         duration_ms: Option<u64>,
     },
-    /// The client is asked to run one of its own tools; its answer names this `id`.
+    /// Asks the client to run one of its own tools; its result names this `id`.
     HostToolCall {
         id: String,
         tool_call_id: String,
         tool_name: String,
         arguments: Box<Arguments>,
     },
-    /// Nobody waits for that answer any more.
+    /// The result is no longer needed.
     HostToolCancel {
         id: String,
         target_id: String,
@@ -81,77 +81,77 @@ pub enum Event {
         messages: Vec<Arc<Message>>,
         will_retry: bool,
     },
-    /// Nothing more happens by itself.
+    /// Nothing more happens without a command.
     AgentSettled {
-        /// An abort was asked for before the run had ended.
+        /// An abort was requested before the run ended.
         aborted: bool,
     },
-    /// The run failed in a way that may pass; it is tried again after a pause.
+    /// The run failed with an error that may be temporary; it is retried after a delay.
     AutoRetryStart {
         attempt: u32,
         max_attempts: u32,
         delay_ms: u64,
         error_message: String,
     },
-    /// The trying is over, one way or the other.
+    /// Retrying is over, successfully or not.
     AutoRetryEnd {
         success: bool,
         attempt: u32,
         final_error: Option<String>,
     },
-    /// What the model says met these rules, and it was stopped. It is told them, and another run
-    /// follows.
+    /// The answer matched these rules and was stopped. Another run follows, with the rules added to
+    /// the conversation.
     TtsrTriggered {
         rules: Vec<Arc<Rule>>,
     },
-    /// The conversation is being shortened.
+    /// A compaction starts.
     CompactionStart {
         reason: Reason,
     },
-    /// It was, or it stays as it was: then there is no result, and an error unless it was
-    /// aborted.
+    /// A compaction ended. Without a result the conversation is unchanged, and there is an error
+    /// unless it was aborted.
     CompactionEnd {
         reason: Reason,
         result: Option<Box<Compacted>>,
         aborted: bool,
-        /// The run that did not fit goes on.
+        /// The run that did not fit is continued.
         will_retry: bool,
         error_message: Option<String>,
     },
-    /// Something happened while a summary was written; that of a branch has no reason.
+    /// Progress while a summary is written; a branch summary has no reason.
     Summarization {
         reason: Option<Reason>,
         progress: Progress,
     },
-    /// An entry that is no message was added to the session; its text as it stands there.
+    /// An entry that is not a message was appended to the session; its raw text.
     EntryAppended {
         entry: Box<RawValue>,
     },
-    /// The model has stopped although these are not done; it is told so and goes on.
+    /// The model stopped although these tasks are not done; it is reminded and continues.
     TodoReminder {
         todos: Vec<TodoItem>,
         attempt: u32,
         max_attempts: u32,
     },
-    /// A finished task has left the todo list.
+    /// A finished task was removed from the todo list.
     TodoAutoClear,
-    /// An extension shows the user something, or asks; the fields of the record in `request`.
+    /// An extension shows the user something, or asks; the fields of the record are in `request`.
     ExtensionUi {
         id: String,
         request: Box<RawValue>,
     },
-    /// An extension failed at something; everything else goes on.
+    /// An extension failed; everything else continues.
     ExtensionError {
         path: String,
         event: String,
         error: String,
     },
-    /// What is waiting to be said, as texts.
+    /// The texts of the queued messages.
     QueueUpdate {
         steering: Vec<String>,
         follow_up: Vec<String>,
     },
-    /// More output of a command the client runs itself; `id` is the client's label for it.
+    /// More output of a command that the client runs itself; `id` is the client's label for it.
     BashUpdate {
         id: Option<Box<RawValue>>,
         delta: String,
@@ -159,7 +159,7 @@ pub enum Event {
     SessionInfoChanged {
         name: Option<String>,
     },
-    /// The session could not be kept on disk as it should be.
+    /// The session could not be stored properly.
     SessionError {
         error: String,
     },
@@ -168,7 +168,7 @@ pub enum Event {
     },
 }
 
-/// One step of a growing message. Only the step: snapshots are the wire's affair.
+/// One step of a growing message. Snapshots are added by the wire levels that want them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
     TextStart {
@@ -209,10 +209,10 @@ pub enum Update {
         index: usize,
         call: Box<ToolCall>,
     },
-    /// Not a step of its own on the wire; later snapshots show it.
+    /// Not sent as a step; part of later snapshots.
     Usage(Box<Usage>),
-    /// Likewise.
+    /// As with `Usage`.
     ResponseId(String),
-    /// Likewise.
+    /// As with `Usage`.
     ResponseModel(String),
 }

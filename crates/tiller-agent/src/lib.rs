@@ -1,8 +1,8 @@
-//! The middle of the star: what a conversation is made of, and the loop that moves it forward.
+//! The core: the types of a conversation, and the loop that drives it.
 //!
-//! Nothing in this crate touches the world. The model is a [`provider::Provider`], a tool is a
-//! [`tool::Tool`], and whoever runs the loop is a [`host::Host`]: values in, events out. Files,
-//! sockets, clocks on the wall and the environment belong to the crates around it.
+//! Nothing in this crate touches the outside world. The model is a [`provider::Provider`], a tool
+//! is a [`tool::Tool`], and the code that runs the loop is a [`driver::Driver`]: values in, events
+//! out. Files, sockets, clocks and the environment belong to the crates around it.
 
 pub mod message;
 pub mod model;

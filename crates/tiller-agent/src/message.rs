@@ -1,7 +1,7 @@
-//! What the parties said: the messages of a conversation, as they stand on the wire and on disk.
+//! The messages of a conversation, as they are on the wire and on disk.
 //!
-//! These shapes are promises. Clients read them in events and other programs read them in session
-//! files, so a change here is a change of `docs/protocol.md` and `docs/session-format.md` too.
+//! These formats are promises. Clients read them in events and other programs read them in session
+//! files, so a change here is also a change of `docs/protocol.md` and `docs/session-format.md`.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -19,19 +19,19 @@ pub enum Message {
     User(UserMessage),
     Assistant(AssistantMessage),
     ToolResult(ToolResultMessage),
-    /// A command the client ran itself, shown to the model with the next prompt.
+    /// A command that the client ran itself, shown to the model with the next prompt.
     BashExecution(BashExecution),
-    /// Put into the conversation by an extension or by tiller itself.
+    /// Added by an extension or by tiller itself.
     Custom(CustomMessage),
-    /// Stands for a branch of the tree that was left.
+    /// Summarises an abandoned branch.
     BranchSummary(BranchSummary),
-    /// Stands for everything a compaction removed.
+    /// Replaces everything that a compaction removed.
     CompactionSummary(CompactionSummary),
 }
 
 impl Message {
-    /// What a user typed, ready to be sent. Clients look for the words first, so they stand there
-    /// even when there are none and only pictures came.
+    /// A user message. Clients expect a text block first, so there is one even if it is empty and
+    /// only images follow.
     pub fn user(text: impl Into<String>, images: Vec<Block>, timestamp: UnixMs) -> Message {
         let blocks = std::iter::once(Block::text(text)).chain(images).collect();
         Message::User(UserMessage { content: Content::Blocks(blocks), timestamp })
@@ -63,7 +63,7 @@ pub struct UserMessage {
     pub timestamp: UnixMs,
 }
 
-/// Text alone, or blocks. We write blocks; old files hold plain strings.
+/// A plain string, or blocks. tiller writes blocks; old files contain strings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
@@ -72,7 +72,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// The text blocks, one after the other.
+    /// The text of all text blocks.
     pub fn text(&self) -> String {
         match self {
             Content::Text(text) => text.clone(),
@@ -90,13 +90,13 @@ pub fn text_of(blocks: &[Block]) -> String {
     texts.collect()
 }
 
-/// A piece of content.
+/// A content block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Block {
     Text {
         text: String,
-        /// Opaque to us; some providers want it back with the text.
+        /// Opaque; some providers want it back with the text.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text_signature: Option<String>,
     },
@@ -107,7 +107,7 @@ pub enum Block {
     },
     Thinking {
         thinking: String,
-        /// Proof that the thinking is the model's own; returned to the same model only.
+        /// Proves that the thinking is the model's own; sent back to the same model only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thinking_signature: Option<String>,
         /// The provider hid the text; only the signature carries meaning.
@@ -127,21 +127,21 @@ impl Block {
     }
 }
 
-/// The model asks for a tool.
+/// A tool call of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
     pub id: String,
     pub name: String,
     pub arguments: Arguments,
-    /// Why the arguments could not be read; `arguments` is empty then.
+    /// Why the arguments could not be parsed; `arguments` is empty then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought_signature: Option<String>,
 }
 
-/// What the model answered, complete or cut short.
+/// An answer of the model, complete or cut short.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
@@ -154,18 +154,18 @@ pub struct AssistantMessage {
     pub timestamp: UnixMs,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_id: Option<String>,
-    /// The model the provider says it used, when it is not the one we asked for.
+    /// The model that the provider reports, if it differs from the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_model: Option<String>,
-    /// The provider's own word for why it stopped.
+    /// The provider's own stop reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_stop_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// What the user can do about the error, in our words.
+    /// What the user can do about the error, in tiller's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_hint: Option<String>,
-    /// The level asked for.
+    /// The requested thinking level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_level: Option<String>,
     /// From the request to the end of the answer.
@@ -181,7 +181,7 @@ impl AssistantMessage {
         })
     }
 
-    /// Ended by an error or an abort, so the model never sees it again.
+    /// Ended by an error or an abort, so it is never sent to the model again.
     pub fn failed(&self) -> bool {
         matches!(self.stop_reason, StopReason::Error | StopReason::Aborted)
     }
@@ -196,9 +196,9 @@ pub enum StopReason {
     ToolUse,
     Error,
     Aborted,
-    /// Still streaming; only ever inside a snapshot, and only some wire levels write it.
+    /// Still streaming; only in snapshots, and only at some wire levels.
     Pending,
-    /// Written by newer versions of pi; read, never made.
+    /// Written by newer versions of pi; read, never written.
     Deferred,
 }
 
@@ -253,18 +253,18 @@ pub struct UsageCost {
     pub cache_write: f64,
     #[serde(serialize_with = "plain_number")]
     pub total: f64,
-    /// The provider has named the total; otherwise it comes from the list of prices.
+    /// The provider reported the total; otherwise it is computed from the price list.
     #[serde(skip_serializing_if = "is_false")]
     pub total_from_provider: bool,
 }
 
-/// Whatever somebody's tool says it has spent must not make its result unreadable.
+/// A malformed `usage` of an extension's tool must not make its result unreadable.
 fn if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Usage>, D::Error> {
     let said = Value::deserialize(deserializer)?;
     Ok(Usage::deserialize(said).ok())
 }
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResultMessage {
@@ -275,11 +275,11 @@ pub struct ToolResultMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
     pub is_error: bool,
-    /// What a tool has spent on models of its own.
+    /// Tokens that a tool spent on model requests of its own.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "if_readable")]
     pub usage: Option<Usage>,
     pub timestamp: UnixMs,
-    /// How long the tool ran; absent if it never did.
+    /// How long the tool ran; absent if it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -289,7 +289,7 @@ pub struct ToolResultMessage {
 pub struct BashExecution {
     pub command: String,
     pub output: String,
-    /// Absent when the command was cancelled.
+    /// Absent if the command was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     pub cancelled: bool,
@@ -332,8 +332,8 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Writes `3`, not `3.0`, for a whole number: JavaScript has one kind of number, and clients that
-/// compare text with what pi wrote would notice.
+/// Writes `3`, not `3.0`, for a whole number, as JavaScript does: some clients compare text with
+/// what pi wrote.
 pub fn plain_number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = (1u64 << 53) as f64;
     if value.fract() == 0.0 && value.abs() < EXACT {
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_written_in_the_order_clients_know() {
+    fn message_fields_are_in_pis_order() {
         let message = Message::Assistant(AssistantMessage {
             content: vec![Block::text("hi")],
             api: "a".into(),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_content_of_old_files_is_read() {
+    fn string_content_of_old_files_is_read() {
         let message: Message =
             serde_json::from_str(r#"{"role":"user","content":"hello","timestamp":1}"#).unwrap();
         assert!(matches!(message, Message::User(user) if user.content.text() == "hello"));

@@ -1,4 +1,4 @@
-//! Folds what a provider streams into the model's message, and says step by step how it grew.
+//! Builds the model's message from a provider's stream, and emits each step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use crate::model::{Model, ThinkingLevel};
 use crate::partial_json::PartialJson;
 use crate::provider::{ProviderError, StreamEvent};
 
-/// One answer may have this many blocks of text, thinking and tool calls,
+/// The most blocks of text, thinking and tool calls in one answer,
 pub const ANSWER_MAX_BLOCKS: usize = 10_000;
-/// and so many bytes of text, thinking, arguments, names and signatures in them. A model that says
-/// more in one go does not end by itself.
+/// and the most bytes of text, thinking, arguments, names and signatures in them. An answer that
+/// exceeds these is a runaway.
 pub const ANSWER_MAX_BYTES: usize = 32 << 20;
 
-/// A message in the making.
+/// A message being built.
 pub struct MessageBuilder {
     model: Arc<Model>,
     message: AssistantMessage,
-    /// Arguments still being spelled out, by block.
+    /// Incomplete arguments, by block.
     arguments: BTreeMap<usize, GrowingArguments>,
-    /// How much the blocks hold so far.
+    /// The size of all blocks so far.
     bytes: usize,
 }
 
 #[derive(Default)]
 struct GrowingArguments {
     json: PartialJson,
-    /// As the model wrote them, for the model to see if nothing of them can be read.
+    /// The raw text, shown to the model if it cannot be parsed.
     text: String,
 }
 
@@ -40,8 +40,7 @@ impl GrowingArguments {
         self.text.push_str(piece);
     }
 
-    /// Arguments that break off are completed. Arguments that are no object at all are empty, with
-    /// an error.
+    /// Completes truncated arguments. Arguments that are not an object become empty, with an error.
     fn finish_into(self, call: &mut ToolCall) {
         call.arguments = self.json.finish();
         let is_read = !self.json.completed().0.is_empty() || self.text.trim().is_empty();
@@ -56,12 +55,12 @@ impl GrowingArguments {
     }
 }
 
-/// What one provider event meant.
+/// The effect of one provider event.
 #[derive(Debug, PartialEq)]
 pub enum Step {
     Started,
     Grew(Update),
-    /// Nothing that shows before the end.
+    /// Nothing to emit before the end.
     Ignored,
     Complete,
 }
@@ -87,7 +86,7 @@ impl MessageBuilder {
         MessageBuilder { model, message, arguments: BTreeMap::new(), bytes: 0 }
     }
 
-    /// Says how hard the model was asked to think.
+    /// Records the requested thinking level.
     pub fn with_thinking(mut self, level: ThinkingLevel) -> MessageBuilder {
         self.message.thinking_level = Some(level.name().to_owned());
         self
@@ -98,7 +97,7 @@ impl MessageBuilder {
         self.message.clone()
     }
 
-    /// Takes in one event. What would make the message too large is not taken in, and is an error.
+    /// Applies one event. An event that would make the message too large is refused with an error.
     pub fn push(&mut self, event: StreamEvent) -> Result<Step, ProviderError> {
         self.grow(bytes_of(&event))?;
         let update = match event {
@@ -127,7 +126,7 @@ impl MessageBuilder {
                 Update::ResponseModel(model)
             }
             StreamEvent::Usage(mut usage) => {
-                // A provider that says what it cost knows better than a list of prices.
+                // A cost reported by the provider takes precedence over the price list.
                 if usage.cost.total == 0.0 {
                     usage.cost = self.model.price(&usage);
                 }
@@ -202,12 +201,12 @@ impl MessageBuilder {
         Ok(Step::Grew(update))
     }
 
-    /// The whole message.
+    /// The complete message.
     pub fn complete(self) -> AssistantMessage {
         self.message
     }
 
-    /// The message as far as it came, with the reason it ends there.
+    /// The message so far, with the reason why it ends here.
     pub fn cut(mut self, reason: StopReason, why: String) -> AssistantMessage {
         for (index, json) in std::mem::take(&mut self.arguments) {
             if let Ok(call) = self.call(index) {
@@ -269,7 +268,7 @@ impl MessageBuilder {
     }
 }
 
-/// What an event adds to the blocks. Whole arguments are counted when they are spelled out.
+/// How many bytes an event adds to the blocks. Complete arguments are counted as deltas.
 fn bytes_of(event: &StreamEvent) -> usize {
     match event {
         StreamEvent::TextDelta { delta, .. }
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_too_many_blocks_is_cut_off() {
+    fn answer_with_too_many_blocks_is_cut_off() {
         let mut assembly = assembly();
         for index in 0..ANSWER_MAX_BLOCKS {
             assembly.push(StreamEvent::TextStart { index }).unwrap();
@@ -328,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_too_many_bytes_is_cut_off() {
+    fn answer_with_too_many_bytes_is_cut_off() {
         let mut assembly = assembly();
         assembly.push(StreamEvent::ThinkingStart { index: 0 }).unwrap();
         let delta = "x".repeat(1 << 20);

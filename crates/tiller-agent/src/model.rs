@@ -1,4 +1,4 @@
-//! Which model answers, and how hard it thinks.
+//! Models, their prices and thinking levels.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use serde_json::Value;
 use crate::address;
 use crate::message::{Usage, UsageCost, plain_number};
 
-/// Everything we know about a model. Written on the wire as it is, but for the headers, which
-/// may hold secrets.
+/// Everything known about a model. Serialised on the wire, except the headers, which may contain
+/// secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {
     pub id: String,
     pub name: String,
-    /// The API it speaks, for example `anthropic-messages`.
+    /// The API of its server, for example `anthropic-messages`.
     pub api: String,
     pub provider: String,
-    /// Written without the password that may be in it.
+    /// Serialised without the password that may be in it.
     #[serde(serialize_with = "without_password")]
     pub base_url: String,
     pub reasoning: bool,
-    /// How a level is called at this model; `null` means it has no such level.
+    /// This model's name for each level; `null` if it has no such level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_level_map: Option<BTreeMap<ThinkingLevel, Option<String>>>,
     pub input: Vec<Modality>,
@@ -31,7 +31,7 @@ pub struct Model {
     pub max_tokens: u64,
     #[serde(skip)]
     pub headers: BTreeMap<String, String>,
-    /// Switches for servers that only nearly speak their API.
+    /// Options for servers that deviate from their API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compat: Option<Value>,
 }
@@ -45,7 +45,7 @@ impl Model {
         self.input.contains(&Modality::Image)
     }
 
-    /// The levels this model knows, from `off` upwards.
+    /// The levels of this model, from `off` upwards.
     pub fn thinking_levels(&self) -> Vec<ThinkingLevel> {
         if !self.reasoning {
             return vec![ThinkingLevel::Off];
@@ -57,12 +57,12 @@ impl Model {
         let mapped = self.thinking_level_map.as_ref().and_then(|map| map.get(&level));
         match mapped {
             Some(name) => name.is_some(),
-            // The highest levels are exceptions some models make, so they must be named.
+            // The highest level is supported by few models, so it must be named.
             None => level < ThinkingLevel::Xhigh,
         }
     }
 
-    /// The nearest level this model has: the next one up, else the next one down.
+    /// The nearest level of this model: the next one up, otherwise the next one down.
     pub fn clamp(&self, wanted: ThinkingLevel) -> ThinkingLevel {
         let levels = self.thinking_levels();
         let above = levels.iter().find(|&&level| level >= wanted);
@@ -70,7 +70,7 @@ impl Model {
         above.or(below).copied().unwrap_or(ThinkingLevel::Off)
     }
 
-    /// What these tokens cost here. An hour in the cache costs twice the input price.
+    /// The price of these tokens. One-hour cache writes cost twice the input price.
     pub fn price(&self, usage: &Usage) -> UsageCost {
         let per_token = |rate: f64| rate / 1_000_000.0;
         let long = usage.cache_write_1h.unwrap_or(0).min(usage.cache_write);
@@ -88,7 +88,7 @@ impl Model {
     }
 }
 
-/// What a model can be given.
+/// The input types of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Modality {
@@ -108,12 +108,12 @@ pub struct Price {
     pub cache_read: f64,
     #[serde(serialize_with = "plain_number")]
     pub cache_write: f64,
-    /// Other prices for longer prompts, in any order.
+    /// Prices for longer prompts, in any order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<PriceTier>,
 }
 
-/// The prices of a prompt, cached or not, that is longer than this.
+/// The prices for prompts, including cached tokens, longer than this.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PriceTier {
@@ -129,7 +129,7 @@ pub struct PriceTier {
 }
 
 impl Price {
-    /// What counts for a prompt of this length: the tier with the highest bound it passes.
+    /// The prices for a prompt of this length: the tier with the highest bound that it exceeds.
     fn rates(&self, prompt_tokens: u64) -> PriceTier {
         let passed = self.tiers.iter().filter(|tier| tier.input_tokens_above < prompt_tokens);
         let Price { input, output, cache_read, cache_write, .. } = *self;
@@ -143,7 +143,7 @@ impl Price {
     }
 }
 
-/// How hard the model is asked to think.
+/// How much the model is asked to think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkingLevel {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_in_the_cache_costs_twice_the_input() {
+    fn one_hour_cache_write_costs_twice_the_input() {
         let usage = Usage {
             input: 100,
             output: 10,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_has_prices_of_its_own() {
+    fn long_prompt_uses_its_price_tier() {
         let cost = r#"{"input":2,"output":10,"cacheRead":0.2,"cacheWrite":2.5,"tiers":[
             {"inputTokensAbove":500,"input":8,"output":40,"cacheRead":0.8,"cacheWrite":10},
             {"inputTokensAbove":200,"input":4,"output":20,"cacheRead":0.4,"cacheWrite":5}]}"#;
@@ -253,7 +253,7 @@ mod tests {
             let usage = Usage { input, cache_read, cache_write, output: 1, ..Usage::default() };
             (model.price(&usage).output * 1e6).round()
         };
-        // What the cache held counts; what the model said does not.
+        // Cached tokens count towards the length; output tokens do not.
         assert_eq!(output_price(200, 0, 0), 10.0);
         assert_eq!(output_price(1, 100, 100), 20.0);
         assert_eq!(output_price(500, 0, 0), 20.0);

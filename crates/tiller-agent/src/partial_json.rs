@@ -1,23 +1,23 @@
-//! Arguments while they are still being spelled out.
+//! Parses tool arguments while they are streamed.
 //!
-//! A model streams the JSON of a tool call in pieces. At every moment a client may want to see
-//! what is there, so this reads the pieces once, keeps a cleaned copy, and can close it into a
-//! whole object at any point: open strings and brackets are shut, a dangling key or half a number
-//! is left out. Each byte is looked at once, however many snapshots are taken.
+//! A model streams the JSON of a tool call in pieces. A client may want a snapshot at any time, so
+//! this reads the pieces once, keeps a cleaned copy, and can complete it into an object at any
+//! point: open strings and brackets are closed, a key without a value or half a number is dropped.
+//! Each byte is processed once, however many snapshots are taken.
 //!
-//! Models also get JSON slightly wrong. Raw control characters inside strings are escaped, escapes
-//! that do not exist become a backslash and a letter, lone surrogates become U+FFFD.
+//! Models also make small mistakes in JSON. Raw control characters inside strings are escaped,
+//! invalid escapes become a backslash and a letter, lone surrogates become U+FFFD.
 
 use crate::message::Arguments;
 
-/// Deeper nesting is noise or an attack, and the JSON parser would refuse it anyway.
+/// Deeper nesting is noise or an attack, and serde_json would refuse it anyway.
 const DEPTH_MAX: usize = 120;
 
 #[derive(Clone, Debug, Default)]
 pub struct PartialJson {
     /// The text so far, cleaned and without white space between tokens.
     clean: String,
-    /// Up to here `clean` can be closed by brackets alone.
+    /// The prefix of `clean` that can be closed by brackets alone.
     safe: usize,
     open: Vec<Bracket>,
     place: Position,
@@ -36,18 +36,18 @@ enum Position {
     /// Nothing read yet: the opening brace.
     #[default]
     Start,
-    /// A key, or the closing brace when the object is still empty.
+    /// A key, or the closing brace if the object is still empty.
     Key {
         first: bool,
     },
     Colon,
-    /// A value, or the closing bracket when the array is still empty.
+    /// A value, or the closing bracket if the array is still empty.
     Value {
         first: bool,
     },
     CommaOrEnd,
     End,
-    /// Something that is not JSON came; the rest is ignored.
+    /// The text is not JSON; the rest is ignored.
     Broken,
 }
 
@@ -58,7 +58,7 @@ enum Token {
     None,
     String(StringToken),
     Number(Number, /* end of the longest valid number so far */ usize),
-    /// `true`, `false` or `null`: what is still missing of it.
+    /// The missing rest of `true`, `false` or `null`.
     Literal(&'static str),
 }
 
@@ -101,7 +101,7 @@ impl PartialJson {
         }
     }
 
-    /// The object as far as it is known, in two parts: what was read, and what closes it.
+    /// The object so far, in two parts: the cleaned text, and what closes it.
     pub fn completed(&self) -> (&str, String) {
         let (end, quote) = self.completed_end();
         if end == 0 {
@@ -114,7 +114,7 @@ impl PartialJson {
         (&self.clean[..end], quote.chars().chain(brackets).collect())
     }
 
-    /// How long that is.
+    /// The length of both parts.
     pub fn completed_len(&self) -> usize {
         match self.completed_end() {
             (0, _) => "{}".len(),
@@ -122,7 +122,7 @@ impl PartialJson {
         }
     }
 
-    /// Where what was read ends, and what closes a string that is being read.
+    /// The end of the usable text, and what closes an open string.
     fn completed_end(&self) -> (usize, &'static str) {
         match &self.token {
             Token::String(string) if !string.is_key => (self.clean.len(), "\""),
@@ -131,7 +131,7 @@ impl PartialJson {
         }
     }
 
-    /// The arguments, as good as they can be had: an object in any case.
+    /// The arguments as far as they can be parsed: always an object.
     pub fn finish(&self) -> Arguments {
         let (read, closing) = self.completed();
         serde_json::from_str(&format!("{read}{closing}")).unwrap_or_default()
@@ -231,12 +231,13 @@ impl PartialJson {
         self.token = Token::Literal(rest);
     }
 
-    /// Escapes reach `clean` whole or not at all, so an open string can be closed anywhere.
+    /// Escapes are added to `clean` completely or not at all, so an open string can be closed
+    /// anywhere.
     fn in_string(&mut self, mut string: StringToken, c: char) {
         match (string.escape, c) {
             (Escape::None, '\\') => string.escape = Escape::Backslash,
             (Escape::None, '"') => {
-                self.settle_surrogate(&mut string);
+                self.flush_surrogate(&mut string);
                 self.clean.push('"');
                 if string.is_key {
                     self.place = Position::Colon;
@@ -246,12 +247,12 @@ impl PartialJson {
                 return;
             }
             (Escape::None, _) => {
-                self.settle_surrogate(&mut string);
+                self.flush_surrogate(&mut string);
                 self.push_char(c);
             }
             (Escape::Backslash, 'u') => string.escape = Escape::Unicode { value: 0, digits: 0 },
             (Escape::Backslash, _) => {
-                self.settle_surrogate(&mut string);
+                self.flush_surrogate(&mut string);
                 self.push_escape(c);
                 string.escape = Escape::None;
             }
@@ -265,8 +266,8 @@ impl PartialJson {
                     string.escape = Escape::Unicode { value, digits: digits + 1 };
                 }
                 None => {
-                    // `\u` without four digits is no escape: keep it as the text it was.
-                    self.settle_surrogate(&mut string);
+                    // `\u` without four digits is not an escape: kept as text.
+                    self.flush_surrogate(&mut string);
                     string.escape = Escape::None;
                     self.clean.push_str("\\\\u");
                     for place in (0..digits).rev() {
@@ -319,7 +320,7 @@ impl PartialJson {
         }
     }
 
-    fn settle_surrogate(&mut self, string: &mut StringToken) {
+    fn flush_surrogate(&mut self, string: &mut StringToken) {
         if string.high.take().is_some() {
             self.clean.push(char::REPLACEMENT_CHARACTER);
         }
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_grow_and_keys_wait_for_their_value() {
+    fn strings_grow_and_keys_appear_with_their_value() {
         check(
             r#"{"path": "a.t", "n": -12.5e3, "ok":true}"#,
             expect![[r#"
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_escape_is_not_shown() {
+    fn incomplete_escape_is_not_shown() {
         check(
             r#"{"a":"x\n\u00e9\ud83d\ude00"}"#,
             expect![[r#"
@@ -459,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_of_models_are_mended() {
+    fn invalid_json_of_models_is_repaired() {
         let finish = |text: &str| {
             let mut json = PartialJson::default();
             json.push(text);
@@ -478,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_parser_reads_is_read_the_same() {
+    fn valid_json_equals_serde_json() {
         for text in [
             r#"{}"#,
             r#" { "a" : [ ] , "b" : { } , "c" : [ 0 , -0.5E-2 , null , false ] } "#,

@@ -1,7 +1,7 @@
-//! The seam to a model: one request out, a stream of small events back.
+//! The interface to a model: a request, and a stream of small events.
 //!
-//! A provider speaks its vendor's language on the far side and ours on this one. It never sees a
-//! client, a session or a tool; it gets messages and says what the model does with them.
+//! A provider translates between its vendor's API and these types. It knows no clients, sessions or
+//! tools; it gets messages and streams the answer.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,33 +14,32 @@ use serde_json::Value;
 use crate::message::{Arguments, Message, StopReason, Usage};
 use crate::model::{Model, ThinkingLevel};
 
-/// Answers requests for one model.
+/// Streams answers for one model.
 pub trait Provider: Send + Sync {
-    /// Starts one answer. Nothing happens until the stream is polled, and dropping it ends the
-    /// request: that is how an abort reaches the network.
+    /// Starts one answer. Nothing happens until the stream is polled; dropping the stream cancels
+    /// the request, which is how an abort reaches the network.
     fn stream(&self, request: Request) -> EventStream;
 }
 
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<StreamEvent, ProviderError>> + Send>>;
 
-/// Everything a model is given for one answer.
+/// Everything that is sent to a model for one answer.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub model: Arc<Model>,
     pub system: Arc<str>,
     pub messages: Vec<Arc<Message>>,
     pub tools: Arc<[ToolSpec]>,
-    /// The tool that the answer has to call, as far as provider and model can be told so.
+    /// The tool that the answer must call, if provider and model support that.
     pub forced_tool: Option<String>,
     pub thinking: ThinkingLevel,
-    /// How freely the model chooses its words, if somebody said so; a model that thinks may not
-    /// be told.
+    /// The sampling temperature, if set; some providers refuse it while thinking.
     pub temperature: Option<f64>,
-    /// Names the conversation to the provider's cache.
+    /// Identifies the conversation to the provider's cache.
     pub session_id: Arc<str>,
 }
 
-/// A tool as the model sees it.
+/// A tool definition as sent to the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
     pub name: String,
@@ -49,16 +48,16 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
-/// What a provider says while it answers. `index` is the block's place in the message; a block
-/// starts once, in order, and several may be open together.
+/// Events of an answer. `index` is the block's position in the message; a block starts once, in
+/// order, and several may be open at the same time.
 ///
-/// There are thousands of deltas in an answer, so what is large and rare is boxed.
+/// There are thousands of deltas in an answer, so large and rare variants are boxed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
-    /// The request was taken and the answer begins. Always first.
+    /// The request was accepted and the answer begins. Always first.
     Start,
     ResponseId(String),
-    /// The provider answers with another model than the one asked for.
+    /// The provider uses another model than the requested one.
     ResponseModel(String),
     TextStart {
         index: usize,
@@ -93,7 +92,7 @@ pub enum StreamEvent {
         index: usize,
         delta: String,
     },
-    /// The arguments as a whole, where they are others than those spelled out. Ahead of the end.
+    /// The complete arguments, if they differ from the streamed ones. Sent before the end.
     CallArguments {
         index: usize,
         arguments: Box<Arguments>,
@@ -102,9 +101,9 @@ pub enum StreamEvent {
         index: usize,
         thought_signature: Option<String>,
     },
-    /// The provider's own word for why it stopped, ahead of an error that it is the reason for.
+    /// The provider's own stop reason, sent before the error that it causes.
     RawStop(String),
-    /// All tokens of this answer so far. The cost is filled in by the loop.
+    /// All tokens of this answer so far. The agent loop adds the cost.
     Usage(Box<Usage>),
     /// The answer is complete. Always last; a stream that ends without it was cut off.
     Done {
@@ -113,7 +112,7 @@ pub enum StreamEvent {
     },
 }
 
-/// Why there is no (whole) answer. The variant says what can be done about it.
+/// Why there is no complete answer. The variant decides what the loop does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProviderError {
     /// Likely to work later: overload, rate limits, a lost connection.
@@ -122,7 +121,7 @@ pub enum ProviderError {
     Overflow { message: ErrorText },
     /// The credentials are missing, wrong or exhausted.
     Auth { message: ErrorText },
-    /// Asking again would give the same answer.
+    /// A retry would fail in the same way.
     Fatal { message: ErrorText },
 }
 
@@ -157,7 +156,7 @@ impl ProviderError {
         self
     }
 
-    /// The error and the hint, for places that have one text for both.
+    /// The error and the hint in one text.
     pub fn with_advice(&self) -> String {
         let hint = self.hint().map(|hint| format!("\n\n{hint}")).unwrap_or_default();
         format!("{self}{hint}")
@@ -182,7 +181,7 @@ impl ProviderError {
     }
 }
 
-/// The words of an error, as the provider wrote them, and ours about what to do.
+/// The provider's error text, and tiller's hint about what to do.
 #[derive(Clone, PartialEq)]
 pub struct ErrorText {
     words: String,

@@ -1,4 +1,4 @@
-//! How often and after what pause something that failed is tried again.
+//! Decides how often and after which delay a failed request is retried.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use crate::provider::ProviderError;
 pub struct RetryPolicy {
     pub enabled: bool,
     pub max_retries: u32,
-    /// The first pause; each further one is twice as long.
+    /// The first delay; each further one is twice as long.
     pub base_delay_ms: u64,
-    /// No pause is longer, whatever the provider asks for.
+    /// The longest delay, whatever the provider asks for.
     pub max_delay_ms: u64,
 }
 
 impl RetryPolicy {
-    /// Whether there is another try after `attempt` of them.
+    /// Whether to retry after `attempt` attempts.
     pub fn allows(&self, error: &ProviderError, attempt: u32) -> bool {
         let may_pass = matches!(error, ProviderError::Retry { .. });
         may_pass && self.enabled && attempt < self.max_retries
     }
 
-    /// How long to wait before try number `attempt`, the first being 1: twice as long each time,
-    /// but as long as the provider asked for, within the limit.
+    /// The delay before retry number `attempt`, starting at 1: doubled each time, at least as long
+    /// as the provider asked for, within the limit.
     pub fn delay(&self, attempt: u32, error: &ProviderError) -> Duration {
         let doublings = attempt.saturating_sub(1).min(32);
         let doubled = self.base_delay_ms.saturating_mul(1 << doublings);

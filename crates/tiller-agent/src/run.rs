@@ -1,8 +1,8 @@
-//! A run: from something to say until there is nothing left to do.
+//! A run: from a prompt until there is nothing left to do.
 //!
-//! One turn is one answer of the model and the tools it calls. Turns follow each other while the
-//! model calls tools or messages wait in a queue. The loop keeps its own view of the conversation
-//! and tells the [`Host`] everything in order; it owns no state that outlives it.
+//! One turn is one answer of the model and its tool calls. Turns follow each other while the model
+//! calls tools or messages are queued. The loop keeps its own copy of the conversation and reports
+//! everything to the [`Driver`] in order; it has no state that outlives it.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use crate::message_builder::{MessageBuilder, Step};
 use crate::provider::{ProviderError, Request};
 use crate::stream_rules::RuleMatcher;
 
-/// Runs until there is nothing left to do. `prompts` may be empty: then the model goes on from
-/// where the conversation stands, with the steering that waits for it; where it has nothing left
-/// to answer, the follow-ups are said.
+/// Runs until there is nothing left to do. `prompts` may be empty: then the model continues the
+/// conversation, with queued steering messages; if the conversation needs no answer, the follow-ups
+/// are sent.
 pub async fn run<H: Driver>(
     host: &H,
     history: Vec<Arc<Message>>,
@@ -38,9 +38,9 @@ pub async fn run<H: Driver>(
 struct Run<'a, H> {
     host: &'a H,
     cancel: CancellationToken,
-    /// What the model is shown.
+    /// The conversation as sent to the model.
     context: Vec<Arc<Message>>,
-    /// What this run added to it.
+    /// The messages that this run added.
     added: Vec<Arc<Message>>,
 }
 
@@ -53,7 +53,7 @@ impl<H: Driver> Run<'_, H> {
         if is_continuation {
             waiting = self.next_queued().await;
             if waiting.is_empty() {
-                // What there was to say was taken back meanwhile.
+                // The queued messages were removed meanwhile.
                 return End::Complete;
             }
         }
@@ -94,14 +94,14 @@ impl<H: Driver> Run<'_, H> {
         }
     }
 
-    /// Steering, or else the follow-ups.
+    /// Steering messages, or else follow-ups.
     async fn next_queued(&self) -> Vec<Queued> {
         let steering = self.host.dequeue(Queue::Steering).await;
         if steering.is_empty() { self.host.dequeue(Queue::FollowUp).await } else { steering }
     }
 
-    /// One answer and its tools, and whether the model is to hear of them. An end means that there
-    /// is no next turn.
+    /// One answer and its tool calls. Returns whether to send another request; an `End` means that
+    /// there is no next turn.
     async fn turn(&mut self) -> (bool, Option<End>) {
         let setup = self.host.setup().await;
         let (message, end) = self.answer(&setup).await;
@@ -140,7 +140,7 @@ impl<H: Driver> Run<'_, H> {
         self.cancel.is_cancelled().then_some(End::Aborted)
     }
 
-    /// Streams one answer. Whatever goes wrong, there is a message to show for it.
+    /// Streams one answer. On an error, the message contains it.
     async fn answer(&self, setup: &RequestSetup) -> (AssistantMessage, Option<End>) {
         let assembly = MessageBuilder::new(setup.model.clone(), self.host.now());
         let mut assembly = assembly.with_thinking(setup.thinking);
@@ -157,7 +157,7 @@ impl<H: Driver> Run<'_, H> {
         }
         message.duration_ms = Some(began.elapsed().as_millis() as u64);
         if !started {
-            // Nothing was heard from the model: the message begins and ends as it is.
+            // The model sent nothing: the message starts and ends empty.
             self.emit_start(message.clone()).await;
         }
         (message, failure)
@@ -175,7 +175,7 @@ impl<H: Driver> Run<'_, H> {
         let cancelled = self.cancel.cancelled();
         tokio::pin!(cancelled);
         loop {
-            // The token first; but only who has to wait needs to be woken by it.
+            // Checks the token first: `select!` would only see it when it has to wait.
             if self.cancel.is_cancelled() {
                 return Err(End::Aborted);
             }
@@ -226,8 +226,8 @@ impl<H: Driver> Run<'_, H> {
         let batch = self.calls(setup);
         match stop_reason {
             StopReason::Length => batch.decline(calls, cut_off).await,
-            // Calls of a message that did not end well are answered too: one without a result
-            // would make the conversation unusable for good.
+            // Calls of a failed message get results too: a call without a result would make the
+            // conversation unusable.
             StopReason::Aborted => batch.answer_aborted(calls).await,
             StopReason::Error => batch.decline(calls, not_whole).await,
             _ => batch.run(calls).await,
@@ -257,7 +257,7 @@ impl<H: Driver> Run<'_, H> {
         Ok(())
     }
 
-    /// Closes a turn that has no answer, because a message of it could not be stored.
+    /// Ends a turn without an answer, because a message could not be stored.
     async fn not_stored(&self, why: NotStored) -> End {
         let setup = self.host.setup().await;
         let answer = MessageBuilder::new(setup.model.clone(), self.host.now());
@@ -283,7 +283,7 @@ fn abort_text(started: bool) -> &'static str {
     if started { "This operation was aborted" } else { "Request was aborted." }
 }
 
-/// What clients of xcsh read of an answer that a rule stopped.
+/// The error text that clients of xcsh expect for an answer stopped by a rule.
 const STOPPED: &str = "Request was aborted";
 
 fn stopped(_: &ToolCall) -> String {

@@ -1,12 +1,11 @@
-//! Rules that watch an answer while it streams (xcsh calls them time travelling stream rules).
+//! Stream rules: match an answer while it streams (xcsh calls them time travelling stream rules).
 //!
-//! A rule has conditions, regular expressions as JavaScript writes them, and says where they are
-//! looked for. When one matches, the model can be stopped in mid-sentence and told the rule. This
-//! room reads and decides nothing else: deltas in, rules out. Who interrupts whom, and how often,
-//! is the host's affair.
+//! A rule has conditions, which are JavaScript regular expressions, and a scope. When one matches,
+//! the model can be stopped mid-sentence and the rule added to the conversation. This module only
+//! matches: deltas in, rules out. When to interrupt, and how often, is up to the host.
 //!
-//! The cost is linear in the stream. All conditions are one automaton whose state is carried from
-//! delta to delta, so no text is looked at twice.
+//! The cost is linear in the stream. All conditions form one automaton whose state is kept between
+//! deltas, so no text is read twice.
 
 mod pattern;
 mod automaton;
@@ -26,47 +25,47 @@ pub use matcher::{RuleMatch, RuleMatcher, StreamKind};
 pub use scope::split as split_list;
 pub use set::{Compiled, RuleSet};
 
-/// A rule as its file has it, and as clients are told of it.
+/// A rule as in its file, and as sent to clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
     /// The file's name without its extension.
     pub name: String,
     pub path: PathBuf,
-    /// What the model is told.
+    /// The text for the model.
     pub content: String,
-    /// Only with a call that names a path like one of these.
+    /// Matches only in a call that names a path like one of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub globs: Vec<String>,
     pub always_apply: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Any of them.
+    /// Any of these must match.
     pub condition: Vec<String>,
-    /// Where to look; nothing means the text and the calls.
+    /// Where to match; empty means text and calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scope: Vec<String>,
-    /// Its own, whatever the settings say.
+    /// Overrides the setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_mode: Option<InterruptMode>,
     #[serde(rename = "_source")]
     pub source: RuleSource,
 }
 
-/// Which matches stop the model. The others are told when it has finished.
+/// Which matches stop the model. Other rules are added after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterruptMode {
     Never,
-    /// Those in text or thinking.
+    /// Matches in text or thinking.
     ProseOnly,
-    /// Those in the arguments of calls.
+    /// Matches in the arguments of calls.
     ToolOnly,
     Always,
 }
 
 impl InterruptMode {
-    /// Whether a match in this place stops the model.
+    /// Whether a match of this kind stops the model.
     pub fn stops(self, place: StreamKind) -> bool {
         match self {
             InterruptMode::Never => false,
@@ -77,7 +76,7 @@ impl InterruptMode {
     }
 }
 
-/// Where a rule comes from, in the words clients of xcsh know.
+/// Where a rule comes from, in xcsh's terms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleSource {

@@ -1,7 +1,7 @@
-//! The todo list: what a model means to do, in phases, and how far it is.
+//! The todo list: the model's plan, in phases, and its progress.
 //!
-//! These shapes are on the wire and in session files. The list comes from two sides: a client
-//! sets it as a whole, a model changes it step by step (see [`ops`]).
+//! These formats are on the wire and in session files. A client sets the whole list; a model
+//! changes it step by step (see [`ops`]).
 
 pub mod ops;
 
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Phases in the order they are to be done, each with its tasks.
+/// Phases in order, each with its tasks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TodoList {
@@ -54,13 +54,13 @@ impl TodoStatus {
         }
     }
 
-    /// Nothing is left to do about it.
+    /// Whether it needs no more work.
     pub fn is_over(self) -> bool {
         matches!(self, TodoStatus::Completed | TodoStatus::Abandoned)
     }
 }
 
-/// A phase as somebody spells it: what is missing is filled in.
+/// A phase as a client or model writes it: missing fields are filled in.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(expecting = "a phase")]
 pub struct DraftPhase {
@@ -70,7 +70,7 @@ pub struct DraftPhase {
     pub tasks: Vec<DraftItem>,
 }
 
-/// Likewise.
+/// A task, with missing fields likewise.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(expecting = "a task")]
 pub struct DraftItem {
@@ -86,7 +86,7 @@ pub struct DraftItem {
 }
 
 impl TodoList {
-    /// A list in order: everything has an id of its own and a status.
+    /// Creates a list in which everything has a unique id and a status.
     pub fn new(drafts: Vec<DraftPhase>) -> TodoList {
         let mut phase_ids = Ids::of("phase", drafts.iter().map(|phase| &phase.id));
         let tasks = drafts.iter().flat_map(|phase| &phase.tasks);
@@ -109,12 +109,12 @@ impl TodoList {
         TodoList { phases: phases.collect() }
     }
 
-    /// All tasks, each with the phase it belongs to.
+    /// All tasks, each with its phase.
     pub fn tasks(&self) -> impl Iterator<Item = (&TodoPhase, &TodoItem)> {
         self.phases.iter().flat_map(|phase| phase.tasks.iter().map(move |task| (phase, task)))
     }
 
-    /// Those that are still to be done.
+    /// The tasks that are not done.
     pub fn open(&self) -> impl Iterator<Item = (&TodoPhase, &TodoItem)> {
         self.tasks().filter(|(_, task)| !task.status.is_over())
     }
@@ -123,7 +123,7 @@ impl TodoList {
         self.phases.is_empty()
     }
 
-    /// Keeps the tasks that are `wanted`, and the phases that have any of them.
+    /// Keeps the tasks for which `wanted` returns true, and the phases that have any.
     pub fn retain(&mut self, wanted: impl Fn(&TodoItem) -> bool) {
         for phase in &mut self.phases {
             phase.tasks.retain(&wanted);
@@ -131,17 +131,17 @@ impl TodoList {
         self.phases.retain(|phase| !phase.tasks.is_empty());
     }
 
-    /// What is worth going on with, in another process or another session.
+    /// The unfinished tasks, to be continued in another process or session.
     pub fn without_finished(mut self) -> TodoList {
         self.retain(|task| !task.status.is_over());
         self
     }
 }
 
-/// Ids that are given, and new ones for those that have none.
+/// Assigns ids: keeps given ones, creates new ones for the rest.
 struct Ids {
     word: &'static str,
-    /// Given by somebody, so no new one may look like them.
+    /// Given ids, which new ones must not equal.
     given: HashSet<String>,
     taken: HashSet<String>,
     next: u64,
@@ -152,7 +152,7 @@ impl Ids {
         Ids { word, given: given.flatten().cloned().collect(), taken: HashSet::new(), next: 1 }
     }
 
-    /// This id or, if there is none or somebody has it already, a new one.
+    /// This id or, if it is missing or already used, a new one.
     fn take(&mut self, id: Option<String>) -> String {
         let own = id.filter(|id| !id.is_empty() && self.taken.insert(id.clone()));
         own.unwrap_or_else(|| {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_filled_in() {
+    fn missing_ids_and_statuses_are_filled_in() {
         check(
             r#"[{"name":"a","tasks":[{"content":"x"},{"content":"y","status":"completed"}]},
                 {"name":"b","tasks":[{"content":"z","status":"in_progress"}]},
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_are_given_stay_and_are_nobody_elses() {
+    fn given_ids_are_kept_and_unique() {
         check(
             r#"[{"name":"a","tasks":[{"content":"x"},{"id":"task-1","content":"y"},
                  {"id":"mine","content":"z"},{"id":"mine","content":"again"},{"id":"","content":"none"}]},

@@ -1,18 +1,17 @@
-//! How much of the model's window a conversation takes.
+//! Estimates how many tokens a conversation takes.
 //!
-//! What the provider counted is exact but lags behind: it knows nothing of what came after its
-//! last answer. That is estimated. An estimate that is too low ends in a request that is refused,
-//! one that is too high only in a conversation shortened a little early, so it leans to the high
-//! side. `tests/tokens.rs` measures by how much.
+//! The provider's count is exact but does not include anything after its last answer, which is
+//! estimated. Too low an estimate leads to a refused request, too high a one only to an early
+//! compaction, so it errs on the high side. `tests/tokens.rs` measures by how much.
 
 use std::sync::Arc;
 
 use crate::message::{AssistantMessage, Block, Content, Message};
 use crate::provider::ToolSpec;
 
-/// Tokens in the context as far as a provider has counted them, and an estimate of what came
-/// after. Nothing when no count holds: those of messages before `fresh_from` were of another
-/// context, which has been shortened since.
+/// The tokens of the context as counted by the provider, plus an estimate of what came after. None
+/// if there is no valid count: counts of messages before `fresh_from` are of another context, which
+/// has been compacted since.
 pub fn counted(messages: &[Arc<Message>], fresh_from: usize) -> Option<u64> {
     let fresh = messages.get(fresh_from..)?;
     let at = fresh.iter().rposition(|message| is_counted(message))?;
@@ -21,7 +20,7 @@ pub fn counted(messages: &[Arc<Message>], fresh_from: usize) -> Option<u64> {
     Some(total + estimate_all(&fresh[at + 1..]))
 }
 
-/// Whether the provider has counted the context up to and with this message.
+/// Whether the provider has counted the context up to and including this message.
 pub fn is_counted(message: &Message) -> bool {
     let answer = message.as_assistant().filter(|answer| !answer.failed());
     answer.is_some_and(|answer| answer.usage.total_tokens > 0)
@@ -31,7 +30,7 @@ pub fn estimate_all(messages: &[Arc<Message>]) -> u64 {
     messages.iter().map(|message| estimate(message)).sum()
 }
 
-/// What every request has to carry beside the conversation.
+/// The tokens of the system prompt and the tool definitions.
 pub fn estimate_frame(system: &str, tools: &[ToolSpec]) -> u64 {
     let tools = tools.iter().map(|tool| {
         text(&tool.name) + text(&tool.description) + text(&tool.parameters.to_string())
@@ -39,7 +38,7 @@ pub fn estimate_frame(system: &str, tools: &[ToolSpec]) -> u64 {
     text(system) + tools.sum::<u64>()
 }
 
-/// Roughly how many tokens a message is.
+/// An estimate of a message's tokens.
 pub fn estimate(message: &Message) -> u64 {
     match message {
         Message::User(message) => content(&message.content),
@@ -74,8 +73,8 @@ fn blocks(list: &[Block]) -> u64 {
 
 const IMAGE_TOKENS: u64 = 1600;
 
-/// Roughly how many tokens a text is: never fewer than one for four characters, and more where
-/// the text is made of other stuff than words. Tokenizers know words; the rest they spell out.
+/// An estimate of a text's tokens: at least one per four characters, and more for text that does
+/// not consist of words. Tokenizers know words; everything else takes more tokens.
 pub fn text(words: &str) -> u64 {
     let mut quarters = 0;
     let mut run = CharRun { kind: CharClass::Blank, len: 0, is_inner: false };
@@ -86,7 +85,7 @@ pub fn text(words: &str) -> u64 {
         if kind == run.kind {
             run.len += 1;
         } else if run.kind == CharClass::Upper && run.len == 1 && kind == CharClass::Lower {
-            // A capital begins the word that follows it.
+            // A capital letter belongs to the word after it.
             run = CharRun { kind, len: 2, ..run };
         } else {
             quarters += run.quarters();
@@ -96,11 +95,11 @@ pub fn text(words: &str) -> u64 {
     (quarters + run.quarters()).max(chars).div_ceil(4)
 }
 
-/// A stretch of characters of one kind.
+/// A run of characters of one class.
 struct CharRun {
     kind: CharClass,
     len: u64,
-    /// It goes on from another one, as in `fooBar2` or in encoded data, which is all like that.
+    /// It directly follows another run, as in `fooBar2` or throughout encoded data.
     is_inner: bool,
 }
 
@@ -118,7 +117,7 @@ enum CharClass {
     /// Kana and Hangul.
     Syllable,
     Ideograph,
-    /// Everything else, emoji above all.
+    /// Everything else, mostly emoji.
     Symbol,
 }
 
@@ -146,13 +145,13 @@ impl CharClass {
 }
 
 impl CharRun {
-    /// What it costs, in quarters of a token.
+    /// The cost in quarters of a token.
     fn quarters(&self) -> u64 {
         let len = self.len;
         let inner = u64::from(self.is_inner);
         inner
             + match self.kind {
-                // One blank belongs to the word behind it; indentation is a token of its own.
+                // One space belongs to the word after it; indentation is a token of its own.
                 CharClass::Blank => {
                     if len > 1 {
                         4 + len / 8

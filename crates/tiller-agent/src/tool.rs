@@ -1,5 +1,5 @@
-//! What the model can have done. A tool is a value: a name, a description, a schema, a function.
-//! Built-in, host and extension tools are all of this one type.
+//! Tools. A tool is a value: name, description, schema, function. Built-in, host and extension
+//! tools all have this type.
 
 use std::fmt;
 use std::future::Future;
@@ -18,15 +18,15 @@ use crate::provider::ToolSpec;
 #[derive(Clone)]
 pub struct Tool {
     pub spec: ToolSpec,
-    /// One line about it for the system prompt; a tool without one is not mentioned there.
+    /// One line for the system prompt; a tool without one is not mentioned there.
     pub snippet: Option<String>,
     /// Advice for the system prompt that applies while the tool is active.
     pub guidelines: Vec<String>,
-    /// Mends arguments that models are known to get wrong, before they are checked.
+    /// Fixes common mistakes of models in the arguments, before they are checked.
     pub repair: Option<fn(&mut Arguments)>,
-    /// The same where somebody else has to be asked for it.
+    /// Like `repair`, but asynchronous: an extension does it.
     prepare: Option<Arc<PrepareArguments>>,
-    /// Nothing else runs beside it: a turn that calls it runs its calls one after another.
+    /// A turn that calls it runs its calls one after another.
     pub sequential: bool,
     run: Arc<RunTool>,
 }
@@ -38,7 +38,7 @@ pub type ToolFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 pub type ToolResult = Result<ToolOutput, Failure>;
 
 impl Tool {
-    /// `run` gets arguments that satisfy the schema.
+    /// `run` gets arguments that match the schema.
     pub fn new<F, Fut>(spec: ToolSpec, run: F) -> Tool
     where
         F: Fn(Arguments, ToolContext) -> Fut + Send + Sync + 'static,
@@ -80,7 +80,7 @@ impl Tool {
         self
     }
 
-    /// Arguments as the model meant them, to be checked.
+    /// The repaired arguments, to be checked.
     pub(crate) async fn prepared(&self, mut arguments: Arguments) -> Result<Arguments, Failure> {
         if let Some(mend) = self.repair {
             mend(&mut arguments);
@@ -106,7 +106,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// What a tool answers, and what it shows while it works.
+/// The result of a tool, or its intermediate output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(expecting = "an object with `content`")]
 pub struct ToolOutput {
@@ -114,13 +114,13 @@ pub struct ToolOutput {
     /// For the client and the session file; the model never sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
-    /// What was spent on models to find the answer.
+    /// Tokens spent on model requests by the tool.
     #[serde(skip)]
     pub usage: Option<Box<Usage>>,
-    /// The model need not be asked again, if every result of the turn says so.
+    /// End the run without another request, if every result of the turn says so.
     #[serde(skip)]
     pub ends_run: bool,
-    /// Whatever else somebody's own tool says. Passed on to the client as it is, and not kept.
+    /// Further fields of an extension's result. Sent to the client unchanged, and not stored.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -136,13 +136,13 @@ impl ToolOutput {
     }
 }
 
-/// A tool that failed, in words the model can act on.
+/// A failed tool call, with a text that the model can act on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub message: String,
-    /// Shown to the model behind the words.
+    /// Shown to the model after the text.
     pub images: Vec<Block>,
-    /// What the client may want to know beside the words.
+    /// Additional details for the client.
     pub details: Option<Value>,
 }
 
@@ -151,7 +151,7 @@ impl Failure {
         Failure { message: message.into(), images: Vec::new(), details: None }
     }
 
-    /// The run was aborted while the tool was at work, or before it began.
+    /// The run was aborted while the tool was running, or before it started.
     pub fn aborted() -> Failure {
         Failure::new("Operation aborted")
     }
@@ -162,18 +162,18 @@ impl Failure {
     }
 }
 
-/// Where a call happens and how it is told to stop.
+/// The context of a call: working directory, cancellation and output.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
-    /// The call's label, which the model gave it. Empty where nobody called.
+    /// The call's id, given by the model. Empty if the tool is not called by a model.
     pub call_id: Arc<str>,
-    /// Relative paths start here.
+    /// Relative paths are resolved against this.
     pub cwd: Arc<PathBuf>,
-    /// Fires when the result is no longer wanted. A tool that ignores it is abandoned.
+    /// Fires when the result is no longer needed. A tool that ignores it is abandoned.
     pub cancel: CancellationToken,
-    /// Whether the model that asked can look at pictures.
+    /// Whether the model accepts images.
     pub sees_images: bool,
-    /// Told to the children a tool starts.
+    /// Environment variables for the processes that a tool starts.
     pub env: Arc<[(String, String)]>,
     pub(crate) progress: watch::Sender<Option<ToolOutput>>,
 }
@@ -190,7 +190,7 @@ impl ToolContext {
         (ToolContext { call_id, cwd, cancel, sees_images, env, progress }, shown)
     }
 
-    /// Shows what there is so far. Each call replaces the one before; a slow reader sees only the
+    /// Emits intermediate output. Each call replaces the previous one; a slow reader sees only the
     /// latest, so a tool may call this as often as it likes.
     pub fn show(&self, partial: ToolOutput) {
         self.progress.send_replace(Some(partial));

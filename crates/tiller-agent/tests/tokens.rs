@@ -1,5 +1,5 @@
-//! By how much our estimate of tokens is off, measured with real tokenizers on texts of the kinds
-//! that conversations are made of.
+//! Measures the error of the token estimate with real tokenizers, on the kinds of texts that occur
+//! in conversations.
 
 use std::fmt::Write;
 
@@ -7,9 +7,9 @@ use expect_test::expect;
 use tiktoken_rs::{cl100k_base, o200k_base};
 use tiller_agent::tokens;
 
-/// Our estimate in percent of what the tokenizers count. Below 100 the estimate is too low.
+/// The estimate in percent of the tokenizers' counts. Below 100 it is too low.
 #[test]
-fn the_estimate_is_hardly_ever_too_low() {
+fn estimate_is_rarely_too_low() {
     let (older, newer) = (cl100k_base().unwrap(), o200k_base().unwrap());
     let mut table = String::new();
     for (name, text) in corpus() {
@@ -68,7 +68,7 @@ fn corpus() -> Vec<(&'static str, String)> {
 
 const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The same every time.
+/// Reproducible.
 struct Random(u64);
 
 impl Random {

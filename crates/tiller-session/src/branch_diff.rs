@@ -39,7 +39,7 @@ impl Session {
             let kind = self.tree().kind(index);
             if kind.is_in_context() || kind == Kind::Compaction {
                 let line = self.line(index)?;
-                // A message that cannot be read is abandoned out of the summary.
+                // A message that cannot be read is left out of the summary.
                 messages.extend(self.message(kind, &line).ok().map(Arc::new));
             }
         }

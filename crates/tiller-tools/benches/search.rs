@@ -1,8 +1,8 @@
-//! `grep` and `find` over a large tree, side by side with ripgrep and fd where they are installed.
+//! `grep` and `find` over a large tree, compared with ripgrep and fd where they are installed.
 //!
-//! `cargo bench -p tiller-tools --bench search [-- FILES]`, 200,000 files unless told otherwise.
-//! The rounds are interleaved and the medians compared: a ratio in one run says something even on
-//! a busy machine, where seconds say nothing.
+//! `cargo bench -p tiller-tools --bench search [-- FILES]`, 200,000 files by default. The rounds
+//! are interleaved and the medians compared: a ratio within one run is meaningful even on a busy
+//! machine, where absolute times are not.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -25,7 +25,7 @@ fn main() {
     grow(folder.path(), files);
     println!("{files} files, median of {ROUNDS} rounds");
 
-    // A word that stands in few files: everything is read, little is shown.
+    // A rare word: every file is read, few lines are returned.
     let needle = json!({"pattern": "needle_[0-9]+", "limit": 1_000_000});
     compare("grep", folder.path(), tiller_tools::grep::tool(), &needle, &rg());
     let names = json!({"pattern": "*7.rs", "limit": 1_000_000});
@@ -86,7 +86,7 @@ fn compare(name: &str, root: &Path, tool: Tool, arguments: &Value, other: &[&str
     }
 }
 
-/// How soon a search of everything ends when nobody wants it any more.
+/// How soon a search of the whole tree ends after it is cancelled.
 fn cancel(root: &Path) {
     let mut answers = Vec::new();
     for round in 0..ROUNDS {
@@ -116,7 +116,7 @@ fn call(tool: &Tool, root: &Path, arguments: &Value, cancel: &CancellationToken)
     let arguments = arguments.as_object().cloned().unwrap_or_default();
     let (cx, _shown) =
         ToolContext::new(Arc::new(root.to_owned()), cancel.clone(), false, Arc::new([]));
-    // Cancelled or not, what counts is the time it took.
+    // Cancelled or not, only the time counts.
     runtime.block_on(tool.run(arguments, cx)).ok();
 }
 

@@ -1,7 +1,7 @@
-//! The `bash` tool with a great deal of output, side by side with the same command into a file.
+//! The `bash` tool with a lot of output, compared with the same command writing to a file.
 //!
-//! `cargo bench -p tiller-tools --bench shell [-- MEGABYTES]`, 1,000 unless told otherwise. Prints
-//! the times, their ratio, and how much memory this process ever had.
+//! `cargo bench -p tiller-tools --bench shell [-- MEGABYTES]`, 1,000 by default. Prints the times,
+//! their ratio, and the peak memory of this process.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 

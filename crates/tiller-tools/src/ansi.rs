@@ -1,12 +1,12 @@
-//! A command's output as plain text: bytes become characters, and what only a terminal
-//! understands is taken out. Pieces may end anywhere, inside a character or an escape sequence.
+//! Converts a command's output to plain text: decodes UTF-8 and removes terminal escape sequences.
+//! Chunks may end anywhere, inside a character or an escape sequence.
 
 use std::str;
 
-/// Turns pieces of output into pieces of text.
+/// Converts chunks of output to text.
 #[derive(Default)]
 pub(crate) struct AnsiStripper {
-    /// The beginning of a character whose rest has not come yet.
+    /// The first bytes of a character whose rest has not arrived yet.
     partial: Vec<u8>,
     state: State,
 }
@@ -19,9 +19,9 @@ enum State {
     Escape,
     /// After `ESC [`: parameters, then a final letter.
     Sequence,
-    /// After `ESC ]` and its like: a text of its own, up to BEL or `ESC \`.
+    /// After `ESC ]` and similar: a string, up to BEL or `ESC \`.
     String,
-    /// ESC inside such a text.
+    /// ESC inside such a string.
     StringEscape,
 }
 
@@ -38,7 +38,7 @@ impl AnsiStripper {
         text
     }
 
-    /// A character whose rest never came is shown as broken.
+    /// An incomplete character becomes a replacement character.
     pub(crate) fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.partial);
         if rest.is_empty() || self.state != State::Text {
@@ -69,7 +69,7 @@ impl AnsiStripper {
 
     fn strip(&mut self, from: &str, text: &mut String) {
         let is_plain = |byte: &u8| matches!(byte, b'\t' | b'\n' | b' '..=b'~');
-        // Most output is simple.
+        // Fast path: most output contains no control characters.
         if self.state == State::Text && from.as_bytes().iter().all(is_plain) {
             text.push_str(from);
             return;
@@ -86,12 +86,12 @@ impl AnsiStripper {
             (State::Escape | State::StringEscape, ']' | 'P' | 'X' | '^' | '_') => {
                 (State::String, false)
             }
-            // Characters that announce the last letter of a two-letter command.
+            // Intermediate characters of a two-letter command.
             (State::Escape, ' '..='/') => (State::Escape, false),
             (State::Escape | State::StringEscape, '0'..='~') => (State::Text, false),
             (State::Sequence, ' '..='?') => (State::Sequence, false),
             (State::Sequence, '@'..='~') => (State::Text, false),
-            // A text that never ends must not swallow the output.
+            // An unterminated string must not swallow the rest of the output.
             (State::String, '\u{7}' | '\u{9c}') => (State::Text, false),
             (State::String, '\n') => (State::Text, true),
             (State::String, _) => (State::String, false),
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Whole, and then byte by byte: both must give the same.
+    /// Whole, and then byte by byte: the results must be equal.
     fn check(outputs: &[&[u8]], expect: Expect) {
         let lines = outputs.iter().map(|&output| {
             let mut plain = AnsiStripper::default();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_terminals_understand_is_taken_out() {
+    fn escape_sequences_are_removed() {
         check(
             &[
                 b"plain\ttext\n",
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_become_characters() {
+    fn utf8_is_decoded_across_chunks() {
         check(
             &[
                 "日本語 😀".as_bytes(),

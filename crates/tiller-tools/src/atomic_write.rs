@@ -1,8 +1,8 @@
-//! A file's content replaced in one step: whoever looks, and whatever happens in between, sees the
-//! old file or the new one and never a mixture.
+//! Replaces a file's content atomically: readers see the old file or the new one, never a mixture,
+//! even after a crash.
 //!
-//! The new content is written beside the file and renamed over it. The file keeps its permissions
-//! and its owner; a hard link to it keeps the old content.
+//! The new content is written to a temporary file in the same directory and renamed. The file keeps
+//! its permissions and its owner; other hard links keep the old content.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -20,22 +20,22 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         Err(err) => return Err(err),
     };
     if let Some(old) = &old {
-        // A rename needs no leave of the file itself, and would replace one we may not write.
-        // A pipe nobody reads is refused here instead of holding us up.
+        // A rename needs no write permission on the file itself, so this checks for it. A pipe
+        // without a reader fails here instead of blocking.
         OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(path)?;
         if !old.is_file() {
             return write_over(path, content);
         }
     }
     match write_beside(path, old.as_ref(), content) {
-        Err(err) if is_about_the_directory(&err) && old.is_some() => write_over(path, content),
+        Err(err) if needs_overwrite(&err) && old.is_some() => write_over(path, content),
         done => done,
     }
 }
 
-/// The directory may be closed to us while the file is not, the file may be mounted on its own, or
-/// be somebody else's: then it cannot be replaced, only written.
-fn is_about_the_directory(err: &io::Error) -> bool {
+/// The directory may not be writable, the file may be a mount point, or belong to another user:
+/// then it cannot be replaced, only overwritten.
+fn needs_overwrite(err: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
     matches!(err.kind(), CrossesDevices | PermissionDenied | ReadOnlyFilesystem | ResourceBusy)
 }
@@ -61,7 +61,7 @@ fn write_over(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).truncate(true).open(path)?.write_all(content)
 }
 
-/// A new file, removed unless it is kept.
+/// A new file, removed on drop unless it is kept.
 struct TempFile {
     file: File,
     path: PathBuf,
@@ -88,7 +88,7 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         if !self.kept {
-            // What made the write fail is what the caller hears of.
+            // The caller already returns the error that made the write fail.
             fs::remove_file(&self.path).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! `bash`: a command in a shell, with its output shown while it runs.
+//! `bash`: runs a command in a shell and shows its output while it runs.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub fn tool() -> Tool {
     with(Shell::default())
 }
 
-/// The tool in the user's choice of shell.
+/// The tool with the shell from the user's settings.
 pub fn with(shell: Shell) -> Tool {
     let description = "Run a command with bash in the working directory and return what it \
         prints, stdout and stderr together. Of a long output you get the last 2000 lines or 50KB, \
@@ -74,7 +74,7 @@ async fn run(input: BashInput, cx: ToolContext, shell: Shell) -> ToolResult {
 }
 
 fn seconds(timeout: f64) -> Result<Duration, Failure> {
-    // What a timer of the originals can hold: 2^31 - 1 milliseconds.
+    // The largest value of a JavaScript timer, which pi uses: 2^31 - 1 milliseconds.
     const MAX: f64 = 2_147_483.647;
     if !timeout.is_finite() || timeout <= 0.0 {
         return Err(Failure::new("Invalid timeout: must be a finite number of seconds"));
@@ -106,12 +106,12 @@ fn details(output: &Finished) -> Option<Value> {
     Some(details.into())
 }
 
-/// Shows the output while it comes in.
+/// Emits updates with the output so far.
 struct Live {
     cx: ToolContext,
     output: Output,
     shown: Instant,
-    /// Whether there is more than was shown.
+    /// Whether there is new output since the last update.
     news: bool,
 }
 
@@ -132,7 +132,7 @@ impl Listener for Live {
     fn tick(&mut self) {
         let so_far = self.output.so_far();
         let text = Block::text(so_far.content.clone());
-        // The file with all of it is named when it is complete, not before.
+        // The file with the full output is named only when it is complete.
         let details = if so_far.truncated { json!({ "truncation": so_far }) } else { json!({}) };
         let content = vec![text];
         self.cx.show(ToolOutput { content, details: Some(details), ..ToolOutput::default() });
@@ -236,7 +236,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_command_that_stops_its_guardian_is_followed_all_the_same() {
+    async fn command_that_stops_its_guardian_still_ends() {
         let scratch = Scratch::new();
         let calls = [
             json!({"command": "kill -STOP $PPID; echo stopped; sleep 60", "timeout": 0.5}),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_shell_can_be_chosen() {
+    async fn shell_path_and_prefix_are_used() {
         let scratch = Scratch::new();
         let shell = Shell {
             path: Some("/bin/sh".into()),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_folder_is_gone() {
+    async fn missing_working_directory_is_an_error() {
         let scratch = Scratch::new();
         let mut cx = scratch.context();
         cx.cwd = std::sync::Arc::new(scratch.path("gone"));
@@ -299,7 +299,8 @@ mod tests {
         );
     }
 
-    /// The text without the output, the figures without the content, and the file's content.
+    /// Returns the text without the output, the details without the content, and the file's
+    /// content.
     async fn long(scratch: &Scratch, command: &str) -> (String, String) {
         let (text, details) = match scratch.result(tool(), json!({ "command": command })).await {
             Ok(output) => (text_of(&output.content), output.details),
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn background_children_do_not_hold_the_turn() {
+    async fn background_children_do_not_delay_the_result() {
         let scratch = Scratch::new();
         let begun = Instant::now();
         let calls = [
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_background_child_is_not_killed_by_what_it_says_later() {
+    async fn background_child_survives_writing_output_later() {
         let scratch = Scratch::new();
         let command = "(until test -e go; do sleep 0.01; done; head -c 3000000 /dev/zero && \
             touch survived) & echo started";
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn aborting_ends_the_command_and_keeps_its_output() {
+    async fn abort_kills_the_command_and_keeps_its_output() {
         let scratch = Scratch::new();
         let cx = scratch.context();
         let cancel = cx.cancel.clone();
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_is_shown_while_it_comes() {
+    async fn output_is_emitted_while_the_command_runs() {
         let scratch = Scratch::new();
         let (cx, mut shown) = scratch.watched();
         let command = "echo one; until test -e go; do sleep 0.01; done; seq 1 3000";
@@ -426,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_is_dropped_leaves_nothing_running() {
+    async fn dropped_call_leaves_no_process() {
         let scratch = Scratch::new();
         let arguments = json!({"command": "sleep 60 & echo $! > pid.new; mv pid.new pid; wait"});
         let arguments = arguments.as_object().unwrap().clone();

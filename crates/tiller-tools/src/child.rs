@@ -1,9 +1,8 @@
-//! A program with pipes of its own, for whoever wants to talk to one: what it writes to its output
-//! and to its errors comes apart, and something can be written to it.
+//! A child process with pipes: separate stdout and stderr, and optionally stdin.
 //!
-//! It stands under a guardian like every shell (see `process`), so nothing it starts outlives us.
-//! Two threads serve it: one reads and tells, and waits with the program when its listener does;
-//! one writes, from the first thing there is to write.
+//! It runs under a guardian like every shell (see `process`), so nothing it starts outlives tiller.
+//! Two threads serve it: one reads and calls the sink, so that a slow sink slows down the program;
+//! the other writes, and is started with the first write.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,48 +22,48 @@ use crate::process::{self, GuardianSocket};
 /// What to start, and how.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// A path, or a name to look for in the `PATH` of `env`.
+    /// A path, or a name to search in the `PATH` of `env`.
     pub command: String,
     pub args: Vec<String>,
     pub cwd: PathBuf,
-    /// The whole environment.
+    /// The complete environment.
     pub env: Vec<(String, String)>,
-    /// Whether there is something to be written to it; otherwise its input is empty.
+    /// Whether stdin is a pipe; otherwise it is empty.
     pub stdin: bool,
-    /// Another first argument than the command's name.
+    /// `argv[0]`, if it is not the command's name.
     pub argv0: Option<String>,
-    /// Open files it gets beside the usual three, under the numbers they have with us.
+    /// Open files that the child inherits beside the standard three, with the same descriptor
+    /// numbers.
     pub keeps: Vec<Arc<OwnedFd>>,
 }
 
-/// What a program does, in order.
+/// Events of a program, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramEvent {
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    /// It ended, by itself with a code or violently by a signal. What it wrote before was told
-    /// before, but there may be more of its children.
+    /// The program exited with a code or was killed by a signal. Its own output was reported
+    /// before; its children may still write.
     Exit {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// Nothing more will come: it ended, and nobody can write to its pipes any more.
+    /// The last event: the program has ended and its pipes are closed.
     Closed,
 }
 
-/// Whom to tell. It may take its time: the program then waits in its next write, and nothing piles
-/// up here.
+/// Receives the events. It may block: the program then waits in its next write, so that memory is
+/// bounded.
 pub type Sink = Box<dyn FnMut(ProgramEvent) + Send>;
 
-/// The most that is told at once.
+/// The largest chunk of output in one event.
 const CHUNK_MAX_BYTES: usize = 64 * 1024;
-/// What may be in the pipes when a program ends, and is told before its end is. Its children might
-/// write for ever.
+/// How much buffered output is read after the program has ended and before `Exit` is reported.
+/// Without a limit, its children could delay `Exit` forever.
 const LEFTOVER_MAX_BYTES: usize = 1024 * 1024;
 
-/// Starts a program. Returns when it runs, or says why it does not; the operating system's number
-/// is in the error. `sink` is called from a thread of its own, for the last time with
-/// [`Happening::Closed`].
+/// Starts a program. Returns when it runs, or with the error of the operating system. `sink` is
+/// called on its own thread, for the last time with [`ProgramEvent::Closed`].
 pub fn spawn(program: Program, sink: Sink) -> io::Result<Handle> {
     let Program { command, args, cwd, env, stdin, argv0, keeps } = program;
     let mut command = Command::new(command);
@@ -84,7 +83,7 @@ pub fn spawn(program: Program, sink: Sink) -> io::Result<Handle> {
         Stdin::Closed
     };
     if !keeps.is_empty() {
-        // SAFETY: between fork and exec this makes one system call a file and nothing else.
+        // SAFETY: between fork and exec this makes one system call per file and nothing else.
         #[allow(unsafe_code)]
         unsafe {
             command.pre_exec(move || keep(&keeps));
@@ -101,7 +100,7 @@ pub fn spawn(program: Program, sink: Sink) -> io::Result<Handle> {
     Ok(Handle { link, stdin: Mutex::new(stdin) })
 }
 
-/// Files close when another program takes over, unless somebody says otherwise.
+/// Clears close-on-exec, which is set by default.
 fn keep(files: &[Arc<OwnedFd>]) -> io::Result<()> {
     for file in files {
         fcntl(file, FcntlArg::F_SETFD(FdFlag::empty()))?;
@@ -109,32 +108,32 @@ fn keep(files: &[Arc<OwnedFd>]) -> io::Result<()> {
     Ok(())
 }
 
-/// A program under way. Letting go of it closes its input and does not end it.
+/// A running program. Dropping the handle closes its stdin and does not kill it.
 pub struct Handle {
     link: Arc<GuardianSocket>,
     stdin: Mutex<Stdin>,
 }
 
 enum Stdin {
-    /// Nothing was written yet.
+    /// Nothing has been written yet.
     Idle(PipeWriter),
     Writing(Sender<(Vec<u8>, Box<dyn Send>)>),
     Closed,
 }
 
 impl Handle {
-    /// The program's own number, not its guardian's.
+    /// The process id of the program, not of its guardian.
     pub fn pid(&self) -> u32 {
         self.link.program().as_raw().unsigned_abs()
     }
 
-    /// Hands something to the thread that writes. A program that does not read makes nobody wait
-    /// here; one that is gone shows by its end.
+    /// Queues bytes for the writer thread. Never blocks, even if the program does not read; if the
+    /// program has ended, its `Exit` event says so.
     pub fn write(&self, bytes: Vec<u8>) {
         self.write_holding(bytes, Box::new(()));
     }
 
-    /// The same, with something that is dropped when the bytes were written or never will be.
+    /// Like `write`; `hold` is dropped when the bytes were written or never will be.
     pub fn write_holding(&self, bytes: Vec<u8>, hold: Box<dyn Send>) {
         let mut stdin = self.stdin();
         if let Stdin::Idle(_) = *stdin
@@ -149,18 +148,18 @@ impl Handle {
             }
         }
         if let Stdin::Writing(sender) = &*stdin {
-            // The thread ends when nobody reads, which is the program's own affair.
+            // The writer thread ends when the program closes its stdin. That is not an error.
             sender.send((bytes, hold)).ok();
         }
     }
 
-    /// The program sees the end of its input behind everything that was written.
+    /// Closes stdin after everything queued was written.
     pub fn close_stdin(&self) {
         *self.stdin() = Stdin::Closed;
     }
 
-    /// Sends a signal to the program and to all in its process group, which its children are in
-    /// unless they have left it. Does nothing once the program has ended.
+    /// Sends a signal to the program's process group, which includes its children unless they left
+    /// it. Does nothing once the program has ended.
     pub fn kill(&self, signal: i32) {
         self.link.signal(signal);
     }
@@ -189,7 +188,7 @@ struct Reader {
     sink: Sink,
 }
 
-/// What is ready to be looked at.
+/// Which descriptors can be read.
 struct Ready {
     stdout: bool,
     stderr: bool,
@@ -199,14 +198,14 @@ struct Ready {
 impl Reader {
     fn listen(mut self) {
         let mut exit = None;
-        // How much is still read for the sake of order once the program is known to have ended.
+        // How much output may still be read before the exit is reported.
         let mut leftover = LEFTOVER_MAX_BYTES;
         let mut buffer = vec![0; CHUNK_MAX_BYTES];
         while exit.is_none() || self.pipes.stdout.is_some() || self.pipes.stderr.is_some() {
             let ready = match self.wait(exit.is_none()) {
                 Ok(ready) => ready,
                 Err(Errno::EINTR) => continue,
-                // A number that is no file: nothing more can be heard.
+                // The descriptor is invalid: there is nothing left to read.
                 Err(_) => break,
             };
             let mut read = 0;
@@ -256,7 +255,7 @@ impl Reader {
     }
 }
 
-/// Reads once and says how much. A pipe at its end is closed.
+/// Reads once and returns the number of bytes. Closes the pipe at its end.
 fn take(pipe: &mut Option<PipeReader>, buffer: &mut [u8], mut tell: impl FnMut(Vec<u8>)) -> usize {
     let Some(reader) = pipe else { return 0 };
     match reader.read(buffer) {

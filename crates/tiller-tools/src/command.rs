@@ -1,5 +1,5 @@
-//! The client's own `bash` command: the same shell as the tool's, but the output is made plain
-//! text and told piece by piece.
+//! The client's own `bash` command: runs in the same shell as the tool, but converts the output to
+//! plain text and reports it chunk by chunk.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use crate::shell::{self, End, Invocation, Listener, Shell};
 pub struct BashCommand {
     pub command: String,
     pub cwd: Arc<PathBuf>,
-    /// Added to our own environment.
+    /// Added to tiller's own environment.
     pub env: Arc<[(String, String)]>,
     pub shell: Shell,
 }
 
-/// What came of it, as the response carries it.
+/// The result, as the response carries it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BashOutcome {
     /// The end of the output, if it was long.
     pub output: String,
-    /// Absent when the command was cancelled; 128 and the signal's number when it was killed.
+    /// Absent if the command was cancelled; 128 plus the signal's number if it was killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     pub cancelled: bool,
     pub truncated: bool,
-    /// A complete file with all of the output, when `output` is not all of it.
+    /// A file with the complete output, if `output` is truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_output_path: Option<String>,
-    /// How much it was before it was cut; not every client is told.
+    /// The size before truncation; sent only to some clients.
     #[serde(skip)]
     pub whole: Option<Extent>,
 }
 
-/// How long a text is. What stands behind the last line end is a line, too.
+/// The size of a text. Text after the last line end counts as a line, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     pub lines: usize,
@@ -55,8 +55,8 @@ impl Extent {
     }
 }
 
-/// Runs the command to its end, or until `cancel` fires. `on_chunk` is called on a blocking thread
-/// for every piece of the output and may block there: the command then has to wait.
+/// Runs the command until it ends or `cancel` fires. `on_chunk` is called on a blocking thread for
+/// every chunk of output; while it blocks, the command has to wait.
 pub async fn execute(
     command: BashCommand,
     on_chunk: impl FnMut(String) + Send + 'static,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_file_is_complete_when_it_is_named() {
+    async fn full_output_file_is_complete_when_reported() {
         let scratch = Scratch::new();
         let expected: String = (1..=6000).map(|i| format!("line {i}\n")).collect();
         for _ in 0..5 {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cancelling_ends_all_that_share_the_token() {
+    async fn cancelling_kills_all_commands_with_the_token() {
         let scratch = Scratch::new();
         let cancel = CancellationToken::new();
         let begun = Instant::now();

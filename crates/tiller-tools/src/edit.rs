@@ -1,4 +1,4 @@
-//! `edit`: some texts of a file replaced by others, all at once or not at all.
+//! `edit`: replaces texts in a file, all or none.
 
 mod diff;
 mod matching;
@@ -50,11 +50,11 @@ async fn run(input: EditInput, cx: ToolContext) -> ToolResult {
     let (cwd, name) = (cx.cwd.clone(), input.path.clone());
     let path = blocking::finish(move || path::resolve_existing(&cwd, &name)).await?;
     let locked = lock::lock(path, &cx.cancel).await?;
-    // Once begun it is done, so that a file is never changed by a call that says it was aborted.
+    // Runs to completion once started, so that a call that reports an abort never changes a file.
     blocking::finish(move || change(&locked.path, &input)).await?
 }
 
-/// More than anybody edits by hand, and less than would hurt.
+/// Larger files are refused, to bound memory.
 const FILE_MAX_BYTES: u64 = 128 * 1024 * 1024;
 
 fn change(file: &Path, input: &EditInput) -> ToolResult {
@@ -88,8 +88,8 @@ fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Models are known to write the list as JSON inside a string, a single edit without a list, or
-/// the edit's texts beside the path, as an older tool wanted them.
+/// Some models write the list as JSON inside a string, a single edit without a list, or the edit's
+/// texts beside the path, as an older tool wanted them.
 fn mend(arguments: &mut Arguments) {
     if let Some(Value::String(text)) = arguments.get("edits")
         && let Ok(parsed @ (Value::Array(_) | Value::Object(_))) = serde_json::from_str(text)
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_models_write_instead() {
+    async fn malformed_edit_arguments_are_repaired() {
         let scratch = Scratch::new();
         scratch.write("a", "one two three four\n");
         let calls = [
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn links_marks_and_permissions_stay() {
+    async fn links_byte_order_marks_and_permissions_are_kept() {
         use std::os::unix::fs::PermissionsExt;
         let scratch = Scratch::new();
         scratch.write("real/script", "\u{feff}one\r\ntwo\r\n");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn edits_of_one_file_wait_for_each_other() {
+    async fn edits_of_one_file_are_serialised() {
         let scratch = Scratch::new();
         let words: Vec<String> = (0..40).map(|i| format!("<{i}>")).collect();
         scratch.write("a", words.join("\n"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_is_aborted_changes_nothing() {
+    async fn aborted_edit_changes_nothing() {
         let scratch = Scratch::new();
         scratch.write("a", "one");
         let cx = scratch.context();

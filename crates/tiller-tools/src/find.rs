@@ -1,4 +1,4 @@
-//! `find`: files and directories by their names.
+//! `find`: finds files and directories by name.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn find(root: &Path, pattern: &Pattern, limit: usize, cancel: &CancellationToken
         Err(_) => return Err(Failure::new(format!("Path not found: {}", root.display()))),
     }
     let mut builder = walk::builder(root);
-    // Whoever looks for a file does not mean build products, inside a repository or not.
+    // Ignored files, such as build products, are left out, inside a repository or not.
     builder.require_git(false).add_custom_ignore_filename(".fdignore");
     let firsts = SmallestPaths::new(limit, 2 * MAX_BYTES);
     walk::walk(&builder, root, &firsts, cancel, || {
@@ -93,17 +93,17 @@ impl SearchHit for Found {
     }
 }
 
-/// A glob, and what it is held against.
+/// A glob, and what it is matched against.
 struct Pattern {
     glob: GlobMatcher,
-    /// The whole path, or only the name.
+    /// The whole path, or only the file name.
     whole: bool,
 }
 
 impl Pattern {
     fn new(pattern: &str) -> Result<Pattern, Failure> {
         let whole = pattern.contains('/');
-        // A path is matched from any directory down, unless the pattern says otherwise already.
+        // A path pattern matches at any depth, unless it is absolute or begins with `**/`.
         let anchored = if whole && !pattern.starts_with('/') && !pattern.starts_with("**/") {
             format!("**/{pattern}")
         } else {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_searched() {
+    async fn errors_for_invalid_patterns_and_paths() {
         let calls = [
             json!({"pattern": "*", "path": "gone"}),
             json!({"pattern": "*", "path": "README.md"}),

@@ -1,4 +1,4 @@
-//! `grep`: lines that match, in a file or in all files of a tree.
+//! `grep`: finds matching lines in a file or in all files of a tree.
 
 mod lines;
 
@@ -56,9 +56,9 @@ struct GrepInput {
 }
 
 const DEFAULT_LIMIT: usize = 100;
-/// More lines around a match than this are a file to be read.
+/// The upper limit of `context`.
 const CONTEXT_MAX: usize = 1000;
-/// The longest line the searcher gathers; a file with a longer one is left out.
+/// The longest line the searcher buffers; a file with a longer one is skipped.
 const LINE_MAX_BYTES: usize = 32 * 1024 * 1024;
 
 async fn run(input: GrepInput, cx: ToolContext) -> ToolResult {
@@ -77,7 +77,7 @@ async fn run(input: GrepInput, cx: ToolContext) -> ToolResult {
         } else if metadata.is_file() {
             search.file(&root)
         } else {
-            // A pipe may never be opened from the other side.
+            // Opening a pipe could block forever.
             return Err(Failure::new(format!("Not a regular file: {}", root.display())));
         };
         Ok(search.answer(found))
@@ -126,7 +126,7 @@ impl Search {
         firsts.into_answers().into_iter().collect()
     }
 
-    /// A file that is asked for by name is searched even if it is binary.
+    /// A file that is named explicitly is searched even if it is binary.
     fn file(&self, path: &Path) -> Vec<(PathBuf, Lines)> {
         let mut searcher = self.searcher(BinaryDetection::convert(0));
         let name = path.file_name().map(PathBuf::from).unwrap_or_default();
@@ -140,16 +140,16 @@ impl Search {
             .after_context(self.context)
             .binary_detection(binary)
             .heap_limit(Some(LINE_MAX_BYTES))
-            // One more than is shown says that there are more.
+            // One more than the limit shows that there are more.
             .max_matches(Some((self.limit as u64).saturating_add(1)))
             .build()
     }
 
-    /// The lines of one file that are worth showing, if there are any.
+    /// The lines of one file to return, if there are any.
     fn lines(&self, searcher: &mut Searcher, path: &Path) -> Option<Lines> {
         let file = Cancellable { file: File::open(path).ok()?, cancel: &self.cancel };
         let mut lines = Lines::default();
-        // A file that cannot be read to its end still has the lines that were read.
+        // If a read fails midway, the lines found so far are kept.
         searcher.search_reader(&self.matcher, file, &mut lines).ok();
         (lines.matches > 0).then_some(lines)
     }
@@ -192,7 +192,7 @@ impl Search {
     }
 }
 
-/// A file that ends when nobody waits for it any more.
+/// A file that reports its end once the call is cancelled.
 struct Cancellable<'c> {
     file: File,
     cancel: &'c CancellationToken,
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_searched() {
+    async fn errors_for_invalid_patterns_and_paths() {
         let calls = [
             json!({"pattern": "x", "path": "gone"}),
             json!({"pattern": "a(b"}),
@@ -429,7 +429,7 @@ mod tests {
     #[tokio::test]
     async fn cancelled_in_the_middle_of_an_endless_file() {
         let scratch = Scratch::new();
-        // Sparse: takes no room on disk, and ages to read.
+        // Sparse: takes no space on disk, and very long to read.
         let endless = scratch.path("endless");
         File::create(&endless).unwrap().set_len(1 << 42).unwrap();
         let search = Search {

@@ -1,5 +1,5 @@
-//! Pictures for the model: told by their content, decoded once to be sure of them, and made small
-//! enough to be sent.
+//! Prepares images for the model: detects the type by content, decodes once to verify, and scales
+//! down to the providers' limits.
 
 mod decode;
 mod memory;
@@ -16,17 +16,17 @@ use tiller_agent::message::Block;
 use self::decode::Header;
 use self::memory::{FILES, PIXELS};
 
-/// A picture larger than this in either direction is scaled down.
+/// An image larger than this in either direction is scaled down.
 const SIDE_MAX_PX: u32 = 2000;
-/// Providers refuse pictures of 5 MB, counted in base64; we stay clear of that.
+/// Providers refuse images of 5 MB, counted in base64; this leaves a margin.
 const BASE64_MAX_BYTES: usize = 4_718_592;
-/// How much of a file it takes to tell what it is.
+/// How much of a file is read to detect its type.
 pub(crate) const SNIFF_BYTES: u64 = 4100;
 
 const TOO_LARGE: &str = "[Image omitted: could not be resized below the inline image size limit.]";
 const UNKNOWN: &str = "[Image omitted: could not be converted to a supported inline image format.]";
 
-/// Whether large pictures are scaled down or sent as they are.
+/// Whether large images are scaled down or sent unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resize {
     #[default]
@@ -34,12 +34,12 @@ pub enum Resize {
     Never,
 }
 
-/// A picture ready to be sent, or the reason why there is none.
+/// An image ready to be sent, or the reason why it is left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalised {
-    /// An image block, unless the picture had to be left out.
+    /// An image block, unless the image had to be left out.
     pub image: Option<Block>,
-    /// What the model should know about it, one bracketed sentence each.
+    /// Notes for the model about the image, each a sentence in brackets.
     pub notes: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Normalised {
         Normalised { image: None, notes: vec![note.to_owned()] }
     }
 
-    /// What the picture is now; it need not be what it was.
+    /// The type of the resulting image, which may differ from the original's.
     pub fn mime_type(&self) -> Option<&str> {
         match &self.image {
             Some(Block::Image { mime_type, .. }) => Some(mime_type),
@@ -57,11 +57,11 @@ impl Normalised {
     }
 }
 
-/// Treats a picture that came with a prompt like one that was read from a file. What the client
-/// says about its type is not asked for: the content knows better, and providers check.
+/// Processes an image from a prompt like one that was read from a file. The client's MIME type is
+/// ignored: the type is detected from the content, and providers check it.
 pub async fn normalise(data: String, resize: Resize) -> Normalised {
     let work = move || {
-        // What it is decides how much it takes, and its first bytes decide what it is.
+        // The first bytes give the type, and the type gives the memory needed.
         let text = data.trim_ascii().as_bytes();
         let head = text.get(..SNIFF_BYTES as usize).unwrap_or(text);
         let head = BASE64_STANDARD.decode(head).unwrap_or_default();
@@ -76,22 +76,22 @@ pub async fn normalise(data: String, resize: Resize) -> Normalised {
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(normalised) => normalised,
-        // A decoder that panics has met a file nobody can show.
+        // A decoder that panics has met a file that cannot be shown.
         Err(_) => Normalised::omitted(UNKNOWN),
     }
 }
 
-/// A picture as a prompt carries it, if these bytes are one.
+/// An image block with these bytes, if they are an image.
 pub fn block(bytes: &[u8]) -> Option<Block> {
     let kind = Kind::of(bytes)?;
     Some(Block::image(BASE64_STANDARD.encode(bytes), kind.mime_type()))
 }
 
-/// What a picture is, by its first bytes.
+/// The type of an image, detected by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Png,
-    /// A png that moves. Providers want pictures that do not.
+    /// An animated png, which providers refuse.
     Apng,
     Jpeg,
     Gif,
@@ -105,7 +105,7 @@ impl Kind {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', chunks @ ..] => {
                 Some(if is_animated(chunks) { Kind::Apng } else { Kind::Png })
             }
-            // JPEG-LS, with 0xf7 in the fourth place, is another format.
+            // 0xf7 in the fourth byte is JPEG-LS, another format.
             [0xff, 0xd8, 0xff, rest @ ..] if rest.first() != Some(&0xf7) => Some(Kind::Jpeg),
             [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(Kind::Gif),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Kind::Webp),
@@ -124,12 +124,12 @@ impl Kind {
         }
     }
 
-    /// Whether providers take it as it is.
+    /// Whether providers accept this type.
     fn can_be_sent(self) -> bool {
         !matches!(self, Kind::Apng | Kind::Bmp)
     }
 
-    /// For a picture that cannot be decoded, or not within the memory there is.
+    /// The result for an image that cannot be decoded, or not within the memory limit.
     fn omitted(self) -> Normalised {
         Normalised::omitted(if self.can_be_sent() { TOO_LARGE } else { UNKNOWN })
     }
@@ -145,7 +145,7 @@ impl Kind {
     }
 }
 
-/// An animation announces itself in a chunk before the picture data.
+/// An animation has an `acTL` chunk before the image data.
 fn is_animated(mut chunks: &[u8]) -> bool {
     while let [a, b, c, d, kind @ ..] = chunks {
         let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
@@ -155,13 +155,13 @@ fn is_animated(mut chunks: &[u8]) -> bool {
         if kind.starts_with(b"IDAT") {
             return false;
         }
-        // Four bytes of kind, the data, four of checksum.
+        // Four bytes of type, the data, four of checksum.
         chunks = kind.get(length.saturating_add(8)..).unwrap_or_default();
     }
     false
 }
 
-/// Two letters are not much of a sign, so the header's size, planes and depth must fit as well.
+/// The two-letter magic is not enough, so the header's size, planes and depth are checked as well.
 fn is_bitmap(bytes: &[u8]) -> bool {
     let word = |at: usize| Some(u16::from_le_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
     let header =
@@ -173,8 +173,7 @@ fn is_bitmap(bytes: &[u8]) -> bool {
         && matches!(depth, Some(1 | 4 | 8 | 16 | 24 | 32))
 }
 
-/// Reads a picture of which the beginning was read already. Takes its time: not for the runtime's
-/// own thread.
+/// Reads an image whose first bytes were already read. Slow: run it on a blocking thread.
 pub(crate) fn read(
     kind: Kind,
     head: Vec<u8>,
@@ -186,18 +185,18 @@ pub(crate) fn read(
         return Ok(kind.omitted());
     };
     let mut data = head;
-    // The file may have grown since; what was reserved is all it gets.
+    // The file may have grown since, but only this much memory is reserved.
     file.take(length.saturating_sub(data.len() as u64)).read_to_end(&mut data)?;
     Ok(prepare(data, kind, resize))
 }
 
-/// What it takes to hold a file and to look at its header. The library copies a jpeg.
+/// The memory needed to hold a file and read its header. The library copies a jpeg.
 fn file_bytes(kind: Kind, length: u64) -> u64 {
     let copies = if kind == Kind::Jpeg { 2 } else { 1 };
     copies * length.min(u64::MAX / 4) + decode::OVERHEAD_BYTES
 }
 
-/// Decodes and, if need be, shrinks or converts a picture for which there is room.
+/// Decodes and, if necessary, shrinks or converts an image whose memory is reserved.
 fn prepare(data: Vec<u8>, kind: Kind, resize: Resize) -> Normalised {
     let Some(header) = Header::read(&data, kind) else {
         return kind.omitted();
@@ -246,23 +245,23 @@ fn prepare(data: Vec<u8>, kind: Kind, resize: Resize) -> Normalised {
     Normalised { image: Some(block), notes }
 }
 
-/// The most that a picture takes at any time from its decoding to its encoding.
+/// The peak memory from decoding to encoding.
 fn memory_bytes(header: &Header<'_>, as_it_is: bool, resize: Resize) -> u64 {
     let Header { width, height, pixel_bytes, working_bytes, .. } = *header;
     let pixels = u64::from(width) * u64::from(height);
     let bytes_of = |width: u32, height: u32| {
         let part = u64::from(width) * u64::from(height);
-        // Rounded up, and nothing for a picture without pixels.
+        // Rounded up, and 0 for an image without pixels.
         part * pixel_bytes.div_ceil(pixels.max(1))
     };
     let after = match resize {
         _ if as_it_is => 0,
-        // One that is turned, and one that is encoded.
+        // One rotated copy, and one encoded.
         Resize::Never => 2 * pixel_bytes,
         Resize::ToFit => {
             let (new_width, new_height) = scale::fitting(width, height);
             let shallow = if header.is_deep() { pixel_bytes / 2 } else { 0 };
-            // Of a picture on its side the other side is scaled first.
+            // A rotated image is scaled in the other direction first.
             let halfway = bytes_of(width, new_height).max(bytes_of(new_width, height));
             let done = bytes_of(new_width, new_height);
             shallow.max(halfway + done).max(3 * done) + scale::OVERHEAD_BYTES
@@ -312,7 +311,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_picture_within_the_limits_is_sent_as_it_is() {
+    fn image_within_limits_is_unchanged() {
         for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP] {
             let data = encoded(4, 3, format);
             let normalised = prepare(data.clone(), Kind::of(&data).unwrap(), Resize::ToFit);
@@ -323,7 +322,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn others_are_made_to_fit() {
+    fn large_images_are_scaled_down() {
         check(
             encoded(3000, 150, ImageFormat::Png),
             expect![[r#"
@@ -349,9 +348,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_picture_that_moves_is_stilled() {
+    fn animated_png_becomes_a_still_image() {
         let png = encoded(2, 2, ImageFormat::Png);
-        // Signature and IHDR make 33 bytes; an animation says so right after.
+        // Signature and IHDR are 33 bytes; `acTL` follows.
         let mut data = png[..33].to_vec();
         data.extend(8u32.to_be_bytes());
         data.extend(b"acTL\x00\x00\x00\x01\x00\x00\x00\x00");
@@ -368,7 +367,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_a_picture() {
+    fn non_images_are_left_out() {
         let texts: [&[u8]; 7] = [
             b"",
             b"BM",
@@ -384,7 +383,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_bomb_is_not_unpacked() {
+    fn decompression_bomb_is_not_decoded() {
         // A header that claims 65535 by 65535 pixels.
         let mut data = bmp(1, 1);
         data[18..22].copy_from_slice(&65_535u32.to_le_bytes());
@@ -398,7 +397,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn pictures_of_prompts() {
+    async fn prompt_images_are_normalised() {
         let text = BASE64_STANDARD.encode(encoded(2500, 10, ImageFormat::Png));
         expect![[r#"
             [Image: original 2500x10, displayed at 2000x8. Multiply coordinates by 1.25 to map to original image.]

@@ -1,8 +1,9 @@
-//! What the model does in the user's folder: seven tools, and the command a client runs itself.
+//! What the model does in the user's folder: seven tools, and the command that a client runs
+//! itself.
 //!
-//! Begin at `ls`, the smallest tool. A tool takes its typed input and a [`ToolContext`] and
-//! answers with text for the model and details for the client. Whatever may take time happens on
-//! a blocking thread: the server that awaits these futures has only one of its own.
+//! Start reading at `ls`, the smallest tool. A tool takes its typed input and a [`ToolContext`] and
+//! returns text for the model and details for the client. Slow work runs on a blocking thread: the
+//! server that awaits these futures has only one thread.
 //!
 //! [`ToolContext`]: tiller_agent::tool::ToolContext
 
@@ -35,7 +36,7 @@ mod testing;
 pub use shell::Shell;
 use tiller_agent::tool::Tool;
 
-/// The tools a session has unless it is told otherwise.
+/// The tools that a session has by default.
 pub const DEFAULT: [&str; 4] = ["read", "bash", "edit", "write"];
 
 /// All built-in tools.
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_the_model_sees_them() {
+    fn definitions_sent_to_the_model() {
         let tools = builtin();
         assert!(DEFAULT.iter().zip(&tools).all(|(name, tool)| *name == tool.name()));
         let lines = tools.iter().map(|tool| {

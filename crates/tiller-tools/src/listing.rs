@@ -1,5 +1,5 @@
-//! The answer of a tool that lists things: as much as fits, what is missing in one bracket below
-//! it, and the same in the details.
+//! The result of a tool that lists things: as much as fits, a note in brackets about what is
+//! missing, and the same in the details.
 
 use serde_json::{Map, Value};
 use tiller_agent::tool::ToolOutput;
@@ -17,13 +17,13 @@ impl Listing {
         Listing { text, notes: Vec::new(), details: Map::new() }
     }
 
-    /// Something is missing: `key` says so to the client and `note` to the model.
+    /// Records that something is missing: `key` for the client, `note` for the model.
     pub(crate) fn note(&mut self, key: &str, value: impl Into<Value>, note: impl Into<String>) {
         self.details.insert(key.to_owned(), value.into());
         self.notes.push(note.into());
     }
 
-    /// Cuts the text at the byte limit; how many lines it may have was the tool's decision.
+    /// Cuts the text at the byte limit; the tool itself limits the number of lines.
     pub(crate) fn cut_to_fit(&mut self) {
         let truncation = truncate::head(&self.text, Size::of(&self.text), Limits::LIST);
         if truncation.truncated {

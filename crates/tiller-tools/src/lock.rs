@@ -1,5 +1,4 @@
-//! One at a time: calls that change the same file wait for each other, whatever name each of them
-//! has for it.
+//! Serialises calls that change the same file, whatever path each of them uses for it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,16 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{blocking, os_error};
 
-/// The right to change a file, until it is dropped.
+/// Exclusive access to a file until dropped.
 pub(crate) struct Locked {
-    /// The file itself, behind all links.
+    /// The path with all links resolved.
     pub path: PathBuf,
-    // Dropped before the place, which then sees whether anybody else is waiting.
+    // Dropped before the entry, which then sees whether other calls are waiting.
     _turn: OwnedMutexGuard<()>,
     _place: LockEntry,
 }
 
-/// Waits for the turn to change a file, which need not exist.
+/// Waits for exclusive access to a file, which need not exist.
 pub(crate) async fn lock(path: PathBuf, cancel: &CancellationToken) -> Result<Locked, Failure> {
     let path =
         blocking::finish(move || real(&path).map_err(|err| os_error::failure(&err, "open", &path)))
@@ -60,16 +59,16 @@ impl LockEntry {
 impl Drop for LockEntry {
     fn drop(&mut self) {
         let mut places = places();
-        // The table's and ours.
+        // The table's reference and this one.
         if Arc::strong_count(&self.mutex) == 2 {
             places.remove(&self.path);
         }
     }
 }
 
-/// The path without links. Parts that do not exist are taken as they are.
+/// Resolves links. Components that do not exist are kept.
 fn real(path: &Path) -> io::Result<PathBuf> {
-    // As many as Linux follows.
+    // The limit of Linux.
     let mut links_left = 40;
     let mut path = path.to_owned();
     loop {
@@ -77,7 +76,7 @@ fn real(path: &Path) -> io::Result<PathBuf> {
             Err(err) if err.kind() == io::ErrorKind::NotFound => (),
             done => return done,
         }
-        // A link to a file that is still to be made leads to where that will be.
+        // A dangling link resolves to the file it would create.
         match fs::read_link(&path) {
             Ok(target) if links_left > 0 => {
                 links_left -= 1;
@@ -98,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_at_a_time_and_nothing_left_behind() {
+    async fn lock_is_exclusive_and_its_entry_removed() {
         let dir = tempfile::tempdir().unwrap();
         let file = real(dir.path()).unwrap().join("new");
         let cancel = CancellationToken::new();
@@ -108,13 +107,13 @@ mod tests {
             biased;
             _ = &mut second => panic!("both have the lock"),
             () = async {
-                // Until the second one stands in line.
+                // Until the second call is waiting.
                 while Arc::strong_count(&places()[&file]) < 4 {
                     tokio::task::yield_now().await;
                 }
             } => (),
         }
-        // Other files are not held up.
+        // Other files can be locked meanwhile.
         drop(lock(dir.path().join("other"), &cancel).await.unwrap());
         drop(first);
         drop(second.await.unwrap());
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_can_be_given_up() {
+    async fn waiting_for_a_lock_can_be_cancelled() {
         let dir = tempfile::tempdir().unwrap();
         let cancel = CancellationToken::new();
         let held = lock(dir.path().join("f"), &cancel).await.unwrap();

@@ -1,4 +1,4 @@
-//! `ls`: the names in one directory, directories with a trailing slash.
+//! `ls`: lists one directory; directories get a trailing slash.
 
 use std::fs;
 use std::path::Path;
@@ -77,7 +77,7 @@ fn names_in(
 
     let mut names = Vec::new();
     for (_, name, file_type) in entries {
-        // A link is what it leads to; one that leads nowhere is left out.
+        // Links count as their targets; dangling links are left out.
         let is_dir = match file_type {
             Some(kind) if !kind.is_symlink() => kind.is_dir(),
             _ => match fs::metadata(dir.join(&name)) {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_listed() {
+    async fn errors_for_missing_and_unlistable_paths() {
         let scratch = Scratch::new();
         scratch.write("f", "");
         let calls = [json!({"path": "gone"}), json!({"path": "f"})];
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_list_is_cut_at_the_byte_limit() {
+    async fn long_list_is_cut_at_the_byte_limit() {
         let scratch = Scratch::new();
         for i in 0..600 {
             scratch.write(&format!("{i:0100}"), "");

@@ -1,5 +1,5 @@
-//! What the operating system refused, in the words models know from countless logs:
-//! `ENOENT: no such file or directory, open '/x'`.
+//! Formats errors of the operating system as Node.js does, which models know well: `ENOENT: no such
+//! file or directory, open '/x'`.
 
 use std::io;
 use std::path::Path;
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_named_and_located() {
+    fn errors_have_code_call_and_path() {
         let err = std::fs::read("/nowhere/at/all").unwrap_err();
         assert_eq!(
             failure(&err, "open", Path::new("/nowhere/at/all")).message,

@@ -1,5 +1,5 @@
-//! What a command has said: its end in memory, and all of it in a file once it is more than the
-//! model is shown. However much that is, the memory stays the same.
+//! Collects a command's output: its end in memory, and all of it in a file once it is longer than
+//! the model is shown. Memory use is bounded.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -9,39 +9,39 @@ use std::path::{Path, PathBuf};
 
 use crate::truncate::{self, Cut, Limits, MAX_BYTES, MAX_LINES, Size, Truncation, size_text};
 
-/// A little more than is ever shown, so that cuts fall in the right place.
+/// Slightly more than is ever shown, so that cuts fall in the right place.
 const TAIL_BYTES: usize = MAX_BYTES + 64;
 
 #[derive(Default)]
 pub(crate) struct Output {
-    /// The end of it. The whole, as long as there is no file.
+    /// The end of the output, or all of it while there is no file.
     tail: Vec<u8>,
     newlines: usize,
     bytes: usize,
     /// The length of the last line, without its newline.
     last_line_bytes: usize,
-    /// Whether the newline of that line has been said.
+    /// Whether that line is terminated.
     last_line_ended: bool,
     full: Full,
 }
 
-/// Where the whole output is.
+/// Where the full output is.
 #[derive(Default)]
 enum Full {
     #[default]
     InTail,
     InFile(Spill),
-    /// The disk would not take it.
+    /// Writing the file failed.
     Lost(io::Error),
 }
 
-/// An output that is complete.
+/// The complete output of a command.
 pub(crate) struct Finished {
     pub truncation: Truncation,
-    /// In all of it.
+    /// Counted over the full output.
     pub newlines: usize,
     pub last_line_bytes: usize,
-    /// Where all of it is, if something was left out: a file that is complete and closed.
+    /// The closed file with the full output, if it was truncated.
     pub full: Option<io::Result<PathBuf>>,
 }
 
@@ -63,14 +63,14 @@ impl Output {
         self.tail.extend_from_slice(&said[said.len().saturating_sub(TAIL_BYTES)..]);
     }
 
-    /// What would be shown if this were all.
+    /// The truncation of the output so far.
     pub(crate) fn so_far(&self) -> Truncation {
         truncate::tail(&self.tail_text(), self.size(), Limits::TEXT)
     }
 
     pub(crate) fn finish(mut self) -> Finished {
         let truncation = self.so_far();
-        // Bytes that are not UTF-8 take more room once they are shown.
+        // Invalid UTF-8 grows when it is converted to text.
         if truncation.truncated && matches!(self.full, Full::InTail) {
             self.save(&[]);
         }
@@ -88,7 +88,7 @@ impl Output {
     fn count(&mut self, said: &[u8]) {
         self.bytes += said.len();
         self.newlines += memchr::memchr_iter(b'\n', said).count();
-        // The last line is what follows the last newline, unless nothing does.
+        // The last line is the text after the last newline, unless the output ends with one.
         let (said, ended) = match said.split_last() {
             Some((b'\n', before)) => (before, true),
             _ => (said, false),
@@ -108,7 +108,7 @@ impl Output {
     }
 
     fn tail_text(&self) -> String {
-        // The beginning may be the rest of a character.
+        // The tail may begin inside a character.
         let cut = if self.tail.len() < self.bytes {
             self.tail.iter().take_while(|&&byte| byte & 0xc0 == 0x80).count()
         } else {
@@ -119,7 +119,7 @@ impl Output {
 
     fn save(&mut self, said: &[u8]) {
         if matches!(self.full, Full::InTail) {
-            // So far the tail is all there is.
+            // So far the tail is the full output.
             self.full = match Spill::create()
                 .and_then(|mut spill| spill.write(&self.tail).map(|()| spill))
             {
@@ -136,7 +136,7 @@ impl Output {
 }
 
 impl Finished {
-    /// The line below a text that is not whole.
+    /// The note below a truncated text.
     pub(crate) fn note(&self) -> Option<String> {
         let shown = &self.truncation;
         let last = shown.total_lines;
@@ -168,7 +168,7 @@ impl Finished {
     }
 }
 
-/// A file that is removed unless somebody will be told about it.
+/// A file that is removed unless the result names it.
 struct Spill {
     file: Option<BufWriter<File>>,
     path: PathBuf,
@@ -177,8 +177,7 @@ struct Spill {
 impl Spill {
     fn create() -> io::Result<Spill> {
         loop {
-            // The standard library's source of randomness, meant for hash tables; the name only
-            // has to be new.
+            // The standard library's randomness for hash tables; the name only has to be unused.
             let name = format!("pi-bash-{:016x}.log", RandomState::new().hash_one(0));
             let path = std::env::temp_dir().join(name);
             match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
@@ -196,7 +195,7 @@ impl Spill {
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
     }
 
-    /// Completes the file and keeps it.
+    /// Flushes the file and keeps it.
     fn close(mut self) -> io::Result<PathBuf> {
         if let Some(file) = &mut self.file {
             file.flush()?;
@@ -209,7 +208,7 @@ impl Spill {
 impl Drop for Spill {
     fn drop(&mut self) {
         if let Some(file) = self.file.take() {
-            // Whatever is still in the buffer goes with the file.
+            // The buffered rest is discarded together with the file.
             drop(file.into_parts());
             fs::remove_file(&self.path).ok();
         }
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_holds_everything() {
+    fn spill_file_has_the_full_output() {
         let piece = "0123456789abcdef é\n".repeat(5000);
         let pieces = [piece.as_bytes(); 20];
         let (finished, full) = finish(&pieces);
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_for_what_is_shown_whole() {
+    fn short_output_creates_no_file() {
         let line = "x".repeat(MAX_BYTES);
         for text in [line.as_str(), &(line.clone() + "\n"), ""] {
             let (finished, full) = finish(&[text.as_bytes()]);
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_bytes_can_be_too_long_once_shown() {
+    fn invalid_utf8_counts_in_its_converted_length() {
         let bytes = vec![0xff; MAX_BYTES / 2];
         let (finished, full) = finish(&[&bytes]);
         assert!(finished.truncation.last_line_partial);
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_nobody_is_told_about_is_removed() {
+    fn unreported_file_is_removed() {
         let mut output = Output::default();
         output.push(&[b'\n'; MAX_LINES + 1]);
         let Full::InFile(spill) = &output.full else { panic!("no file") };
@@ -280,9 +279,9 @@ mod tests {
     proptest! {
         #![proptest_config(cases(64))]
 
-        /// Against the same question asked of the whole text.
+        /// Compares with truncating the whole text at once.
         #[test]
-        fn pieces_do_not_matter(
+        fn result_does_not_depend_on_chunks(
             lines in prop::collection::vec("[a-é]{0,40}", 0..60),
             times in 1usize..90,
             newline in any::<bool>(),

@@ -1,7 +1,7 @@
-//! The paths a model writes, made into paths of this machine.
+//! Resolves paths that a model writes.
 //!
 //! Models copy paths from wherever they saw them: with the `@` of a mention in front, as a
-//! `file://` address, with the odd spaces of a macOS screenshot's name.
+//! `file://` URL, with the unusual spaces of a macOS screenshot's name.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,8 +12,7 @@ pub(crate) fn resolve(cwd: &Path, asked: &str) -> PathBuf {
     locate(cwd, &plain_spaces(asked), home())
 }
 
-/// Like [`resolve`], but where nothing has that name, tries the other ways it may be spelled on
-/// disk.
+/// Like [`resolve`], but if the path does not exist, tries other spellings of it.
 pub(crate) fn resolve_existing(cwd: &Path, asked: &str) -> PathBuf {
     let path = resolve(cwd, asked);
     if path.exists() {
@@ -31,7 +30,7 @@ fn home() -> Option<PathBuf> {
 fn locate(cwd: &Path, asked: &str, home: Option<PathBuf>) -> PathBuf {
     let asked = asked.strip_prefix('@').unwrap_or(asked);
     let path = if let Some(url) = asked.strip_prefix("file://") {
-        // The part before the first slash names a host, which can only be this one.
+        // The part before the first slash is the host, which is ignored.
         let path = url.find('/').map_or("/", |slash| &url[slash..]);
         PathBuf::from(percent_decoded(path))
     } else {
@@ -44,7 +43,7 @@ fn locate(cwd: &Path, asked: &str, home: Option<PathBuf>) -> PathBuf {
     without_dots(&cwd.join(path))
 }
 
-/// Takes `.` and `..` out by name alone, as shells do for the paths they print.
+/// Removes `.` and `..` lexically, as shells do for the paths they print.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -59,7 +58,7 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// Every kind of space becomes the one on the keyboard.
+/// Replaces every kind of space by U+0020.
 fn plain_spaces(asked: &str) -> String {
     asked.chars().map(|c| if is_odd_space(c) { ' ' } else { c }).collect()
 }
@@ -68,8 +67,8 @@ pub(crate) fn is_odd_space(c: char) -> bool {
     matches!(c, '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
 
-/// How macOS may have stored a name that was typed plainly: a narrow space before AM and PM,
-/// accents as separate characters, a curly apostrophe.
+/// How macOS may have stored a name: a narrow space before AM and PM, decomposed accents, a curly
+/// apostrophe.
 fn spellings(path: &Path) -> [PathBuf; 4] {
     let name = path.to_str().unwrap_or_default();
     let narrow = ["AM", "PM", "am", "pm"].iter().fold(name.to_owned(), |name, noon| {
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_as_models_write_them() {
+    fn model_paths_are_resolved() {
         check(
             &[
                 "a.txt",
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_however_it_is_spelled_on_disk() {
+    fn macos_spellings_of_a_name_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let pairs = [
             ("Screenshot 1.02.03 PM.png", "Screenshot 1.02.03\u{202f}PM.png"),

@@ -1,20 +1,21 @@
-//! Children, and the law that none of them outlives us.
+//! Child processes, and the guarantee that none of them outlives tiller.
 //!
-//! Every shell, and every other program we start, stands under a guardian, a process that does nothing but wait:
+//! Every shell, and every other program that tiller starts, runs under a guardian, a process that
+//! does nothing but wait:
 //!
 //! ```text
 //! tiller ── guardian ── shell ── whatever the command starts
 //! ```
 //!
 //! The guardian is a subreaper: when a process below it ends, the children of that process become
-//! the guardian's, whether they called `setsid`, forked twice or were started with `nohup`. So
-//! the command's tree is always below its guardian, and ending it means ending the guardian's
-//! children until there are none left. It does that when we ask for it, and when the socket that
-//! joins it to us closes: however tiller ends, even by SIGKILL, the kernel closes that socket.
+//! the guardian's, whether they called `setsid`, forked twice or were started with `nohup`. So the
+//! command's tree is always below its guardian, and ending it means killing the guardian's children
+//! until there are none left. It does that on request, and when the socket that connects it to
+//! tiller closes: however tiller ends, even by SIGKILL, the kernel closes that socket.
 //!
 //! A guardian whose shell has ended stays as long as there are background children, and no longer.
-//! A guardian that is killed leaves its tree to us, since tiller is a subreaper too; one that is
-//! stopped is told to go on. See `process/watch.rs`.
+//! If a guardian is killed, its tree becomes tiller's, since tiller is a subreaper too; if it is
+//! stopped, it gets SIGCONT. See `process/watch.rs`.
 //!
 //! The guardian needs Linux. Elsewhere a shell still has a session of its own and is ended with its
 //! process group, which misses children that left the group.
@@ -46,19 +47,20 @@ use nix::sys::wait::WaitPidFlag;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// What we say to a guardian: end your tree.
+/// Command to a guardian: end your tree.
 const END: u8 = b'e';
-/// What we say to a guardian: nobody reads the output any more, so keep the pipe from filling up.
+/// Command to a guardian: read and discard the output from now on, so that the pipe does not fill
+/// up.
 const DRAIN: u8 = b'd';
-/// What we say to a guardian: signal the shell. The other seven bits are the signal's number.
+/// Command to a guardian: signal the shell. The other seven bits are the signal's number.
 const SIGNAL: u8 = 0x80;
-/// The status of a process that was killed, in the kernel's own form.
+/// The wait status of a process killed by SIGKILL.
 const KILLED: i32 = nix::libc::SIGKILL;
-/// How long killed processes may take to disappear before we stop waiting for them. A process that
-/// waits for a broken disk cannot be killed at all.
+/// How long to wait for killed processes to disappear. A process in uninterruptible sleep, as on a
+/// broken disk, cannot be killed.
 const END_MAX: Duration = Duration::from_secs(1);
 
-/// What [`observe`] tells: a child, by the number of its process.
+/// Reported to the observer: a child, by its process id.
 #[derive(Debug)]
 pub enum ChildEvent {
     Started {
@@ -66,7 +68,7 @@ pub enum ChildEvent {
         program: String,
         arguments: Vec<String>,
     },
-    /// How it ended, and how long it took; a signal's number is that of the kernel.
+    /// How it ended, and how long it ran; `signal` is the kernel's number.
     Ended {
         pid: i32,
         code: Option<i32>,
@@ -77,26 +79,27 @@ pub enum ChildEvent {
 
 type Observer = Box<dyn Fn(ChildEvent) + Send + Sync>;
 
-/// Children are started by tools, by extensions and for keys, and belong to the process as a whole,
-/// so who watches them does, too.
+/// Global, because children are started by tools, by extensions and to obtain keys, and belong to
+/// the whole process.
 static OBSERVER: OnceLock<Observer> = OnceLock::new();
 
-/// Has every child from here on told to an observer, for a log. Only the first call counts.
+/// Reports every child from now on to an observer, for a log. Only the first call has an effect.
 pub fn observe(observer: impl Fn(ChildEvent) + Send + Sync + 'static) {
-    // There is one log at most.
+    // There is at most one log.
     OBSERVER.set(Box::new(observer)).ok();
 }
 
-/// Makes orphaned descendants ours instead of init's. To be called once when the program starts;
-/// the first child does it too.
+/// Makes tiller the parent of orphaned descendants instead of init. Call it once at the start; the
+/// first child does it too.
 pub fn install() {
-    // Refused or not: only what happens after a guardian is killed depends on it.
+    // The result is ignored: only cleaning up after a killed guardian depends on it.
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_child_subreaper(true).ok();
 }
 
-/// Ends every descendant and starts no more. Returns when none is left, or after about a second.
-/// To be called before the program exits; when it cannot be, the guardians see to it.
+/// Kills every descendant and refuses to start more. Returns when none is left, or after about a
+/// second. Call it before the program exits; if that is impossible, the guardians end their trees
+/// themselves.
 pub fn end_all() {
     let mut registry = registry();
     registry.closed = true;
@@ -104,7 +107,7 @@ pub fn end_all() {
         link.end();
     }
     let deadline = Instant::now() + END_MAX;
-    // The guardians know their trees; what is left after that is killed from here.
+    // The guardians end their own trees; what is left after that is killed here.
     registry.reap_until(Instant::now() + END_MAX / 4);
     #[cfg(target_os = "linux")]
     children::end_children(|step| {
@@ -123,47 +126,47 @@ pub(crate) struct Tree {
     exit: Option<Exit>,
 }
 
-/// What there is to know about a shell that ended.
+/// How a shell ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
-    /// In the kernel's own form. nix would refuse the real-time signals, which have no names.
+    /// The raw wait status. nix would refuse real-time signals, which have no names.
     status: i32,
     leaves_children: bool,
 }
 
 impl Exit {
-    /// With what it ended by itself.
+    /// The exit code, if it exited.
     pub(crate) fn code(self) -> Option<i32> {
         nix::libc::WIFEXITED(self.status).then(|| nix::libc::WEXITSTATUS(self.status))
     }
 
-    /// What ended it otherwise.
+    /// The signal, if it was killed.
     pub(crate) fn signal(self) -> Option<i32> {
         nix::libc::WIFSIGNALED(self.status).then(|| nix::libc::WTERMSIG(self.status))
     }
 
-    /// As shells tell it: 128 and the signal's number for a violent end.
+    /// The code as shells report it: 128 plus the signal's number if it was killed.
     fn shell_code(self) -> i32 {
         self.code().or(self.signal().map(|signal| 128 + signal)).unwrap_or(1)
     }
 }
 
-/// What [`Tree::next`] has to tell.
+/// The result of [`Tree::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProcessEvent {
-    /// So many bytes were read.
+    /// The number of bytes read.
     Output(usize),
-    /// Nobody can write output any more.
+    /// The output pipe is closed.
     OutputClosed,
     /// The shell ended; there may be more output.
     Ended(i32),
-    /// Nothing in the time given.
+    /// Nothing happened before the timeout.
     Quiet,
 }
 
 impl Tree {
-    /// Starts a shell without input. Its output and its errors come through one pipe, so they keep
-    /// their order. Blocks until the shell runs.
+    /// Starts a shell without input. stdout and stderr share one pipe, so they keep their order.
+    /// Blocks until the shell runs.
     pub(crate) fn spawn(mut command: Command) -> io::Result<Tree> {
         let (output, input) = io::pipe()?;
         #[cfg(target_os = "linux")]
@@ -173,7 +176,7 @@ impl Tree {
         Ok(Tree { link, output: Some(output), exit: None })
     }
 
-    /// Waits for the next thing to happen. Output comes before the end of the shell that wrote it.
+    /// Waits for the next event. Output comes before the end of the shell that wrote it.
     pub(crate) fn next(
         &mut self,
         buffer: &mut [u8],
@@ -185,7 +188,7 @@ impl Tree {
             fds.push(PollFd::new(self.link.socket.as_fd(), PollFlags::POLLIN));
         }
         let ready = match poll(&mut fds, poll_timeout(wait)) {
-            // The caller looks at its clock and comes back.
+            // The caller checks its deadline and calls again.
             Ok(0) | Err(Errno::EINTR) => return Ok(ProcessEvent::Quiet),
             Ok(_) => fds.first().and_then(PollFd::any).unwrap_or(false),
             Err(err) => return Err(err.into()),
@@ -206,14 +209,15 @@ impl Tree {
         }
     }
 
-    /// A handle to end the tree by, from wherever the decision is made.
+    /// A handle that kills the tree, usable from any thread.
     pub(crate) fn ender(&self) -> KillHandle {
         KillHandle(self.link.clone())
     }
 }
 
 impl Drop for Tree {
-    /// A shell that has not ended is ended. Background children stay, with nobody to listen.
+    /// Kills a shell that has not ended. Background children continue, and their output is
+    /// discarded.
     fn drop(&mut self) {
         match self.exit {
             None => self.ender().end(),
@@ -227,33 +231,33 @@ impl Drop for Tree {
     }
 }
 
-/// Ends a tree.
+/// Kills a tree.
 #[derive(Clone)]
 pub(crate) struct KillHandle(Arc<GuardianSocket>);
 
 impl KillHandle {
-    /// Everything the shell started is killed, whether its guardian obeys or not. Says nothing
-    /// when it is gone already.
+    /// Kills everything the shell started, even if its guardian does not respond. Does nothing if
+    /// the tree is already gone.
     pub(crate) fn end(&self) {
         end(&self.0);
     }
 }
 
-/// Ends a program and everything it started, whether its guardian obeys or not.
+/// Kills a program and everything it started, even if its guardian does not respond.
 pub(crate) fn end(link: &Arc<GuardianSocket>) {
     link.end();
     #[cfg(target_os = "linux")]
     watch::insist(link.clone());
 }
 
-/// Starts a program under a guardian, which reads `output` when it is told that nobody else will.
-/// Blocks until the program runs.
+/// Starts a program under a guardian, which drains `output` on request. Blocks until the program
+/// runs.
 pub(crate) fn launch(
     command: Command,
     output: Option<&PipeReader>,
 ) -> io::Result<Arc<GuardianSocket>> {
     install();
-    // Held while we fork, so that a guardian is known by the time anybody can see it.
+    // Held during the fork, so that the guardian is registered before any other code can see it.
     let mut registry = registry();
     if registry.closed {
         return Err(io::Error::other("tiller is about to exit"));
@@ -276,14 +280,14 @@ fn program_and_arguments(command: &Command) -> (String, Vec<String>) {
     (text(command.get_program()), command.get_args().map(text).collect())
 }
 
-/// Our end of what joins us to a guardian.
+/// tiller's end of the connection to a guardian.
 pub(crate) struct GuardianSocket {
-    /// The guardian; without one, the shell itself.
+    /// The guardian; on systems without guardians, the shell itself.
     pid: Pid,
     /// The shell.
     program: Pid,
     socket: UnixStream,
-    /// Whether a signal ended the guardian, once it was waited for.
+    /// Whether the guardian was killed by a signal, once it was waited for.
     #[cfg(target_os = "linux")]
     killed: AtomicBool,
     started: Instant,
@@ -294,12 +298,12 @@ impl GuardianSocket {
         self.program
     }
 
-    /// Something to be read here is the shell's end.
+    /// Readable when the shell has ended.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Signals the shell and its group, as long as it has not ended.
+    /// Signals the shell's process group, unless the shell has ended.
     pub(crate) fn signal(&self, signal: i32) {
         let Ok(signal @ 1..) = u8::try_from(signal) else { return };
         if signal & SIGNAL != 0 {
@@ -309,15 +313,15 @@ impl GuardianSocket {
         self.say(SIGNAL | signal);
         #[cfg(not(target_os = "linux"))]
         if let Ok(signal) = nix::sys::signal::Signal::try_from(i32::from(signal)) {
-            // An empty group is no error.
+            // An empty group is not an error.
             nix::sys::signal::killpg(self.program, signal).ok();
         }
     }
 
-    /// Lets go of a shell that has ended. Its background children stay, under their guardian.
+    /// Releases a shell that has ended. Its background children stay, under their guardian.
     pub(crate) fn release(self: &Arc<GuardianSocket>, exit: Exit) {
         if !exit.leaves_children {
-            // The guardian is ending this very moment.
+            // The guardian is about to exit.
             registry().forget(self);
         }
     }
@@ -326,17 +330,17 @@ impl GuardianSocket {
         self.say(END);
         #[cfg(not(target_os = "linux"))]
         {
-            // There is nobody to tell. The shell leads its group; an empty group is no error.
+            // Errors are ignored: the shell leads its group, and an empty group is fine.
             _ = nix::sys::signal::killpg(self.pid, nix::sys::signal::Signal::SIGKILL);
         }
     }
 
     fn say(&self, word: u8) {
-        // Whoever does not hear it has ended, and that is what most words ask for.
+        // If the write fails, the guardian has ended, which is what most commands ask for.
         _ = (&self.socket).write_all(&[word]).ok();
     }
 
-    /// Reads what the guardian says when the shell has ended.
+    /// Reads the guardian's report that the shell has ended.
     pub(crate) fn exit(&self) -> Exit {
         let exit = self.read_exit();
         if let Some(observer) = OBSERVER.get() {
@@ -369,7 +373,7 @@ impl GuardianSocket {
         }
     }
 
-    /// Whether the process has ended. If it has, the kernel forgets it.
+    /// Whether the process has ended. If so, it is reaped.
     #[cfg(target_os = "linux")]
     fn ended(&self, flags: Option<WaitPidFlag>) -> bool {
         match waitpid(self.pid, flags) {
@@ -383,17 +387,17 @@ impl GuardianSocket {
         }
     }
 
-    /// Whether the process has ended. The thread that waits for it makes the kernel forget it.
+    /// Whether the process has ended. The thread that waits for it reaps it.
     #[cfg(not(target_os = "linux"))]
     fn ended(&self, _flags: Option<WaitPidFlag>) -> bool {
         nix::sys::signal::kill(self.pid, None).is_err()
     }
 }
 
-/// All links to guardians, so that they can be ended together and nobody stays a zombie.
+/// All guardians, so that they can be ended together and are reaped.
 struct Registry {
     links: Vec<Arc<GuardianSocket>>,
-    /// No more children are started.
+    /// No more children may be started.
     closed: bool,
 }
 
@@ -404,21 +408,21 @@ fn registry() -> MutexGuard<'static, Registry> {
 }
 
 impl Registry {
-    /// Waits for a process that is about to end.
+    /// Waits for a process that is about to exit.
     fn forget(&mut self, link: &Arc<GuardianSocket>) {
         while !link.ended(None) {}
         self.links.retain(|other| !Arc::ptr_eq(other, link));
     }
 
-    /// Lets go of those that have ended: guardians, and orphans whose guardian was killed.
+    /// Reaps processes that have ended: guardians, and orphans whose guardian was killed.
     fn reap(&mut self) {
         self.links.retain(|link| !link.ended(Some(WaitPidFlag::WNOHANG)));
         #[cfg(target_os = "linux")]
         if children::has_zombie() {
             let links = &self.links;
             children::each_child(|child| {
-                if child.zombie && is_stray(links, &child) {
-                    // The status of a process nobody waits for tells nobody anything.
+                if child.zombie && is_orphan(links, &child) {
+                    // The exit status of an orphan is not used.
                     waitpid(Pid::from_raw(child.pid), Some(WaitPidFlag::WNOHANG)).ok();
                 }
             });
@@ -436,10 +440,10 @@ impl Registry {
     }
 }
 
-/// A child we did not start came to us because its parent died. What other parts of the program
-/// start is in our own session; what a shell starts never is.
+/// Whether a child is an orphan that became tiller's because its parent died. Children that other
+/// code starts are in tiller's session; what a shell starts never is.
 #[cfg(target_os = "linux")]
-fn is_stray(links: &[Arc<GuardianSocket>], child: &children::ChildProcess) -> bool {
+fn is_orphan(links: &[Arc<GuardianSocket>], child: &children::ChildProcess) -> bool {
     let ours = nix::unistd::getsid(None).map_or(0, Pid::as_raw);
     child.session != ours && !links.iter().any(|link| link.pid.as_raw() == child.pid)
 }
@@ -449,17 +453,17 @@ fn is_stray(links: &[Arc<GuardianSocket>], child: &children::ChildProcess) -> bo
 fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<GuardianSocket> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let (link, output) = (theirs.as_raw_fd(), output.map(PipeReader::as_raw_fd));
-    // SAFETY: after the fork only this thread exists and any lock may be held for ever. `split`
+    // SAFETY: after the fork only this thread exists and any lock may be held forever. `split`
     // makes system calls and touches its own stack; it neither allocates, locks nor panics.
     #[allow(unsafe_code)]
     unsafe {
         command.pre_exec(move || guardian::split(link, output));
     }
     let child = command.spawn()?;
-    // Ours alone is left, so that a guardian that is killed right now is not waited for.
+    // Only our end is left open, so that reading returns if the guardian is killed right now.
     drop(theirs);
-    // A shell that is quick to kill its guardian leaves us without its number. The link says then
-    // that it is over, and what it started is ended.
+    // If the shell kills its guardian at once, its pid is never sent. The socket then reports the
+    // end, and what the shell started is killed.
     let mut program = [0; 4];
     ours.read_exact(&mut program).ok();
     let program = Pid::from_raw(i32::from_ne_bytes(program));
@@ -468,7 +472,7 @@ fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Guardi
     Ok(GuardianSocket { pid, program, socket: ours, killed, started })
 }
 
-/// Starts the shell by itself. A thread takes the guardian's part in the conversation.
+/// Starts the shell without a guardian. A thread sends the guardian's messages.
 #[cfg(not(target_os = "linux"))]
 fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<GuardianSocket> {
     use std::os::unix::process::ExitStatusExt;
@@ -483,14 +487,14 @@ fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<Guard
     std::thread::spawn(move || {
         let Ok(status) = child.wait() else { return };
         let [a, b, c, d] = status.into_raw().to_ne_bytes();
-        // When nobody listens any more, nobody wants to know.
+        // Fails only if the reader is gone, which is fine.
         theirs.write_all(&[a, b, c, d, 0]).ok();
     });
     Ok(GuardianSocket { pid, program: pid, socket: ours, started: Instant::now() })
 }
 
-/// A larger pipe lets a busy command run on while we write what it said to disk. That the kernel
-/// may refuse is no harm.
+/// A larger pipe lets a busy command continue while its output is written to disk. The kernel may
+/// refuse, which is harmless.
 #[cfg(target_os = "linux")]
 fn enlarge(pipe: &io::PipeWriter) {
     use nix::fcntl::{FcntlArg, fcntl};
@@ -500,7 +504,7 @@ fn enlarge(pipe: &io::PipeWriter) {
 fn poll_timeout(wait: Option<Duration>) -> PollTimeout {
     match wait {
         None => PollTimeout::NONE,
-        // Rounded up: a wait of less than a millisecond must not become none at all.
+        // Rounded up: a wait of less than a millisecond must not become zero.
         Some(wait) => {
             PollTimeout::try_from(wait + Duration::from_micros(999)).unwrap_or(PollTimeout::MAX)
         }

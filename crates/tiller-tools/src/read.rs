@@ -1,7 +1,7 @@
-//! `read`: a text file from some line on, or a picture.
+//! `read`: reads a text file from some line on, or an image.
 //!
-//! Files are read in pieces, so the size of one does not matter: what the model gets is bounded,
-//! and the rest is only counted.
+//! Files are read in chunks, so their size does not matter: the result is bounded, and the rest is
+//! only counted.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ pub fn tool() -> Tool {
     with(Resize::ToFit)
 }
 
-/// The tool, with a word on what happens to pictures that are too large.
+/// The tool with the setting for images that are too large.
 pub fn with(resize: Resize) -> Tool {
     let description = "Read a file. Text is returned as it stands, at most 2000 lines or 50KB at \
         a time: use `offset` and `limit` to read on. Pictures (png, jpeg, gif, webp, bmp) are \
@@ -50,7 +50,7 @@ async fn run(input: ReadInput, cx: ToolContext, resize: Resize) -> ToolResult {
     blocking::run(&cx, move || {
         let path = path::resolve_existing(&cwd, &input.path);
         let mut file = open(&path)?;
-        let failed = |err| failed_reading(&err, &cancel);
+        let failed = |err| read_error(&err, &cancel);
         let head = beginning(&mut file).map_err(failed)?;
         if let Some(kind) = image::Kind::of(&head) {
             let normalised = image::read(kind, head, file, resize).map_err(failed)?;
@@ -69,40 +69,39 @@ fn open(path: &Path) -> Result<File, Failure> {
     if metadata.is_dir() {
         return Err(Failure::new("EISDIR: illegal operation on a directory, read"));
     }
-    // A device may never end and a pipe may never begin.
+    // Reading a device may never end, and opening a pipe may block.
     if !metadata.is_file() {
         return Err(Failure::new(format!("Not a regular file: {}", path.display())));
     }
     File::open(path).map_err(|err| os_error::failure(&err, "access", path))
 }
 
-fn failed_reading(err: &io::Error, cancel: &CancellationToken) -> Failure {
+fn read_error(err: &io::Error, cancel: &CancellationToken) -> Failure {
     if cancel.is_cancelled() {
         return Failure::aborted();
     }
     Failure::new(format!("{}, read", os_error::describe(err)))
 }
 
-/// Enough of the file to tell a picture.
+/// The first bytes of the file, enough to detect an image.
 fn beginning(file: &mut File) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     file.take(image::SNIFF_BYTES).read_to_end(&mut head)?;
     Ok(head)
 }
 
-/// Some lines of a file.
+/// The selected lines of a file.
 #[derive(Debug, Default)]
 struct SelectedLines {
-    /// The beginning of what was asked for: a little more than may be shown, if there is more.
+    /// The beginning of the selected lines: slightly more than may be shown, if there is more.
     text: String,
-    /// The size of all that was asked for.
+    /// The size of all selected lines.
     size: Size,
-    /// How many lines were asked for, as far as there are so many. It is one more than `size`
-    /// says when the last of them is empty.
+    /// How many lines were selected. One more than in `size` if the last of them is empty.
     asked: usize,
-    /// How long the first of the lines is.
+    /// The length of the first selected line.
     first_bytes: usize,
-    /// How many lines the file has.
+    /// The number of lines in the file.
     in_file: usize,
 }
 
@@ -113,12 +112,12 @@ fn select(
     limit: Option<usize>,
     cancel: &CancellationToken,
 ) -> io::Result<SelectedLines> {
-    // Beyond the limit by more than one character, so that a character cut in two is never shown.
+    // Longer than the limit by more than one character, so that a split character is never shown.
     const KEPT_MAX_BYTES: usize = MAX_BYTES + 64;
     let end = limit.map_or(usize::MAX, |limit| first.saturating_add(limit));
     let mut lines = SelectedLines::default();
     let mut kept = Vec::new();
-    // Lines that have ended so far, and how long the last of them is and the one that has not.
+    // How many lines have ended so far, and the lengths of the last of them and of the current one.
     let mut complete = 0;
     let (mut ended_bytes, mut open_bytes) = (0, 0);
     let mut buffer = vec![0; 64 * 1024];
@@ -153,12 +152,12 @@ fn select(
         }
         complete += memchr::memchr_iter(b'\n', rest).count();
     }
-    // What follows the last line end counts as a line, even when it is nothing: that is how pi
-    // counts, and clients compare the notes.
+    // Text after the last line end counts as a line, even if it is empty: pi counts this way, and
+    // clients compare the notes.
     lines.in_file = complete + 1;
     lines.asked = lines.in_file.min(end).saturating_sub(first);
     let last_bytes = if end < lines.in_file {
-        // The line end that is followed by what was not asked for.
+        // The line end before the first line that was not selected.
         kept.truncate(lines.size.bytes.saturating_sub(1));
         lines.size.bytes = lines.size.bytes.saturating_sub(1);
         ended_bytes
@@ -211,7 +210,7 @@ fn text(asked: &str, first: usize, lines: &SelectedLines) -> ToolResult {
     Ok(if shown.truncated { output.details(json!({ "truncation": shown })) } else { output })
 }
 
-/// The path as one word of a shell command.
+/// Quotes the path for a shell command.
 fn shell_word(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./~+@%,:=".contains(c);
     if path.chars().all(plain) && !path.starts_with('-') {
@@ -244,7 +243,7 @@ mod tests {
     use super::*;
     use crate::testing::Scratch;
 
-    /// The notes below a long text and the figures in its details, without the text.
+    /// The notes below a long text and the numbers in its details, without the text.
     async fn figures(scratch: &Scratch, arguments: Value) -> String {
         let output = scratch.result(tool(), arguments).await.unwrap();
         let Block::Text { text, .. } = &output.content[0] else { panic!("not text") };
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_than_two_thousand_lines() {
+    async fn result_is_limited_to_two_thousand_lines() {
         let scratch = Scratch::new();
         let lines: String = (1..=2500).map(|i| format!("line {i}\n")).collect();
         scratch.write("long", &lines);
@@ -336,14 +335,14 @@ mod tests {
         assert!(text.ends_with("\n\n[501 more lines in file. Use offset=2001 to continue.]\n"));
         let text = scratch.call(tool(), json!({"path": "long", "offset": 2001})).await;
         assert!(text.starts_with("line 2001\n") && text.ends_with("line 2500\n\n"));
-        // The end of the last line begins no further one.
+        // The end of the last line does not begin another one.
         let lines: String = (1..=2000).map(|i| format!("line {i}\n")).collect();
         scratch.write("just", &lines);
         assert_eq!(scratch.call(tool(), json!({"path": "just"})).await, lines + "\n");
     }
 
     #[tokio::test]
-    async fn no_more_than_fifty_kilobytes() {
+    async fn result_is_limited_to_fifty_kilobytes() {
         let scratch = Scratch::new();
         scratch.write("wide", format!("{}\n", "é".repeat(49)).repeat(700));
         scratch.write("it's long.txt", format!("{}\nend\n", "x".repeat(60_000)));
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_that_are_not_text_are_replaced() {
+    async fn invalid_utf8_is_replaced() {
         let scratch = Scratch::new();
         scratch.write("latin", b"caf\xe9\n").write("bom", "\u{feff}hi\n");
         let calls = [json!({"path": "latin"})];
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_read() {
+    async fn errors_for_missing_and_special_files() {
         let scratch = Scratch::new();
         scratch.write("dir/x", "");
         let calls =
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn selecting_does_not_depend_on_how_the_file_arrives() {
+    fn selection_does_not_depend_on_chunks() {
         struct Drip<'a>(&'a [u8]);
         impl Read for Drip<'_> {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -414,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_picture_is_shown() {
+    async fn image_is_returned_as_an_image_block() {
         let scratch = Scratch::new();
         scratch.write("dot.txt", image::tests::bmp(3, 2));
         let calls = [json!({"path": "dot.txt"})];
@@ -436,7 +435,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_picture_is_left_out() {
+    async fn broken_image_is_left_out_with_a_note() {
         let scratch = Scratch::new();
         scratch.write("broken.png", b"\x89PNG\r\n\x1a\nnothing of use");
         let calls = [json!({"path": "broken.png"})];

@@ -1,5 +1,5 @@
-//! One command in a shell, from its start until nobody cares any more. The `bash` tool and the
-//! client's own `bash` command both run here; they differ in what they do with the output.
+//! Runs one command in a shell. The `bash` tool and the client's own `bash` command both use this;
+//! they differ in what they do with the output.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use crate::process::{KillHandle, ProcessEvent, Tree};
 use crate::{blocking, os_error};
 
-/// The user's choice of shell.
+/// The user's shell settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shell {
-    /// The program; bash where there is one, unless told otherwise.
+    /// The shell's path; by default bash, if it is installed.
     pub path: Option<PathBuf>,
     /// Put on a line before every command.
     pub prefix: Option<String>,
-    /// Variables of our own environment that commands do not get.
+    /// Environment variables that commands do not inherit.
     pub withheld: Arc<[String]>,
 }
 
@@ -29,18 +29,18 @@ pub struct Shell {
 pub(crate) struct Invocation {
     pub command: String,
     pub cwd: Arc<PathBuf>,
-    /// Added to our own environment.
+    /// Added to tiller's own environment.
     pub env: Arc<[(String, String)]>,
     pub shell: Shell,
     pub timeout: Option<Duration>,
 }
 
-/// What becomes of the output. Lives on a blocking thread and may take its time there; a command
-/// that writes faster than it is heard has to wait.
+/// Receives the output. Runs on a blocking thread and may block; a command that writes faster has
+/// to wait.
 pub(crate) trait Listener: Send + 'static {
     fn hear(&mut self, output: &[u8]);
 
-    /// When it next wants to be called, though nothing may have been said.
+    /// When `tick` should be called next, even without new output.
     fn due(&self) -> Option<Instant> {
         None
     }
@@ -48,17 +48,17 @@ pub(crate) trait Listener: Send + 'static {
     fn tick(&mut self) {}
 }
 
-/// Why it is over.
+/// Why the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// 128 and the signal's number for a shell that was killed.
+    /// 128 plus the signal's number for a shell that was killed.
     Exited(i32),
     TimedOut,
     Cancelled,
 }
 
-/// Runs the command and gives the listener back when it has heard everything. When the future is
-/// dropped, or `cancel` fires, the command ends with all it has started.
+/// Runs the command and returns the listener after all output. If the future is dropped, or
+/// `cancel` fires, the command is killed with everything it has started.
 pub(crate) async fn run<L: Listener>(
     invocation: Invocation,
     mut listener: L,
@@ -85,11 +85,11 @@ pub(crate) async fn run<L: Listener>(
             (work.await, true)
         }
     };
-    on_drop.0.let_go();
+    on_drop.0.release();
     match done {
         Ok(Ok((_, listener))) if cancelled => Ok((End::Cancelled, listener)),
         Ok(result) => result,
-        Err(err) => Err(blocking::lost(err)),
+        Err(err) => Err(blocking::join_error(err)),
     }
 }
 
@@ -128,11 +128,11 @@ fn default_shell() -> PathBuf {
     elsewhere.find(|bash| bash.is_file()).unwrap_or_else(|| PathBuf::from("sh"))
 }
 
-/// Background children may hold the pipe open for ever. Once the shell has ended we listen until
-/// there has been silence for this long,
+/// Background children may hold the pipe open forever. Once the shell has ended, output is read
+/// until there has been none for this long,
 const SILENCE: Duration = Duration::from_millis(100);
-/// or until this much time has passed, for those that never fall silent.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
+/// or until this much time has passed, if they keep writing.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 fn pump(
     mut tree: Tree,
@@ -144,7 +144,7 @@ fn pump(
     let mut deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut end = None;
     let (mut timed_out, mut closed) = (false, false);
-    // Set when the shell has ended: when we stop listening at the latest.
+    // Set when the shell has ended: when reading stops at the latest.
     let (mut silence, mut last_call) = (None, None);
     loop {
         let next = [deadline, listener.due(), silence, last_call].into_iter().flatten().min();
@@ -160,7 +160,7 @@ fn pump(
             ProcessEvent::Ended(code) => {
                 end = Some(if timed_out { End::TimedOut } else { End::Exited(code) });
                 deadline = None;
-                (silence, last_call) = (Some(now + SILENCE), Some(now + LAST_WORDS_MAX));
+                (silence, last_call) = (Some(now + SILENCE), Some(now + DRAIN_MAX));
             }
             ProcessEvent::Quiet => (),
         }
@@ -179,7 +179,7 @@ fn pump(
     }
 }
 
-/// By which a command is held, before it runs and while it does.
+/// The state of a command, before it runs and while it does.
 #[derive(Default)]
 struct CommandHandle(Mutex<HandleState>);
 
@@ -188,7 +188,7 @@ enum HandleState {
     #[default]
     NotStarted,
     Running(KillHandle),
-    /// Ended by us, or no longer our concern.
+    /// Killed, or no longer managed.
     Released {
         ended: bool,
     },
@@ -213,8 +213,8 @@ impl CommandHandle {
         }
     }
 
-    /// The command is over. What it left in the background stays.
-    fn let_go(&self) {
+    /// Called when the command has ended. Its background children stay.
+    fn release(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
             HandleState::Released { ended: false };
     }

@@ -1,4 +1,4 @@
-//! A scratch directory for tests, and a call in it, printed as text.
+//! A temporary directory for tests, and tool calls in it, printed as text.
 
 use std::fs;
 use std::path::PathBuf;
@@ -39,13 +39,13 @@ impl Scratch {
         self.watched().0
     }
 
-    /// A context, and what is shown in it.
+    /// A context, and the updates emitted through it.
     pub(crate) fn watched(&self) -> (ToolContext, watch::Receiver<Option<ToolOutput>>) {
         let cwd = Arc::new(self.dir.path().to_owned());
         ToolContext::new(cwd, CancellationToken::new(), true, Arc::from([]))
     }
 
-    /// Calls the tool as the loop would.
+    /// Calls the tool as the agent loop does.
     pub(crate) async fn result(&self, tool: Tool, arguments: Value) -> ToolResult {
         let Value::Object(mut arguments) = arguments else { panic!("arguments are an object") };
         if let Some(mend) = tool.repair {
@@ -54,7 +54,7 @@ impl Scratch {
         tool.run(arguments, self.context()).await
     }
 
-    /// Makes the calls one after the other and says what each gave.
+    /// Makes the calls one after the other and prints each result.
     pub(crate) async fn report(&self, tool: Tool, calls: &[Value]) -> String {
         let mut report = String::new();
         for arguments in calls {
@@ -65,7 +65,7 @@ impl Scratch {
         report
     }
 
-    /// The result as text, with the directory's own name hidden.
+    /// The result as text, with the directory's path replaced.
     pub(crate) async fn call(&self, tool: Tool, arguments: Value) -> String {
         let (mut text, details) = match self.result(tool, arguments).await {
             Ok(output) => {
@@ -88,7 +88,7 @@ impl Scratch {
     }
 }
 
-/// So many cases, and no file left behind when one fails: a case worth keeping becomes a test.
+/// This many cases, and no regression file when one fails: such a case becomes a test.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }

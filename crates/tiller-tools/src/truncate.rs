@@ -1,14 +1,14 @@
-//! How much of a long text the model gets to see: the head of a file, the tail of a command's
-//! output. Cuts fall between lines and never inside a character.
+//! Truncates long texts for the model: keeps the head of a file, or the tail of a command's output.
+//! Cuts fall between lines and never inside a character.
 //!
-//! A line ends with `\n`; what follows the last one is a line only if there is something.
+//! A line ends with `\n`; text after the last one is a line only if it is not empty.
 
 use serde::Serialize;
 
 pub(crate) const MAX_LINES: usize = 2000;
 pub(crate) const MAX_BYTES: usize = 50 * 1024;
 
-/// What was kept of a text and why. Goes to the client as it stands, in `details.truncation`.
+/// What was kept of a text and why. Sent to the client in `details.truncation`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Truncation {
@@ -19,9 +19,9 @@ pub(crate) struct Truncation {
     pub total_bytes: usize,
     pub output_lines: usize,
     pub output_bytes: usize,
-    /// The one line that is shown is itself cut; only a tail can be.
+    /// The only line shown is itself cut; only by `tail`.
     pub last_line_partial: bool,
-    /// Nothing is shown, because already the first line is too long; only a head can be.
+    /// Nothing is shown, because the first line alone is too long; only by `head`.
     pub first_line_exceeds_limit: bool,
     pub max_lines: usize,
     pub max_bytes: usize,
@@ -49,7 +49,7 @@ impl Size {
     }
 }
 
-/// The limits everything the model reads is held to.
+/// The limits for everything the model reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub lines: usize,
@@ -58,13 +58,13 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) const TEXT: Limits = Limits { lines: MAX_LINES, bytes: MAX_BYTES };
-    /// For lists whose length has a limit of its own. The number is the largest that every
-    /// client's idea of a number can hold.
+    /// For lists whose length has a limit of its own. The number is JavaScript's largest safe
+    /// integer.
     pub(crate) const LIST: Limits = Limits { lines: (1 << 53) - 1, bytes: MAX_BYTES };
 }
 
-/// Keeps whole lines from the start. `text` may be the beginning only of a text of size `whole`,
-/// as long as it is longer than the limits.
+/// Keeps whole lines from the start. `text` may be just the beginning of a text of size `whole`, as
+/// long as it is longer than the limits.
 pub(crate) fn head(text: &str, whole: Size, limits: Limits) -> Truncation {
     let mut end = 0;
     let mut lines = 0;
@@ -92,8 +92,8 @@ pub(crate) fn head(text: &str, whole: Size, limits: Limits) -> Truncation {
     }
 }
 
-/// Keeps whole lines from the end, or the end of the last one when it is too long by itself.
-/// `text` may be the end only of a text of size `whole`, as long as it is longer than the limits.
+/// Keeps whole lines from the end, or the end of the last one if it alone is too long. `text` may
+/// be just the end of a text of size `whole`, as long as it is longer than the limits.
 pub(crate) fn tail(text: &str, whole: Size, limits: Limits) -> Truncation {
     let body = text.strip_suffix('\n').unwrap_or(text);
     let mut start = body.len();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends() {
+    fn head_and_tail() {
         check(
             &[
                 "",
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_clients_know() {
+    fn truncation_serialises_as_in_pi() {
         let truncation = tail("a\nb\nc\nd\n", Size { lines: 4, bytes: 8 }, SMALL);
         assert_eq!(
             serde_json::to_string(&truncation).unwrap(),
@@ -281,7 +281,7 @@ mod tests {
         #![proptest_config(cases(256))]
 
         #[test]
-        fn what_is_kept_is_within_limits_and_an_end_of_the_text(text in "([a-zé]{0,4}\n?){0,6}") {
+        fn kept_text_is_within_limits_and_an_end_of_the_text(text in "([a-zé]{0,4}\n?){0,6}") {
             let whole = Size::of(&text);
             let (head, tail) = (head(&text, whole, SMALL), tail(&text, whole, SMALL));
             prop_assert!(text.starts_with(&head.content));

@@ -1,4 +1,4 @@
-//! A tool with a typed input. The input's doc comments become the schema the model reads, so they
+//! Tools with typed input. The input's doc comments become the schema that the model reads, so they
 //! are written for the model.
 
 use std::future::Future;
@@ -12,7 +12,7 @@ use tiller_agent::message::Arguments;
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolResult};
 
-/// Makes a tool of a function over its own input type.
+/// Creates a tool from a function with its own input type.
 pub(crate) fn tool<I, F, Fut>(name: &str, description: &str, run: F) -> Tool
 where
     I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -34,9 +34,8 @@ where
     })
 }
 
-/// How many of something the model asked for. Models that feel obliged to fill every field write
-/// 0 for "no matter", so anything below 1 counts as not given. JSON knows one kind of number and
-/// some models write `2.0`, which is why inputs hold an `f64`.
+/// A positive count. Some models fill every field and write 0 for "no limit", so anything below 1
+/// counts as not given. Some models write `2.0`, which is why inputs hold an `f64`.
 pub(crate) fn count(asked: Option<f64>) -> Option<usize> {
     // The cast saturates, and turns NaN into 0.
     asked.map(|n| n as usize).filter(|&n| n > 0)
@@ -50,7 +49,7 @@ fn schema_of<I: JsonSchema>() -> Value {
         settings.inline_subschemas = true;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<I>();
-    // The comment on the input type itself is for us; the tool has its own description.
+    // The comment on the input type itself is for developers; the tool has its own description.
     without(&mut schema, &["description"]);
     RecursiveTransform(plain).transform(&mut schema);
     schema.to_value()
@@ -58,7 +57,7 @@ fn schema_of<I: JsonSchema>() -> Value {
 
 fn plain(schema: &mut Schema) {
     without(schema, &["title", "format", "default", "minimum", "maximum"]);
-    // An optional field is one that may be absent; the loop drops a null before we see it.
+    // An optional field may be absent; the agent loop removes nulls before the tool sees them.
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|kind| kind != "null");
         if let [only] = types.as_slice() {
@@ -68,7 +67,7 @@ fn plain(schema: &mut Schema) {
     }
 }
 
-/// Removes keys and leaves the others in their order.
+/// Removes keys and keeps the order of the others.
 fn without(schema: &mut Schema, keys: &[&str]) {
     if let Some(object) = schema.as_object_mut() {
         object.retain(|key, _| !keys.contains(&key.as_str()));
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_sees_a_plain_schema() {
+    fn schema_is_plain() {
         expect![[r#"
             {
               "type": "object",
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_below_one_is_no_count() {
+    fn count_below_one_is_ignored() {
         let counts = [None, Some(2.0), Some(2.9), Some(0.0), Some(-3.0), Some(f64::NAN)];
         assert_eq!(counts.map(count), [None, Some(2), Some(2), None, None, None]);
     }

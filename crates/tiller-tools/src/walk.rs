@@ -1,5 +1,5 @@
-//! Through a tree on all cores, past what is ignored, to the first answers in the order of their
-//! paths. The threads meet files in any order; what is kept does not depend on it.
+//! Walks a tree on all cores, skipping ignored files, and keeps the first results ordered by path.
+//! Threads meet files in any order; the kept results do not depend on it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use tokio_util::sync::CancellationToken;
 
-/// A walker that sees hidden files, keeps to the ignore files it finds, and leaves out `.git`:
-/// nobody who searches a project means the objects of its history.
+/// A walker that includes hidden files, respects ignore files, and skips `.git`, whose objects are
+/// never what a search is for.
 pub(crate) fn builder(root: &Path) -> WalkBuilder {
     let mut builder = WalkBuilder::new(root);
     builder.hidden(false).filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
     builder
 }
 
-/// Walks the tree and keeps the first answers by their paths from the root. `visitor` is called
-/// once for each thread; what it returns is called for each entry below the root.
+/// Walks the tree and keeps the first results by their paths relative to the root. `visitor` is
+/// called once per thread; the function it returns is called for each entry below the root.
 pub(crate) fn walk<T, V>(
     builder: &WalkBuilder,
     root: &Path,
@@ -35,12 +35,12 @@ pub(crate) fn walk<T, V>(
             if cancel.is_cancelled() {
                 return WalkState::Quit;
             }
-            // What cannot be read is not there, as far as a search is concerned.
+            // Entries that cannot be read are skipped.
             let Ok(entry) = entry else { return WalkState::Continue };
             if entry.depth() == 0 {
                 return WalkState::Continue;
             }
-            // In the order of paths, what is below a directory comes after it.
+            // In path order, a directory's content comes after it.
             if firsts.is_full() && !firsts.wants(below(root, &entry)) {
                 return WalkState::Skip;
             }
@@ -52,26 +52,26 @@ pub(crate) fn walk<T, V>(
     });
 }
 
-/// The path of an entry from the root of the walk.
+/// The path of an entry relative to the root of the walk.
 pub(crate) fn below<'e>(root: &Path, entry: &'e DirEntry) -> &'e Path {
     entry.path().strip_prefix(root).unwrap_or(entry.path())
 }
 
-/// Something found in one place.
+/// A result for one file.
 pub(crate) trait SearchHit: Send {
-    /// How many results it counts for.
+    /// How many matches it counts for.
     fn count(&self) -> usize;
-    /// How much room it takes in the text.
+    /// How many bytes of text it takes.
     fn bytes(&self) -> usize;
 }
 
-/// The answers with the smallest paths: enough to fill the limits, and one more to tell that there
+/// The results with the smallest paths: enough to reach the limits, and one more to show that there
 /// are more.
 pub(crate) struct SmallestPaths<T> {
     max_count: usize,
     max_bytes: usize,
     kept: Mutex<Kept<T>>,
-    /// Whether paths later than the last have no chance. Can be asked without waiting for others.
+    /// Whether paths after the last one can be skipped. Can be read without the lock.
     full: AtomicBool,
 }
 
@@ -91,7 +91,7 @@ impl<T: SearchHit> SmallestPaths<T> {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Whether an answer with that path, or below it, would be kept.
+    /// Whether a result with this path, or below it, would be kept.
     fn wants(&self, path: &Path) -> bool {
         !self.is_full() || self.kept().answers.last_key_value().is_none_or(|(last, _)| path < last)
     }
@@ -106,7 +106,7 @@ impl<T: SearchHit> SmallestPaths<T> {
             self.full.store(full, Ordering::Relaxed);
             let Some((_, last)) = kept.answers.last_key_value() else { return };
             let (count, bytes) = (kept.count - last.count(), kept.bytes - last.bytes());
-            // Without the last one, is there still more than is shown?
+            // Whether the limits are still exceeded without the last one.
             if count <= self.max_count && bytes <= self.max_bytes {
                 return;
             }
@@ -144,9 +144,9 @@ mod tests {
     proptest! {
         #![proptest_config(cases(256))]
 
-        /// Whatever the order, the kept are those that come first when all are sorted.
+        /// Whatever the order of insertion, the first results in path order are kept.
         #[test]
-        fn the_order_of_arrival_does_not_matter(
+        fn kept_results_do_not_depend_on_insertion_order(
             answers in prop::collection::btree_map("[ab]{1,3}(/[ab]{1,2})?", (1usize..4, 0usize..20), 0..30)
                 .prop_map(Vec::from_iter)
                 .prop_shuffle(),

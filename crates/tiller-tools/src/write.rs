@@ -1,4 +1,4 @@
-//! `write`: a whole file, new or in place of what was there.
+//! `write`: writes a whole file, new or existing.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ struct WriteInput {
 async fn run(input: WriteInput, cx: ToolContext) -> ToolResult {
     let path = path::resolve(&cx.cwd, &input.path);
     let locked = lock::lock(path.clone(), &cx.cancel).await?;
-    // Once begun it is done, so that a file is never changed by a call that says it was aborted.
+    // Runs to completion once started, so that a call that reports an abort never changes a file.
     blocking::finish(move || save(&path, &locked.path, &input)).await?
 }
 
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_link_leads_to_the_file_that_is_written() {
+    async fn writing_through_a_link_changes_its_target() {
         let scratch = Scratch::new();
         scratch.write("target", "old");
         symlink("target", scratch.path("link")).unwrap();
@@ -116,7 +116,7 @@ mod tests {
         for name in ["script", "fresh"] {
             scratch.result(tool(), json!({"path": name, "content": "x"})).await.unwrap();
         }
-        // A new file is what any other new file here is.
+        // A new file has the default permissions.
         assert_eq!((mode("script"), mode("fresh")), (0o755, mode("plain")));
     }
 }

@@ -1,8 +1,8 @@
-//! No descendant outlives us, however it hides and however we end.
+//! No descendant outlives tiller, however it hides and however tiller ends.
 //!
-//! Each test starts this very test program again in the part of tiller, lets it run commands whose
-//! children hide in every way we know, ends it in some way, and waits until nobody is left. Those
-//! who count carry a number in their arguments that occurs nowhere else.
+//! Each test starts this test program again in the role of tiller, lets it run commands whose
+//! children detach in every known way, ends it, and waits until no descendant is left. Descendants
+//! are recognised by a unique number in their arguments.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -24,7 +24,8 @@ use tiller_tools::command::{BashCommand, execute};
 use tiller_tools::{Shell, process};
 use tokio_util::sync::CancellationToken;
 
-/// Every way to hide; `SLEEP` is the one to find. The last of a line holds the shell.
+/// All known ways to detach; `SLEEP` is the process to find. The last one in a line keeps the shell
+/// running.
 const HIDING: [&str; 8] = [
     "SLEEP",
     "SLEEP & SLEEP",
@@ -33,11 +34,11 @@ const HIDING: [&str; 8] = [
     "(setsid setsid SLEEP > /dev/null 2>&1 < /dev/null &) & SLEEP",
     "(trap '' HUP INT TERM QUIT; (SLEEP & SLEEP) & SLEEP) & SLEEP",
     "setsid bash -c 'setsid bash -c \"SLEEP & SLEEP\" & SLEEP' & SLEEP",
-    // A parent that starts its child anew whenever it dies.
+    // A parent that restarts its child whenever it dies.
     "setsid bash -c 'while :; do SLEEP; done' & SLEEP",
 ];
 
-/// Long, and recognised: nobody else sleeps for just as long.
+/// A long sleep with a duration that identifies this test.
 fn sleep(mark: &str) -> String {
     format!("sleep 86400.{mark}")
 }
@@ -46,7 +47,7 @@ fn sleepers(script: &str) -> usize {
     script.matches("SLEEP").count()
 }
 
-/// The part of tiller. Not a test: it does nothing unless one of the tests below starts it.
+/// The role of tiller. Not a test: it does nothing unless one of the tests below starts it.
 #[test]
 fn actor() {
     let Ok(mark) = std::env::var("HYGIENE_MARK") else { return };
@@ -61,7 +62,7 @@ fn actor() {
     for script in HIDING {
         if as_children {
             let script = script.replace("SLEEP", &sleep(&mark));
-            // Letting go of the handle ends nobody.
+            // Dropping the handle kills nothing.
             drop(start_child(script));
             continue;
         }
@@ -73,7 +74,7 @@ fn actor() {
         };
         runtime.spawn(execute(command, drop, cancel.clone()));
     }
-    // One that is over, but left somebody behind.
+    // A command that has ended, but left a background child.
     let command = BashCommand {
         command: format!("{} & setsid {} &", sleep(&mark), sleep(&mark)),
         cwd: Arc::new(PathBuf::from("/")),
@@ -100,7 +101,7 @@ fn actor() {
         "cancel" => {
             cancel.cancel();
             let begun = Instant::now();
-            // Only the command that is over keeps its children.
+            // Only the command that has ended keeps its children.
             while found(&mark).len() > 2 && begun.elapsed() < PATIENCE {
                 runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
             }
@@ -115,8 +116,8 @@ fn actor() {
 const ATTACKS: usize = 10;
 const ATTACKERS: usize = 4;
 
-/// Runs commands that turn against their guardian, one after the other, and says how many of their
-/// descendants were left. One that says `ready` is aborted.
+/// Runs commands that attack their guardian, one after the other, and prints how many of their
+/// descendants were left. A command that prints `ready` is aborted.
 fn attacked(mark: &str, attack: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut left = 0;
@@ -151,7 +152,8 @@ fn attacked(mark: &str, attack: &str) -> String {
     left.to_string()
 }
 
-/// Everything whose arguments carry the mark: sleepers, and shells that are about to become one.
+/// All processes whose arguments contain the mark: sleepers, and shells that are about to become
+/// one.
 fn carrying(mark: &str) -> Vec<i32> {
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
@@ -161,7 +163,7 @@ fn carrying(mark: &str) -> Vec<i32> {
     processes.collect()
 }
 
-/// Lets several actors run the command again and again, side by side.
+/// Lets several actors run the command repeatedly, in parallel.
 fn check_attack(attack: &str) {
     thread::scope(|scope| {
         for _ in 0..ATTACKERS {
@@ -176,7 +178,7 @@ fn check_attack(attack: &str) {
     });
 }
 
-/// Not a shell of the tool's, but a program with pipes, which nobody listens to.
+/// A program with pipes whose output is ignored.
 fn start_child(script: String) -> child::Handle {
     let program = Program {
         command: "bash".to_owned(),
@@ -190,7 +192,7 @@ fn start_child(script: String) -> child::Handle {
     child::spawn(program, Box::new(drop)).unwrap()
 }
 
-/// How long something may take that is certain to happen. A generous bound, not a pause.
+/// An upper bound for events that are certain to happen, not a pause.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Actor {
@@ -199,7 +201,7 @@ struct Actor {
 }
 
 impl Actor {
-    /// Starts tiller and waits until everybody has hidden.
+    /// Starts tiller and waits until all children have detached.
     fn start() -> Actor {
         Actor::start_with(|_| ())
     }
@@ -236,7 +238,7 @@ impl Actor {
         writeln!(self.child.stdin.as_mut().unwrap(), "{how}").unwrap();
     }
 
-    /// What it says about who is left.
+    /// Reads its report on how many are left.
     fn hear(&mut self) -> String {
         let lines = BufReader::new(self.child.stdout.take().unwrap()).lines();
         let line = lines.map(Result::unwrap).find(|line| line.contains("left: ")).unwrap();
@@ -255,14 +257,14 @@ impl Actor {
         }
     }
 
-    fn wait_for_nobody(mut self) {
+    fn wait_until_all_gone(mut self) {
         self.child.wait().unwrap();
         self.wait_until("nobody is left", <[_]>::is_empty);
     }
 }
 
 impl Drop for Actor {
-    /// A test that fails leaves nothing behind either.
+    /// A failing test leaves nothing behind either.
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
@@ -296,83 +298,83 @@ fn guardians(of: Pid) -> Vec<Pid> {
 }
 
 #[test]
-fn killed() {
+fn sigkill_leaves_no_process() {
     let actor = Actor::start();
     kill(actor.pid(), Signal::SIGKILL).unwrap();
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn terminated() {
+fn sigterm_leaves_no_process() {
     let actor = Actor::start();
     kill(actor.pid(), Signal::SIGTERM).unwrap();
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn ended_in_order() {
+fn end_all_leaves_no_process() {
     let mut actor = Actor::start();
     actor.say("end_all");
-    // Nobody is left when it returns, not only some time later.
+    // No process is left when it returns, not only some time later.
     assert_eq!(actor.hear(), "left: 0");
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn programs_with_pipes_are_ended_in_order() {
+fn end_all_kills_programs_with_pipes() {
     let mut actor = Actor::with_children();
     actor.say("end_all");
     assert_eq!(actor.hear(), "left: 0");
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn programs_with_pipes_die_with_us() {
+fn programs_with_pipes_die_when_tiller_is_killed() {
     let actor = Actor::with_children();
     kill(actor.pid(), Signal::SIGKILL).unwrap();
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn exited_without_a_word() {
+fn exit_without_end_all_leaves_no_process() {
     let mut actor = Actor::start();
     actor.say("exit");
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn aborted_by_a_bug() {
+fn abort_leaves_no_process() {
     let mut actor = Actor::start();
     actor.say("abort");
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn cancelled_commands_leave_nobody() {
+fn cancelled_commands_leave_no_process() {
     let mut actor = Actor::start();
     actor.say("cancel");
     assert_eq!(actor.hear(), "left: 2");
     kill(actor.pid(), Signal::SIGKILL).unwrap();
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn a_guardian_that_is_killed_is_replaced_by_tiller() {
+fn tiller_cleans_up_after_a_killed_guardian() {
     let mut actor = Actor::start();
     let guardians = guardians(actor.pid());
     assert_eq!(guardians.len(), HIDING.len() + 1);
     for guardian in guardians {
         kill(guardian, Signal::SIGKILL).unwrap();
     }
-    // Of the command that was over nobody was listening any more; its end is tiller's end.
+    // The background child of the command that had ended dies only with tiller.
     actor.wait_until("only the background is left", |left| left.len() <= 2);
     actor.say("end_all");
     assert_eq!(actor.hear(), "left: 0");
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn a_guardian_does_not_answer_to_our_name() {
+fn guardian_is_not_found_by_tillers_name() {
     let actor = Actor::start();
     let ours = fs::read(format!("/proc/{}/cmdline", actor.pid())).unwrap();
     for guardian in guardians(actor.pid()) {
@@ -380,15 +382,15 @@ fn a_guardian_does_not_answer_to_our_name() {
         let theirs = theirs.split(|&byte| byte == 0).next().unwrap();
         assert_eq!(theirs, b"shell-guard");
         assert!(!ours.starts_with(theirs));
-        // What is sent to our group, or gently to all, does not reach them.
+        // Signals to tiller's group, or SIGTERM to all, do not reach guardians.
         kill(guardian, Signal::SIGTERM).unwrap();
     }
     killpg(actor.pid(), Signal::SIGKILL).unwrap();
-    actor.wait_for_nobody();
+    actor.wait_until_all_gone();
 }
 
 #[test]
-fn a_command_that_kills_its_guardian_leaves_nobody() {
+fn command_that_kills_its_guardian_leaves_no_process() {
     check_attack("kill -KILL $PPID; SLEEP");
     check_attack(
         "setsid SLEEP & (setsid setsid SLEEP > /dev/null 2>&1 < /dev/null &) & nohup SLEEP & \
@@ -397,13 +399,13 @@ fn a_command_that_kills_its_guardian_leaves_nobody() {
 }
 
 #[test]
-fn a_command_that_kills_its_guardian_from_the_background_leaves_nobody() {
-    // By then the command is over and nothing reads its output any more.
+fn background_child_that_kills_the_guardian_leaves_no_process() {
+    // By then the command is over and its output is no longer read.
     check_attack("guardian=$PPID; (setsid SLEEP & sleep 0.05; kill -KILL $guardian; SLEEP) &");
 }
 
 #[test]
-fn a_command_that_stops_its_guardian_can_be_aborted() {
+fn command_that_stops_its_guardian_can_be_aborted() {
     check_attack("setsid SLEEP & kill -STOP $PPID; echo ready; SLEEP");
     check_attack("setsid SLEEP & (while :; do kill -STOP $PPID || exit; done) & echo ready; SLEEP");
 }

@@ -1,7 +1,7 @@
-//! A file is the old one or the new one, at whatever moment the writer is killed.
+//! A file has the old content or the new one, whenever the writer is killed.
 //!
-//! The writer is this test program, started again: it exchanges the content of a file as fast as
-//! it can, with the tools the model has. Each time it is killed at another moment.
+//! The writer is this test program, started again: it replaces the content of a file as fast as it
+//! can, with the model's tools. Each time it is killed at another moment.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 const DIR: &str = "KILLED_WHILE_WRITING_DIR";
 const TOOL: &str = "KILLED_WHILE_WRITING_TOOL";
 
-/// Large enough that a write is not over at once.
+/// Large enough that a write takes a while.
 fn content(letter: &str) -> String {
     format!("{letter}\n{}", "0123456789abcde\n".repeat(20_000))
 }
@@ -73,7 +73,7 @@ fn check(tool: &str) {
     }
 }
 
-/// Looks at the file while it is written, which must never be seen half done either.
+/// Reads the file while it is written; it must never be seen half written either.
 fn wait_for(file: &Path, content: &str) {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Hostile pictures, several at once, measured by what the whole process took at its worst.
+//! Hostile images, several at once, checked by the peak memory of the whole process.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -9,21 +9,21 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use tiller_tools::image::{Normalised, Resize, normalise};
 
-/// What four pictures at once may cost, the program itself included.
+/// What four images at once may take, including the program itself.
 const MEMORY_MAX_BYTES: u64 = 300_000_000;
 
-/// The smallest gif there is: one pixel in a picture of any size.
+/// A minimal gif: one pixel in an image of any size.
 fn gif(width: u16, height: u16) -> Vec<u8> {
     let mut data = b"GIF89a".to_vec();
     data.extend(width.to_le_bytes());
     data.extend(height.to_le_bytes());
-    // A table of two colours, a frame of one pixel, its data, the end.
+    // A table of two colours, a frame of one pixel, its data, the trailer.
     data.extend([0x80, 0, 0, 255, 255, 255, 0, 0, 0]);
     data.extend([0x2c, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0, 0x3b]);
     data
 }
 
-/// A frame that is larger than the picture.
+/// A frame that is larger than the image.
 fn gif_with_a_large_frame() -> Vec<u8> {
     let mut data = gif(2, 2);
     data[24..28].copy_from_slice(&[0x00, 0x7d, 0x00, 0x7d]);
@@ -55,7 +55,7 @@ fn crc(data: &[u8]) -> u32 {
     !data.iter().fold(u32::MAX, step)
 }
 
-/// A progressive jpeg of three full components up to its first scan: nine bytes for each pixel.
+/// A progressive jpeg of three full components up to its first scan: nine bytes per pixel.
 fn jpeg(width: u16, height: u16) -> Vec<u8> {
     let mut data = vec![0xff, 0xd8];
     data.extend([0xff, 0xdb, 0, 67, 0]);
@@ -107,18 +107,18 @@ fn hostile(name: &str) -> Vec<Vec<u8>> {
                 gif_with_a_large_frame(),
             ]
         }
-        // About as large as pictures may be, so that they have to take turns.
+        // About as large as images may be, so that they have to take turns.
         "large" => vec![jpeg(4500, 4500), gif(4500, 4500), jpeg(4500, 4500), jpeg(4500, 4500)],
         other => panic!("{other}"),
     }
 }
 
-/// The part of tiller. Not a test: it does nothing unless the tests below start it.
+/// The role of tiller. Not a test: it does nothing unless the tests below start it.
 #[test]
 fn actor() {
     let Ok(name) = std::env::var("PICTURES") else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    // Scaling takes less than decoding, but long in a program that is not optimised.
+    // Scaling takes less memory than decoding, but is slow in an unoptimised build.
     let resize = if name == "large" { Resize::Never } else { Resize::ToFit };
     let pictures: Vec<_> = hostile(&name)
         .into_iter()
@@ -147,13 +147,13 @@ fn check(name: &str) -> String {
 }
 
 #[test]
-fn pictures_that_claim_to_be_huge_are_left_out_at_no_cost() {
+fn images_that_claim_to_be_huge_are_left_out_without_decoding() {
     let said = check("claims");
     assert_eq!(said.matches("picture: false").count(), 6, "{said}");
 }
 
 #[test]
-fn four_large_pictures_at_once_take_turns() {
+fn four_large_images_at_once_stay_within_the_limit() {
     let said = check("large");
     assert_eq!(said.matches("picture: true").count(), 4, "{said}");
 }

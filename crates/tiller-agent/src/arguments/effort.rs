@@ -1,10 +1,10 @@
-//! What checking may cost. Schemas come from clients, extensions and the servers behind them, and
-//! arguments from a model; neither may overflow the stack or keep the thread busy.
+//! Limits the cost of a check. Schemas come from clients, extensions and the servers behind them,
+//! and arguments from a model; neither may overflow the stack or keep the thread busy.
 
-/// A step is a value looked at, a reference followed, or some tens of bytes copied or compared:
-/// a million of them take less than a tenth of a second.
+/// A step is a value visited, a reference followed, or some tens of bytes copied or compared: a
+/// million of them take less than a tenth of a second.
 pub(super) const STEPS_MAX: usize = 1_000_000;
-/// How many schemas may be checked inside each other. Each of them takes stack.
+/// How deeply schemas may be nested during a check. Each level takes stack.
 pub(super) const DEPTH_MAX: usize = 256;
 
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(super) struct Effort {
     depth: usize,
 }
 
-/// Why a check was given up.
+/// Which limit was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exceeded {
     Steps,
@@ -38,7 +38,7 @@ impl Effort {
         Effort { steps: 0, depth: 0 }
     }
 
-    /// To be called before the work is done.
+    /// Call it before the work is done.
     pub(super) fn spend(&mut self, steps: usize) -> Result<(), Exceeded> {
         let left = STEPS_MAX - self.steps;
         if steps > left {

@@ -1,8 +1,8 @@
-//! Whether a schema can be checked against at all, asked when a tool is registered.
+//! Checks a schema when its tool is registered.
 //!
-//! Only one thing makes a schema hopeless by itself: `anyOf` and `oneOf` that lead to each other
-//! by references. They are tried on the same value again and again, without end or for ages. What
-//! depends on the arguments shows when there are some.
+//! Only one thing makes a schema unusable by itself: `anyOf` and `oneOf` that lead to each other by
+//! references. They are tried on the same value again and again, endlessly or for very long.
+//! Problems that depend on the arguments are found during the check of a call.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use super::resolve;
 /// How many forms may be tried on one value.
 const FORMS_MAX: usize = 10_000;
 
-/// Refuses, with a reason, a schema that no arguments can be checked against in bounded work.
+/// Refuses, with a reason, a schema that cannot be checked in bounded time.
 pub fn check_schema(schema: &Value) -> Result<(), String> {
     let mut survey =
         Survey { root: schema, forms: HashMap::new(), effort: Effort::new(), depth: 0 };
@@ -40,7 +40,7 @@ impl From<Exceeded> for Fault {
 
 struct Survey<'a> {
     root: &'a Value,
-    /// How many forms a schema tries on one value, by its place in memory; `None` while counting.
+    /// How many forms a schema tries on one value, by its address; `None` while counting.
     forms: HashMap<*const Value, Option<usize>>,
     effort: Effort,
     depth: usize,

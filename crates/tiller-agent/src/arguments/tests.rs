@@ -1,11 +1,11 @@
-//! Arguments as models send them, and schemas as nobody should write them.
+//! Arguments as models send them, and hostile schemas.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
 
-fn try_it(arguments: Value, expect: Expect) {
+fn check_and_print(arguments: Value, expect: Expect) {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -34,23 +34,23 @@ fn try_it(arguments: Value, expect: Expect) {
 }
 
 #[test]
-fn what_can_be_understood_is_converted() {
-    try_it(
+fn convertible_values_are_converted() {
+    check_and_print(
         json!({"path": 5, "limit": "2", "deep": 1, "count": 3.0, "extra": null}),
         expect![[r#"{"path":"5","limit":2,"deep":true,"count":3.0,"extra":null}"#]],
     );
-    try_it(
+    check_and_print(
         json!({"path": "a", "limit": null, "either": null, "deep": "False"}),
         expect![[r#"{"path":"a","either":null,"deep":false}"#]],
     );
-    try_it(
+    check_and_print(
         json!({"path": "a", "edits": {"old": 5}}),
         expect![[r#"{"path":"a","edits":[{"old":"5"}]}"#]],
     );
 }
 
 #[test]
-fn what_fits_as_it_is_stays_as_it_is() {
+fn matching_values_are_unchanged() {
     let either = json!({"anyOf": [{"type": "number"}, {"type": "string"}]});
     let schema = json!({"type": "object", "properties": {"v": either}});
     for (given, checked) in
@@ -63,7 +63,7 @@ fn what_fits_as_it_is_stays_as_it_is() {
 
 #[test]
 fn every_violation_is_named() {
-    try_it(
+    check_and_print(
         json!({"limit": "many", "edits": [{"old": []}, {"olt": "x"}], "mode": "c", "count": 0}),
         expect![[r#"
             Validation failed for tool "t":
@@ -93,8 +93,8 @@ fn every_violation_is_named() {
 }
 
 #[test]
-fn null_for_something_required_is_wrong() {
-    try_it(
+fn null_for_a_required_property_is_refused() {
+    check_and_print(
         json!({"path": null}),
         expect![[r#"
             Validation failed for tool "t":
@@ -108,17 +108,17 @@ fn null_for_something_required_is_wrong() {
 }
 
 #[test]
-fn a_circular_schema_does_not_hang() {
+fn circular_schema_does_not_hang() {
     let schema = json!({"$ref": "#"});
     assert!(check("t", &schema, &Arguments::new()).is_ok());
 }
 
-/// Some hundred kilobytes of a list.
+/// A list of some hundred kilobytes.
 fn many(one: impl Fn(usize) -> Value) -> Value {
     Value::Array((0..20_000).map(one).collect())
 }
 
-/// One definition after the other, each with two references to the next.
+/// A chain of definitions, each with two references to the next.
 fn chain(length: usize, last: Value) -> Value {
     let mut definitions = Map::new();
     for index in 0..length {
@@ -129,12 +129,12 @@ fn chain(length: usize, last: Value) -> Value {
     json!({"type": "object", "properties": {"v": {"$ref": "#/$defs/d0"}}, "$defs": definitions})
 }
 
-/// A value in so many brackets.
+/// A value inside this many brackets.
 fn nested(depth: usize, inner: Value) -> Value {
     (0..depth).fold(inner, |inner, _| json!([inner]))
 }
 
-/// Two forms a level, both of which fit until the last level is seen.
+/// Two forms per level, both of which match until the last level.
 fn either_way() -> Value {
     let list = |more: Value| {
         let mut list = json!({"type": "array", "items": {"$ref": "#/$defs/n"}});
@@ -146,7 +146,7 @@ fn either_way() -> Value {
 }
 
 #[test]
-fn a_hostile_schema_is_refused_when_its_tool_is_registered() {
+fn hostile_schema_is_refused_at_registration() {
     let circular = "the schema refers to itself without end (anyOf, oneOf)";
     let forms = "the schema allows more than 10000 forms for one value";
     let complex = "the schema is too complex: checking arguments against it takes too long";
@@ -164,7 +164,7 @@ fn a_hostile_schema_is_refused_when_its_tool_is_registered() {
     ];
     for (schema, reason) in cases {
         assert_eq!(check_schema(&schema).unwrap_err(), reason);
-        // A tool that came another way fails when it is called, and the program goes on.
+        // A tool registered without the check fails when it is called, and the program continues.
         let arguments = Arguments::from_iter([("v".to_owned(), json!({"w": 5}))]);
         check("t", &schema, &arguments).unwrap_err();
     }
@@ -172,7 +172,7 @@ fn a_hostile_schema_is_refused_when_its_tool_is_registered() {
 }
 
 #[test]
-fn an_ordinary_schema_is_not_refused() {
+fn ordinary_schema_is_accepted() {
     let tree = json!({
         "type": "object",
         "properties": {
@@ -198,9 +198,9 @@ fn deep_arguments_of_a_recursive_schema_are_checked() {
     assert_eq!(check("t", &schema, &arguments), Ok(arguments));
 }
 
-/// Schemas and arguments of up to a megabyte, each of them with everything.
+/// Schemas and arguments of up to a megabyte, in all combinations.
 #[test]
-fn no_schema_and_no_arguments_take_more_steps_than_there_are() {
+fn checks_of_large_inputs_stay_within_the_step_limit() {
     let wide = |inner: Value| json!({"properties": {"v": {"items": inner}}});
     let names = many(|index| json!(format!("name number {index}")));
     let keys: Map<String, Value> =
@@ -241,7 +241,7 @@ fn no_schema_and_no_arguments_take_more_steps_than_there_are() {
 }
 
 #[test]
-fn a_call_whose_check_has_no_end_fails_with_a_sentence() {
+fn endless_check_fails_with_an_error_text() {
     let arguments = Arguments::from_iter([("v".to_owned(), nested(60, Value::Null))]);
     assert_eq!(
         check("t", &either_way(), &arguments).unwrap_err(),
@@ -250,7 +250,7 @@ fn a_call_whose_check_has_no_end_fails_with_a_sentence() {
 }
 
 #[test]
-fn of_very_many_violations_the_first_are_named() {
+fn only_the_first_violations_are_listed() {
     let schema = json!({"properties": {"v": {"items": {"type": "boolean"}}}});
     let values: Vec<u32> = (5..505).collect();
     let arguments = Arguments::from_iter([("v".to_owned(), json!(values))]);

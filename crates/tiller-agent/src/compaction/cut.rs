@@ -1,4 +1,4 @@
-//! Where to cut: which messages are summarised and which are kept.
+//! Decides which messages are summarised and which are kept.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use super::summary_text::SummaryText;
 use crate::message::{Content, Message, text_of};
 use crate::tokens;
 
-/// What becomes of each part of a conversation.
+/// What happens to each part of a conversation.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is known from an earlier compaction.
+    /// The text of an earlier compaction.
     pub(super) earlier: Option<SummaryText>,
     /// Whole turns that are summarised.
     pub history: Vec<Arc<Message>>,
-    /// The beginning of a turn of which the end is kept.
+    /// The beginning of a turn whose end is kept.
     pub turn_start: Vec<Arc<Message>>,
-    /// The words of the newest user message, if they are not among what is kept.
+    /// The text of the newest user message, if it is not kept.
     pub(super) request: Option<String>,
-    /// Kept as it is: the messages from this one on.
+    /// Messages from this index on are kept.
     pub first_kept: usize,
 }
 
@@ -28,15 +28,15 @@ impl Plan {
     }
 }
 
-/// Finds the place to cut, so that about `keep` tokens stay. Nothing when there is nothing to
-/// summarise.
+/// Finds the cut that keeps about `keep` tokens. None if there is nothing to summarise.
 pub fn plan(messages: &[Arc<Message>], keep: u64) -> Option<Plan> {
     let (earlier, start) = match messages.first().map(|message| &**message) {
         Some(Message::CompactionSummary(summary)) => (Some(SummaryText::read(&summary.summary)), 1),
         _ => (None, 0),
     };
     let cut = place(messages, start, keep)?;
-    // A turn that began before the cut and ends behind it is told apart from those before it.
+    // A turn that began before the cut and ends after it is summarised separately from the turns
+    // before it.
     let is_inside = messages[cut].as_assistant().is_some();
     let turn = (start..cut).rev().find(|&at| begins_turn(&messages[at]));
     let turn = turn.filter(|_| is_inside).unwrap_or(cut);
@@ -55,8 +55,8 @@ pub fn plan(messages: &[Arc<Message>], keep: u64) -> Option<Plan> {
     })
 }
 
-/// The first place at or behind the point where the newest messages make up `keep` tokens; if
-/// there is none there, the last one before it.
+/// The first possible cut at or after the point where the newest messages have `keep` tokens; if
+/// there is none, the last one before it.
 fn place(messages: &[Arc<Message>], start: usize, keep: u64) -> Option<usize> {
     let mut tokens = 0;
     let full = (start..messages.len()).rev().find(|&at| {
@@ -68,7 +68,7 @@ fn place(messages: &[Arc<Message>], start: usize, keep: u64) -> Option<usize> {
     (cut > start).then_some(cut)
 }
 
-/// A result may not stand without its call, so it is no place to begin.
+/// A tool result cannot come first: it needs its call.
 fn can_begin(message: &Message) -> bool {
     !matches!(message, Message::ToolResult(_) | Message::CompactionSummary(_))
 }

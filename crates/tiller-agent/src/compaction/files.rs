@@ -1,4 +1,4 @@
-//! Which files a conversation had to do with.
+//! Collects the files that a conversation refers to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Files {
         self.modified.extend(lists.modified_files.iter().cloned());
     }
 
-    /// What the built-in tools were called with.
+    /// Adds the paths that the built-in tools were called with.
     pub(super) fn add_calls(&mut self, messages: &[Arc<Message>]) {
         let answers = messages.iter().filter_map(|message| message.as_assistant());
         for call in answers.flat_map(|answer| answer.tool_calls()) {
@@ -33,7 +33,7 @@ impl Files {
         }
     }
 
-    /// Sorted; a file that was changed need not be named as read.
+    /// Sorted; a changed file is not listed as read.
     pub(super) fn lists(&self) -> FileLists {
         FileLists {
             read_files: self.read.difference(&self.modified).cloned().collect(),

@@ -1,8 +1,8 @@
 //! Has the model write the summary.
 //!
-//! Usually that is one request, or two when a turn is cut in the middle. Where one request is too
-//! much, because it would not fit either or because it failed in a way that a smaller one may
-//! not, the conversation is summarised in pieces, each adding to the notes about those before.
+//! Usually that is one request, or two if a turn is cut in the middle. If one request is too large,
+//! or fails in a way that a smaller one may not, the conversation is summarised in pieces, each
+//! continuing the notes about the previous ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const UPDATE: &str = include_str!("prompts/update.md");
 const TURN: &str = include_str!("prompts/turn.md");
 const BRANCH: &str = include_str!("prompts/branch.md");
 
-/// Who writes, and within which limits.
+/// Which model writes, and within which limits.
 pub struct Summarizer {
     pub provider: Arc<dyn Provider>,
     pub model: Arc<Model>,
@@ -35,25 +35,25 @@ pub struct Summarizer {
     pub limits: Limits,
     pub retry: RetryPolicy,
     pub session_id: Arc<str>,
-    /// The time of the requests.
+    /// The timestamp of the requests.
     pub now: UnixMs,
     pub cancel: CancellationToken,
 }
 
-/// What was written.
+/// The result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// All that the model will see of what was removed.
+    /// All that the model will see of the removed part.
     pub summary: String,
     pub files: FileLists,
     pub usage: Usage,
 }
 
-/// What somebody wants of the summary of a branch.
+/// Custom instructions for a branch summary.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BranchOptions {
     pub instructions: Option<String>,
-    /// They stand in the place of ours, not behind them.
+    /// They replace the built-in instructions instead of following them.
     pub is_all: bool,
 }
 
@@ -61,11 +61,11 @@ pub struct BranchOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub enum SummaryError {
     Cancelled,
-    /// In words for the client.
+    /// With a text for the client.
     Failed(String),
 }
 
-/// What happens while it is written.
+/// Progress while the summary is written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
     RetryScheduled { attempt: u32, max_attempts: u32, delay_ms: u64, error: String },
@@ -73,13 +73,13 @@ pub enum Progress {
     RetriesOver,
 }
 
-/// Told of what happens, in order.
+/// Receives the progress, in order.
 pub trait ProgressListener: Send + Sync {
     fn tell(&self, progress: Progress) -> impl Future<Output = ()> + Send;
 }
 
 impl Summarizer {
-    /// Writes the summary that a plan asks for. `focus` is what the user wants it to dwell on.
+    /// Writes the summary for a plan. `focus` is what the user wants it to concentrate on.
     pub async fn write(
         &self,
         plan: &Plan,
@@ -115,7 +115,7 @@ impl Summarizer {
         Ok(Summary { summary, files, usage })
     }
 
-    /// Sums up a branch of the conversation that is being left.
+    /// Summarises a branch that is being left.
     pub async fn write_branch(
         &self,
         messages: &[Arc<Message>],
@@ -136,14 +136,13 @@ impl Summarizer {
         Ok(Summary { summary, files, usage })
     }
 
-    /// A request of ordinary length as it is. Of one that would fill half of what there is, both
-    /// ends.
+    /// The request if it is short. If it would fill half of the limit, its beginning and end.
     fn excerpt(&self, words: &str) -> String {
         let most = self.limits.threshold.saturating_sub(self.limits.keep) / 2;
         if tokens::text(words) <= most {
             return words.to_owned();
         }
-        // A character is hardly ever more than a token.
+        // A character is rarely more than one token.
         let side = (most / 2).max(1) as usize;
         let head = words.char_indices().nth(side).map_or(words, |(end, _)| &words[..end]);
         let tail = words.char_indices().rev().nth(side).map_or("", |(start, _)| &words[start..]);
@@ -151,12 +150,12 @@ impl Summarizer {
     }
 }
 
-/// Which notes are wanted.
+/// Which notes to write.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     kind: SummaryKind<'a>,
     focus: Option<&'a str>,
-    /// How much of the reserve they may take.
+    /// Their share of the reserve.
     share: (u64, u64),
 }
 
@@ -164,7 +163,7 @@ struct Task<'a> {
 enum SummaryKind<'a> {
     History,
     Turn,
-    /// A branch, with what to say about it.
+    /// A branch, with instructions.
     Branch(&'a str),
 }
 
@@ -205,7 +204,7 @@ impl Task<'_> {
     }
 }
 
-/// Why one request gave no notes.
+/// Why one request returned no notes.
 enum AttemptError {
     Cancelled,
     Provider(ProviderError),
@@ -215,9 +214,9 @@ enum AttemptError {
 }
 
 impl AttemptError {
-    /// The least that is worth another request in smaller pieces, in tokens. Nothing when a
-    /// smaller one would fail just as well.
-    fn worth_splitting(&self) -> Option<u64> {
+    /// The smallest piece, in tokens, worth another request. None if a smaller request would fail
+    /// as well.
+    fn min_piece_tokens(&self) -> Option<u64> {
         match self {
             AttemptError::Provider(ProviderError::Overflow { .. }) => Some(0),
             AttemptError::Cancelled => None,
@@ -232,9 +231,9 @@ impl AttemptError {
     }
 }
 
-/// A conversation shorter than this is not what the model stumbled over.
+/// A conversation shorter than this is not the cause of the failure.
 const PIECE_MIN: u64 = 4000;
-/// How often pieces are halved before we give up.
+/// How often pieces are halved before giving up.
 const HALVINGS_MAX: u32 = 4;
 
 /// The requests for one compaction.
@@ -245,7 +244,7 @@ struct PartialSummary<'a, L> {
 }
 
 impl<L: ProgressListener> PartialSummary<'_, L> {
-    /// Notes about these messages, which go on from `previous`.
+    /// Writes notes about these messages, continuing `previous`.
     async fn take(
         &mut self,
         messages: &[Arc<Message>],
@@ -258,7 +257,7 @@ impl<L: ProgressListener> PartialSummary<'_, L> {
         if size <= room {
             match self.ask(&parts.join("\n\n"), previous.as_deref(), task).await {
                 Ok(notes) => return Ok(notes),
-                Err(failure) => match failure.worth_splitting() {
+                Err(failure) => match failure.min_piece_tokens() {
                     Some(least) if size >= least && size > 1 => {}
                     _ => return Err(task.failed(&failure)),
                 },
@@ -305,7 +304,7 @@ impl<L: ProgressListener> PartialSummary<'_, L> {
         (self.writer.limits.reserve * share / of).clamp(1, self.writer.model.max_tokens.max(1))
     }
 
-    /// One request, tried again when that may help.
+    /// Sends one request, with retries where they may help.
     async fn ask(
         &mut self,
         conversation: &str,
@@ -347,7 +346,7 @@ impl<L: ProgressListener> PartialSummary<'_, L> {
 
     fn request(&self, text: String, max_tokens: u64) -> Request {
         let writer = self.writer;
-        // A summary may be as long as the limits say, not as the model allows.
+        // The length of the summary is limited by the reserve, not by the model.
         let model = Arc::new(Model { max_tokens, ..(*writer.model).clone() });
         Request {
             model,
@@ -379,7 +378,7 @@ impl<L: ProgressListener> PartialSummary<'_, L> {
             }
         };
         let answer = assembly.complete();
-        // What failed was paid for, too.
+        // Failed requests cost tokens, too.
         self.usage.add(&answer.usage);
         result.map(|()| answer)
     }
@@ -399,7 +398,7 @@ fn useful(answer: &AssistantMessage) -> Result<String, AttemptError> {
     Ok(text)
 }
 
-/// The parts in pieces of at most so many tokens each. A part that is too long is cut.
+/// Combines the parts into pieces of at most this many tokens. A part that is too long is split.
 fn pieces(parts: &[String], most: u64) -> VecDeque<String> {
     let mut pieces = VecDeque::new();
     let (mut piece, mut size) = (String::new(), 0);
@@ -423,7 +422,7 @@ fn pieces(parts: &[String], most: u64) -> VecDeque<String> {
     pieces
 }
 
-/// A text in equal pieces that have about so many tokens.
+/// Splits a text into equal chunks of about this many tokens.
 fn chunks(part: &str, most: u64) -> impl Iterator<Item = &str> {
     let count = tokens::text(part).div_ceil(most.max(1)).max(1) as usize;
     let step = if count == 1 { usize::MAX } else { part.chars().count().div_ceil(count) };

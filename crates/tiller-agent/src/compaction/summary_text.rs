@@ -1,14 +1,14 @@
-//! What stays of the part that was summarised, as text: the summary, the words of the request
-//! being worked on, and the files. The model sees it whole; we read it again at the next
-//! compaction, so that what we wrote ourselves is carried on without the model's help.
+//! The text that replaces the summarised part: the summary, the current request verbatim, and the
+//! files. The model sees all of it; the next compaction parses it, so that request and files are
+//! carried over without the model's help.
 
 use super::FileLists;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SummaryText {
     pub(super) summary: String,
-    /// The newest user message, word for word. A summary of it would not do: it is what the
-    /// model is working on.
+    /// The newest user message, verbatim: the model is working on it, so a summary of it would not
+    /// be enough.
     pub(super) request: Option<String>,
     pub(super) files: FileLists,
 }
@@ -49,7 +49,7 @@ impl SummaryText {
     }
 }
 
-/// A part with a name of its own, at the end of the text.
+/// A named block at the end of the text.
 struct TaggedBlock(&'static str);
 
 impl TaggedBlock {
@@ -58,7 +58,7 @@ impl TaggedBlock {
         text.push_str(&format!("\n\n<{name}>\n{content}\n</{name}>"));
     }
 
-    /// The text without this block, and what stood in it.
+    /// The text without this block, and the block's content.
     fn take_from<'a>(&self, text: &'a str) -> (&'a str, Option<&'a str>) {
         let TaggedBlock(name) = self;
         let inner = text

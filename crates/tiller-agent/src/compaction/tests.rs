@@ -1,4 +1,4 @@
-//! Where conversations are cut, what the model is asked to summarise, and what stays.
+//! Tests of the cut, the summary requests and the resulting text.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -20,8 +20,8 @@ use crate::model::{Modality, Model, Price, ThinkingLevel};
 use crate::provider::{EventStream, Provider, ProviderError, Request, StreamEvent};
 use crate::retry::RetryPolicy;
 
-/// A conversation in short: one message a line, `u` user, `a` answer, `c` an answer that calls,
-/// `r` a result, `s` a summary. A number behind the letter makes it that many tokens long.
+/// A conversation in short form: one message per word, `u` user, `a` answer, `c` an answer with a
+/// call, `r` a result, `s` a summary. A number after the letter is the length in tokens.
 fn conversation(short: &str) -> Vec<Arc<Message>> {
     let messages = short.split_whitespace().enumerate().map(|(at, word)| {
         let (kind, size) = word.split_at(1);
@@ -77,8 +77,8 @@ fn answer(content: Vec<Block>) -> Message {
     })
 }
 
-/// Shows the cut in the short form: `[history] (beginning of a turn) kept`, and what is kept of
-/// the user's words.
+/// Prints the cut in short form: `[history] (beginning of a turn) kept`, and how much of the user's
+/// message is kept.
 fn check_cut(keep: u64, short: &str, expected: Expect) {
     let messages = conversation(short);
     let words: Vec<&str> = short.split_whitespace().collect();
@@ -102,14 +102,14 @@ fn check_cut(keep: u64, short: &str, expected: Expect) {
 }
 
 #[test]
-fn the_newest_turns_are_kept() {
+fn newest_turns_are_kept() {
     check_cut(20, "u10 a10 u10 a10 u10 a10", expect!["[u10 a10 u10 a10] () u10 a10"]);
     check_cut(21, "u10 a10 u10 a10 u10 a10", expect!["[u10 a10] (u10) a10 u10 a10"]);
     check_cut(1, "u10 a10", expect!["[] (u10) a10, asked 40 bytes"]);
 }
 
 #[test]
-fn what_is_short_enough_is_left_alone() {
+fn short_conversation_is_not_cut() {
     check_cut(100, "u10 a10 u10 a10", expect!["nothing"]);
     check_cut(10, "u10", expect!["nothing"]);
     check_cut(10, "", expect!["nothing"]);
@@ -117,27 +117,27 @@ fn what_is_short_enough_is_left_alone() {
 }
 
 #[test]
-fn a_result_stays_with_its_call() {
+fn result_is_not_separated_from_its_call() {
     check_cut(5, "u10 a10 u10 c1 r50", expect!["[u10 a10] (u10) c1 r50, asked 40 bytes"]);
     check_cut(60, "u10 c1 r50 c1 r50 a10", expect!["[] (u10 c1 r50 c1 r50) a10, asked 40 bytes"]);
     check_cut(10, "u10 c1 c1 r50 r50", expect!["[] (u10 c1) c1 r50 r50, asked 40 bytes"]);
 }
 
 #[test]
-fn the_newest_user_message_is_kept_even_if_it_is_huge() {
+fn newest_user_message_is_kept_even_if_huge() {
     check_cut(10, "u10 a10 u500", expect!["[u10 a10] () u500"]);
     check_cut(10, "u10 a10 u500 a1", expect!["[u10 a10] () u500 a1"]);
 }
 
 #[test]
-fn an_earlier_summary_is_gone_on_from() {
+fn earlier_summary_is_continued() {
     check_cut(10, "s a10 u10 a10", expect!["[a10] (u10) a10, asked 40 bytes"]);
-    // The turn began before the summary: its request is known from there.
+    // The turn began before the summary: its request is taken from there.
     check_cut(10, "s c1 r10 c1 r10", expect!["[c1 r10] () c1 r10, asked 6 bytes"]);
 }
 
 #[test]
-fn what_we_wrote_into_a_summary_is_read_again() {
+fn summary_text_round_trips() {
     let memory = SummaryText {
         summary: "## Goal\nA <thing>.".into(),
         request: Some("Do\n\n<it>".into()),
@@ -171,7 +171,7 @@ fn what_we_wrote_into_a_summary_is_read_again() {
 }
 
 #[test]
-fn a_conversation_as_text() {
+fn transcript_formats_all_kinds_of_messages() {
     let mut messages = conversation("u1 c1 r1 a1 s1");
     messages.push(Arc::new(answer(vec![
         Block::Thinking { thinking: "Hm.".into(), thinking_signature: None, redacted: false },
@@ -203,7 +203,7 @@ fn a_conversation_as_text() {
 }
 
 #[test]
-fn small_windows_are_not_shortened_all_the_time() {
+fn limits_are_reduced_for_small_windows() {
     let figures = |window| {
         let Limits { threshold, keep, reserve } = Limits::new(window, 16_384, 20_000);
         (threshold, keep, reserve)
@@ -214,7 +214,7 @@ fn small_windows_are_not_shortened_all_the_time() {
     assert_eq!(figures(0), (0, 0, 0));
 }
 
-/// A model that says what it is told to, and remembers what it was asked.
+/// A model with scripted answers that records its requests.
 struct Played {
     answers: Mutex<VecDeque<Vec<Result<StreamEvent, ProviderError>>>>,
     asked: Mutex<Vec<String>>,
@@ -263,7 +263,7 @@ fn overflow() -> Vec<Result<StreamEvent, ProviderError>> {
     fails(ProviderError::Overflow { message: "too long".into() })
 }
 
-/// Hears everything.
+/// Records all progress.
 #[derive(Default)]
 struct Heard(Mutex<Vec<Progress>>);
 
@@ -273,8 +273,8 @@ impl ProgressListener for Heard {
     }
 }
 
-/// Has a plan summarised by a model with a window of so many tokens, and shows the requests
-/// (without the instructions) and what came of them.
+/// Has a plan summarised by a model with this window, and prints the requests (without the
+/// instructions) and the result.
 async fn summarise(
     window: u64,
     plan: &Plan,
@@ -342,7 +342,7 @@ fn planned(short: &str) -> Plan {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_does_it() {
+async fn short_conversation_takes_one_request() {
     let written = summarise(9000, &planned("u10 a10 u10 a10"), vec![says("Notes.")]).await;
     expect![[r#"
         asked ≤800: 1 parts, 0 kB, focused
@@ -352,7 +352,7 @@ async fn one_request_does_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_cut_has_notes_of_its_own() {
+async fn split_turn_gets_a_summary_of_its_own() {
     let plan = planned("s u10 a10 u9 c1 r10 c1 r20");
     let written = summarise(9000, &plan, vec![says("Notes."), says("The turn.")]).await;
     expect![[r###"
@@ -363,7 +363,7 @@ async fn a_turn_that_is_cut_has_notes_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_fit_is_summarised_in_pieces() {
+async fn long_conversation_is_summarised_in_pieces() {
     let plan = planned("u2000 a2000 u2000 a2000 u2000 a2000 u10 a10");
     let written =
         summarise(6000, &plan, vec![says("One."), says("Two."), says("Three."), says("Four.")])
@@ -396,7 +396,7 @@ async fn an_overflow_halves_the_pieces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pieces_are_not_halved_for_ever() {
+async fn halving_stops_after_a_limit() {
     let plan = planned("u1000 a1000 u1000 a1000 u10 a10");
     let written = summarise(90_000, &plan, vec![overflow(); 20]).await;
     expect![[r#"
@@ -412,7 +412,7 @@ async fn pieces_are_not_halved_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_calls_tools_gets_a_second_chance_with_less() {
+async fn tool_call_in_a_summary_is_retried_with_less() {
     let plan = planned("u3000 a2900 u10 a10");
     let written =
         summarise(90_000, &plan, vec![calls(), says("One."), says("Two."), says("Three.")]).await;
@@ -431,7 +431,7 @@ async fn a_model_that_calls_tools_gets_a_second_chance_with_less() {
         failed: Summarization attempted to call a tool
     "#]]
     .assert_eq(&written);
-    // What is short was not the reason.
+    // A short conversation was not the reason.
     let written = summarise(90_000, &planned("u10 a10 u10 a10"), vec![calls()]).await;
     expect![[r#"
         asked ≤800: 1 parts, 0 kB, focused
@@ -441,7 +441,7 @@ async fn a_model_that_calls_tools_gets_a_second_chance_with_less() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_of_no_use() {
+async fn useless_answers_are_errors() {
     let plan = planned("u10 a10 u10 a10");
     let cut_off = summarise(9000, &plan, vec![ends("Not", StopReason::Length)]).await;
     let empty = summarise(9000, &plan, vec![says(" \n")]).await;
@@ -459,7 +459,7 @@ async fn answers_of_no_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_overloaded_provider_is_asked_again() {
+async fn overloaded_provider_is_retried() {
     let plan = planned("u10 a10 u10 a10");
     let overloaded = || fails(ProviderError::retry("529"));
     let patient = summarise(9000, &plan, vec![overloaded(), overloaded(), says("Notes.")]).await;
@@ -488,7 +488,7 @@ async fn an_overloaded_provider_is_asked_again() {
 }
 
 #[test]
-fn the_prompts_ask_for_what_clients_know() {
+fn prompts_contain_the_sections_clients_expect() {
     for heading in ["## Goal", "## Progress", "### Blocked", "## Next Steps", "## Critical Context"]
     {
         assert!(include_str!("prompts/summary.md").contains(heading));

@@ -1,56 +1,56 @@
-//! A conversation as plain text, for the model that is to summarise it. As text, because a
-//! conversation handed over as messages invites a model to go on with it.
+//! Formats a conversation as plain text for the summary request. As text, because a model that gets
+//! messages tends to continue the conversation.
 
 use std::sync::Arc;
 
 use crate::message::{AssistantMessage, BashExecution, Block, Content, Message, ToolCall, text_of};
 
-/// How much of a tool's output is shown, in characters: a summary does not need the rest.
+/// How much of a tool's output is included, in characters: a summary does not need the rest.
 const RESULT_MAX: usize = 2000;
 
-/// One piece of text for each thing that was said or done.
+/// One text per message or call.
 pub(super) fn parts(messages: &[Arc<Message>]) -> Vec<String> {
     let mut parts = Vec::new();
     for message in messages {
         match &**message {
-            Message::User(user) => said("User", &content(&user.content), &mut parts),
-            Message::Custom(custom) => said("User", &content(&custom.content), &mut parts),
-            Message::BranchSummary(branch) => said("User", &branch.summary, &mut parts),
-            Message::CompactionSummary(earlier) => said("User", &earlier.summary, &mut parts),
+            Message::User(user) => push_part("User", &content(&user.content), &mut parts),
+            Message::Custom(custom) => push_part("User", &content(&custom.content), &mut parts),
+            Message::BranchSummary(branch) => push_part("User", &branch.summary, &mut parts),
+            Message::CompactionSummary(earlier) => push_part("User", &earlier.summary, &mut parts),
             Message::BashExecution(bash) if bash.exclude_from_context => {}
-            Message::BashExecution(bash) => said("User", &ran(bash), &mut parts),
-            Message::Assistant(answer) => answered(answer, &mut parts),
+            Message::BashExecution(bash) => push_part("User", &format_command(bash), &mut parts),
+            Message::Assistant(answer) => push_answer(answer, &mut parts),
             Message::ToolResult(result) => {
-                said("Tool result", &shortened(&text_of(&result.content)), &mut parts);
+                push_part("Tool result", &shortened(&text_of(&result.content)), &mut parts);
             }
         }
     }
     parts
 }
 
-fn said(who: &str, text: &str, parts: &mut Vec<String>) {
+fn push_part(who: &str, text: &str, parts: &mut Vec<String>) {
     if !text.is_empty() {
         parts.push(format!("[{who}]: {text}"));
     }
 }
 
-fn answered(answer: &AssistantMessage, parts: &mut Vec<String>) {
+fn push_answer(answer: &AssistantMessage, parts: &mut Vec<String>) {
     let thoughts = answer.content.iter().filter_map(|block| match block {
         Block::Thinking { thinking, .. } => Some(thinking.as_str()),
         _ => None,
     });
-    said("Assistant thinking", &thoughts.collect::<Vec<_>>().join("\n"), parts);
-    said("Assistant", &text_of(&answer.content), parts);
-    let calls: Vec<_> = answer.tool_calls().map(called).collect();
-    said("Assistant tool calls", &calls.join("; "), parts);
+    push_part("Assistant thinking", &thoughts.collect::<Vec<_>>().join("\n"), parts);
+    push_part("Assistant", &text_of(&answer.content), parts);
+    let calls: Vec<_> = answer.tool_calls().map(format_call).collect();
+    push_part("Assistant tool calls", &calls.join("; "), parts);
 }
 
-fn called(call: &ToolCall) -> String {
+fn format_call(call: &ToolCall) -> String {
     let arguments = call.arguments.iter().map(|(name, value)| format!("{name}={value}"));
     format!("{}({})", call.name, arguments.collect::<Vec<_>>().join(", "))
 }
 
-fn ran(bash: &BashExecution) -> String {
+fn format_command(bash: &BashExecution) -> String {
     let output = shortened(&bash.output);
     match bash.exit_code {
         _ if bash.cancelled => format!("Ran `{}` (cancelled)\n{output}", bash.command),

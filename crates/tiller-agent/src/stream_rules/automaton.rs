@@ -1,9 +1,9 @@
-//! All conditions as one automaton, read a delta at a time.
+//! One automaton for all conditions, fed delta by delta.
 //!
-//! The automaton is built while it reads: a state that nobody comes to costs nothing, so fifty
-//! rules are as good as one. What the next byte could still undo (`$`, `\b` at the end) counts
-//! when that byte has come or the text has ended. So the verdict depends on the text alone and
-//! not on how it was cut into deltas.
+//! States are built on demand: unreached states cost nothing, so fifty rules are as fast as one.
+//! Assertions about the next byte (`$`, `\b` at the end) are decided when that byte has arrived or
+//! the text has ended. So the result depends on the text alone and not on how it was split into
+//! deltas.
 
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
@@ -12,25 +12,25 @@ use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind};
 use regex_syntax::hir::{Hir, HirKind, Look};
 
-/// One condition may become this large, and all of them together this much larger.
+/// The size limit of one condition; the limit for all together is a multiple of it.
 const ONE_MAX_BYTES: usize = 1 << 20;
 const ALL_MAX_BYTES: usize = 16 << 20;
-/// What the states of one stream may take before they are forgotten and built anew.
+/// The memory for the states of one stream, before they are dropped and built again.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// An expression that an automaton can be made of.
+/// An expression without look-around.
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
     hir: Hir,
-    /// Whether what follows a match can undo it.
-    is_undone: bool,
-    /// Whether it is in every text, even in none at all.
+    /// Whether the byte after a match can invalidate it.
+    depends_on_next_byte: bool,
+    /// Whether it matches every text, even an empty one.
     is_everywhere: bool,
 }
 
 impl Expression {
     pub(super) fn read(regex: &str) -> Result<Expression, String> {
-        // Not only whole characters: `\B` may lie inside one, which harms nobody.
+        // Not only at character boundaries: `\B` may match inside one, which is harmless.
         let config = syntax::Config::new().utf8(false).nest_limit(100);
         let hir = syntax::parse_with(regex, &config).map_err(|err| match err {
             regex_syntax::Error::Parse(err) => err.kind().to_string(),
@@ -43,7 +43,7 @@ impl Expression {
         })?;
         let is_plain = hir.properties().look_set().is_empty();
         let is_everywhere = is_plain && hir.properties().minimum_len() == Some(0);
-        Ok(Expression { is_undone: ends_with_look(&hir), is_everywhere, hir })
+        Ok(Expression { depends_on_next_byte: ends_with_look(&hir), is_everywhere, hir })
     }
 
     pub(super) fn is_everywhere(&self) -> bool {
@@ -51,17 +51,18 @@ impl Expression {
     }
 }
 
-/// Every expression, by its number.
+/// All expressions, by number.
 #[derive(Debug)]
 pub(super) struct Automaton {
     dfa: DFA,
     cache_bytes: usize,
-    is_undone: Vec<bool>,
+    depends_on_next_byte: Vec<bool>,
 }
 
 impl Automaton {
     pub(super) fn new(expressions: &[Expression]) -> Result<Automaton, String> {
-        // What is in every text needs no looking for, and would make every state a match.
+        // An expression that always matches need not be searched, and would make every state a
+        // match.
         let never = Hir::fail();
         let hir =
             |of: &'_ Expression| if of.is_everywhere { never.clone() } else { of.hir.clone() };
@@ -74,27 +75,28 @@ impl Automaton {
         let config = config.cache_capacity(cache_bytes);
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa);
         let dfa = dfa.map_err(|err| said(&err))?;
-        let is_undone = expressions.iter().map(|expression| expression.is_undone).collect();
-        Ok(Automaton { dfa, cache_bytes, is_undone })
+        let depends_on_next_byte =
+            expressions.iter().map(|expression| expression.depends_on_next_byte).collect();
+        Ok(Automaton { dfa, cache_bytes, depends_on_next_byte })
     }
 }
 
-/// How far one stream has been read.
+/// The state of one stream.
 pub(super) struct Cursor {
     cache: Cache,
     state: LazyStateID,
 }
 
 impl Cursor {
-    /// At the beginning of a text. Nothing when the automaton does not work, which is a bug.
+    /// At the beginning of a text. None if the automaton fails, which is a bug.
     pub(super) fn new(automaton: &Automaton) -> Option<Cursor> {
         let mut cache = automaton.dfa.create_cache();
         let state = automaton.dfa.start_state_forward(&mut cache, &Input::new("")).ok()?;
         Some(Cursor { cache, state })
     }
 
-    /// Reads on. `found` is told the number of each expression that is in the text so far, some
-    /// of them often.
+    /// Reads a delta. Calls `found` with the number of each expression that matches the text so
+    /// far, possibly several times.
     pub(super) fn read(
         &mut self,
         automaton: &Automaton,
@@ -103,7 +105,7 @@ impl Cursor {
     ) {
         let mut last_match = None;
         for &byte in delta.as_bytes() {
-            // An error means that it gave up, and it was not told that it may.
+            // An error means that it gave up, which is not enabled.
             let Ok(next) = automaton.dfa.next_state(&mut self.cache, self.state, byte) else {
                 return;
             };
@@ -113,18 +115,18 @@ impl Cursor {
                 last_match = Some(next);
             }
         }
-        // To look ahead may take one more state, and when there is no room for it all are
-        // forgotten, ours too. Then the match shows with the next byte.
+        // Looking ahead may add a state, and if there is no memory for it, all states are dropped,
+        // including the current one. Then the match is found with the next byte.
         if self.has_room(automaton) {
             self.look_ahead(automaton, |expression| {
-                if !automaton.is_undone[expression] {
+                if !automaton.depends_on_next_byte[expression] {
                     found(expression);
                 }
             });
         }
     }
 
-    /// The text ends here, at least for now.
+    /// Ends the text, at least for now.
     pub(super) fn end(&mut self, automaton: &Automaton, found: impl FnMut(usize)) {
         if self.has_room(automaton) {
             self.look_ahead(automaton, found);
@@ -138,7 +140,7 @@ impl Cursor {
         self.cache.memory_usage() < automaton.cache_bytes / 4 * 3
     }
 
-    /// A match shows one byte late. This looks at what shows if there is no further byte.
+    /// A match is reported one byte late. This reports matches as if there were no further byte.
     fn look_ahead(&mut self, automaton: &Automaton, mut found: impl FnMut(usize)) {
         let Ok(end) = automaton.dfa.next_eoi_state(&mut self.cache, self.state) else { return };
         if end.is_match() {
@@ -160,7 +162,7 @@ fn compiler(max_bytes: usize) -> Compiler {
     compiler
 }
 
-/// Whether the last thing an expression asks for can be about the byte behind the match.
+/// Whether the expression ends with an assertion about the byte after the match.
 fn ends_with_look(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) => false,

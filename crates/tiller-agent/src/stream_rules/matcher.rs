@@ -1,4 +1,4 @@
-//! One answer, watched. Steps in, rules out; each rule at most once.
+//! Matches the rules against one answer. Each rule matches at most once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use super::scope::Stream;
 use super::set::{Conditions, RuleContext, RuleSet};
 use crate::event::Update;
 
-/// A rule that was found.
+/// A rule that matched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleMatch {
     pub rule: Arc<Rule>,
     pub place: StreamKind,
 }
 
-/// Where a rule was found.
+/// Where a rule matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamKind {
     /// In text or thinking.
@@ -28,7 +28,7 @@ pub enum StreamKind {
     Call,
 }
 
-/// Watches one answer.
+/// Matches one answer.
 pub struct RuleMatcher {
     set: Arc<RuleSet>,
     cwd: Arc<PathBuf>,
@@ -36,8 +36,8 @@ pub struct RuleMatcher {
     text: Reading,
     thinking: Reading,
     calls: BTreeMap<usize, Call>,
-    /// Rules that were told.
-    told: Vec<bool>,
+    /// Rules that were already returned.
+    reported: Vec<bool>,
 }
 
 /// The arguments of one call.
@@ -53,13 +53,13 @@ impl RuleMatcher {
             text: Reading::new(&set.conditions),
             thinking: Reading::new(&set.conditions),
             calls: BTreeMap::new(),
-            told: vec![false; set.rules.len()],
+            reported: vec![false; set.rules.len()],
             set,
             cwd,
         }
     }
 
-    /// The rules that this step completes.
+    /// Returns the rules that this step completes.
     pub fn read(&mut self, update: &Update) -> Vec<RuleMatch> {
         let conditions = &self.set.conditions;
         let (stream, reading, is_news) = match update {
@@ -106,10 +106,10 @@ impl RuleMatcher {
             Stream::Text | Stream::Thinking => StreamKind::Prose,
         };
         let mut matches = Vec::new();
-        for (watcher, told) in self.set.rules.iter().zip(&mut self.told) {
+        for (watcher, reported) in self.set.rules.iter().zip(&mut self.reported) {
             let is_met = || watcher.conditions.iter().any(|&number| reading.found.seen[number]);
-            if !*told && is_met() && watcher.scope.covers(stream) {
-                *told = true;
+            if !*reported && is_met() && watcher.scope.covers(stream) {
+                *reported = true;
                 matches.push(RuleMatch { rule: watcher.rule.clone(), place });
             }
         }
@@ -123,19 +123,19 @@ impl Call {
     }
 }
 
-/// How far a stream was read, and what was in it.
+/// The state of one stream.
 struct Reading {
-    /// Made with the first delta: most streams never have one.
+    /// Created with the first delta: most streams have none.
     cursor: Option<Cursor>,
     window: Window,
     found: Found,
 }
 
-/// The conditions that were met, by their numbers.
+/// The conditions that matched, by number.
 struct Found {
     seen: Vec<bool>,
     unseen: usize,
-    /// Those that look around, and for which it is worth looking.
+    /// Conditions with look-around whose approximation matched.
     near: Vec<bool>,
 }
 
@@ -144,15 +144,15 @@ impl Found {
         self.unseen -= usize::from(!std::mem::replace(&mut self.seen[number], true));
     }
 
-    /// What the automaton has found.
-    fn meet(&mut self, conditions: &Conditions, number: usize) {
+    /// Records a match of the automaton.
+    fn record(&mut self, conditions: &Conditions, number: usize) {
         match conditions.is_loose[number] {
             true => self.near[number] = true,
             false => self.see(number),
         }
     }
 
-    /// Whether to look closer: it may be there, and was not seen yet.
+    /// Whether to try the full expression: its approximation matched, and it has not matched yet.
     fn is_open(&self, around: &RuleContext) -> bool {
         self.near[around.number] && !self.seen[around.number]
     }
@@ -165,7 +165,7 @@ impl Reading {
         Reading { cursor: None, window: Window::default(), found }
     }
 
-    /// Reads on. Says whether a condition is met that was not before.
+    /// Reads a delta. Returns whether a further condition matched.
     fn read(&mut self, conditions: &Conditions, delta: &str) -> bool {
         let Reading { cursor, window, found } = self;
         let before = found.unseen;
@@ -173,34 +173,34 @@ impl Reading {
             return false;
         }
         if cursor.is_none() {
-            conditions.everywhere.iter().for_each(|&number| found.meet(conditions, number));
+            conditions.everywhere.iter().for_each(|&number| found.record(conditions, number));
             *cursor = Cursor::new(&conditions.automaton);
         }
         if let Some(cursor) = cursor {
-            let meet = |number| found.meet(conditions, number);
+            let meet = |number| found.record(conditions, number);
             cursor.read(&conditions.automaton, delta, meet);
         }
         if !conditions.around.is_empty() {
-            window.read(delta, |look| look_closer(conditions, found, look));
+            window.read(delta, |window| try_full_expressions(conditions, found, window));
         }
         found.unseen < before
     }
 
-    /// A block has ended. Another one may follow.
+    /// Ends a block. Another one may follow.
     fn end(&mut self, conditions: &Conditions) -> bool {
         let Reading { cursor, window, found } = self;
         let before = found.unseen;
-        // What was never begun has nothing to end.
+        // The stream never had a delta.
         let Some(cursor) = cursor else { return false };
-        cursor.end(&conditions.automaton, |number| found.meet(conditions, number));
-        look_closer(conditions, found, window.end());
+        cursor.end(&conditions.automaton, |number| found.record(conditions, number));
+        try_full_expressions(conditions, found, window.end());
         found.unseen < before
     }
 }
 
-fn look_closer(conditions: &Conditions, found: &mut Found, look: MatchWindow<'_>) {
+fn try_full_expressions(conditions: &Conditions, found: &mut Found, window: MatchWindow<'_>) {
     for around in &conditions.around {
-        if found.is_open(around) && look.finds(&around.exact) {
+        if found.is_open(around) && window.finds(&around.exact) {
             found.see(around.number);
         }
     }

@@ -1,15 +1,15 @@
-//! The paths among the arguments of a call, found while they are spelled out.
+//! Finds paths in the arguments of a call while they are streamed.
 //!
-//! A path is a string under a key that ends in `path`, or in a list under one that ends in
-//! `paths`. It counts when its closing quote has come: half a path would be another one. Each
-//! byte is looked at once, and only keys and paths are kept.
+//! A path is a string under a key that ends in `path`, or in a list under one that ends in `paths`.
+//! It counts once its closing quote has arrived: half a path would be another one. Each byte is
+//! read once, and only keys and paths are stored.
 
 use std::path::Path;
 
-/// A path and the ways to write it.
+/// A path and its spellings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Candidate {
-    /// As given, without `./`, from the working directory or absolute, and the name alone.
+    /// As given, without `./`, relative to the working directory or absolute, and the name alone.
     spellings: Vec<String>,
 }
 
@@ -32,16 +32,16 @@ impl Candidate {
     }
 }
 
-/// Reads the text of arguments as it comes.
+/// Reads the text of arguments incrementally.
 #[derive(Default)]
 pub(super) struct Paths {
     pub(super) found: Vec<Candidate>,
     open: Vec<OpenContainer>,
-    /// The string under way, as it is written.
+    /// The current string, unparsed.
     string: Option<Text>,
 }
 
-/// An object or a list that has not ended.
+/// An open object or list.
 struct OpenContainer {
     is_list: bool,
     /// The next string is a key.
@@ -49,7 +49,7 @@ struct OpenContainer {
     kind: Key,
 }
 
-/// What the key above a value says about it.
+/// What a key says about its value.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Key {
     #[default]
@@ -62,17 +62,17 @@ enum Key {
 struct Text {
     raw: String,
     is_escaped: bool,
-    /// Nobody wants to know what it says.
+    /// The string's content is not needed.
     is_skipped: bool,
 }
 
-/// No path and no key is longer.
+/// The longest path or key.
 const TEXT_MAX_BYTES: usize = 4096;
 const PATHS_MAX: usize = 256;
 const DEPTH_MAX: usize = 64;
 
 impl Paths {
-    /// Reads on. Says whether there is another path now.
+    /// Reads a delta. Returns whether a further path was found.
     pub(super) fn read(&mut self, delta: &str, cwd: &Path) -> bool {
         let before = self.found.len();
         for c in delta.chars() {

@@ -1,10 +1,9 @@
-//! Regular expressions as JavaScript writes them, without flags, in the words of ours.
+//! Translates JavaScript regular expressions without flags to Rust's syntax.
 //!
-//! Both sides mean nearly the same by the same characters; this spells out where they do not.
-//! `\d`, `\w` and `\b` know ASCII only, `.` stops at four kinds of line ends, brackets that stand
-//! alone are themselves, any other character may be escaped, and a class has no operators. Where
-//! JavaScript without its `u` flag reads an escape as letters nobody means (`\p{L}`, `\u{1F600}`),
-//! what was meant is taken.
+//! Most of the syntax is the same; this handles the differences. `\d`, `\w` and `\b` are ASCII
+//! only, `.` excludes four kinds of line ends, single brackets are literals, any other character
+//! may be escaped, and a class has no operators. Where JavaScript without its `u` flag reads an
+//! escape as plain letters (`\p{L}`, `\u{1F600}`), which is never intended, the escape is used.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,8 +12,8 @@ use std::fmt::Write;
 #[derive(Debug, PartialEq)]
 pub(super) struct Pattern {
     pub(super) regex: String,
-    /// For an expression that looks around or back, which no automaton can: the same without
-    /// that. It is in every text that the expression is in, and in others.
+    /// For an expression with look-around or back-references: the same without them. It matches
+    /// every text that the expression matches, and others.
     pub(super) loose: Option<String>,
 }
 
@@ -44,7 +43,7 @@ const NOTHING: &str = "[^\\x{0}-\\x{10FFFF}]";
 const BOUNDARY: &str = "(?:(?<=[0-9A-Za-z_])(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])(?=[0-9A-Za-z_]))";
 const NO_BOUNDARY: &str = "(?:(?<=[0-9A-Za-z_])(?=[0-9A-Za-z_])|(?<![0-9A-Za-z_])(?![0-9A-Za-z_]))";
 
-/// What has to be known before the first character is read.
+/// What must be known before the first character is translated.
 #[derive(Default)]
 struct Groups {
     count: u32,
@@ -92,7 +91,7 @@ impl Groups {
         }
     }
 
-    /// Whether these digits behind a backslash name a group. Otherwise they are a character.
+    /// Whether these digits after a backslash refer to a group. Otherwise they are a character.
     fn refers(&self, digits: &str) -> bool {
         digits.parse().is_ok_and(|number: u32| number <= self.count)
     }
@@ -103,23 +102,23 @@ struct Reader {
     at: usize,
     groups: Groups,
     out: String,
-    /// The same without what looks around, and how many groups of that kind are open.
+    /// The same without look-around, and how many look-around groups are open.
     loose: String,
     hidden: usize,
 }
 
-/// A group that is open.
+/// An open group.
 #[derive(Clone, Copy)]
 struct OpenGroup {
-    /// The dot takes everything in it.
+    /// Whether the dot matches line ends.
     dot_all: bool,
     looks_around: bool,
 }
 
-/// One thing inside a class.
+/// One item of a class.
 enum Item {
     Char(char),
-    /// Text for inside our own class.
+    /// Text for a Rust class.
     Set(String),
 }
 
@@ -182,7 +181,7 @@ impl Reader {
         is_next
     }
 
-    /// Everything up to this character, which is taken too.
+    /// Everything up to this character, which is consumed too.
     fn until(&mut self, end: char) -> Option<String> {
         let length = self.rest[self.at..].iter().position(|&c| c == end)?;
         let text = self.rest[self.at..self.at + length].iter().collect();
@@ -206,7 +205,7 @@ impl Reader {
         }
         for mark in ["=", "!", "<=", "<!"] {
             if self.takes(mark) {
-                // Something has to stand here: a quantifier may follow.
+                // Something has to be here: a quantifier may follow.
                 self.put_either(&format!("(?{mark}"), "(?:)");
                 self.hidden += 1;
                 open.push(OpenGroup { dot_all, looks_around: true });
@@ -214,7 +213,7 @@ impl Reader {
             }
         }
         if self.takes("<") {
-            // Names are only needed to refer to, and that is done by number.
+            // Names are only needed for references, which are made by number.
             self.until('>').ok_or("the name of a group never ends")?;
             self.put("(");
             open.push(plain);
@@ -232,7 +231,7 @@ impl Reader {
                 self.put(&format!("(?{flags}:"));
                 open.push(OpenGroup { dot_all, looks_around: false });
             }
-            // What other languages write at the beginning, and JavaScript does not know.
+            // Flags at the beginning, as in other languages; JavaScript does not have them.
             Some(')') if !flags.is_empty() && start == 2 => {
                 self.put(&format!("(?{flags})"));
                 *open = vec![OpenGroup { dot_all, looks_around: false }];
@@ -242,7 +241,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A quantifier, or else a brace like any other character.
+    /// A quantifier, or else a literal brace.
     fn brace(&mut self) {
         let inside: String = self.rest[self.at..].iter().take_while(|&&c| c != '}').collect();
         let is_closed = self.rest.len() > self.at + inside.chars().count();
@@ -290,12 +289,12 @@ impl Reader {
         Ok(())
     }
 
-    /// What a group had, whatever that may be.
+    /// In the loose version, a back-reference matches anything.
     fn refer(&mut self, group: &str) {
         self.put_either(&format!("(?:\\{group})"), &format!("(?:{ANYTHING}*)"));
     }
 
-    /// Up to three octal digits, as very old scripts have them; or the digit itself.
+    /// Up to three octal digits, as in very old scripts; or the digit itself.
     fn octal(&mut self) -> char {
         let mut value = 0;
         let start = self.at;
@@ -312,7 +311,7 @@ impl Reader {
         }
     }
 
-    /// What an escape means inside of a class and outside.
+    /// The meaning of an escape, inside a class or outside.
     fn item(&mut self, c: char) -> Result<Item, String> {
         Ok(match c {
             'd' => Item::Set(DIGIT.to_owned()),
@@ -372,7 +371,7 @@ impl Reader {
             }
             self.at = after_first;
         }
-        // Half a character is none, and stands in no text of ours.
+        // A lone surrogate cannot occur in UTF-8 text.
         Some(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
@@ -380,7 +379,7 @@ impl Reader {
         let is_negated = self.takes("^");
         let mut inside = String::new();
         while let Some(first) = self.class_item()? {
-            // A hyphen between two characters makes a range of them; any other is one itself.
+            // A hyphen between two characters makes a range; any other is a literal.
             let begins_range =
                 self.peek() == Some('-') && self.rest.get(self.at + 1).is_some_and(|&c| c != ']');
             match first {
@@ -416,7 +415,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The next thing in a class; nothing at its end.
+    /// The next item of a class; None at its end.
     fn class_item(&mut self) -> Result<Option<Item>, String> {
         match self.next().ok_or(NEVER_CLOSED)? {
             ']' => Ok(None),
@@ -436,7 +435,7 @@ impl Reader {
 const TAKES_ALL: &str = "a string takes every text";
 const NEVER_CLOSED: &str = "a class is never closed";
 
-/// A character that means itself, wherever it stands.
+/// Writes a character as a literal.
 fn literal(out: &mut String, c: char) {
     if c.is_ascii() && !c.is_ascii_alphanumeric() {
         write!(out, "\\x{{{:X}}}", u32::from(c)).expect(TAKES_ALL);
@@ -461,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_stays() {
+    fn common_syntax_is_unchanged() {
         check("FOOBAR[0-9]+", expect!["FOOBAR[0-9]+"]);
         check("^a|b$", expect!["^a|b$"]);
         check("(?:a){2,3}?b{4}c{5,}", expect!["(?:a){2,3}?b{4}c{5,}"]);
@@ -471,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_spelled_out() {
+    fn differing_syntax_is_translated() {
         check(
             r"\d\w\s",
             expect![[
@@ -512,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_around_is_marked() {
+    fn look_around_has_a_loose_version() {
         check(
             r"a(?=(b|\)c).)*d(?<!e)+",
             expect![[r#"
@@ -552,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn syntax_errors_are_reported() {
         check("(", expect!["error: a group is never closed"]);
         check("a)", expect!["error: unmatched `)`"]);
         check("a\\", expect!["error: a backslash at the end"]);

@@ -1,23 +1,22 @@
-//! Where a rule is looked for: in the text, in the thinking, in calls of some tool, with paths of
-//! some kind.
+//! The scope of a rule: text, thinking, calls of some tool, paths of some kind.
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::paths::Candidate;
 
-/// What one stream of an answer is.
+/// The kind of one stream of an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Stream<'a> {
     Text,
     Thinking,
-    /// The arguments of a call, and the paths among them so far.
+    /// The arguments of a call, and the paths found in them so far.
     Call {
         tool: &'a str,
         paths: &'a [Candidate],
     },
 }
 
-/// Everything a rule says about where.
+/// The whole scope of a rule.
 #[derive(Debug)]
 pub(super) struct Scope {
     targets: Vec<Target>,
@@ -33,8 +32,8 @@ enum Target {
 }
 
 impl Scope {
-    /// Reads what a rule says. `Err` when nothing of it can be understood; what is wrong with
-    /// single words goes to `problems`.
+    /// Parses a rule's scope. `Err` if no word of it can be parsed; errors in single words go to
+    /// `problems`.
     pub(super) fn read(
         scope: &[String],
         globs: &[String],
@@ -121,8 +120,7 @@ fn fits(glob: &GlobMatcher, paths: &[Candidate]) -> bool {
     paths.iter().any(|path| path.spellings().any(|spelling| glob.is_match(spelling)))
 }
 
-/// The words of a list, separated by commas that stand in no brackets and no quotes. Quotes
-/// around a word are taken away.
+/// Splits a list at commas outside brackets and quotes. Quotes around a word are removed.
 pub fn split(text: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), String::new());
     let (mut depth, mut quote) = (0_usize, None);

@@ -1,4 +1,4 @@
-//! All rules there are, ready to watch.
+//! All rules, compiled.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,49 +9,49 @@ use super::backtracking::Backtracking;
 use super::pattern::{Pattern, translate};
 use super::scope::Scope;
 
-/// Rules that watch.
+/// Compiled rules.
 pub struct RuleSet {
     pub(super) rules: Vec<CompiledRule>,
     pub(super) conditions: Conditions,
 }
 
-/// A rule that watches.
+/// A compiled rule.
 pub(super) struct CompiledRule {
     pub(super) rule: Arc<Rule>,
     pub(super) scope: Scope,
-    /// Its conditions, by their numbers.
+    /// Its conditions, by number.
     pub(super) conditions: Vec<usize>,
 }
 
-/// The conditions of all rules, by their numbers.
+/// The conditions of all rules, by number.
 pub(super) struct Conditions {
-    /// Finds those that do not look around. Of the others it finds out where it is worth looking.
+    /// Matches conditions without look-around, and the approximations of the others.
     pub(super) automaton: Automaton,
     pub(super) count: usize,
-    /// In every text.
+    /// Conditions that match every text.
     pub(super) everywhere: Vec<usize>,
     pub(super) around: Vec<RuleContext>,
-    /// Those of the automaton that only say where to look.
+    /// Conditions of the automaton that are only approximations.
     pub(super) is_loose: Vec<bool>,
 }
 
-/// A condition that looks around.
+/// A condition with look-around.
 pub(super) struct RuleContext {
     pub(super) number: usize,
     pub(super) exact: Backtracking,
 }
 
-/// What became of rules.
+/// The result of compiling rules.
 #[derive(Debug, Default)]
 pub struct Compiled {
     pub set: Option<Arc<RuleSet>>,
-    /// Those without a condition that can be looked for.
+    /// Rules without a usable condition.
     pub rest: Vec<Rule>,
-    /// What is wrong with them, in sentences that name the file.
+    /// Problems, as sentences that name the file.
     pub problems: Vec<String>,
 }
 
-/// A condition, read. One that looks around has both: what finds out where, and what looks.
+/// A parsed condition. One with look-around has both the approximation and the full expression.
 struct Condition {
     expression: Expression,
     exact: Option<Backtracking>,

@@ -1,4 +1,4 @@
-//! What is found, and that it does not matter how a text is cut.
+//! What matches, independent of how a text is split into deltas.
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -33,7 +33,7 @@ fn scoped(name: &str, condition: &str, scope: &str, globs: &[&str]) -> Rule {
     Rule { scope, globs, ..rule(name, &[condition]) }
 }
 
-/// Steps by a short name: `text …`, `think …`, `edit …` and `bash …` are deltas, `end NAME` ends.
+/// Steps in short form: `text …`, `think …`, `edit …` and `bash …` are deltas, `end NAME` ends.
 fn steps(script: &str) -> Vec<Update> {
     const NAMES: [&str; 4] = ["text", "think", "edit", "bash"];
     let mut begun = [false; 4];
@@ -80,9 +80,9 @@ fn watch(rules: Vec<Rule>) -> (Option<RuleMatcher>, Vec<String>) {
     (compiled.set.map(|set| RuleMatcher::new(set, cwd)), compiled.problems)
 }
 
-/// Each step's number and the rules it completes; what is wrong with the rules comes first.
+/// Prints each step's number and the rules it completes, after problems of the rules.
 fn check(rules: Vec<Rule>, script: &str, expected: Expect) {
-    let (watch, mut told) = watch(rules);
+    let (watch, mut found_rules) = watch(rules);
     if let Some(mut watch) = watch {
         let shown = steps(script).into_iter();
         let shown = shown.filter(|step| {
@@ -95,15 +95,20 @@ fn check(rules: Vec<Rule>, script: &str, expected: Expect) {
         // Calls were opened above; nothing else was read yet.
         for (line, step) in lines.iter().enumerate() {
             for found in watch.read(step) {
-                told.push(format!("step {}: {} ({:?})", line + 1, found.rule.name, found.place));
+                found_rules.push(format!(
+                    "step {}: {} ({:?})",
+                    line + 1,
+                    found.rule.name,
+                    found.place
+                ));
             }
         }
     }
-    expected.assert_eq(&told.join("\n"));
+    expected.assert_eq(&found_rules.join("\n"));
 }
 
 #[test]
-fn a_match_may_span_deltas_and_is_told_once() {
+fn match_across_deltas_is_reported_once() {
     check(
         vec![rule("foo", &[r"FOOBAR\d+"])],
         "text Let me use FOO
@@ -114,7 +119,7 @@ fn a_match_may_span_deltas_and_is_told_once() {
 }
 
 #[test]
-fn any_condition_of_a_rule_and_any_rule() {
+fn any_condition_matches_its_rule() {
     check(
         vec![rule("one", &["aa", "bb"]), rule("two", &["bb"]), rule("three", &["cc"])],
         "text xbb
@@ -127,7 +132,7 @@ fn any_condition_of_a_rule_and_any_rule() {
 }
 
 #[test]
-fn what_the_next_byte_decides_waits_for_it() {
+fn assertions_wait_for_the_next_byte() {
     check(
         vec![rule("word", &[r"\bcat\b"]), rule("end", &["cat$"]), rule("start", &["^a"])],
         "text a cat
@@ -143,7 +148,7 @@ fn what_the_next_byte_decides_waits_for_it() {
 }
 
 #[test]
-fn text_is_one_stream_and_a_block_that_ends_is_an_end() {
+fn blocks_share_a_stream_and_end_it() {
     check(
         vec![rule("end", &["cat$"]), rule("over", &["catdog"])],
         "text cat
@@ -156,7 +161,7 @@ fn text_is_one_stream_and_a_block_that_ends_is_an_end() {
 }
 
 #[test]
-fn places() {
+fn scopes_select_text_thinking_and_tools() {
     let rules = || {
         vec![
             rule("default", &["X"]),
@@ -245,7 +250,7 @@ fn paths() {
 }
 
 #[test]
-fn a_file_that_is_touched_at_all() {
+fn path_alone_can_match() {
     check(
         vec![scoped("touched", ".*", "tool:edit(*.rs), tool:write(*.rs)", &[])],
         r#"edit {"pa
@@ -257,7 +262,7 @@ fn a_file_that_is_touched_at_all() {
 }
 
 #[test]
-fn what_looks_around_is_judged_when_a_block_ends() {
+fn look_around_is_matched_at_the_end_of_a_block() {
     let rules = || {
         vec![
             rule("ahead", &["foo(?!bar)"]),
@@ -277,7 +282,7 @@ fn what_looks_around_is_judged_when_a_block_ends() {
 }
 
 #[test]
-fn what_looks_around_is_judged_in_long_texts_too() {
+fn look_around_is_matched_within_long_texts() {
     let (watch, _) = watch(vec![rule("ahead", &["foo(?!bar)"])]);
     let mut watch = watch.unwrap();
     let mut at = None;
@@ -288,12 +293,12 @@ fn what_looks_around_is_judged_in_long_texts_too() {
             at = at.or(Some(number));
         }
     }
-    // The first look after it: 32 KB in deltas of 11 bytes.
+    // The first search after it: 32 KB in deltas of 11 bytes.
     assert_eq!(at, Some(2979));
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn invalid_rules_are_reported() {
     check(
         vec![
             rule("paren", &["(a", "b"]),
@@ -350,7 +355,7 @@ const CONDITIONS: [&str; 16] = [
     "[]",
 ];
 
-/// The rules, and each condition for the other engine: looking for nothing ahead makes it one.
+/// The rules, and each condition for the backtracking engine: an empty lookahead selects it.
 static BOTH: LazyLock<(Arc<RuleSet>, Vec<fancy_regex::Regex>)> = LazyLock::new(|| {
     let rules = CONDITIONS.iter().map(|condition| rule(condition, &[condition])).collect();
     let compiled = RuleSet::compile(rules);
@@ -365,9 +370,9 @@ static BOTH: LazyLock<(Arc<RuleSet>, Vec<fancy_regex::Regex>)> = LazyLock::new(|
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However a text is cut into deltas, what is found is what is in the text.
+    /// However a text is split into deltas, the result equals a search of the whole text.
     #[test]
-    fn cuts_make_no_difference(
+    fn result_does_not_depend_on_deltas(
         text in "[abcé \n]{0,40}",
         cuts in prop::collection::vec(0..5_usize, 0..40),
     ) {

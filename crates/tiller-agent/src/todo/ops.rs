@@ -1,4 +1,4 @@
-//! How a model changes the list: a few operations, applied in order, and what it reads about them.
+//! The operations by which a model changes the list, and the text it gets back.
 
 use std::fmt::Write;
 
@@ -6,11 +6,11 @@ use serde::Deserialize;
 
 use super::{DraftItem, DraftPhase, TodoItem, TodoList, TodoPhase, TodoStatus};
 
-/// One step. Ids of new phases and tasks follow the highest number there is.
+/// One operation. Ids of new phases and tasks continue from the highest number in use.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
-    /// Begins anew.
+    /// Replaces the whole list.
     Replace {
         phases: Vec<NewPhase>,
     },
@@ -48,7 +48,7 @@ pub struct NewTask {
     details: Option<String>,
 }
 
-/// What is not said stays as it is.
+/// Missing fields stay unchanged.
 #[derive(Debug, PartialEq, Deserialize)]
 pub struct TaskUpdate {
     id: String,
@@ -63,8 +63,8 @@ pub struct TaskUpdate {
 }
 
 impl TodoList {
-    /// Applies all operations that can be applied, and says what was wrong with the others. At
-    /// the end exactly one task is in progress, if any is left to do.
+    /// Applies all valid operations, and returns errors for the others. Afterwards exactly one task
+    /// is in progress, if any is left to do.
     pub fn apply(&mut self, ops: Vec<Op>) -> Vec<String> {
         let errors = ops.into_iter().filter_map(|op| self.apply_one(op).err()).collect();
         self.focus();
@@ -121,8 +121,8 @@ impl TodoList {
         task.ok_or_else(|| format!("Task \"{id}\" not found{hint}"))
     }
 
-    /// Of several tasks in progress the first stays so; if there is none, the first pending one
-    /// is begun.
+    /// Of several tasks in progress, keeps the first; if there is none, starts the first pending
+    /// one.
     fn focus(&mut self) {
         let mut tasks: Vec<&mut TodoItem> =
             self.phases.iter_mut().flat_map(|phase| &mut phase.tasks).collect();
@@ -139,7 +139,7 @@ impl TodoList {
         }
     }
 
-    /// The list in words for the model that has just changed it.
+    /// The list as text for the model that has just changed it.
     pub fn summary(&self, errors: &[String]) -> String {
         let mut text = String::new();
         if !errors.is_empty() {
@@ -181,7 +181,7 @@ impl TodoList {
         }
     }
 
-    /// How far the phase is that is being worked on.
+    /// The progress of the current phase.
     fn write_progress(&self, text: &mut String) {
         let is_open = |phase: &TodoPhase| phase.tasks.iter().any(|task| !task.status.is_over());
         let last = self.phases.len() - 1;
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// Applies the operations of several calls, and prints what the last one is told.
+    /// Applies the operations of several calls, and prints the last result.
     fn check(calls: &[&str], expect: Expect) {
         let mut list = TodoList::default();
         let mut told = String::new();
@@ -258,7 +258,7 @@ mod tests {
         {"name":"Do","tasks":[{"content":"write","notes":"soon","details":"never shown"}]}]}]"#;
 
     #[test]
-    fn a_new_list_begins_with_its_first_task() {
+    fn new_list_starts_its_first_task() {
         check(
             &[PLAN],
             expect![[r#"
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn one_task_is_in_progress() {
+    fn exactly_one_task_is_in_progress() {
         check(
             &[PLAN, r#"[{"op":"update","id":"task-1","status":"completed"}]"#],
             expect![[r#"
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_on_from_the_highest() {
+    fn new_ids_continue_from_the_highest() {
         check(
             &[
                 PLAN,
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_does_not_stop_the_rest() {
+    fn invalid_operation_does_not_stop_the_others() {
         check(
             &[
                 PLAN,
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_says_so() {
+    fn empty_list_is_stated() {
         check(&[PLAN, r#"[{"op":"replace","phases":[]}]"#], expect!["Todo list cleared."]);
         check(
             &[r#"[{"op":"update","id":"task-1"},{"op":"remove_task","id":"task-1"}]"#],

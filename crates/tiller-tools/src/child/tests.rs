@@ -1,4 +1,4 @@
-//! Programs as people start them, and what is heard of them.
+//! Programs with pipes, and the events they produce.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-/// How long something may take that is certain to happen. A generous bound, not a pause.
+/// An upper bound for events that are certain to happen, not a pause.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn program(command: &str, args: &[&str]) -> Program {
@@ -33,7 +33,7 @@ fn start(program: Program) -> (Handle, Receiver<ProgramEvent>) {
     (spawn(program, sink).unwrap(), receiver)
 }
 
-/// All that happens, with neighbours of a kind joined, up to and including the end.
+/// All events up to `Closed`, with neighbouring chunks of a kind joined.
 fn all(receiver: &Receiver<ProgramEvent>) -> Vec<ProgramEvent> {
     let mut all: Vec<ProgramEvent> = Vec::new();
     loop {
@@ -46,7 +46,7 @@ fn all(receiver: &Receiver<ProgramEvent>) -> Vec<ProgramEvent> {
             _ => all.push(happening),
         }
         if all.last() == Some(&ProgramEvent::Closed) {
-            // The thread is gone, and so is the sink: nothing was told twice.
+            // The thread and the sink are gone, so no event can follow.
             assert!(receiver.recv_timeout(PATIENCE).is_err());
             return all;
         }
@@ -70,7 +70,7 @@ fn print(all: &[ProgramEvent]) -> String {
 }
 
 #[test]
-fn output_comes_before_the_end() {
+fn output_is_reported_before_exit() {
     check(
         script("echo one; echo two"),
         expect![[r#"
@@ -100,7 +100,7 @@ fn output_comes_before_the_end() {
 }
 
 #[test]
-fn the_program_gets_what_it_was_given() {
+fn program_gets_arguments_environment_and_files() {
     let mut given = script(r#"echo "$0 $A $(pwd) [$HOME]"; cat"#);
     given.args.push("name".to_owned());
     check(
@@ -121,9 +121,9 @@ fn the_program_gets_what_it_was_given() {
     );
 }
 
-/// Background children may write on when the program has ended.
+/// Background children may still write after the program has ended.
 #[test]
-fn closed_means_that_nobody_can_write() {
+fn closed_is_reported_when_background_children_end() {
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let wait = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
@@ -143,7 +143,7 @@ fn closed_means_that_nobody_can_write() {
 }
 
 #[test]
-fn what_is_written_comes_back() {
+fn stdin_is_echoed_and_closed() {
     let (handle, receiver) = start(Program { stdin: true, ..program("cat", &[]) });
     handle.write(b"hello ".to_vec());
     handle.write(b"there".to_vec());
@@ -154,7 +154,7 @@ fn what_is_written_comes_back() {
         exit Some(0) None
         closed"#]]
     .assert_eq(&print(&all(&receiver)));
-    // Letting go is closing, with or without a word before.
+    // Dropping the handle closes stdin, with or without a write before.
     for words in ["", "words"] {
         let (handle, receiver) = start(Program { stdin: true, ..program("cat", &[]) });
         if !words.is_empty() {
@@ -170,9 +170,9 @@ fn what_is_written_comes_back() {
     }
 }
 
-/// More than all pipes hold goes through, both ways at once.
+/// More than all pipes hold passes through, in both directions at once.
 #[test]
-fn much_comes_back() {
+fn large_input_is_echoed() {
     let much: Vec<u8> = (0..4_000_000_u32).map(|n| (n % 251) as u8).collect();
     let (handle, receiver) = start(Program { stdin: true, ..program("cat", &[]) });
     for piece in much.chunks(100_000) {
@@ -183,9 +183,9 @@ fn much_comes_back() {
     assert!(all[0] == ProgramEvent::Stdout(much));
 }
 
-/// Writing to a program that does not read, or that is gone, makes nobody wait.
+/// Writing to a program that does not read, or has ended, does not block.
 #[test]
-fn nobody_waits_for_a_program_that_does_not_read() {
+fn write_does_not_block_on_a_program_that_does_not_read() {
     let (handle, receiver) = start(Program { stdin: true, ..script("exec sleep 60") });
     for _ in 0..100 {
         handle.write(vec![0; 100_000]);
@@ -196,9 +196,9 @@ fn nobody_waits_for_a_program_that_does_not_read() {
     handle.kill(9);
 }
 
-/// A listener that does not listen stops the program, and not our memory.
+/// A sink that blocks stops the program, so memory does not grow.
 #[test]
-fn a_slow_listener_makes_the_program_wait() {
+fn slow_sink_makes_the_program_wait() {
     let (sender, receiver) = sync_channel(0);
     let sink = Box::new(move |happening| drop(sender.send(happening)));
     let folder = tempfile::tempdir().unwrap();
@@ -220,7 +220,7 @@ fn a_slow_listener_makes_the_program_wait() {
             ProgramEvent::Closed => break,
             ProgramEvent::Stderr(bytes) => panic!("{}", String::from_utf8_lossy(&bytes)),
         }
-        // One pipe, and one piece in the hands of the thread.
+        // One pipe, and one chunk in the reader thread.
         let ahead = (written() * 100_000).saturating_sub(heard);
         assert!(ahead <= 64 * 1024 + CHUNK_MAX_BYTES + 100_000, "{ahead}");
     }
@@ -230,11 +230,12 @@ fn a_slow_listener_makes_the_program_wait() {
 
 #[test]
 fn signals_reach_the_program_and_its_group() {
-    // No child of the shell's: it would be hit too, and some shells remark on that.
+    // The shell itself, without a child: a child would be signalled too, and some shells print a
+    // message then.
     let (handle, receiver) =
         start(script("trap 'echo caught; exit 7' USR1; echo ready; while :; do :; done"));
     assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), ProgramEvent::Stdout(b"ready\n".to_vec()));
-    // Nothing, and no signal.
+    // Signal 0, and a number that is not a signal.
     handle.kill(0);
     handle.kill(1000);
     handle.kill(-3);
@@ -247,14 +248,14 @@ fn signals_reach_the_program_and_its_group() {
 }
 
 #[test]
-fn the_number_is_the_programs_own() {
+fn pid_is_the_programs_own() {
     let (handle, receiver) = start(script("echo $$"));
     let all = all(&receiver);
     assert_eq!(all[0], ProgramEvent::Stdout(format!("{}\n", handle.pid()).into()));
 }
 
 #[test]
-fn what_cannot_start_says_why() {
+fn spawn_errors_are_reported() {
     let check = |program: Program| {
         let sink = Box::new(|happening| panic!("{happening:?}"));
         let err = spawn(program, sink).err().unwrap();

@@ -1,20 +1,20 @@
-//! What an edit changed, twice: with line numbers for people, and as a patch for programs.
+//! The diff of an edit: with line numbers for people, and as a patch for programs.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
-/// Lines shown around a change.
+/// Context lines around a change.
 const CONTEXT: usize = 4;
-/// Two texts that have nothing in common take time in proportion to their product. After this
-/// long, a change is shown as larger than it is.
+/// Comparing two texts without common lines takes time proportional to their product. After this
+/// time, the diff may be larger than necessary.
 const COMPARE_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Diff<'t> {
     old: Vec<&'t str>,
     new: Vec<&'t str>,
-    /// Changes with their surroundings; those that are close stand together.
+    /// Changes with their context; nearby changes form one group.
     groups: Vec<Vec<DiffOp>>,
 }
 
@@ -27,13 +27,13 @@ impl Diff<'_> {
         Diff { groups: group_diff_ops(ops, CONTEXT), old, new }
     }
 
-    /// The number of the first line that is different, in the new text.
+    /// The number of the first changed line, in the new text.
     pub(super) fn first_changed_line(&self) -> Option<usize> {
         let changed = |op: &&DiffOp| op.tag() != DiffTag::Equal;
         self.groups.first()?.iter().find(changed).map(|op| op.new_range().start + 1)
     }
 
-    /// Every line with its number; what was left out is shown as `...`.
+    /// The changed lines with their numbers; omitted lines are shown as `...`.
     pub(super) fn numbered(&self) -> String {
         let width = self.old.len().max(self.new.len()).to_string().len();
         let gap = format!(" {:width$} ...", "");
@@ -59,7 +59,7 @@ impl Diff<'_> {
         lines.join("\n")
     }
 
-    /// In unified form.
+    /// The unified diff.
     pub(super) fn patch(&self, name: &str) -> String {
         let mut patch = format!("--- {name}\n+++ {name}\n");
         for group in &self.groups {
@@ -83,7 +83,7 @@ impl Diff<'_> {
     }
 }
 
-/// `START,COUNT`; of nothing, the line before it.
+/// `START,COUNT`; for an empty range, the line before it.
 fn hunk(lines: Range<usize>) -> String {
     let start = if lines.is_empty() { lines.start } else { lines.start + 1 };
     format!("{start},{}", lines.len())
@@ -106,8 +106,8 @@ impl Sign {
     }
 }
 
-/// The lines of a group, those removed before those added. An added line is one of the new text;
-/// all others are lines of the old.
+/// Calls `line` for the lines of a group, removed before added. An added line is an index into the
+/// new text; all others are indices into the old.
 fn each_line(group: &[DiffOp], mut line: impl FnMut(Sign, usize)) {
     for op in group {
         let sign = if op.tag() == DiffTag::Equal { Sign::Kept } else { Sign::Removed };

@@ -1,9 +1,9 @@
-//! Where in a file the edits belong, and the file once they are made.
+//! Finds where the edits belong in a file, and applies them.
 //!
-//! All edits are matched against the file as it was. A model does not always see the very bytes,
-//! and writes plain quotes where the file has curly ones or forgets spaces at the end of a line; so
-//! when a text is not found as written, all are looked for among texts with such differences
-//! removed. Only lines an edit touches are written anew: every other byte of the file stays.
+//! All edits are matched against the original file. Models sometimes write straight quotes where
+//! the file has curly ones, or drop spaces at the end of a line; so if a text is not found exactly,
+//! all edits are matched against a normalised copy. Only lines that an edit touches are rewritten:
+//! every other byte of the file stays.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use unicode_normalization::UnicodeNormalization;
 use super::Replacement;
 use crate::path::is_odd_space;
 
-/// The edited file, or why it stays as it was: a sentence for the model, who calls the file `name`.
+/// Returns the edited file, or an error text for the model, which calls the file `name`.
 pub(super) fn edited(file: &str, edits: &[Replacement], name: &str) -> Result<String, String> {
     if edits.is_empty() {
         return Err(
@@ -68,7 +68,7 @@ pub(super) fn edited(file: &str, edits: &[Replacement], name: &str) -> Result<St
     Ok(new)
 }
 
-/// With every line ending as `\n`.
+/// The text with every line ending as `\n`.
 pub(super) fn lf(text: &str) -> Cow<'_, str> {
     if !text.contains('\r') {
         return Cow::Borrowed(text);
@@ -76,15 +76,15 @@ pub(super) fn lf(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))
 }
 
-/// Of two texts that look alike, what looks alike two times counts, even if only one is written
-/// exactly so: the model cannot have meant the difference.
+/// A text that occurs twice after normalisation is ambiguous, even if only one occurrence matches
+/// exactly: the model may not have seen the difference.
 fn occurrences(exact: &str, alike: &str, old: &str) -> usize {
     let sought = self::alike(old);
     let looking = if sought.is_empty() { 0 } else { alike.matches(&*sought).count() };
     looking.max(exact.matches(old).count())
 }
 
-/// A text without the differences a reader does not see. Has the same lines.
+/// The text without invisible differences. Has the same number of lines.
 fn alike(text: &str) -> Cow<'_, str> {
     let is_plain = |line: &str| line.is_ascii() && line.trim_end() == line;
     if text.split('\n').all(is_plain) {
@@ -115,15 +115,15 @@ fn plain(c: char) -> char {
     }
 }
 
-/// Where one edit goes.
+/// Where one edit is applied.
 struct Span<'e> {
     place: Range<usize>,
     new: &'e str,
     index: usize,
 }
 
-/// Makes the edits. `base` has the same lines as `text`, perhaps spelled differently; `spans` are
-/// places in it, in order and apart.
+/// Applies the edits. `base` has the same lines as `text`, perhaps normalised; `spans` are ranges
+/// of it, sorted and without overlap.
 fn rewrite(text: &str, base: &str, spans: &[Span<'_>]) -> String {
     let ending = line_ending(text);
     let originals: Vec<&str> = lines(text).collect();
@@ -158,7 +158,7 @@ fn rewrite(text: &str, base: &str, spans: &[Span<'_>]) -> String {
     new
 }
 
-/// How the file ends its lines, judging by the first.
+/// The file's line ending, taken from its first line.
 fn line_ending(text: &str) -> &'static str {
     match text.find('\n') {
         Some(at) if text[..at].ends_with('\r') => "\r\n",
@@ -167,7 +167,7 @@ fn line_ending(text: &str) -> &'static str {
     }
 }
 
-/// The lines with their endings, whatever those are.
+/// The lines with their endings, of whatever kind.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -188,7 +188,7 @@ fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(after).filter(|&start| start < text.len()).collect()
 }
 
-/// Says no in the words models know.
+/// Error texts in the wording that models know from pi.
 struct Refusal<'n> {
     name: &'n str,
     only: bool,
@@ -268,7 +268,7 @@ mod tests {
         check("a b c\n", &[("b", "B")], expect![[r#""a B c\n""#]]);
         check("a b c\n", &[("c\n", ""), ("a ", "")], expect![[r#""b ""#]]);
         check("a\nb\nc", &[("a\nb\n", "x\n")], expect![[r#""x\nc""#]]);
-        // Against the file as it was: what one edit writes is not found by the next.
+        // Matched against the original: the next edit does not match what this one writes.
         check("a b", &[("a", "b"), ("b", "c")], expect![[r#""b c""#]]);
         check("abc", &[("a", "1"), ("b", "2"), ("c", "3")], expect![[r#""123""#]]);
     }
@@ -279,7 +279,7 @@ mod tests {
         check("a\r\nb\r\n", &[("a\r\nb", "x\ny")], expect![[r#""x\r\ny\r\n""#]]);
         check("\u{feff}a\n", &[("a", "b")], expect![[r#""\u{feff}b\n""#]]);
         check("a\rb\r", &[("a\nb", "x\ny")], expect![[r#""x\ry\r""#]]);
-        // Lines that are not touched keep even endings that are out of place.
+        // Lines that are not touched keep their endings, even inconsistent ones.
         check("a\r\nb\nc\r\nd\re\n", &[("c", "x\ny")], expect![[r#""a\r\nb\nx\r\ny\r\nd\re\n""#]]);
     }
 
@@ -293,7 +293,7 @@ mod tests {
         check("a  \nb\t\nc  \n", &[("a\nb", "x\ny")], expect![[r#""x\ny\nc  \n""#]]);
         check("x = ‘1’\ny = ‘2’  \n", &[("'1'", "'3'")], expect![[r#""x = '3'\ny = ‘2’  \n""#]]);
         check("ﬁle\u{a0}name\nother ﬁ\n", &[("file name", "x")], expect![[r#""x\nother ﬁ\n""#]]);
-        // When one edit needs it, all are matched this way; lines between stay.
+        // If one edit needs normalisation, all are matched that way; lines between stay unchanged.
         check("“a”\n“b”\nc  \n", &[("\"a\"", "A"), ("c", "C")], expect![[r#""A\n“b”\nC\n""#]]);
         check("“a” “b”\n", &[("\"a\"", "A"), ("\"b\"", "B")], expect![[r#""A B\n""#]]);
     }
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_no_trouble() {
+    fn long_file_is_matched_quickly() {
         let file = "some line with words – and dashes  \n".repeat(100_000) + "end\n";
         let edits = [edit("end", "END")];
         assert!(edited(&file, &edits, "f").unwrap().ends_with("  \nEND\n"));
@@ -392,7 +392,7 @@ mod tests {
     proptest! {
         #![proptest_config(cases(1000))]
 
-        /// Against the plainest model of an edit: a list of pieces, some of them exchanged.
+        /// Compares with a simple model of an edit: a list of pieces, some of them replaced.
         #[test]
         fn random_edits(
             mut pieces in file(),

@@ -1,4 +1,4 @@
-//! From the bytes of a file to pixels, with the memory for it known before any pixel is decoded.
+//! Decodes images, with the memory needed known before any pixel is decoded.
 
 use std::io::Cursor;
 
@@ -7,21 +7,21 @@ use ::image::{DynamicImage, ImageDecoder, ImageReader, Limits};
 
 use super::Kind;
 
-/// The longest side that jpeg and gif can have; longer ones exist in other formats only.
+/// The longest side that jpeg and gif can have.
 const SIDE_MAX_PX: u32 = 65_535;
-/// What a decoder may take for profiles, tables and rows beside the pixels.
+/// Memory for profiles, tables and rows beside the pixels.
 pub(super) const OVERHEAD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A picture of which only the header was read.
+/// An image of which only the header was read.
 pub(super) struct Header<'a> {
     decoder: Box<dyn ImageDecoder + 'a>,
     orientation: Orientation,
-    /// How the picture is shown, which is not always how it is stored.
+    /// The size as displayed, after applying the orientation.
     pub(super) width: u32,
     pub(super) height: u32,
-    /// The decoded pixels.
+    /// The size of the decoded pixels.
     pub(super) pixel_bytes: u64,
-    /// What the decoder needs beside them while it works.
+    /// What the decoder needs in addition while it works.
     pub(super) working_bytes: u64,
 }
 
@@ -37,9 +37,9 @@ impl<'a> Header<'a> {
         let (width, height) = decoder.dimensions();
         let pixel_bytes = decoder.total_bytes();
         let working_bytes = match kind {
-            // A frame that does not fill the picture is decoded into a buffer of its own.
+            // A frame smaller than the image is decoded into a buffer of its own.
             Kind::Gif => pixel_bytes,
-            // The planes or the transformed pixels, a frame, and the canvas of an animation.
+            // The planes or transformed pixels, a frame, and the canvas of an animation.
             Kind::Webp => 12 * u64::from(width) * u64::from(height),
             Kind::Jpeg => jpeg_coefficient_bytes(data, width, height),
             Kind::Png | Kind::Apng | Kind::Bmp => 0,
@@ -52,13 +52,13 @@ impl<'a> Header<'a> {
         Some(Header { decoder, orientation, width, height, pixel_bytes, working_bytes })
     }
 
-    /// Whether pixels have more than eight bits a channel.
+    /// Whether pixels have more than eight bits per channel.
     pub(super) fn is_deep(&self) -> bool {
         let color = self.decoder.color_type();
         color.bytes_per_pixel() > color.channel_count()
     }
 
-    /// The pixels as they are stored, and how they are to be turned.
+    /// The pixels as stored, and the orientation to apply.
     pub(super) fn decode(self) -> Option<(DynamicImage, Orientation)> {
         let picture = DynamicImage::from_decoder(self.decoder).ok()?;
         Some((picture, self.orientation))
@@ -75,15 +75,15 @@ pub(super) fn swaps_sides(orientation: Orientation) -> bool {
     )
 }
 
-/// A jpeg whose components come in several scans is decoded as a whole before there are pixels:
-/// two bytes for each sample of each component. Others are decoded row by row.
+/// A jpeg whose components come in several scans is decoded as a whole before there are pixels: two
+/// bytes per sample and component. Others are decoded row by row.
 fn jpeg_coefficient_bytes(data: &[u8], width: u32, height: u32) -> u64 {
     let padded = |side: u32| u64::from(side).next_multiple_of(32);
     let samples = padded(width) * padded(height);
     match scan_components(data) {
         Some(Components { in_one_scan: true, .. }) => 0,
         Some(Components { samples: (some, all), .. }) => 2 * samples * some / all,
-        // Whatever the decoder makes of it, there are at most four components.
+        // Unknown structure: assume the maximum of four components.
         None => 2 * samples * 4,
     }
 }
@@ -91,11 +91,11 @@ fn jpeg_coefficient_bytes(data: &[u8], width: u32, height: u32) -> u64 {
 #[derive(Debug, PartialEq, Eq)]
 struct Components {
     in_one_scan: bool,
-    /// How many samples there are for how many pixels.
+    /// Samples per pixels, as a ratio.
     samples: (u64, u64),
 }
 
-/// Reads the segments of a jpeg up to the first scan. `None` for everything out of the ordinary.
+/// Reads the segments of a jpeg up to the first scan. `None` for anything unusual.
 fn scan_components(data: &[u8]) -> Option<Components> {
     const START_OF_SCAN: u8 = 0xda;
     const PROGRESSIVE: u8 = 0xc2;
@@ -106,7 +106,7 @@ fn scan_components(data: &[u8]) -> Option<Components> {
         let (segment, following) = after.split_at_checked(length)?;
         match *marker {
             0xc0..=PROGRESSIVE if frame.is_none() => frame = Some((*marker, segment)),
-            // Tables and data of applications.
+            // Tables and application data.
             0xc4 | 0xdb | 0xdd | 0xe0..=0xef | 0xfe => {}
             START_OF_SCAN => {
                 let (marker, frame) = frame?;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jpeg_in_several_scans_needs_its_coefficients() {
+    fn jpeg_in_several_scans_counts_its_coefficients() {
         let one = |samples| Some(Components { in_one_scan: true, samples });
         let several = |samples| Some(Components { in_one_scan: false, samples });
         let cases = [
@@ -153,7 +153,7 @@ mod tests {
             (jpeg(0xc0, &[0x22, 0x11, 0x11], 3), one((6, 4))),
             (jpeg(0xc0, &[0x11, 0x11, 0x11], 1), several((3, 1))),
             (jpeg(0xc2, &[0x22, 0x11, 0x11], 3), several((6, 4))),
-            // What cannot be told apart counts as the worst there is.
+            // Anything unusual counts as the worst case.
             (jpeg(0xc0, &[], 0), None),
             (jpeg(0xc9, &[0x11], 1), None),
             (vec![0xff, 0xd8, 0xff], None),

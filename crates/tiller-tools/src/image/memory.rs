@@ -1,19 +1,19 @@
-//! How much memory pictures may take, all of them together.
+//! Limits the memory of all images together.
 //!
-//! A file of 35 bytes can claim to be a picture of four gigabytes, and a model can ask for many
-//! files at once. So every picture reserves what it is going to need before it is read or decoded,
-//! and waits for its turn when too much is reserved already. A picture first reserves from
-//! [`FILES`] and then, holding that, from [`PIXELS`]; this order rules out a deadlock.
+//! A file of 35 bytes can claim to be an image of four gigabytes, and a model can read many files
+//! at once. So every image reserves the memory it needs before it is read or decoded, and waits if
+//! too much is reserved already. An image first reserves from [`FILES`] and then, holding that,
+//! from [`PIXELS`]; this order rules out a deadlock.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// For the encoded bytes of pictures.
+/// For the encoded bytes of images.
 pub(super) static FILES: Budget = Budget::new(56 * 1024 * 1024);
-/// For decoded pixels, and for what decoding and scaling them takes.
+/// For decoded pixels, and for decoding and scaling them.
 pub(super) static PIXELS: Budget = Budget::new(192 * 1024 * 1024);
 
-/// Bytes that can be reserved by many threads. Served in the order of asking, so that a large
-/// picture gets its turn between small ones.
+/// A number of bytes that many threads reserve from. Served in order of arrival, so that small
+/// images cannot starve a large one.
 pub(super) struct Budget {
     max: u64,
     state: Mutex<State>,
@@ -24,13 +24,13 @@ struct State {
     reserved: u64,
     /// The highest amount that was ever reserved.
     peak: u64,
-    /// The number that the next caller gets.
+    /// The ticket number of the next caller.
     next: u64,
-    /// The number whose turn it is.
+    /// The ticket number being served.
     turn: u64,
 }
 
-/// An amount of a budget, given back when this is dropped.
+/// A reserved amount, released on drop.
 pub(super) struct Reserved<'a> {
     budget: &'a Budget,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Making a picture small enough to be sent, without much more memory than the picture itself.
+//! Scales images down to the limits, with little more memory than the image itself.
 
 use std::io::Cursor;
 
@@ -9,9 +9,9 @@ use ::image::{ColorType, DynamicImage, ImageBuffer, ImageFormat, RgbImage};
 
 use super::{BASE64_MAX_BYTES, SIDE_MAX_PX, base64_bytes};
 
-/// So many pixels are scaled at a time: the library takes sixteen bytes for each.
+/// How many pixels are scaled at a time: the library takes sixteen bytes for each.
 const STRIP_PX: u32 = 64 * 1024;
-/// What scaling and encoding take beside the picture before and after.
+/// Memory for scaling and encoding, beside the image before and after.
 pub(super) const OVERHEAD_BYTES: u64 = 8 * 1024 * 1024;
 
 pub(super) struct Encoded {
@@ -21,7 +21,7 @@ pub(super) struct Encoded {
     pub(super) height: u32,
 }
 
-/// The size at which a picture is within the longest side.
+/// The size that fits within the longest allowed side.
 pub(super) fn fitting(width: u32, height: u32) -> (u32, u32) {
     let longest = width.max(height).max(1);
     scaled((width, height), f64::from(SIDE_MAX_PX.min(longest)) / f64::from(longest))
@@ -36,7 +36,7 @@ fn scaled((width, height): (u32, u32), scale: f64) -> (u32, u32) {
 pub(super) fn shrink(picture: DynamicImage, orientation: Orientation) -> Option<Encoded> {
     let (width, height) = fitting(picture.width(), picture.height());
     let mut picture = resize(picture, width, height);
-    // A camera writes how it was held beside the pixels, and what we encode anew loses that.
+    // Encoding drops the camera's orientation tag, so it is applied to the pixels first.
     picture.apply_orientation(orientation);
     let first = (picture.width(), picture.height());
     let mut scale = 1.0;
@@ -53,7 +53,7 @@ pub(super) fn shrink(picture: DynamicImage, orientation: Orientation) -> Option<
     }
 }
 
-/// Eight bits a channel are enough for a picture that loses detail anyway.
+/// Eight bits per channel are enough for an image that loses detail anyway.
 fn resize(picture: DynamicImage, width: u32, height: u32) -> DynamicImage {
     if (picture.width(), picture.height()) == (width, height) {
         return picture;
@@ -68,7 +68,7 @@ fn resize(picture: DynamicImage, width: u32, height: u32) -> DynamicImage {
     resize_height(picture, height).and_then(|low| resize_width(low, width)).unwrap_or_default()
 }
 
-/// In strips of some columns. `None` never happens: the pieces have the sizes that were asked for.
+/// Works in strips of columns. `None` never happens: all strips have the expected sizes.
 fn resize_height(from: DynamicImage, height: u32) -> Option<DynamicImage> {
     let strip = (STRIP_PX / from.height().max(height)).max(1);
     let pixel = usize::from(from.color().bytes_per_pixel());
@@ -86,7 +86,7 @@ fn resize_height(from: DynamicImage, height: u32) -> Option<DynamicImage> {
     with_bytes(from.color(), from.width(), height, bytes)
 }
 
-/// In strips of some rows.
+/// Works in strips of rows.
 fn resize_width(from: DynamicImage, width: u32) -> Option<DynamicImage> {
     let strip = (STRIP_PX / from.width().max(width)).max(1);
     let pixel = usize::from(from.color().bytes_per_pixel());
@@ -114,7 +114,7 @@ fn with_bytes(color: ColorType, width: u32, height: u32, bytes: Vec<u8>) -> Opti
     }
 }
 
-/// Without loss if that is small enough, else as good as it gets.
+/// Encodes as png if that is small enough, otherwise as jpeg in the best quality that fits.
 pub(super) fn encode(picture: &DynamicImage, base64_max_bytes: usize) -> Option<Encoded> {
     let (width, height) = (picture.width(), picture.height());
     let fits = |data: &Vec<u8>| base64_bytes(data.len()) <= base64_max_bytes;
@@ -139,7 +139,7 @@ fn jpeg(picture: &RgbImage, quality: u8) -> Option<Vec<u8>> {
     Some(data)
 }
 
-/// Jpeg knows no transparency. What was drawn to be seen on a page is put on one.
+/// Jpeg has no transparency, so the image is drawn on a white background.
 fn on_white(picture: &DynamicImage) -> RgbImage {
     if !picture.color().has_alpha() {
         return picture.to_rgb8();
@@ -157,7 +157,7 @@ fn on_white(picture: &DynamicImage) -> RgbImage {
 mod tests {
     use super::*;
 
-    /// Noise that is the same each time.
+    /// Reproducible noise.
     fn noise(width: u32, height: u32) -> RgbImage {
         let mut state = 1u32;
         RgbImage::from_fn(width, height, |_, _| {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_encoded_with_loss_and_then_made_smaller() {
+    fn noise_is_encoded_as_jpeg_and_then_scaled_down() {
         let noise = DynamicImage::from(noise(120, 90));
         let lossless = encode(&noise, usize::MAX).unwrap();
         assert_eq!(lossless.mime_type, "image/png");
@@ -178,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn scaling_in_strips_gives_the_same_picture_as_scaling_at_once() {
-        // A slope in each colour, so that a strip in the wrong place shows.
+    fn scaling_in_strips_equals_scaling_at_once() {
+        // A gradient in each colour, so that a misplaced strip shows.
         let slopes = RgbImage::from_fn(1600, 700, |x, y| {
             ::image::Rgb([(x / 7) as u8, (y / 3) as u8, ((x + y) / 10) as u8])
         });
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(in_strips.as_bytes().len(), at_once.as_bytes().len());
         let pairs = in_strips.as_bytes().iter().zip(at_once.as_bytes());
         let furthest = pairs.map(|(a, b)| a.abs_diff(*b)).max();
-        // Rounded once more in between.
+        // The intermediate result is rounded once more.
         assert!(furthest <= Some(2), "{furthest:?}");
     }
 }

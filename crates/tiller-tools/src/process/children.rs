@@ -1,4 +1,4 @@
-//! Who descends from this process, according to the kernel.
+//! Finds and kills the children of this process.
 //!
 //! The guardian uses this after a fork, so nothing here allocates, locks or panics.
 
@@ -19,27 +19,27 @@ pub(super) struct ChildProcess {
     pub session: i32,
 }
 
-/// What waiting for any child gave.
+/// The result of waiting for any child.
 pub(super) enum Waited {
     Reaped { pid: i32, status: i32 },
     AllBusy,
     NoChildren,
 }
 
-/// What happens while children are ended.
+/// Progress of `end_children`.
 pub(super) enum Step {
     Reaped {
         pid: i32,
-        /// In the kernel's own form, see wait(2).
+        /// The raw wait status, see wait(2).
         status: i32,
     },
-    /// Some are still there: the moment to wait a little.
+    /// Some children are left: time to sleep briefly.
     Pause,
 }
 
-/// Kills children until there are none. As this process is a subreaper, what a child leaves behind
-/// becomes a child in the next round: generation by generation, the parents before those they
-/// might start anew. Gives up when `go_on` says so.
+/// Kills children until there are none. As this process is a subreaper, the children of a killed
+/// child become its own in the next round: generation by generation, parents first, so that they
+/// cannot restart their children. Stops when `go_on` returns false.
 pub(super) fn end_children(mut go_on: impl FnMut(Step) -> bool) {
     loop {
         each_child(|child| end(child.pid));
@@ -60,7 +60,7 @@ pub(super) fn end_children(mut go_on: impl FnMut(Step) -> bool) {
     }
 }
 
-/// A child's number stays its own until we have waited for it, so this cannot hit a stranger.
+/// A child's pid is not reused until it has been waited for, so this cannot hit another process.
 pub(super) fn end(pid: i32) {
     kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
 }
@@ -77,14 +77,14 @@ pub(super) fn wait_any() -> Waited {
     }
 }
 
-/// Whether any child waits to be waited for. One call, while looking through /proc is many.
+/// Whether any child is a zombie. One system call, while reading /proc takes many.
 pub(super) fn has_zombie() -> bool {
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     !matches!(waitid(Id::All, flags), Ok(WaitStatus::StillAlive) | Err(_))
 }
 
-/// Looks through /proc for our children.
+/// Reads /proc to find this process's children.
 pub(super) fn each_child(mut found: impl FnMut(ChildProcess)) {
     let us = getpid().as_raw();
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -102,7 +102,7 @@ pub(super) fn each_child(mut found: impl FnMut(ChildProcess)) {
     }
 }
 
-/// The next entries of a directory in the kernel's own form; `None` at the end.
+/// The next raw directory entries; `None` at the end.
 fn read_entries<'b>(dir: &OwnedFd, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     // SAFETY: the kernel writes no more than the buffer's length. libc's `readdir` would allocate.
     #[allow(unsafe_code)]
@@ -113,8 +113,8 @@ fn read_entries<'b>(dir: &OwnedFd, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     buffer.get(..n)
 }
 
-/// The name of the first entry, and the entries after it. See getdents64(2): 16 bytes we do not
-/// need, the length of the entry in two, its type in one, and the name up to a NUL.
+/// The name of the first entry, and the entries after it. See getdents64(2): 16 unused bytes, the
+/// length of the entry in two, its type in one, and the name up to a NUL.
 fn split_entry(entries: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = u16::from_ne_bytes([*entries.get(16)?, *entries.get(17)?]);
     let name = entries.get(19..usize::from(length))?;
@@ -126,7 +126,7 @@ fn number(digits: &[u8]) -> Option<i32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The process and its parent.
+/// The process and its parent's pid.
 fn read_stat(pid: i32) -> Option<(ChildProcess, i32)> {
     let mut path = [0; 24];
     let path = stat_path(pid, &mut path)?;
@@ -138,7 +138,7 @@ fn read_stat(pid: i32) -> Option<(ChildProcess, i32)> {
     })
 }
 
-/// `/proc/PID/stat`, written backwards into a buffer.
+/// Formats `/proc/PID/stat` into a buffer, from the end.
 fn stat_path(pid: i32, buffer: &mut [u8; 24]) -> Option<&[u8]> {
     const SUFFIX: &[u8] = b"/stat";
     const PREFIX: &[u8] = b"/proc/";
@@ -156,8 +156,8 @@ fn stat_path(pid: i32, buffer: &mut [u8; 24]) -> Option<&[u8]> {
     buffer.get(start..)
 }
 
-/// State, parent and session. The name stands before them in parentheses and may itself hold
-/// anything, parentheses and spaces included.
+/// State, parent and session. The name stands before them in parentheses and may itself contain
+/// parentheses and spaces.
 fn parse_stat(stat: &[u8]) -> Option<(u8, i32, i32)> {
     let name_end = memchr::memrchr(b')', stat)?;
     let mut fields = stat.get(name_end + 2..)?.split(|&byte| byte == b' ');
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stat_lines() {
+    fn parses_stat_lines() {
         assert_eq!(parse_stat(b"42 (sh) S 7 42 41 0 -1"), Some((b'S', 7, 41)));
         assert_eq!(parse_stat(b"42 (a) Z 1 1 (x)) R 7 42 41 0"), Some((b'R', 7, 41)));
         assert_eq!(parse_stat(b"42 (sh"), None);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_found() {
+    fn spawned_child_is_found_in_proc() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let mut pids = Vec::new();
         each_child(|kin| pids.push((kin.pid, kin.zombie)));

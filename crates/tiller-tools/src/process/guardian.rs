@@ -1,8 +1,7 @@
-//! The process between us and a shell, which outlives neither.
+//! The guardian: the process between tiller and a shell. `process.rs` explains its purpose.
 //!
-//! It is made by a fork without an exec, out of a program with many threads. Until it ends it may
-//! therefore do nothing but make system calls and use its own stack: no allocation, no lock, no
-//! panic. What it is for stands in `process.rs`.
+//! It is created by a fork without an exec, from a program with many threads. Until it exits it may
+//! therefore only make system calls and use its own stack: no allocation, no lock, no panic.
 
 use std::ffi::CStr;
 use std::io;
@@ -22,36 +21,36 @@ use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, read, setsid, write};
 use super::children::{self, Step, Waited};
 use super::{DRAIN, END, END_MAX, KILLED, SIGNAL};
 
-/// How long we try to end processes that do not go away.
+/// How long to keep killing processes that do not disappear.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
-/// To be called between fork and exec. Of the two processes that come out of it, the child returns
-/// and becomes the shell; the parent is the guardian and never returns.
+/// Call it between fork and exec. It forks again: the child returns and becomes the shell; the
+/// parent is the guardian and never returns.
 ///
-/// `link` leads to tiller, `output` is the end of the pipe that tiller reads, if there is one that
-/// the guardian may have to read in its place.
+/// `link` is the socket to tiller. `output` is the read end of the output pipe, if the guardian may
+/// have to drain it.
 pub(super) fn split(link: RawFd, output: Option<RawFd>) -> io::Result<()> {
-    // Whoever has no output is never asked to read it.
+    // Without an output pipe, the guardian is never asked to drain one.
     let output = output.unwrap_or(link);
     // SAFETY: tiller keeps both open until the shell runs, and the guardian closes neither.
     #[allow(unsafe_code)]
     let (link, output) = unsafe { (BorrowedFd::borrow_raw(link), BorrowedFd::borrow_raw(output)) };
-    // Away from tiller's process group: what is sent to that is not meant for us.
+    // Leaves tiller's process group, so that signals to the group do not reach the guardian.
     setsid()?;
-    // Without it the tree is as before, only harder to find. There is nobody to tell.
+    // If this fails, the tree is only harder to find. There is no way to report it.
     prctl::set_child_subreaper(true).ok();
-    // Should we be stopped when tiller dies, this lets us see to the rest.
+    // If the guardian is stopped when tiller dies, this lets it continue and clean up.
     prctl::set_pdeathsig(Signal::SIGCONT).ok();
     let guardian = getpid();
-    // Ignored, as it may be by those who started tiller, it would take the exit codes from us.
-    // SAFETY: restores the default; no handler is involved.
+    // If tiller's parent ignored SIGCHLD, the guardian would not get exit codes. SAFETY: restores
+    // the default; no handler is involved.
     #[allow(unsafe_code)]
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
     }
-    // Only SIGKILL reaches a guardian. The shell gets its signals back.
+    // Only SIGKILL reaches a guardian. The shell gets its signal mask back.
     let signals = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-    // SAFETY: both sides keep to the rules at the top of this file, as they did before.
+    // SAFETY: both processes follow the rules at the top of this file.
     #[allow(unsafe_code)]
     match unsafe { fork() }? {
         ForkResult::Child => {
@@ -66,7 +65,8 @@ pub(super) fn split(link: RawFd, output: Option<RawFd>) -> io::Result<()> {
             Ok(())
         }
         ForkResult::Parent { child } => {
-            // The first word is who the shell is. When tiller is gone, the link will say so.
+            // The first message is the shell's pid. If tiller is gone, the loop sees the closed
+            // socket.
             write(link, &child.as_raw().to_ne_bytes()).ok();
             Guardian { shell: child, exit: None, told: false, link, output }.watch()
         }
@@ -75,9 +75,9 @@ pub(super) fn split(link: RawFd, output: Option<RawFd>) -> io::Result<()> {
 
 struct Guardian {
     shell: Pid,
-    /// How the shell ended, in the kernel's own form.
+    /// The shell's raw wait status, once it has ended.
     exit: Option<i32>,
-    /// Whether tiller knows.
+    /// Whether the exit was reported to tiller.
     told: bool,
     link: BorrowedFd<'static>,
     output: BorrowedFd<'static>,
@@ -85,7 +85,7 @@ struct Guardian {
 
 impl Guardian {
     fn watch(mut self) -> ! {
-        take_another_name();
+        rename_process();
         close_all_but(self.link.as_raw_fd(), self.output.as_raw_fd());
         let mut death = SigSet::empty();
         death.add(Signal::SIGCHLD);
@@ -115,9 +115,9 @@ impl Guardian {
                 let mut word = [0];
                 match read(self.link, &mut word) {
                     Ok(1) if word == [DRAIN] => draining = true,
-                    Ok(1) if word[0] & SIGNAL != 0 => self.pass_on(word[0] & !SIGNAL),
+                    Ok(1) if word[0] & SIGNAL != 0 => self.forward_signal(word[0] & !SIGNAL),
                     Ok(1) if word != [END] => (),
-                    // Asked to, or left alone.
+                    // Asked to end, or tiller is gone.
                     _ => self.end_tree(|| {
                         let soon = PollTimeout::from(5u8);
                         poll(&mut [PollFd::new(deaths.as_fd(), PollFlags::POLLIN)], soon).ok();
@@ -137,16 +137,16 @@ impl Guardian {
         }
     }
 
-    /// Signals the shell and its group. Once the shell has been waited for, its number may belong
-    /// to somebody else; that is why tiller leaves this to us.
-    fn pass_on(&self, signal: u8) {
+    /// Signals the shell's process group. Once the shell has been reaped, its pid may be reused;
+    /// only the guardian knows when, so tiller does not send signals itself.
+    fn forward_signal(&self, signal: u8) {
         if let (None, Ok(signal)) = (self.exit, Signal::try_from(i32::from(signal))) {
             killpg(self.shell, signal).ok();
         }
     }
 
-    /// Says how the shell ended, or that it was killed.
-    fn tell_once(&mut self) {
+    /// Reports how the shell ended, or that it was killed.
+    fn report_once(&mut self) {
         if !self.told {
             self.tell(self.exit.unwrap_or(KILLED), false);
         }
@@ -154,15 +154,15 @@ impl Guardian {
 
     fn tell(&mut self, status: i32, leaves_children: bool) {
         let [a, b, c, d] = status.to_ne_bytes();
-        // When tiller is gone, the next look at the link will say so.
+        // If tiller is gone, the loop sees the closed socket.
         write(self.link, &[a, b, c, d, u8::from(leaves_children)]).ok();
         self.told = true;
     }
 
-    /// Ends everything below and then the guardian itself.
+    /// Kills everything below the guardian and then exits.
     fn end_tree(mut self, mut pause: impl FnMut()) -> ! {
-        // The group falls in one blow and cannot fork in between. Once the shell has been waited
-        // for, its number may belong to somebody else.
+        // Kills the whole group at once, so that it cannot fork in between. Once the shell has been
+        // reaped, its pid may be reused.
         if self.exit.is_none() {
             killpg(self.shell, Signal::SIGKILL).ok();
         }
@@ -172,18 +172,19 @@ impl Guardian {
                 Step::Reaped { pid, status } => self.note(pid, status),
                 Step::Pause => pause(),
             }
-            // Somebody may be waiting for the news; nobody waits for us.
+            // tiller may be waiting for the report; nothing waits for the guardian itself.
             if begun.elapsed() > END_MAX {
-                self.tell_once();
+                self.report_once();
             }
             begun.elapsed() < GIVE_UP
         });
-        self.tell_once();
+        self.report_once();
         leave();
     }
 }
 
-/// Waits until something happens and says where. Signals are blocked, so nothing else wakes us.
+/// Waits until a descriptor is ready and returns which. Signals are blocked, so nothing else
+/// interrupts it.
 fn wait_for(fds: [BorrowedFd<'_>; 3], draining: bool) -> [bool; 3] {
     let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
     let count = if draining { 3 } else { 2 };
@@ -195,9 +196,9 @@ fn take_all(deaths: &SignalFd) {
     while let Ok(Some(_)) = deaths.read_signal() {}
 }
 
-/// Whoever ends tiller by its name, with `killall -9` or `pkill -f`, shall not hit the one who
-/// cleans up after it. The kernel keeps two names: a short one, and the arguments in our memory.
-fn take_another_name() {
+/// Renames the process, so that `killall -9` or `pkill -f` with tiller's name does not kill the
+/// guardian. The kernel keeps two names: a short one, and the arguments in the process's memory.
+fn rename_process() {
     const NAME: &CStr = c"shell-guard";
     prctl::set_name(NAME).ok();
     let Some((start, end)) = argument_area() else { return };
@@ -206,8 +207,8 @@ fn take_another_name() {
         return;
     }
     let area = std::ptr::with_exposed_provenance_mut::<u8>(start);
-    // SAFETY: the kernel put the arguments of this process there, on its first stack. The fork has
-    // made this copy ours alone, and nothing in the guardian reads it.
+    // SAFETY: the kernel put the arguments of this process there, on its first stack. The fork made
+    // a private copy, and nothing in the guardian reads it.
     #[allow(unsafe_code)]
     unsafe {
         area.write_bytes(0, end - start);
@@ -215,7 +216,7 @@ fn take_another_name() {
     }
 }
 
-/// Where the kernel finds the arguments of this process: fields 48 and 49 of proc_pid_stat(5).
+/// The address range of this process's arguments: fields 48 and 49 of proc_pid_stat(5).
 fn argument_area() -> Option<(usize, usize)> {
     let file = open("/proc/self/stat", OFlag::O_RDONLY, Mode::empty()).ok()?;
     let mut buffer = [0; 1024];
@@ -228,8 +229,9 @@ fn argument_area() -> Option<(usize, usize)> {
     Some((number()?, number()?))
 }
 
-/// Above all the links to other guardians, which must close when tiller dies; and the shell's
-/// output, which must end when the shell's tree does.
+/// Closes inherited descriptors: above all the sockets to other guardians, which must close when
+/// tiller dies, and the write end of the shell's output, which must close when the shell's tree
+/// ends.
 fn close_all_but(one: RawFd, other: RawFd) {
     let (low, high) = (one.min(other), one.max(other));
     close_range(0, low - 1);
@@ -256,7 +258,7 @@ fn close_range(first: RawFd, last: RawFd) {
 }
 
 fn leave() -> ! {
-    // SAFETY: ends the process without running what tiller has registered for its own exit.
+    // SAFETY: exits without running tiller's exit handlers.
     #[allow(unsafe_code)]
     unsafe {
         libc::_exit(0)
