@@ -57,7 +57,7 @@ impl Model {
         let mapped = self.thinking_level_map.as_ref().and_then(|map| map.get(&level));
         match mapped {
             Some(name) => name.is_some(),
-            // The highest level is supported by few models, so it must be named.
+            // The highest levels are supported by few models, so they must be named.
             None => level < ThinkingLevel::Xhigh,
         }
     }
