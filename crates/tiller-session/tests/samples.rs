@@ -72,19 +72,19 @@ fn pi_0_87_1() {
     check(
         "pi-0.87.1.jsonl",
         expect![[r#"
-        id 01a1e0ef-880c-75b1-bb49-000000000087
-        name none
-        model mock mock-1, thinking xhigh
-        summary "counted" of 120 tokens
-        assistant task({"what":"count"}) [tooluse]
-        result task ok "(shortened)"
-        assistant "One." [stop]
-        user "and now?"
-        branch "tried something else"
-        {"userMessages":2,"assistantMessages":3,"toolCalls":1,"toolResults":1,"totalMessages":7,"tokens":{"input":1018,"output":81,"cacheRead":1000,"cacheWrite":0,"total":2099},"cost":0.0045509999999999995}
-        fork 20000004 "try hard"
-        fork 2000000d "and now?"
-    "#]],
+            id 01a1e0ef-880c-75b1-bb49-000000000087
+            name none
+            model mock mock-1, thinking max
+            summary "counted" of 120 tokens
+            assistant task({"what":"count"}) [tooluse]
+            result task ok "(shortened)"
+            assistant "One." [stop]
+            user "and now?"
+            branch "tried something else"
+            {"userMessages":2,"assistantMessages":3,"toolCalls":1,"toolResults":1,"totalMessages":7,"tokens":{"input":1018,"output":81,"cacheRead":1000,"cacheWrite":0,"total":2099},"cost":0.0045509999999999995}
+            fork 20000004 "try hard"
+            fork 2000000d "and now?"
+        "#]],
     );
 }
 
