@@ -27,6 +27,11 @@ fn limits() -> Limits {
     }
 }
 
+fn unhurried() -> Limits {
+    let long = Duration::from_secs(9);
+    Limits { slice: long, long_slice: long, load: long, hook: long, ..limits() }
+}
+
 fn call() -> ToolCall {
     ToolCall {
         tool_call_id: "c1".into(),
@@ -40,6 +45,12 @@ fn call() -> ToolCall {
 async fn check(body: &str, expect: Expect) {
     let source = format!("export default (pi) => pi.on('tool_call', {body});");
     check_source(&source, expect).await;
+}
+
+/// The same with time to spare, for what a busy machine must not turn into a matter of time.
+async fn check_unhurried(body: &str, expect: Expect) {
+    let source = format!("export default (pi) => pi.on('tool_call', {body});");
+    check_within(unhurried(), &source, expect).await;
 }
 
 async fn check_source(source: &str, expect: Expect) {
@@ -134,7 +145,7 @@ async fn a_loop_behind_an_await() {
 
 #[tokio::test]
 async fn endless_recursion() {
-    check(
+    check_unhurried(
         "() => { const f = () => f() + 1; return f(); }",
         expect![[r#"
         refused: Maximum call stack size exceeded
@@ -142,7 +153,7 @@ async fn endless_recursion() {
         Info: pong"#]],
     )
     .await;
-    check(
+    check_unhurried(
         "async () => { const f = async () => { await f(); }; await f(); }",
         expect![[r#"
         refused: Maximum call stack size exceeded
@@ -154,7 +165,7 @@ async fn endless_recursion() {
 
 #[tokio::test]
 async fn more_memory_than_there_is() {
-    check(
+    check_unhurried(
         "() => { const all = []; for (;;) all.push(new Uint8Array(4 << 20)); }",
         expect![[r#"
         refused: out of memory
@@ -162,7 +173,7 @@ async fn more_memory_than_there_is() {
         Info: pong"#]],
     )
     .await;
-    check(
+    check_unhurried(
         "() => { let s = 'x'; for (;;) s += s; }",
         expect![[r#"
         refused: string too long
@@ -174,7 +185,7 @@ async fn more_memory_than_there_is() {
 
 #[tokio::test]
 async fn getters_that_throw() {
-    check(
+    check_unhurried(
         "() => ({ get block() { throw new Error('no'); } })",
         expect![[r#"
         refused: no
@@ -182,7 +193,7 @@ async fn getters_that_throw() {
         Info: pong"#]],
     )
     .await;
-    check(
+    check_unhurried(
         "() => { throw { get message() { throw 1; }, get stack() { for (;;); } }; }",
         expect![[r#"
         refused: something was thrown that cannot be shown
@@ -190,7 +201,7 @@ async fn getters_that_throw() {
         Info: pong"#]],
     )
     .await;
-    check(
+    check_unhurried(
         "() => new Proxy({}, { get() { throw new Error('trap'); } })",
         expect![[r#"
         refused: trap
@@ -198,7 +209,7 @@ async fn getters_that_throw() {
         Info: pong"#]],
     )
     .await;
-    check(
+    check_unhurried(
         "() => { throw null; }",
         expect![[r#"
         refused: null
@@ -263,7 +274,8 @@ async fn an_interval_that_loops() {
 
 #[tokio::test]
 async fn the_prototypes_of_everything() {
-    check_source(
+    check_within(
+        unhurried(),
         r#"export default (pi) => {
             Object.prototype.polluted = true;
             Array.prototype.map = () => { throw new Error("map"); };
@@ -285,7 +297,7 @@ async fn the_prototypes_of_everything() {
 
 #[tokio::test]
 async fn ways_out() {
-    check(
+    check_unhurried(
         "() => process.exit(1)",
         expect![[r#"
         refused: process.exit() is not available to extensions; ctx.shutdown() asks for the end
@@ -293,7 +305,7 @@ async fn ways_out() {
         Info: pong"#]],
     )
     .await;
-    check(
+    check_unhurried(
         "() => { process.kill(process.pid, 'SIGKILL'); }",
         expect![[r#"
         refused: kill EPERM: an extension cannot signal its own process
@@ -301,7 +313,7 @@ async fn ways_out() {
         Info: pong"#]],
     )
     .await;
-    check(
+    check_unhurried(
         "() => { process.abort(); }",
         expect![[r#"
         refused: process.abort() is not available to extensions; ctx.shutdown() asks for the end
@@ -332,7 +344,8 @@ async fn it_does_not_even_load() {
         Info: pong"#]],
     )
     .await;
-    check_source(
+    check_within(
+        unhurried(),
         "export default () => { let s = 'x'; for (;;) s += s; };",
         expect![[r#"
         not loaded: Failed to load extension: string too long
@@ -358,7 +371,7 @@ async fn a_regular_expression_that_takes_for_ever() {
 
 #[tokio::test]
 async fn rejections_nobody_handles() {
-    check("() => { Promise.reject(new Error('nobody cares')); setTimeout(() => { throw new Error('from a timer'); }, 1); return new Promise((done) => setTimeout(done, 50)); }", expect![[r#"
+    check_unhurried("() => { Promise.reject(new Error('nobody cares')); setTimeout(() => { throw new Error('from a timer'); }, 1); return new Promise((done) => setTimeout(done, 50)); }", expect![[r#"
         extension_error ext-bad.js timer: from a timer at DIR/ext-bad.js:1:123
         extension_error ext-bad.js unhandled_rejection: nobody cares at DIR/ext-bad.js:1:70
         None
