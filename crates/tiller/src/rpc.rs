@@ -30,6 +30,7 @@ mod compaction;
 pub mod extensions;
 mod run_host;
 mod modes;
+mod outbox;
 pub mod out;
 pub mod stdio;
 

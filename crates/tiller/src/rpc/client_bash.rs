@@ -139,17 +139,13 @@ impl SessionState {
 
     /// Takes note of a command's end. While a run is under way the conversation waits for it:
     /// nothing may stand between a call and its result.
-    pub(crate) fn bash_ended(
-        &mut self,
-        ended: BashEnded,
-        level: Level,
-    ) -> (Label, Result<Reply, String>) {
-        let now = self.clock.now();
+    pub(crate) fn bash_ended(&mut self, ended: BashEnded) {
+        let (level, now) = (self.outbox.level(), self.clock.now());
         let (label, result) = self.client_bash.ended(ended, level, self.conversation.id(), now);
         if !self.is_busy() {
             self.tell_of_commands();
         }
-        (label, result)
+        self.respond(label, result);
     }
 
     pub(super) fn tell_of_commands(&mut self) {

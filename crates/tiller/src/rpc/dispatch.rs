@@ -1,7 +1,6 @@
 //! From a command to its handler, and from the handler's answer to exactly one response.
 
 use super::handlers;
-use super::out::Out;
 use super::parked::TOO_MANY;
 use super::state::SessionState;
 use super::wire::{Command, Label, Refusal, Reply, Request};
@@ -21,15 +20,15 @@ pub(crate) type Handled = Result<Response, String>;
 /// Takes a line of the client's. Requests that wait keep their place in front of it where it is
 /// about them: an `abort` means the prompts in front of it, `get_state` tells what is true after
 /// them.
-pub(crate) fn receive(state: &mut SessionState, out: &mut Out, request: Request) {
+pub(crate) fn receive(state: &mut SessionState, request: Request) {
     if state.held_requests.has_no_room_for(&request) && would_wait(state, &request) {
-        return refuse(out, request);
+        return refuse(state, request);
     }
     let command = request.command.as_ref();
     let looks = matches!(command, Ok(Command::GetState));
     let has_front = !state.held_requests.is_empty() || looks && state.owes_change();
     if !has_front || !command.is_ok_and(Command::follows_waiting) {
-        return dispatch(state, out, request);
+        return dispatch(state, request);
     }
     match command {
         // What is under way is stopped at once.
@@ -38,7 +37,6 @@ pub(crate) fn receive(state: &mut SessionState, out: &mut Out, request: Request)
         _ => {}
     }
     state.held_requests.push_back(request);
-    out.write_outbox(&mut state.outbox);
 }
 
 /// Whether a request that finds others waiting waits with them.
@@ -48,7 +46,7 @@ fn would_wait(state: &SessionState, request: &Request) -> bool {
 }
 
 /// Refuses a request that would have to wait where nothing more can.
-fn refuse(out: &mut Out, request: Request) {
+fn refuse(state: &mut SessionState, request: Request) {
     let refusal = match request.command {
         Ok(command) => {
             let label = Label { id: None, command: command.name() };
@@ -56,10 +54,10 @@ fn refuse(out: &mut Out, request: Request) {
         }
         Err(refusal) => refusal,
     };
-    out.refuse(request.id.as_deref(), &refusal);
+    state.outbox.refuse(request.id, refusal);
 }
 
-pub(crate) fn dispatch(state: &mut SessionState, out: &mut Out, request: Request) {
+pub(crate) fn dispatch(state: &mut SessionState, request: Request) {
     if state.resources.holds_back(&request) {
         return state.held_requests.push_back(request);
     }
@@ -74,27 +72,25 @@ pub(crate) fn dispatch(state: &mut SessionState, out: &mut Out, request: Request
                 line_bytes,
             });
         }
-        Err(refusal) => return out.refuse(id.as_deref(), &refusal),
+        Err(refusal) => return state.outbox.refuse(id, refusal),
     };
     if state.is_changing() && !command.is_urgent() {
         return state.held_requests.push_back(Request { id, command: Ok(command), line_bytes });
     }
-    if command.needs_place(out.writer().level()) && !state.resources.is_known() {
+    if command.needs_place(state.outbox.level()) && !state.resources.is_known() {
         state.held_requests.push_front(Request { id, command: Ok(command), line_bytes });
         return state.load_resources_first();
     }
     let label = Label { id, command: command.name() };
-    let handled = handle(state, out, &label, command);
-    out.write_outbox(&mut state.outbox);
-    match handled {
-        Ok(Response::Now(reply)) => out.answer(&label, Ok(reply)),
+    match handle(state, &label, command) {
+        Ok(Response::Now(reply)) => state.respond(label, Ok(reply)),
         Ok(Response::Later | Response::Never) => {}
-        Err(error) => out.answer(&label, Err(error)),
+        Err(error) => state.respond(label, Err(error)),
     }
 }
 
-fn handle(state: &mut SessionState, out: &mut Out, label: &Label, command: Command) -> Handled {
-    let level = out.writer().level();
+fn handle(state: &mut SessionState, label: &Label, command: Command) -> Handled {
+    let level = state.outbox.level();
     match command {
         Command::Prompt { message, images, when_busy } => {
             handlers::prompt::prompt(state, level, label, message, images, when_busy)
@@ -164,7 +160,7 @@ fn handle(state: &mut SessionState, out: &mut Out, label: &Label, command: Comma
         }
         Command::HostToolResult { id, result } => handlers::host_tools::result(state, &id, result),
         Command::SetTodos { phases } => handlers::todos::set_todos(state, phases),
-        Command::Hello(hello) => handlers::hello::hello(state, out, hello),
+        Command::Hello(hello) => handlers::hello::hello(state, hello),
         Command::ExtensionUiResponse { id, answer } => {
             state.ui_answered(&id, answer);
             Ok(Response::Never)

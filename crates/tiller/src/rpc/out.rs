@@ -19,6 +19,7 @@ use tiller_agent::tool::ToolOutput;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+use super::outbox::{Outbox, Outgoing};
 use super::wire::{Detail, Label, Level, RecordWriter, Refusal, Reply, Stream};
 
 /// With more than this waiting to be read, steps are merged.
@@ -50,12 +51,6 @@ pub(crate) struct Out {
     block_steps_bytes: usize,
 }
 
-/// Something to be written that did not come from a run.
-pub(crate) enum Outgoing {
-    Event(Event),
-    Answer(Label, Result<Reply, String>),
-}
-
 enum Held {
     Step { update: Update, since: Instant },
     Tool { call: Arc<ToolCall>, partial: Box<ToolOutput> },
@@ -68,12 +63,8 @@ impl Out {
         Out { writer, batch, pipe, held, due: None, block_steps_bytes: 0 }
     }
 
-    pub(crate) fn writer(&self) -> &RecordWriter {
-        &self.writer
-    }
-
-    /// Speaks differently from here on. What was said before is written as it was meant.
-    pub(crate) fn change(&mut self, level: Level, stream: Stream) {
+    /// Changes the level of later records. Held records are written at the level they had.
+    fn change_level(&mut self, level: Level, stream: Stream) {
         self.write_held();
         self.writer.change(level, stream);
     }
@@ -82,18 +73,19 @@ impl Out {
         self.writer.ready(version, &mut self.batch);
     }
 
-    /// What the state has to say on its own account, in order.
-    pub(crate) fn write_outbox(&mut self, said: &mut Vec<Outgoing>) {
-        for said in said.drain(..) {
-            match said {
+    pub(crate) fn write_outbox(&mut self, outbox: &mut Outbox) {
+        for outgoing in outbox.drain() {
+            match outgoing {
                 Outgoing::Event(event) => self.event(event),
-                Outgoing::Answer(label, result) => self.answer(&label, result),
+                Outgoing::Response(label, result) => self.respond(&label, result),
+                Outgoing::Refusal(id, refusal) => self.refuse(id.as_deref(), &refusal),
+                Outgoing::Level(level, stream) => self.change_level(level, stream),
             }
         }
     }
 
     /// The one response to a command that was understood.
-    pub(crate) fn answer(&mut self, label: &Label, result: Result<Reply, String>) {
+    fn respond(&mut self, label: &Label, result: Result<Reply, String>) {
         match result {
             Ok(reply) => self.reply(label, reply),
             Err(error) => self.refuse(label.id.as_deref(), &Refusal::of(label, error)),
@@ -108,7 +100,7 @@ impl Out {
         }
     }
 
-    pub(crate) fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {
+    fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {
         self.write_held();
         self.writer.refuse(id, refusal, &mut self.batch);
     }

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tiller_agent::driver::{End, NotStored};
+use tiller_agent::driver::End;
 use tiller_agent::event::Event;
-use tiller_agent::message::Message;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -22,7 +21,6 @@ use super::run_host::RunRequest;
 use super::session_change::SessionLoaded;
 use super::shutdown::{SHUTDOWN_LIMIT, Shutdown};
 use super::state::SessionState;
-use super::tasks::Responder;
 use super::todos::{TodoDue, TodoWrite};
 use super::wire::{Label, Reply, Request};
 use crate::launch::ServerConfig;
@@ -149,6 +147,7 @@ pub async fn serve(launch: ServerConfig, channels: Channels) -> u8 {
     };
     server.out.ready(version());
     server.check_shutdown_request();
+    server.out.write_outbox(&mut server.state.outbox);
     server.out.flush();
     loop {
         server.step().await;
@@ -201,6 +200,8 @@ impl Server {
             }
         }
         self.answer_deferred();
+        self.end_grace();
+        self.out.write_outbox(&mut self.state.outbox);
         self.out.flush();
     }
 
@@ -224,9 +225,13 @@ impl Server {
         self.ignore_flood || !self.out.is_flooded()
     }
 
+    /// Handles an input, then takes up the requests that may go on now, then writes what there is
+    /// to say.
     fn process(&mut self, input: Input) {
         self.handle(input);
+        self.resume_held();
         self.state.tell_stored_late();
+        self.check_shutdown_request();
         self.out.write_outbox(&mut self.state.outbox);
     }
 
@@ -234,40 +239,30 @@ impl Server {
         match input {
             Input::Lines(lines) => {
                 for request in lines.into_iter().filter_map(Request::read) {
-                    receive(&mut self.state, &mut self.out, request);
+                    receive(&mut self.state, request);
                 }
             }
-            Input::Event(event) => self.event(event),
-            Input::RunRequest(question) => self.question(question),
-            Input::RunEnded(end) => self.run_ended(end),
+            Input::Event(event) => self.state.run_event(event),
+            Input::RunRequest(request) => self.run_request(request),
+            Input::RunEnded(end) => self.state.run_ended(end),
             Input::RetryPauseOver => self.state.retry_now(),
-            Input::RetryCancelled => self.run_settled(),
+            Input::RetryCancelled => self.state.run_settle_hook(),
             Input::RulePauseOver => self.state.inject_now(),
-            Input::SummaryDone(summarised) => {
-                self.state.summarised(*summarised);
-                self.out.write_outbox(&mut self.state.outbox);
-                self.resume_held();
-            }
+            Input::SummaryDone(done) => self.state.summarised(*done),
             Input::HostCall(call) => self.state.host_call(call),
             Input::TodoWrite(write) => self.state.todo_write(write),
             Input::TodoDue(due) => self.state.clear_todo(due),
-            Input::Extension(wish) => {
-                self.state.handle_extension_input(*wish);
-                self.out.write_outbox(&mut self.state.outbox);
-                self.resume_held();
-                self.check_shutdown_request();
+            Input::Extension(input) => self.state.handle_extension_input(*input),
+            Input::BashEnded(ended) => self.state.bash_ended(*ended),
+            Input::SessionLoaded(loaded) => {
+                self.state.session_loaded(*loaded);
+                self.state.run_deferred_if_idle();
             }
-            Input::BashEnded(ended) => {
-                let level = self.out.writer().level();
-                let (label, result) = self.state.bash_ended(*ended, level);
-                self.out.answer(&label, result);
-            }
-            Input::SessionLoaded(changed) => self.changed(*changed),
             Input::ResponseReady(label, result) => {
                 self.state.pending_responses -= 1;
-                self.out.answer(&label, result);
+                self.state.respond(label, result);
             }
-            Input::ResourcesLoaded(looked) => self.looked(*looked),
+            Input::ResourcesLoaded(loaded) => self.state.resources_loaded(*loaded),
             Input::LastLines => self.ignore_flood = true,
             Input::EndOfInput => self.end_of_input(),
             Input::OutputClosed => {
@@ -282,39 +277,14 @@ impl Server {
         }
     }
 
-    fn event(&mut self, event: Event) {
-        self.state.observe_event(&event);
-        self.out.write_outbox(&mut self.state.outbox);
-        let succeeded = self.state.is_success_after_retry(&event);
-        self.out.event(event);
-        if succeeded {
-            self.state.end_retrying(true, None);
-            self.out.write_outbox(&mut self.state.outbox);
-        }
-    }
-
     /// A run may not go on to its next request while the client is hopelessly behind; that, and
     /// not the model's stream, is where it waits.
-    fn question(&mut self, question: RunRequest) {
-        if let RunRequest::MessageEnded(message, asker) = question {
-            return self.message_ended(message, asker);
-        }
-        if question.can_wait() && self.out.is_flooded() {
-            self.deferred_requests.push(question);
+    fn run_request(&mut self, request: RunRequest) {
+        if request.can_wait() && self.out.is_flooded() {
+            self.deferred_requests.push(request);
         } else {
-            self.state.answer(question);
+            self.state.answer(request);
         }
-    }
-
-    /// A message of a run is complete. The client hears of it once it is stored, and not at all
-    /// when it cannot be.
-    fn message_ended(&mut self, message: Arc<Message>, asker: Responder<Result<(), NotStored>>) {
-        let stored = self.state.store(message.clone());
-        match &stored {
-            Ok(()) => self.event(Event::MessageEnd { message }),
-            Err(_) => self.out.write_outbox(&mut self.state.outbox),
-        }
-        asker.respond(stored);
     }
 
     fn answer_deferred(&mut self) {
@@ -325,39 +295,14 @@ impl Server {
         }
     }
 
-    fn run_ended(&mut self, end: Result<End, String>) {
-        self.state.run_ended(end);
-        self.out.write_outbox(&mut self.state.outbox);
-        self.resume_held();
-    }
-
-    fn run_settled(&mut self) {
-        self.state.run_settle_hook();
-        self.out.write_outbox(&mut self.state.outbox);
-        self.resume_held();
-    }
-
     /// Takes up what waited for a session change.
     fn resume_held(&mut self) {
         while !self.state.is_changing()
             && !self.state.resources.is_awaited()
             && let Some(request) = self.state.held_requests.pop_front()
         {
-            dispatch(&mut self.state, &mut self.out, request);
+            dispatch(&mut self.state, request);
         }
-    }
-
-    fn looked(&mut self, looked: ResourcesLoaded) {
-        self.state.resources_loaded(looked);
-        self.out.write_outbox(&mut self.state.outbox);
-        self.resume_held();
-    }
-
-    fn changed(&mut self, changed: SessionLoaded) {
-        self.state.session_loaded(changed);
-        self.state.run_deferred_if_idle();
-        self.out.write_outbox(&mut self.state.outbox);
-        self.resume_held();
     }
 
     fn end_of_input(&mut self) {
@@ -375,7 +320,7 @@ impl Server {
 
     /// An extension may end us in order, and one that must be there but is not does.
     fn check_shutdown_request(&mut self) {
-        if let Some(code) = self.state.extensions.fatal {
+        if let Some(code) = self.state.extensions.fatal.take() {
             self.state.stop();
             self.shut_down(code, Some(SHUTDOWN_LIMIT));
             // A start that failed has failed, also for a client that has said all it had to say.
@@ -396,13 +341,17 @@ impl Server {
         leaving
     }
 
-    fn exit_code(&mut self) -> Option<u8> {
-        let leaving = self.shutdown.as_mut()?;
-        if leaving.grace_is_over(self.state.is_occupied()) {
-            leaving.set_deadline(SHUTDOWN_LIMIT);
+    /// Gives up what extensions have left open when the time for it is over.
+    fn end_grace(&mut self) {
+        let Some(shutdown) = &mut self.shutdown else { return };
+        if shutdown.grace_is_over(self.state.is_occupied()) {
+            shutdown.set_deadline(SHUTDOWN_LIMIT);
             self.state.stop();
-            self.out.write_outbox(&mut self.state.outbox);
         }
+    }
+
+    fn exit_code(&mut self) -> Option<u8> {
+        let leaving = self.shutdown.as_ref()?;
         let is_idle = self.state.is_idle();
         let have_parted =
             (is_idle || leaving.is_notifying_extensions()) && self.state.announce_shutdown_once();

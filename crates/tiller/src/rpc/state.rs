@@ -21,7 +21,7 @@ use super::extensions::ExtensionState;
 use super::extensions::boundary::outcome;
 use super::host_tools::HostTools;
 use super::modes::ClientModes;
-use super::out::Outgoing;
+use super::outbox::Outbox;
 use super::parked::Parked;
 use super::queues::Queues;
 use super::resources::ProjectResources;
@@ -66,8 +66,7 @@ pub(crate) struct SessionState {
     pub(crate) todos: Todos,
     pub(crate) clock: Clock,
     pub(crate) diagnostics: Vec<String>,
-    /// What handlers and run ends have to say; written before anything else is.
-    pub(crate) outbox: Vec<Outgoing>,
+    pub(crate) outbox: Outbox,
     /// Requests that wait for a session change to finish.
     pub(crate) held_requests: Parked,
     pub(crate) client_bash: ClientBash,
@@ -134,7 +133,7 @@ impl SessionState {
             todos: Todos::new(launch.level),
             clock,
             diagnostics,
-            outbox: Vec::new(),
+            outbox: Outbox::new(launch.level),
             held_requests: Parked::default(),
             client_bash: ClientBash::default(),
             retries,
@@ -206,11 +205,11 @@ impl SessionState {
 
     pub(crate) fn emit(&mut self, event: Event) {
         self.forward_event(&event);
-        self.outbox.push(Outgoing::Event(event));
+        self.outbox.event(event);
     }
 
     pub(super) fn respond(&mut self, label: Label, result: Result<Reply, String>) {
-        self.outbox.push(Outgoing::Answer(label, result));
+        self.outbox.respond(label, result);
     }
 
     /// Lets another thread find the answer.
@@ -369,8 +368,18 @@ impl SessionState {
         }
     }
 
-    /// Takes note of what a run says, before the client hears of it.
-    pub(crate) fn observe_event(&mut self, event: &Event) {
+    /// Passes an event of a run on to the client, with what follows from it.
+    pub(crate) fn run_event(&mut self, event: Event) {
+        self.observe_event(&event);
+        let succeeded = self.is_success_after_retry(&event);
+        self.outbox.event(event);
+        if succeeded {
+            self.end_retrying(true, None);
+        }
+    }
+
+    /// Updates the state before the event goes to the client.
+    fn observe_event(&mut self, event: &Event) {
         self.forward_event(event);
         match event {
             Event::MessageStart { ticket: Some(ticket), message } => {
@@ -425,12 +434,20 @@ impl SessionState {
             }
             RunRequest::FlushEvents(asker) | RunRequest::Throttle(asker) => asker.respond(()),
             RunRequest::RulesMatched(matches, asker) => asker.respond(self.matched(matches)),
-            RunRequest::MessageEnded(message, asker) => asker.respond(self.store(message)),
+            RunRequest::MessageEnded(message, asker) => asker.respond(self.message_ended(message)),
             RunRequest::Interrupted(asker) => {
                 let immediate = self.interrupt_mode == InterruptMode::Immediate;
                 asker.respond(immediate && self.queues.has(Queue::Steering));
             }
         }
+    }
+
+    /// A message of a run is complete. The client gets it once it is stored, and not at all when
+    /// it cannot be.
+    fn message_ended(&mut self, message: Arc<Message>) -> Result<(), NotStored> {
+        self.store(message.clone())?;
+        self.run_event(Event::MessageEnd { message });
+        Ok(())
     }
 
     pub(super) fn setup(&mut self) -> RequestSetup {

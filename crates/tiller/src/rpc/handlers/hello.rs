@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::data;
 use crate::rpc::dispatch::Handled;
 use crate::rpc::lines::LINE_MAX_BYTES;
-use crate::rpc::out::Out;
 use crate::rpc::server::version;
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::{COMMANDS, EVENTS, Hello, Level, Stream};
@@ -29,15 +28,14 @@ struct Limits {
 }
 
 /// The change applies from this very response on.
-pub(crate) fn hello(state: &mut SessionState, out: &mut Out, hello: Hello) -> Handled {
-    let writer = out.writer();
-    let wire = hello.wire.unwrap_or(writer.level());
+pub(crate) fn hello(state: &mut SessionState, hello: Hello) -> Handled {
+    let wire = hello.wire.unwrap_or(state.outbox.level());
     let stream = match (hello.stream, hello.wire) {
         (Some(stream), _) => stream,
         (None, Some(wire)) => wire.stream(),
-        (None, None) => writer.stream(),
+        (None, None) => state.outbox.stream(),
     };
-    out.change(wire, stream);
+    state.outbox.change_level(wire, stream);
     state.todos.level = wire;
     let said = state.diagnostics.iter().map(String::as_str);
     data(&Greeting {

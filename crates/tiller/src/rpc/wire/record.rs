@@ -77,14 +77,6 @@ impl RecordWriter {
         RecordWriter { level, stream: level.stream(), growing: None }
     }
 
-    pub(crate) fn level(&self) -> Level {
-        self.level
-    }
-
-    pub(crate) fn stream(&self) -> Stream {
-        self.stream
-    }
-
     /// Speaks differently from now on, also in the middle of a message.
     pub(crate) fn change(&mut self, level: Level, stream: Stream) {
         self.level = level;
