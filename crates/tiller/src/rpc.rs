@@ -10,6 +10,7 @@ mod shutdown;
 mod dispatch;
 mod parked;
 mod handlers;
+mod prompt;
 mod state;
 pub(crate) mod tasks;
 mod storing;

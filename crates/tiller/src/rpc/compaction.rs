@@ -21,13 +21,12 @@ use tiller_agent::tokens;
 use tiller_session::Compaction;
 use tokio_util::sync::CancellationToken;
 
-use super::dispatch::Response;
 use super::extensions::compaction_hooks::{CompactionPreparation, ExtensionCompaction};
 use super::requester::Requester;
 use super::server::Input;
 use super::state::SessionState;
 use super::tasks::{Responder, Tasks};
-use super::wire::{Disposition, Label, Level, Reply, ShapedCompaction};
+use super::wire::{Label, Level, Reply, ShapedCompaction};
 use crate::conversation::Tokens;
 use crate::settings::CompactionSettings;
 
@@ -152,30 +151,11 @@ impl SessionState {
         planned.ok_or_else(|| "Nothing to compact (session too small)".to_owned())
     }
 
-    /// Says a prompt and what goes with it. A conversation that is too long is shortened before;
-    /// then the prompt waits.
-    pub(crate) fn compact_then_start(
-        &mut self,
-        level: Level,
-        label: Option<Label>,
-        messages: Vec<Message>,
-    ) -> Response {
+    /// Where to cut before a prompt with these messages, if they do not fit. An automatic
+    /// compaction that failed is tried again with the next prompt.
+    pub(super) fn plan_before_prompt(&mut self, messages: &[Message]) -> Option<(Plan, String)> {
         self.compactions.failed = false;
-        let size = messages.iter().map(tokens::estimate).sum();
-        let Some((plan, first_kept)) = self.plan_if_full(size) else {
-            let messages = self.with_todo_prelude(messages);
-            self.start_run(messages);
-            return Response::Now(Disposition::Started.into());
-        };
-        // At xcsh's level clients give up on a response that takes as long as a summary.
-        let is_acknowledged = level == Level::Xcsh;
-        let label = label.filter(|_| !is_acknowledged);
-        let then = AfterCompaction::Prompt { label, messages };
-        self.begin(Reason::Threshold, plan, first_kept, None, then);
-        match is_acknowledged {
-            true => Response::Now(Disposition::Started.into()),
-            false => Response::Later,
-        }
+        self.plan_if_full(messages.iter().map(tokens::estimate).sum())
     }
 
     /// Shortens a conversation that became too long in the middle of a run.
@@ -299,7 +279,7 @@ impl SessionState {
         tokens::estimate_frame(&self.system(), &self.tools().specs())
     }
 
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         reason: Reason,
         plan: Plan,
@@ -475,15 +455,7 @@ impl SessionState {
                 self.run_deferred_if_idle();
             }
             AfterCompaction::Prompt { label, messages } => {
-                if let Some(label) = label {
-                    self.respond(label, Ok(Disposition::Started.into()));
-                }
-                let messages = self.with_todo_prelude(messages);
-                self.start_run(messages);
-                if !self.nothing_deferred() {
-                    // Somebody wanted it stopped while it waited.
-                    self.abort();
-                }
+                self.start_after_compaction(label, messages);
             }
             AfterCompaction::NextTurn(asker) => {
                 let context = result.ok().and_then(|_| self.conversation.loaded());

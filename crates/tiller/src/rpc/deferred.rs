@@ -72,8 +72,7 @@ impl SessionState {
                 }
                 Deferred::Prompt { label, message } => {
                     self.respond(label, Ok(Reply::DONE));
-                    let messages = self.with_todo_prelude(vec![*message]);
-                    self.start_run(messages);
+                    self.start_with_prelude(vec![*message]);
                     if !self.deferred.is_empty() {
                         // An `abort` that came after it means this run too.
                         self.abort();

@@ -5,6 +5,7 @@
 //! and while one thinks about a prompt the client can still look, steer and abort.
 
 mod actions;
+mod commands;
 pub(super) mod boundary;
 pub(super) mod compaction_hooks;
 mod dialogs;
@@ -39,6 +40,7 @@ use tiller_js::world::{
 use tiller_js::{Extensions, LoadReport, RegisteredCommand};
 use tokio_util::sync::CancellationToken;
 
+use super::prompt::{InputHookResult, StartHookResult};
 use super::requester::{ExtensionReply, Requester};
 use super::session_change::{PendingSwitch, SessionChange};
 use super::state::SessionState;
@@ -53,8 +55,6 @@ use dialogs::Dialogs;
 use events::UpdateForwarding;
 use folder_change::SessionStart;
 pub use loading::{ExtensionEnv, ExtensionPlan, TrustDecision};
-pub(crate) use prompt_hooks::PromptRequest;
-pub use prompt_hooks::{InputHookResult, StartHookResult};
 use tools::ToolSelection;
 
 /// Something an extension wants, or something that was asked of one and is answered.
@@ -148,9 +148,9 @@ pub(crate) struct ExtensionState {
     /// What the model is told in this run instead of the usual.
     system_prompt_override: Option<Arc<str>>,
     /// Prompts that somebody looks at. Nothing has begun with them, and nothing may.
-    input_hooks_pending: usize,
+    pub(super) input_hooks_pending: usize,
     /// Prompts that are about to begin, and runs about to settle, while they are thought over.
-    start_or_settle_hooks_pending: usize,
+    pub(super) start_or_settle_hooks_pending: usize,
     /// How all that is given up.
     pub(super) hook_cancel: CancellationToken,
     /// Requests that named a command of an extension and have no response yet, by the number under
@@ -286,6 +286,13 @@ impl SessionState {
             ExtensionInput::Left(arrival) => self.shutdown_announced(*arrival),
             ExtensionInput::Navigated(considered) => self.navigated(*considered),
         }
+    }
+
+    /// Reports an action of an extension that failed.
+    pub(super) fn report_action(&mut self, event: &str, error: String) {
+        let extension_path = "<runtime>".to_owned();
+        let event = event.to_owned();
+        self.report(ExtensionError { extension_path, event, error, at: None, stack: None });
     }
 
     fn report(&mut self, error: ExtensionError) {

@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::compaction::ProgressSender;
 use super::extensions::{ExtensionInput, hooks};
-use super::handlers::prompt::can_start;
 use super::requester::Requester;
 use super::state::SessionState;
 
@@ -133,7 +132,7 @@ impl SessionState {
     }
 
     fn branch_writer(&mut self) -> Result<Summarizer, String> {
-        can_start(self)?;
+        self.check_can_start()?;
         let setup = self.setup();
         let (window, reserve) =
             (setup.model.context_window, self.settings.branch_summary.reserve_tokens);

@@ -7,13 +7,14 @@ use tiller_agent::message::{Block, Message};
 use tiller_agent::model::ThinkingLevel;
 use tiller_agent::tool::ToolContext;
 use tiller_js::event::Event as Told;
-use tiller_js::world::{Action, Delivery, ExtensionError, Request};
+use tiller_js::world::{Action, Delivery, Request};
 use tiller_session::Body;
 use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
-use super::prompt_hooks::{PromptRequest, custom};
+use super::prompt_hooks::custom;
 use crate::rpc::handlers;
+use crate::rpc::prompt::PromptRequest;
 use crate::rpc::requester::{ExtensionReply, Requester};
 use crate::rpc::wire::{Level, WhenBusy};
 
@@ -61,9 +62,7 @@ impl SessionState {
             }
         };
         if let Err(error) = done {
-            let extension_path = "<runtime>".to_owned();
-            let event = event.to_owned();
-            self.report(ExtensionError { extension_path, event, error, at: None, stack: None });
+            self.report_action(event, error);
         }
     }
 
@@ -83,7 +82,7 @@ impl SessionState {
             (Some(Delivery::FollowUp), true, _) => self.enqueue(Queue::FollowUp, message),
             (_, true, _) => self.enqueue(Queue::Steering, message),
             (_, false, Some(true)) => {
-                self.can_begin()?;
+                self.check_can_start_prompt()?;
                 self.answer_commands();
                 self.start_run(vec![message]);
             }

@@ -3,7 +3,6 @@
 use tiller_agent::message::Block;
 
 use super::done;
-use super::prompt::{can_start, refuse_commands, user_message};
 use crate::rpc::deferred::Deferred;
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
@@ -23,9 +22,9 @@ pub(crate) fn abort_and_prompt(
     text: String,
     images: Vec<Block>,
 ) -> Handled {
-    can_start(state)?;
-    refuse_commands(state, &text)?;
-    let message = Box::new(user_message(state, text, images)?);
+    state.check_can_start()?;
+    state.refuse_extension_command(&text)?;
+    let message = Box::new(state.user_message(text, images)?);
     state.defer(Deferred::Prompt { label: label.clone(), message });
     Ok(Response::Later)
 }

@@ -2,7 +2,6 @@
 //! shortened by itself.
 
 use super::done;
-use super::prompt::can_start;
 use crate::rpc::deferred::Deferred;
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::requester::Requester;
@@ -27,7 +26,7 @@ pub(crate) fn can_compact(state: &mut SessionState) -> Result<(), String> {
     if state.compactions.is_manual() {
         return Err("Compaction is already in progress".to_owned());
     }
-    can_start(state)
+    state.check_can_start()
 }
 
 pub(crate) fn compact_for(
