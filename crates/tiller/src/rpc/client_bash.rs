@@ -1,4 +1,4 @@
-//! Shell commands that the client runs itself, beside everything else.
+//! Shell commands of the client, which run beside everything else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use super::wire::{Label, Level, Reply, ShapedOutcome};
 pub(crate) struct ClientBash {
     running: BTreeMap<u64, CancellationToken>,
     next: u64,
-    /// Ended, but not yet part of the conversation.
+    /// Ended, but not yet appended to the conversation.
     untold: Vec<Arc<Message>>,
 }
 
-/// A command that is over.
+/// A command that has ended.
 pub struct BashEnded {
     key: u64,
     label: Label,
     command: String,
-    /// The conversation it was run in.
+    /// The session it was run in.
     session_id: String,
     hidden: bool,
     result: Result<BashOutcome, Failure>,
@@ -44,7 +44,7 @@ impl ClientBash {
         self.running.values().for_each(CancellationToken::cancel);
     }
 
-    /// Extensions that have a say in it are asked first.
+    /// Runs the `user_bash` hook first, if an extension has one.
     pub(crate) fn start(
         &mut self,
         tasks: &Tasks,
@@ -76,7 +76,7 @@ impl ClientBash {
                 Err(failure) => Err(failure),
                 Ok(Some(outcome)) => Ok(outcome),
                 Ok(None) => {
-                    // A task of its own: a panic in there is one failed command.
+                    // A task of its own: a panic fails only this command.
                     let result = tokio::spawn(execute(bash, tell, cancel)).await;
                     let crashed = |err| Err(Failure::new(format!("internal error: {err}")));
                     result.unwrap_or_else(crashed)
@@ -87,8 +87,8 @@ impl ClientBash {
         });
     }
 
-    /// What its client is answered. The conversation hears of it too, if it is still the one the
-    /// command was run in.
+    /// The response for the client. The command is appended to the conversation if the session is
+    /// still the same.
     pub(crate) fn ended(
         &mut self,
         ended: BashEnded,
@@ -124,7 +124,7 @@ impl ClientBash {
 }
 
 impl SessionState {
-    /// Starts a command of the client's beside everything else.
+    /// Starts a command of the client beside everything else.
     pub(crate) fn start_bash(&mut self, label: Label, command: String, hidden: bool) {
         let bash = BashCommand {
             command,
@@ -137,20 +137,20 @@ impl SessionState {
         self.client_bash.start(&self.tasks, label, bash, session_id, hidden, guests);
     }
 
-    /// Takes note of a command's end. While a run is under way the conversation waits for it:
-    /// nothing may stand between a call and its result.
+    /// Handles the end of a command. It is appended after the run: nothing may stand between a tool
+    /// call and its result.
     pub(crate) fn bash_ended(&mut self, ended: BashEnded) {
         let (level, now) = (self.outbox.level(), self.clock.now());
         let (label, result) = self.client_bash.ended(ended, level, self.conversation.id(), now);
+        self.respond(label, result);
         if !self.is_busy() {
             self.tell_of_commands();
         }
-        self.respond(label, result);
     }
 
     pub(super) fn tell_of_commands(&mut self) {
         for message in self.client_bash.take_untold() {
-            // That it was not stored has been told; its client has the output.
+            // A failed write was reported, and the client has the output.
             self.keep(message).ok();
         }
     }

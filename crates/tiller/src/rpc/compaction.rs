@@ -1,8 +1,8 @@
-//! Shortening the conversation: when, and what happens around it.
+//! Compaction of the conversation: when it starts, and what follows it.
 //!
-//! The summary is written by a task of its own, so that the server goes on answering and an abort
-//! is heard at any moment. The session changes by one entry at the very end: whatever happens
-//! before, it is as it was.
+//! A task of its own writes the summary, so that the server goes on handling commands and an abort
+//! takes effect at any moment. The session changes by one entry at the end; until then it is
+//! unchanged.
 
 use std::sync::Arc;
 
@@ -30,13 +30,15 @@ use super::wire::{Label, Level, Reply, ShapedCompaction};
 use crate::conversation::Tokens;
 use crate::settings::CompactionSettings;
 
-/// What is known about compactions beside the one under way.
+/// The current compaction, and the outcome of earlier ones.
 pub(crate) struct Compactions {
     pub(crate) settings: CompactionSettings,
     pub(super) current: Option<ActiveCompaction>,
-    /// An overflow was answered by a compaction since the user spoke last. Once must do.
+    /// An overflow was followed by a compaction since the last user message. There is no second
+    /// one.
     recovered: bool,
-    /// The last automatic one failed. The next is tried with the next prompt, not at every turn.
+    /// The last automatic compaction failed. It is tried again with the next prompt, not at each
+    /// turn.
     failed: bool,
 }
 
@@ -45,12 +47,12 @@ impl Compactions {
         Compactions { settings, current: None, recovered: false, failed: false }
     }
 
-    /// One that the client did not ask for: part of being busy.
+    /// Whether an automatic compaction is in progress; it counts as busy.
     pub(crate) fn is_automatic(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.reason != Reason::Manual)
     }
 
-    /// One that the client asked for and has not aborted yet.
+    /// Whether a compaction that the client requested is in progress and not aborted.
     pub(crate) fn is_manual(&self) -> bool {
         let current = self.current.as_ref().filter(|current| !current.cancel.is_cancelled());
         current.is_some_and(|current| current.reason == Reason::Manual)
@@ -66,13 +68,13 @@ impl Compactions {
         }
     }
 
-    /// The user has spoken: an overflow from here on is another one.
+    /// A user message allows the next overflow recovery.
     pub(super) fn user_spoke(&mut self) {
         self.recovered = false;
     }
 }
 
-/// A compaction under way.
+/// A compaction in progress.
 pub(super) struct ActiveCompaction {
     reason: Reason,
     cancel: CancellationToken,
@@ -81,54 +83,53 @@ pub(super) struct ActiveCompaction {
     then: AfterCompaction,
 }
 
-/// What waits for a compaction.
+/// What follows a compaction.
 pub(super) enum AfterCompaction {
     /// The response to `compact`.
     Answer { asker: Requester, level: Level },
-    /// A prompt; its response too, unless it has been given.
+    /// A prompt, and its response unless it was sent already.
     Prompt { label: Option<Label>, messages: Vec<Message> },
-    /// The next turn of the run under way.
+    /// The next turn of the current run.
     NextTurn(Responder<Option<Vec<Arc<Message>>>>),
-    /// The end of a run that is over.
+    /// The end of the run that has closed.
     Settle,
-    /// Another run in the place of one that did not fit.
+    /// A new run in place of the run that overflowed.
     Retry,
-    /// The same where there is an answer, though cut off: it is hidden when its replacement is
-    /// sure to come.
+    /// The same after a truncated answer, which is hidden only when the compaction has succeeded.
     Replace,
 }
 
 impl AfterCompaction {
-    /// Whether the run that did not fit goes on.
+    /// Whether the run that overflowed is tried again.
     fn retries(&self) -> bool {
         matches!(self, AfterCompaction::Retry | AfterCompaction::Replace)
     }
 }
 
-/// In what way a run found the window too small.
+/// How a run overflowed the context window.
 #[derive(Clone, Copy, PartialEq)]
 enum Overflow {
     /// The provider refused the request.
     Refused,
-    /// The answer ended where the window did.
+    /// The answer was truncated at the end of the window.
     CutOff,
-    /// The answer is whole, but the provider must have dropped part of the conversation.
+    /// The answer is complete, but the provider must have dropped part of the conversation.
     Silent,
 }
 
 /// A summary, or why there is none.
 pub struct SummaryDone(Result<CompactionText, SummaryError>);
 
-/// What takes the place of the older part.
+/// Where the summary comes from.
 enum CompactionText {
     Written(Summary),
-    /// An extension has written it.
+    /// From an extension.
     Brought(ExtensionCompaction),
 }
 
 impl SessionState {
-    /// `compact`, now that nothing runs. Like every compaction it begins and ends with an event,
-    /// also when there is nothing to be done.
+    /// Runs `compact` when nothing runs. Every compaction emits a start and an end event, also when
+    /// there is nothing to compact.
     pub(super) fn compact(&mut self, asker: Requester, level: Level, focus: Option<String>) {
         let planned = self.plan_manual();
         let then = AfterCompaction::Answer { asker, level };
@@ -158,7 +159,7 @@ impl SessionState {
         self.plan_if_full(messages.iter().map(tokens::estimate).sum())
     }
 
-    /// Shortens a conversation that became too long in the middle of a run.
+    /// Compacts a conversation that became too long in the middle of a run.
     pub(super) fn compact_between_turns(&mut self, asker: Responder<Option<Vec<Arc<Message>>>>) {
         match self.plan_if_full(0) {
             Some((plan, first_kept)) => {
@@ -174,7 +175,7 @@ impl SessionState {
         }
     }
 
-    /// Shortens the conversation after a run, if it must be. Says whether it does.
+    /// Compacts the conversation after a run, if necessary. Returns whether it does.
     pub(super) fn compact_after_run(&mut self, end: &End) -> bool {
         if let Some(overflow) = self.overflow(end) {
             return self.recover(overflow);
@@ -185,7 +186,7 @@ impl SessionState {
         true
     }
 
-    /// Whether a run that ended like this will be followed by another, on a shorter conversation.
+    /// Whether a run that ended like this is tried again after a compaction.
     pub(super) fn will_recover(&mut self, end: &End) -> bool {
         match self.overflow(end) {
             None | Some(Overflow::Silent) => false,
@@ -219,7 +220,7 @@ impl SessionState {
         true
     }
 
-    /// Whether, and how, the run that ended like this found the window too small.
+    /// Whether, and how, a run that ended like this overflowed the window.
     fn overflow(&self, end: &End) -> Option<Overflow> {
         let model = self.automatic()?;
         let last = self.conversation.loaded()?.iter().rev().find_map(|m| m.as_assistant())?;
@@ -232,20 +233,20 @@ impl SessionState {
         }
     }
 
-    /// Where to cut so that the request that failed fits. That it did not fit shows that what we
-    /// know of the window or guessed of the conversation is wrong, so half must go at least.
+    /// Where to cut so that the failed request fits. The overflow shows that the window or the
+    /// token estimate is wrong, so at least half of the conversation goes.
     fn plan_recovery(&mut self, overflow: Overflow) -> Option<(Plan, String)> {
         let limits = self.limits()?;
         let messages = self.conversation.messages().ok()?;
         let answer = messages.iter().rposition(|message| message.as_assistant().is_some())?;
-        // The answer that comes again is not part of what is summarised or kept.
+        // The answer that is replaced is neither summarised nor kept.
         let skip = if overflow == Overflow::Silent { 0 } else { messages.len() - answer };
         let size = tokens::estimate_all(&messages[..messages.len() - skip]);
         let keep = if size < WORTH_HALVING { limits.keep } else { limits.keep.min(size / 2) };
         self.conversation.cut(keep, skip).ok().flatten()
     }
 
-    /// Where to cut, if the conversation and `more` are too long for the model.
+    /// Where to cut, if the conversation plus `more` tokens exceeds the threshold.
     fn plan_if_full(&mut self, more: u64) -> Option<(Plan, String)> {
         if self.compactions.failed || self.is_shutting_down {
             return None;
@@ -262,7 +263,7 @@ impl SessionState {
         self.conversation.cut(keep, 0).ok().flatten()
     }
 
-    /// The model, if its conversations are shortened without being asked.
+    /// The current model, if automatic compaction applies to it.
     fn automatic(&self) -> Option<Arc<Model>> {
         let model = self.model.clone().filter(|model| model.context_window > 0)?;
         self.compactions.settings.enabled.then_some(model)
@@ -270,7 +271,7 @@ impl SessionState {
 
     fn limits(&mut self) -> Option<Limits> {
         let limits = self.compactions.settings.limits(self.model.as_ref()?);
-        // What every request carries cannot be shortened, so less may be kept of the rest.
+        // The system prompt and the tools cannot be shortened, so fewer messages are kept.
         let room = limits.threshold.saturating_sub(self.frame_tokens());
         Some(Limits { keep: limits.keep.min(room / 2), ..limits })
     }
@@ -297,7 +298,8 @@ impl SessionState {
             Ok(Tokens::Estimated(tokens)) => tokens + self.frame_tokens(),
             Err(_) => 0,
         };
-        // A provider that refuses what fitted by its own count is believed in the former.
+        // After an overflow the provider's own count is too low; the estimate counts if it is
+        // higher.
         let guess = self.conversation.loaded().map_or(0, tokens::estimate_all);
         let guess = guess + self.frame_tokens();
         let tokens_before = match reason {
@@ -342,7 +344,7 @@ impl SessionState {
         self.compactions.current = Some(compacting);
     }
 
-    /// The summary is there, or will never be.
+    /// The summary is written, or has failed.
     pub(super) fn summarised(&mut self, SummaryDone(result): SummaryDone) {
         let Some(current) = self.compactions.current.take() else { return };
         let ActiveCompaction { reason, first_kept, tokens_before, then, .. } = current;
@@ -426,7 +428,7 @@ impl SessionState {
         self.end_without(reason, Some(error), is_brought);
     }
 
-    /// Nothing came of it: because of an error, or because somebody did not want it.
+    /// Ends a compaction that failed (`error`) or was cancelled (no `error`).
     fn end_without(&mut self, reason: Reason, error: Option<String>, is_brought: bool) {
         self.tell_not_compacted(reason, error.clone(), is_brought);
         self.emit(Event::CompactionEnd {
@@ -438,7 +440,7 @@ impl SessionState {
         });
     }
 
-    /// Whoever waited for the compaction is let go, with or without it.
+    /// Continues what waited for the compaction, with or without it.
     fn go_on(&mut self, then: AfterCompaction, result: Result<Compacted, String>) {
         match then {
             AfterCompaction::Answer { asker, level } => {
@@ -472,10 +474,10 @@ impl SessionState {
     }
 }
 
-/// Tells the client how the writing goes.
+/// Sends progress of a summary to the client.
 pub(super) struct ProgressSender {
     pub(super) tasks: Tasks,
-    /// Of a compaction; a branch is summed up without one.
+    /// The reason of the compaction; nothing for a branch summary.
     pub(super) reason: Option<Reason>,
 }
 
@@ -486,7 +488,7 @@ impl ProgressListener for ProgressSender {
     }
 }
 
-/// Less than this is not what did not fit.
+/// A smaller conversation is not halved after an overflow: it was not the cause.
 const WORTH_HALVING: u64 = 1000;
 
 const REFUSED_AGAIN: &str = "Context overflow recovery failed after one compact-and-retry \
@@ -494,7 +496,7 @@ const REFUSED_AGAIN: &str = "Context overflow recovery failed after one compact-
 const TRUNCATED_AGAIN: &str =
     "Truncated response recovery failed after one compact-and-retry attempt.";
 
-/// What an answer that came says about the window.
+/// Whether an answer shows that the window overflowed.
 fn overflow_of(answer: &AssistantMessage, model: &Model) -> Option<Overflow> {
     let usage = &answer.usage;
     let input = usage.input + usage.cache_read;

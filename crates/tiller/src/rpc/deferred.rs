@@ -1,4 +1,4 @@
-//! What waits for the run under way to close: answers, other sessions, compactions, prompts.
+//! Actions that wait until the run has closed: responses, session changes, compactions, prompts.
 
 use tiller_agent::message::Message;
 
@@ -7,21 +7,21 @@ use super::session_change::SessionChange;
 use super::state::SessionState;
 use super::wire::{Label, Level, Reply};
 
-/// What is to be done when the run under way has closed.
+/// An action for when the run has closed.
 pub(crate) enum Deferred {
-    /// `abort` is answered.
+    /// Respond to `abort`.
     Answer(Label),
     Change {
         asker: Requester,
         change: SessionChange,
     },
-    /// `compact` goes on.
+    /// Continue `compact`.
     Compact {
         asker: Requester,
         level: Level,
         focus: Option<String>,
     },
-    /// `abort_and_prompt` goes on.
+    /// Continue `abort_and_prompt`.
     Prompt {
         label: Label,
         message: Box<Message>,
@@ -33,13 +33,14 @@ impl SessionState {
         self.deferred.is_empty()
     }
 
-    /// Does something as soon as nothing runs: now, or after the run was aborted and has closed.
+    /// Runs an action as soon as nothing runs: now, or after the run was aborted and has closed.
     pub(crate) fn defer(&mut self, after: Deferred) {
         self.deferred.push_back(after);
         if self.is_occupied() { self.abort() } else { self.run_deferred() }
     }
 
-    /// Something that others may have waited for is over. Whatever ends by itself ends here.
+    /// Continues after work that may have blocked others. Everything that ends on its own calls
+    /// this.
     pub(super) fn run_deferred_if_idle(&mut self) {
         self.release_waiters();
         if !self.is_occupied() {
@@ -48,7 +49,7 @@ impl SessionState {
         }
     }
 
-    /// What would change the session waits until extensions are at home in the one there is.
+    /// A session change waits until extensions are loaded; a response does not.
     fn can_run_deferred(&self) -> bool {
         let is_answer = matches!(self.deferred.front(), Some(Deferred::Answer(_)));
         !self.is_changing_session
@@ -66,7 +67,7 @@ impl SessionState {
                 Deferred::Compact { asker, level, focus } => {
                     self.compact(asker, level, focus);
                     if !self.deferred.is_empty() {
-                        // An `abort` that came after it means this, too.
+                        // An `abort` that came later applies to this compaction, too.
                         self.compactions.cancel();
                     }
                 }
@@ -74,7 +75,7 @@ impl SessionState {
                     self.respond(label, Ok(Reply::DONE));
                     self.start_with_prelude(vec![*message]);
                     if !self.deferred.is_empty() {
-                        // An `abort` that came after it means this run too.
+                        // An `abort` that came later applies to this run, too.
                         self.abort();
                     }
                     return;

@@ -1,25 +1,24 @@
-//! From a command to its handler, and from the handler's answer to exactly one response.
+//! Routes a command to its handler, and turns the handler's result into exactly one response.
 
 use super::handlers;
 use super::parked::TOO_MANY;
 use super::state::SessionState;
 use super::wire::{Command, Label, Refusal, Reply, Request};
 
-/// What a handler says.
+/// The result of a handler.
 pub(crate) enum Response {
     Now(Reply),
     /// The response comes when the work is done.
     Later,
-    /// Nobody waits for a response.
+    /// The command has no response.
     Never,
 }
 
-/// Handlers refuse in words; the command's name is added here.
+/// The error of a handler is a sentence; the command's name is added here.
 pub(crate) type Handled = Result<Response, String>;
 
-/// Takes a line of the client's. Requests that wait keep their place in front of it where it is
-/// about them: an `abort` means the prompts in front of it, `get_state` tells what is true after
-/// them.
+/// Takes a request of the client. Requests that refer to held ones wait behind them: an `abort`
+/// refers to the prompts before it, and `get_state` returns the state after them.
 pub(crate) fn receive(state: &mut SessionState, request: Request) {
     if state.held_requests.has_no_room_for(&request) && would_wait(state, &request) {
         return refuse(state, request);
@@ -31,7 +30,7 @@ pub(crate) fn receive(state: &mut SessionState, request: Request) {
         return dispatch(state, request);
     }
     match command {
-        // What is under way is stopped at once.
+        // A run is aborted at once, also while the response waits.
         Ok(Command::Abort) if state.is_occupied() => state.abort(),
         Ok(Command::AbortBash) => state.client_bash.abort_all(),
         _ => {}
@@ -39,13 +38,13 @@ pub(crate) fn receive(state: &mut SessionState, request: Request) {
     state.held_requests.push_back(request);
 }
 
-/// Whether a request that finds others waiting waits with them.
+/// Whether a request would be held back if others are.
 fn would_wait(state: &SessionState, request: &Request) -> bool {
     let overtakes = |command: &Command| command.is_urgent() && !command.follows_waiting();
     state.resources.holds_back(request) || !request.command.as_ref().is_ok_and(overtakes)
 }
 
-/// Refuses a request that would have to wait where nothing more can.
+/// Refuses a request that would have to be held back where there is no room.
 fn refuse(state: &mut SessionState, request: Request) {
     let refusal = match request.command {
         Ok(command) => {
@@ -64,7 +63,7 @@ pub(crate) fn dispatch(state: &mut SessionState, request: Request) {
     let Request { id, command, line_bytes } = request;
     let command = match command {
         Ok(command) => command,
-        // What waits is answered in the order of its lines, refusals among it.
+        // Held requests are answered in the order of their lines, refusals included.
         Err(refusal) if state.resources.is_awaited() || state.is_changing() => {
             return state.held_requests.push_back(Request {
                 id,

@@ -1,8 +1,8 @@
-//! Extensions, as the server sees them: when they are loaded, what they bring, what they want.
+//! The server's side of extensions: loading, hooks, events, and requests.
 //!
-//! They live in engines of their own. What they want arrives as an [`Input`]; what they decide is
-//! asked for by tasks, whose answers arrive as inputs too. So no extension can hold the server up,
-//! and while one thinks about a prompt the client can still look, steer and abort.
+//! Extensions run in engines on threads of their own. Their requests arrive as inputs, and hooks
+//! are run by tasks whose results arrive as inputs, too. So no extension blocks the server, and
+//! while a hook is running the client can still query, steer and abort.
 
 mod actions;
 mod commands;
@@ -57,7 +57,7 @@ use folder_change::SessionStart;
 pub use loading::{ExtensionEnv, ExtensionPlan, TrustDecision};
 use tools::ToolSelection;
 
-/// Something an extension wants, or something that was asked of one and is answered.
+/// A request of an extension, or the result of a task that asked extensions.
 pub enum ExtensionInput {
     Query(Query, ExtensionReply),
     Act(Action),
@@ -71,103 +71,103 @@ pub enum ExtensionInput {
     Model(Box<ModelRequest>, Responder<BoxStream<'static, Value>>),
     Report(ExtensionError),
     Log(LogLine),
-    /// Tools, commands or flags are others than before.
+    /// Registered tools, commands or flags have changed.
     Changed,
-    /// Nobody waits for the answer to a dialog any more.
+    /// A dialog has timed out or was cancelled.
     DialogOver(String),
-    /// All are loaded.
+    /// All extensions are loaded.
     Loaded(LoadReport),
-    /// Those who may judge a project are loaded, and have.
+    /// The extensions that may decide project trust are loaded and have been asked.
     Judged(TrustDecision),
-    /// What was typed makes no sense to them.
+    /// The command line has flags that extensions do not accept.
     WrongFlags(Vec<String>),
-    /// Where they say that there are more skills and templates.
+    /// More skill and template paths, from `resources_discover`.
     Discovered(ExtensionPaths),
-    /// Those of another folder are gone.
+    /// The extensions of the previous folder have been retired.
     Retired,
-    /// All have heard that the session began.
+    /// All extensions have handled `session_start`.
     Ready,
-    /// All have heard that tiller ends.
+    /// All extensions have handled the `session_shutdown` of the process, or had their time.
     Parted,
-    /// The command of an extension that was started under this number is over.
+    /// The extension command with this number has ended.
     CommandRan(u64, Option<ExtensionError>),
-    /// A prompt was looked at.
+    /// The `input` hook has finished.
     Considered(Box<InputHookResult>),
-    /// A prompt may begin.
+    /// The `before_agent_start` hook has finished.
     Begun(Box<StartHookResult>),
-    /// What is to be done before all is quiet.
+    /// The `agent_before_settle` hook has finished.
     Settling(Boundary),
-    /// A change of session was looked at.
+    /// The hooks for a session change have finished.
     ChangeDecided {
         asker: Requester,
         change: SessionChange,
         is_cancelled: bool,
     },
-    /// All have heard that the session is about to be another one.
+    /// All extensions have handled the `session_shutdown` of the session that is left.
     Left(Box<PendingSwitch>),
-    /// Going to another place in the tree was thought over.
+    /// A tree navigation has been prepared or cancelled.
     Navigated(Box<tree_navigation::NavigationResult>),
 }
 
-/// What the server knows of them.
+/// The server's state for extensions.
 #[derive(Default)]
 pub(crate) struct ExtensionState {
     pub(super) host: Option<Extensions>,
     discovered: Vec<Arc<DiscoveredExtension>>,
-    /// Who is to answer, and whether that was looked at with all extensions there.
+    /// The model flags, and whether they were resolved again after extensions loaded.
     model_args: Option<ModelArgs>,
     model_reselected: bool,
-    /// What they were started with, for a reload.
+    /// The extension flags of the command line, for a reload.
     cli_flags: Arc<ExtensionFlags>,
     env: Option<ExtensionEnv>,
-    /// Somebody wants them loaded anew when the run is over.
+    /// A reload that waits for the run to close.
     pending_reload: Option<Discovery>,
-    /// The places of those who were loaded first, to judge the project.
+    /// The slots of the extensions that were loaded first to decide project trust.
     trust_decider_slots: Vec<u32>,
-    /// Who is to be told when they are.
+    /// The client's request that is answered when a reload is done.
     reload_requester: Option<Requester>,
-    /// Being loaded, or moving to another session: commands wait.
+    /// Extensions are being loaded or restarted: commands are held back.
     is_loading: bool,
-    /// Why they are on the way to another folder.
+    /// The `session_start` to announce after the folder has changed.
     pending_session_start: Option<SessionStart>,
-    /// Who asked for another session and waits until everybody is there, with the text of the
-    /// message that was forked from.
+    /// Requests that are answered when extensions are ready in the new session, with the text of
+    /// the message that was forked from.
     pub(super) waiting_for_ready: Vec<(Requester, Option<String>)>,
     tool_selection: ToolSelection,
     dialogs: Dialogs,
-    /// The client says nothing more, so nobody is asked.
+    /// stdin is at its end: dialogs get their default answer.
     client_gone: bool,
-    /// To be said behind the next prompt.
+    /// Messages that follow the next prompt.
     messages_for_next_prompt: Vec<Message>,
-    /// To be said when the turn is over.
+    /// Messages that are appended when the turn has ended.
     messages_after_turn: Vec<Message>,
-    /// The run under way does not know the conversation as it is now.
+    /// The context of the run differs from the conversation.
     context_is_stale: bool,
-    /// How the last run ended.
+    /// The outcome of the last run.
     pub(super) last_outcome: RunOutcome,
-    /// What the model is told in this run instead of the usual.
+    /// The system prompt of this run, if an extension replaced it.
     system_prompt_override: Option<Arc<str>>,
-    /// Prompts that somebody looks at. Nothing has begun with them, and nothing may.
+    /// Prompts whose `input` hook is running.
     pub(super) input_hooks_pending: usize,
-    /// Prompts that are about to begin, and runs about to settle, while they are thought over.
+    /// Prompts whose `before_agent_start` hook and runs whose `agent_before_settle` hook is
+    /// running.
     pub(super) start_or_settle_hooks_pending: usize,
-    /// How all that is given up.
+    /// Cancels those hooks.
     pub(super) hook_cancel: CancellationToken,
-    /// Requests that named a command of an extension and have no response yet, by the number under
-    /// which the command was started.
+    /// Requests that named an extension command and have no response yet, by the command's number.
     unanswered: BTreeMap<u64, Label>,
     commands_started: u64,
-    /// Session changes that the client asked for and extensions are asked about.
+    /// Session changes of the client whose hooks are running.
     changes_asked: usize,
     idle_waiters: Vec<ExtensionReply>,
     turn_index: u64,
     update_forwarding: UpdateForwarding,
     shutdown_notice: ShutdownNotice,
-    /// Set when the process must end with an error: its exit code.
+    /// The exit code, when the process must end with an error.
     pub(super) fatal: Option<u8>,
 }
 
-/// How long one engine may keep the others from hearing of the end.
+/// How long one engine may delay the shutdown event of the others.
 const PARTING_EACH: Duration = Duration::from_millis(100);
 
 #[derive(Default, PartialEq)]
@@ -187,19 +187,19 @@ impl ExtensionState {
         self.is_loading
     }
 
-    /// Whether extensions are asked about a session change that the client wants.
+    /// Whether hooks are running for a session change of the client.
     pub(crate) fn is_asked_to_change(&self) -> bool {
         self.changes_asked > 0
     }
 
-    /// Whether the client waits for them to be in another session, or to be loaded anew.
+    /// Whether a request of the client waits for extensions to be ready.
     pub(crate) fn owes_answer(&self) -> bool {
         let is_client = |asker: &Requester| asker.command().is_some();
         self.reload_requester.is_some()
             || self.waiting_for_ready.iter().any(|(asker, _)| is_client(asker))
     }
 
-    /// Whoever looks at a prompt has looked long enough.
+    /// Cancels pending hooks of prompts and settling runs.
     pub(crate) fn hurry(&mut self) {
         std::mem::take(&mut self.hook_cancel).cancel();
     }
@@ -212,7 +212,7 @@ impl ExtensionState {
         self.start_or_settle_hooks_pending > 0
     }
 
-    /// The commands they bring, with where each comes from.
+    /// The registered commands, each with its extension.
     pub(crate) fn commands(&self) -> Vec<(RegisteredCommand, Arc<DiscoveredExtension>)> {
         let Some(guests) = &self.host else { return Vec::new() };
         let commands = guests.registrations().commands.into_iter();
@@ -223,19 +223,19 @@ impl ExtensionState {
         with_found.collect()
     }
 
-    /// The extension in this file.
+    /// The extension with this path.
     fn found_at(&self, path: &str) -> Option<&Arc<DiscoveredExtension>> {
         self.discovered.iter().find(|found| found.extension.path == Path::new(path))
     }
 
-    /// Whether anybody listens to this.
+    /// Whether an extension listens to this event or hook.
     pub(super) fn hears(&self, name: &str) -> bool {
         self.host.as_ref().is_some_and(|guests| guests.has_listener(name))
     }
 }
 
 impl SessionState {
-    /// Tells them that tiller ends, once. Says whether nobody has to be waited for.
+    /// Sends `session_shutdown` once. Returns whether all extensions have handled it.
     pub(super) fn announce_shutdown_once(&mut self) -> bool {
         match (&self.extensions.host, &self.extensions.shutdown_notice) {
             (None, _) | (_, ShutdownNotice::Said) => true,
@@ -254,7 +254,7 @@ impl SessionState {
         }
     }
 
-    /// Does what an extension wants, or goes on with what one was asked.
+    /// Handles a request of an extension or the result of a task.
     pub(super) fn handle_extension_input(&mut self, wish: ExtensionInput) {
         match wish {
             ExtensionInput::Query(query, answer) => answer.respond(self.answer_query(query)),
@@ -302,7 +302,7 @@ impl SessionState {
         self.emit(Event::ExtensionError { path, event, error });
     }
 
-    /// stdout belongs to the client; what extensions print goes to whoever started tiller.
+    /// stdout belongs to the client; what extensions print goes to stderr.
     fn log(&mut self, line: &LogLine) {
         if line.level != LogLevel::Debug {
             self.resources.complain(&line.text);

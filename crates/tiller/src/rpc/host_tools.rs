@@ -1,8 +1,8 @@
-//! Tools that the client brings and runs itself.
+//! Tools that the client registers and runs.
 //!
-//! To the model and to the loop they are tools like any other. A call becomes an input of the
-//! server, which asks the client; the answer comes back as a line, whenever that is. Nobody waits
-//! for ever: an abort, a time limit or the end of stdin ends a call without the client.
+//! To the model and the loop they are tools like any other. A call becomes an input of the server,
+//! which sends it to the client; the result comes back as a command. A call also ends by an abort,
+//! a time limit or the end of stdin.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use super::wire::HostTool;
 
 #[derive(Default)]
 pub(crate) struct HostTools {
-    /// Those that are offered.
+    /// The registered tools that are offered.
     tools: Vec<Tool>,
-    /// Another number, another set.
+    /// Changes with each registration.
     version: u64,
-    /// Asked and not answered, by number.
+    /// Calls without a result, by number.
     open: BTreeMap<u64, OpenCall>,
     calls: Arc<AtomicU64>,
     cancels: u64,
-    /// The client has hung up and can answer nothing any more.
+    /// stdin is at its end, so no result can come.
     is_client_gone: bool,
 }
 
@@ -37,10 +37,10 @@ struct OpenCall {
     answer: Responder<ToolResult>,
 }
 
-/// What a tool at work tells the server.
+/// What a call sends to the server.
 pub enum HostCall {
     Begun(Box<BegunCall>),
-    /// Nobody waits for the call of this number any more.
+    /// The call with this number was given up.
     GivenUp(u64),
 }
 
@@ -70,8 +70,7 @@ impl HostTools {
 }
 
 impl SessionState {
-    /// Puts these tools in the place of those there were. Requests from here on offer them; calls
-    /// under way stay what they are.
+    /// Replaces the tools. Later requests offer them; open calls are not affected.
     pub(crate) fn set_host_tools(&mut self, tools: Vec<HostTool>) {
         let caller = Caller { tasks: self.tasks.clone(), calls: self.host_tools.calls.clone() };
         let offered = tools.into_iter().filter(|tool| !tool.is_hidden);
@@ -83,7 +82,7 @@ impl SessionState {
         match call {
             HostCall::Begun(call) => self.ask_host(*call),
             HostCall::GivenUp(number) => {
-                // Not open any more when the answer came at the same moment.
+                // No longer open if the result came at the same moment.
                 if self.host_tools.open.remove(&number).is_some() {
                     let cancel = self.host_tools.next_cancel(number);
                     self.emit(cancel);
@@ -97,7 +96,7 @@ impl SessionState {
         if self.host_tools.is_client_gone {
             return answer.respond(Err(Failure::new(GONE)));
         }
-        // Aborted before it began: then the client need not hear of it at all.
+        // A call that was aborted before it started is not sent to the client.
         if !cx.cancel.is_cancelled() {
             let (id, tool_call_id) = (call_id(number), cx.call_id.to_string());
             let arguments = Box::new(arguments);
@@ -106,7 +105,7 @@ impl SessionState {
         }
     }
 
-    /// The client shows what it has so far. A call that is over does not mind.
+    /// Forwards a partial result. Calls that have ended are ignored.
     pub(crate) fn host_tool_update(&mut self, id: &str, partial: ToolOutput) {
         let open = number(id).and_then(|number| self.host_tools.open.get(&number));
         if let Some(open) = open {
@@ -114,7 +113,7 @@ impl SessionState {
         }
     }
 
-    /// The client has done it. The first answer counts.
+    /// Takes the result of a call. Only the first counts.
     pub(crate) fn host_tool_result(&mut self, id: &str, result: ToolResult) {
         let open = number(id).and_then(|number| self.host_tools.open.remove(&number));
         if let Some(open) = open {
@@ -122,7 +121,7 @@ impl SessionState {
         }
     }
 
-    /// The run is over. A call of it that is still open was left behind by its tool.
+    /// Cancels calls that are still open when the run has ended.
     pub(super) fn close_host_calls(&mut self) {
         for number in std::mem::take(&mut self.host_tools.open).into_keys() {
             let cancel = self.host_tools.next_cancel(number);
@@ -130,7 +129,7 @@ impl SessionState {
         }
     }
 
-    /// No answer will ever come: open calls fail now, and all others as soon as they are made.
+    /// stdin is at its end: open calls fail now, later ones when they are made.
     pub(super) fn lose_host(&mut self) {
         self.host_tools.is_client_gone = true;
         for (number, open) in std::mem::take(&mut self.host_tools.open) {
@@ -151,7 +150,7 @@ fn number(id: &str) -> Option<u64> {
     id.strip_prefix("host_")?.parse().ok()
 }
 
-/// How a tool reaches the server.
+/// Sends calls to the server.
 #[derive(Clone)]
 struct Caller {
     tasks: Tasks,

@@ -1,18 +1,18 @@
-//! Commands that wait until files were looked at, extensions are loaded or a session has changed.
+//! Requests that wait for project files, for extensions or for a session change.
 //!
-//! Lines go on being read meanwhile, because an answer to an extension's question may stand behind
-//! them; so there is a limit to what waits, and a command beyond it is refused.
+//! Lines are still read meanwhile, because an answer to an extension's dialog may follow; so the
+//! waiting requests are limited, and one beyond the limit is refused.
 
 use std::collections::VecDeque;
 
 use super::wire::Request;
 
-/// Commands wait as long as those in front of them come to less than this.
+/// Requests are held back while those before them take less than this.
 const WAITING_MAX_BYTES: usize = 16 << 20;
-/// What a command takes beside the bytes of its line.
+/// What a request takes beside the bytes of its line.
 const REQUEST_BYTES: usize = 512;
 
-/// The answer to a command that finds no room.
+/// The error for a request beyond the limit.
 pub(crate) const TOO_MANY: &str = "Too many commands are waiting for files, extensions or another \
                                    session. Send this one again when they are answered";
 
@@ -27,7 +27,7 @@ impl Parked {
         self.requests.is_empty()
     }
 
-    /// Whether this request has to be refused. Commands that end the waiting have more room.
+    /// Whether this request is beyond the limit. Commands that end the waiting have a higher one.
     pub(crate) fn has_no_room_for(&self, request: &Request) -> bool {
         let is_urgent = request.command.as_ref().is_ok_and(|command| command.is_urgent());
         self.bytes >= if is_urgent { 2 * WAITING_MAX_BYTES } else { WAITING_MAX_BYTES }

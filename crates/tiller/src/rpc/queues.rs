@@ -1,4 +1,4 @@
-//! Messages that wait to be said.
+//! The steering and the follow-up queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,14 +9,13 @@ use tiller_agent::message::{Message, UserMessage};
 
 use super::wire::QueueMode;
 
-/// The steering and the follow-up queue. A message stays in its queue until it is said, so that
-/// an abort between taking and saying loses nothing.
+/// A message stays in its queue until its run emits it, so that an abort in between loses nothing.
 pub(crate) struct Queues {
     pub(crate) steering_mode: QueueMode,
     pub(crate) follow_up_mode: QueueMode,
     steering: VecDeque<Queued>,
     follow_up: VecDeque<Queued>,
-    /// Handed to the run, which is about to say them: no longer anybody's to take back.
+    /// Handed to the run, which is about to emit them: they can no longer be taken back.
     taken: Vec<QueueTicket>,
     next_ticket: u64,
 }
@@ -28,7 +27,7 @@ impl Queues {
         Queues { steering_mode, follow_up_mode, steering, follow_up, taken, next_ticket }
     }
 
-    /// Forgets all messages. The modes stay.
+    /// Removes all messages. The modes stay.
     pub(crate) fn forget(&mut self) {
         *self = Queues::new(self.steering_mode, self.follow_up_mode);
     }
@@ -40,7 +39,7 @@ impl Queues {
         self.queue_mut(queue).push_back(Queued { ticket, message });
     }
 
-    /// What is to be said next, by the queue's mode.
+    /// The next messages, by the queue's mode.
     pub(crate) fn next(&mut self, queue: Queue) -> Vec<Queued> {
         let (messages, mode) = match queue {
             Queue::Steering => (&self.steering, self.steering_mode),
@@ -55,19 +54,20 @@ impl Queues {
         next
     }
 
-    /// The message is being said and no longer waits. By identity: equal texts are two messages.
+    /// The message was emitted. Compares tickets: equal texts are two messages.
     pub(crate) fn said(&mut self, ticket: QueueTicket) {
         self.steering.retain(|queued| queued.ticket != ticket);
         self.follow_up.retain(|queued| queued.ticket != ticket);
         self.taken.retain(|taken| *taken != ticket);
     }
 
-    /// The run is over: what it took and did not say waits again.
+    /// The run has ended: messages it took and did not emit wait again.
     pub(crate) fn run_ended(&mut self) {
         self.taken.clear();
     }
 
-    /// Empties both queues, but for what is being said already, and returns their texts.
+    /// Empties both queues, except for messages that are about to be emitted, and returns their
+    /// texts.
     pub(crate) fn clear(&mut self) -> (Vec<String>, Vec<String>) {
         let taken = &self.taken;
         let clear = |queue: &mut VecDeque<Queued>| {
@@ -90,12 +90,12 @@ impl Queues {
         self.steering.len() + self.follow_up.len()
     }
 
-    /// How many of them the client sees: messages of extensions stand in no `queue_update`.
+    /// How many of them the client sees: messages of extensions are not in `queue_update`.
     pub(crate) fn in_view(&self) -> usize {
         self.messages().filter(|message| matches!(message, Message::User(_))).count()
     }
 
-    /// What waits, steering first.
+    /// The queued messages, steering first.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
         self.steering.iter().chain(&self.follow_up).map(|queued| &*queued.message)
     }
@@ -116,7 +116,7 @@ impl Queues {
 fn texts(queue: &VecDeque<Queued>) -> Vec<String> {
     let text = |queued: &Queued| match &*queued.message {
         Message::User(UserMessage { content, .. }) => Some(content.text()),
-        // What an extension says is not the client's to take back.
+        // A message of an extension is not the client's to take back.
         _ => None,
     };
     queue.iter().filter_map(text).collect()

@@ -1,4 +1,4 @@
-//! Who asked for something that takes a while, and is answered at its end.
+//! The client or the extension that waits for a response.
 
 use serde_json::Value;
 
@@ -6,17 +6,17 @@ use super::state::SessionState;
 use super::tasks::Responder;
 use super::wire::{Label, Reply};
 
-/// The way back to a call of an extension.
+/// Where an extension waits for a response.
 pub type ExtensionReply = Responder<Result<Value, String>>;
 
-/// The client, by the label of its request, or an extension that waits.
+/// The client, by the label of its request, or an extension.
 pub enum Requester {
     Client(Label),
     Extension(ExtensionReply),
 }
 
 impl Requester {
-    /// The name of the client's command, where a client asked.
+    /// The name of the client's command; nothing for an extension.
     pub(super) fn command(&self) -> Option<&'static str> {
         match self {
             Requester::Client(label) => Some(label.command),
@@ -26,7 +26,7 @@ impl Requester {
 }
 
 impl SessionState {
-    /// Answers each in its own words.
+    /// Responds to the client with a reply, to an extension with a value.
     pub(super) fn respond_to(
         &mut self,
         asker: Requester,

@@ -1,8 +1,8 @@
-//! What the server knows of the place it works in, and how it gets to know it.
+//! The project's resources: settings, trust, skills, templates, rules and context files.
 //!
-//! Other people's files are looked at on another thread. The first command that needs them waits
-//! for that, and everything behind it waits too, so that the order stays; after that they are
-//! known until a client asks for another look, or a session takes us to another folder.
+//! They are read on another thread. The first command that needs them waits, and all later ones
+//! wait behind it; then they are cached until a client reloads them or a session moves to another
+//! folder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,45 +25,45 @@ pub(crate) struct ProjectResources {
     place: Project,
     resources: Option<Arc<Resources>>,
     prompt: Option<SystemPrompt>,
-    /// Who waits for a look to end.
+    /// Which commands wait for a load.
     waiting: HoldBack,
-    /// Looks begun. What an older one found does not replace what a newer one has.
+    /// Loads started. The result of an older load does not replace that of a newer one.
     looks: u64,
     newest: u64,
 }
 
-/// Which commands wait for a look to end.
+/// Which commands wait for a load.
 #[derive(Clone, Copy, PartialEq)]
 enum HoldBack {
     Nobody,
-    /// Those that a change of the session would hold back, too.
+    /// Those that a session change would hold back, too.
     NotUrgent,
-    /// All of them, in order: the first has not even begun.
+    /// All of them, because the first has not started.
     Everybody,
 }
 
-/// Why somebody looks.
+/// Why resources are loaded.
 enum LoadReason {
-    /// A command needs to know, for the first time here.
+    /// A command needs them for the first time.
     Need,
-    /// Somebody says that files have changed.
+    /// A client or an extension requested a reload.
     Reload(Requester),
-    /// The session works in another folder.
+    /// The session is in another folder.
     Move,
     /// An extension has decided whether the project is trusted.
     Judged(Box<TrustDecision>),
 }
 
-/// What somebody saw.
+/// The result of a load.
 pub struct ResourcesLoaded {
     number: u64,
     reason: LoadReason,
-    /// Where, when settings were read again.
+    /// The project, when settings were read again.
     place: Option<Project>,
     resources: Option<Resources>,
-    /// Where extensions had said by then that there is more.
+    /// The paths that extensions had added when the load started.
     discovered: Arc<ExtensionPaths>,
-    /// The extensions there are now, where that may have changed.
+    /// The extensions found, where they may have changed.
     extensions: Option<Discovery>,
 }
 
@@ -79,7 +79,7 @@ struct Reloaded<'a> {
 
 const TOO_SLOW: &str = "skills, templates and context files could not be read in time";
 
-/// A disk that has not answered by then is not waited for.
+/// How long a load may take; a hanging disk is not waited for.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
 impl ProjectResources {
@@ -99,7 +99,7 @@ impl ProjectResources {
         self.waiting != HoldBack::Nobody
     }
 
-    /// Whether a request has to wait until somebody has looked.
+    /// Whether a request has to wait for a load.
     pub(crate) fn holds_back(&self, request: &Request) -> bool {
         match self.waiting {
             HoldBack::Nobody => false,
@@ -118,17 +118,17 @@ impl ProjectResources {
         self.place.is_trusted()
     }
 
-    /// Tells the person who started tiller.
+    /// Prints a warning on stderr.
     pub(crate) fn complain(&self, problem: &str) {
         self.place.complain([problem.to_owned()].iter());
     }
 
-    /// Says what is wrong with settings and trust, where it was put off until somebody had judged.
+    /// Prints the problems of settings and trust that waited for the trust decision.
     pub(crate) fn tell_of_place(&self) {
         self.place.complain(self.place.problems().iter());
     }
 
-    /// What keeps tiller from going on.
+    /// Prints an error on stderr.
     pub(crate) fn complain_of_error(&self, error: &str) {
         self.place.say(&format!("Error: {error}"));
     }
@@ -137,13 +137,13 @@ impl ProjectResources {
         self.resources.is_some()
     }
 
-    /// What there is. Read on the spot if nobody waited for it: that is slower, never wrong.
+    /// The resources; loads them synchronously if no load has finished yet.
     pub(crate) fn resources(&mut self) -> Arc<Resources> {
         let resources = self.resources.get_or_insert_with(|| Arc::new(self.place.resources()));
         resources.clone()
     }
 
-    /// What was found wrong, in settings and in everything else.
+    /// All problems found in settings and resources.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &str> {
         let later = self.resources.iter().flat_map(|resources| &resources.problems);
         self.place.problems().iter().chain(later).map(String::as_str)
@@ -151,33 +151,32 @@ impl ProjectResources {
 }
 
 impl SessionState {
-    /// Commands wait until the place is known.
+    /// Holds back commands until resources are loaded.
     pub(super) fn load_resources_first(&mut self) {
         self.resources.waiting = HoldBack::Everybody;
         self.load_resources(LoadReason::Need);
     }
 
-    /// Reads settings and everything else again.
+    /// Reads settings and resources again.
     pub(crate) fn reload(&mut self, asker: Requester) {
         self.pending_responses += 1;
         self.resources.waiting = HoldBack::NotUrgent;
         self.load_resources(LoadReason::Reload(asker));
     }
 
-    /// Looks again, now that an extension has decided whether the project is trusted.
+    /// Loads again after an extension has decided project trust.
     pub(super) fn apply_trust(&mut self, judgement: TrustDecision) {
         self.load_resources(LoadReason::Judged(Box::new(judgement)));
     }
 
-    /// Extensions say where there is more. It is looked at when somebody needs it.
+    /// Adds paths from extensions; they are read on next use.
     pub(super) fn add_extension_paths(&mut self, discovered: ExtensionPaths) {
         if self.resources.place.discover(discovered) {
             self.resources.resources = None;
         }
     }
 
-    /// Works in this folder from now on, with what the project there brings. Whether it is another
-    /// one than before.
+    /// Changes the folder and loads the project there. Returns whether it is another folder.
     pub(super) fn set_cwd(&mut self, cwd: PathBuf) -> bool {
         let is_other = *self.workspace.cwd != cwd;
         if is_other {
@@ -212,7 +211,7 @@ impl SessionState {
                 let extensions = flags.map(|flags| find(&place, &flags));
                 let resources = wants_all.then(|| place.resources());
                 let later = resources.iter().flat_map(|resources| &resources.problems);
-                // Where extensions judge the project, what is said of it waits for their word.
+                // If extensions decide trust, its problems are printed after their decision.
                 let has_judges = is_move
                     && place.asks_for_trust()
                     && extensions.iter().any(Discovery::has_judges);
@@ -234,7 +233,7 @@ impl SessionState {
         });
     }
 
-    /// Takes note of what was seen, and goes on with what waited for it.
+    /// Stores the result of a load, and continues what waited for it.
     pub(super) fn resources_loaded(&mut self, looked: ResourcesLoaded) {
         let ResourcesLoaded { number, reason, place, resources, discovered, extensions } = looked;
         if number > self.resources.newest {
@@ -245,7 +244,7 @@ impl SessionState {
                 self.resources.place = place;
                 self.resources.place.discover((*current).clone());
             }
-            // What extensions have named meanwhile is missing in it.
+            // Paths that extensions added since are missing from it.
             let resources = resources.filter(|_| *discovered == *current);
             self.resources.resources = resources.map(Arc::new);
         }
@@ -266,7 +265,7 @@ impl SessionState {
         }
     }
 
-    /// Everything was read again.
+    /// A reload has finished.
     pub(super) fn answer_reload(&mut self, asker: Requester) {
         let resources = self.resources.resources();
         let reply = Reply::data(&Reloaded {
@@ -279,8 +278,8 @@ impl SessionState {
         self.respond_to(asker, Ok(()), || reply, || Value::Null);
     }
 
-    /// Applies settings that were read again. What a client has set stays, unless a reload finds
-    /// that the setting itself is another one now.
+    /// Applies settings that were read again. Modes that the client has set stay, unless a reload
+    /// changes the setting itself.
     fn apply_settings(&mut self, settings: Settings, is_reload: bool) {
         let before = std::mem::replace(&mut self.settings, settings);
         let after = &self.settings;
@@ -297,7 +296,7 @@ impl SessionState {
         self.take_stock();
     }
 
-    /// What the model is told first, the same text as long as nothing it is made of changes.
+    /// The system prompt; the same text as long as its parts do not change.
     pub(crate) fn system(&mut self) -> Arc<str> {
         let resources = self.resources.resources();
         let (tools, cwd) = (&self.tools(), &self.workspace.cwd);

@@ -1,4 +1,4 @@
-//! Trying again. A run that failed because a provider was overloaded, or a connection broke, is
+//! Automatic retries. A run that failed because of an overloaded provider or a broken connection is
 //! repeated after a pause; the failed answer stays in the file and is hidden from the model.
 
 use tiller_agent::driver::End;
@@ -13,9 +13,9 @@ use crate::settings::RetrySettings;
 
 pub(crate) struct Retries {
     pub(crate) settings: RetrySettings,
-    /// Tries since the last answer that went well.
+    /// Retries since the last successful answer.
     attempt: u32,
-    /// The pause before the next one.
+    /// The pause before the next retry.
     pause: Option<Pause>,
 }
 
@@ -28,14 +28,14 @@ impl Retries {
         self.pause.is_some()
     }
 
-    /// Whether a run that ended like this is tried again.
+    /// Whether a run that ended like this is retried.
     pub(crate) fn will_retry(&self, end: &End) -> bool {
         matches!(end, End::Failed(error) if self.settings.policy().allows(error, self.attempt))
     }
 }
 
 impl SessionState {
-    /// Begins the pause before the next try.
+    /// Starts the pause before the next retry.
     pub(super) fn retry_later(&mut self, error: &ProviderError) {
         self.retries.attempt += 1;
         let delay = self.retries.settings.policy().delay(self.retries.attempt, error);
@@ -51,13 +51,13 @@ impl SessionState {
 
     /// The pause is over.
     pub(super) fn retry_now(&mut self) {
-        // It may have been cancelled while its end was on the way.
+        // The pause may have been cancelled after its input was sent.
         if self.retries.pause.take().is_some() {
             self.start_run(Vec::new());
         }
     }
 
-    /// No further try. The run settles where it stands.
+    /// Cancels the retry. The run settles.
     pub(crate) fn give_up_retrying(&mut self) {
         if self.retries.pause.take().is_none() {
             return;
@@ -68,7 +68,7 @@ impl SessionState {
         self.is_settling = true;
     }
 
-    /// What an answer that went well, or a failure for good, means for the trying.
+    /// Ends the retries, after a successful answer or for good.
     pub(super) fn end_retrying(&mut self, success: bool, final_error: Option<String>) {
         let attempt = std::mem::take(&mut self.retries.attempt);
         if attempt > 0 {
@@ -76,15 +76,14 @@ impl SessionState {
         }
     }
 
-    /// Whether the event is the answer that all the trying was for.
+    /// Whether the event is the first successful answer after retries.
     pub(super) fn is_success_after_retry(&self, event: &Event) -> bool {
         let Event::MessageEnd { message } = event else { return false };
         let went_well = matches!(&**message, Message::Assistant(answer) if !answer.failed());
         went_well && self.retries.attempt > 0
     }
 
-    /// Hides the answer that another one is to replace, and what was said about its calls, from
-    /// the model for good.
+    /// Hides the last answer and the results of its calls from the model for good.
     pub(super) fn hide_last_answer(&mut self) {
         let now = self.clock.now();
         match self.conversation.hide_last_answer(now) {

@@ -1,5 +1,4 @@
-//! How a run talks to the server: every event and every question becomes an [`Input`], and the
-//! server answers when it gets to it.
+//! Connects a run to the server: each event and each request of the run becomes an [`Input`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,41 +27,40 @@ pub(crate) struct RunHost {
     pub(crate) tasks: Tasks,
     pub(crate) clock: Clock,
     pub(crate) resize: Resize,
-    /// Those who have a say in what happens.
+    /// For the hooks of the run.
     pub(crate) guests: Option<Extensions>,
     pub(crate) cancel: CancellationToken,
     /// How many turns have ended.
     pub(crate) turns: AtomicU64,
 }
 
-/// What a run needs to know from the server.
+/// What a run requests from the server.
 pub enum RunRequest {
     Setup(Responder<RequestSetup>),
     Dequeue(Queue, Responder<Vec<Queued>>),
     Interrupted(Responder<bool>),
-    /// A message is complete; the answer is that it was stored and told.
+    /// A message is complete. The response comes when it is stored and sent to the client.
     MessageEnded(Arc<Message>, Responder<Result<(), NotStored>>),
-    /// Rules were met; the answer is whether the model is stopped.
+    /// Stream rules matched. The response is whether the model is interrupted.
     RulesMatched(Vec<RuleMatch>, Responder<bool>),
-    /// Which entries the turn that is about to end was stored in.
+    /// The entries of the turn that is about to end.
     TurnEntries(Responder<TurnEntries>),
-    /// What extensions want stored behind a turn; the answer is whether the model is asked again.
+    /// What extensions append after a turn. The response is whether the model is asked again.
     Commit(Boundary, Responder<bool>),
-    /// A turn was told; the answer is the conversation, if it is another one by now.
+    /// A turn has ended. The response is the conversation, if it has changed.
     AfterTurn(Responder<Option<Vec<Arc<Message>>>>),
-    /// Another turn is about to begin; the answer is the conversation, if it was shortened.
+    /// Another turn is about to start. The response is the conversation, if it was compacted.
     NextTurn(Responder<Option<Vec<Arc<Message>>>>),
-    /// Whether another run will follow one that ended like this, to do better.
+    /// Whether another run follows this end, to retry or to continue.
     WillRetry(End, Responder<bool>),
-    /// Extensions are about to be asked something; the answer is that they were told what
-    /// happened before.
+    /// Responds when extensions have been sent all earlier events, before a hook is run.
     FlushEvents(Responder<()>),
-    /// A command has said something and may say more when it has been passed on.
+    /// Responds when the client can take more output.
     Throttle(Responder<()>),
 }
 
 impl RunRequest {
-    /// Put off while the client is hopelessly behind: what would follow the answer is more output.
+    /// These wait while the client is far behind, because more output would follow the response.
     pub(crate) fn can_wait(&self) -> bool {
         matches!(self, RunRequest::Setup(_) | RunRequest::Throttle(_))
     }
@@ -74,13 +72,13 @@ impl RunHost {
         self.tasks.send(Input::RunRequest(question(sender))).await;
         match answer.await {
             Ok(answer) => answer,
-            // The server has dropped the question: it is gone, and this task goes with it.
+            // The server has ended, and this task is about to be dropped.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Pictures as a model can take them: known formats, not too large. What had to be changed or
-    /// left out is said behind the words.
+    /// Converts the images of a message to formats and sizes that models accept. Notes about
+    /// changed or omitted images follow the text.
     pub(crate) async fn presentable(&self, message: Arc<Message>) -> Arc<Message> {
         let Message::User(UserMessage { content: Content::Blocks(blocks), timestamp }) = &*message
         else {
@@ -104,7 +102,7 @@ impl RunHost {
         Arc::new(Message::user(text, images, *timestamp))
     }
 
-    /// The extensions, if any of them listens to this. What happened so far they hear first.
+    /// The extensions, if one listens to this hook. All earlier events have been sent to them.
     async fn listeners(&self, name: &str) -> Option<&Extensions> {
         let guests = self.guests.as_ref().filter(|guests| guests.has_listener(name))?;
         self.ask(RunRequest::FlushEvents).await;
@@ -146,7 +144,7 @@ impl Driver for RunHost {
             tool_result_entry_ids: entries.results,
             outcome: outcome(end),
         };
-        // That they failed was told.
+        // The failure has already been reported as `extension_error`.
         let proposal = hooks::ask(guests, turn, &self.cancel).await.unwrap_or_default();
         if proposal == Boundary::default() {
             return false;

@@ -1,5 +1,5 @@
-//! The owner of all state. It takes one [`Input`] at a time; everything else talks to it through
-//! channels, so there are no locks, and the order of things is the order of this loop.
+//! Owns all state of a session. It handles one [`Input`] at a time; everything else reaches it
+//! through channels. So there are no locks, and things happen in the order of this loop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,46 +27,47 @@ use crate::launch::ServerConfig;
 
 /// Everything that can happen to the server.
 pub enum Input {
-    /// What the client said in one breath. Lines that arrive together are taken together, so
-    /// that an `abort` glued to its `prompt` meets the run before the run has begun.
+    /// Lines that arrived in one read. They are handled together, so that an `abort` in the same
+    /// write as its `prompt` is handled before the run has started.
     Lines(Vec<Line>),
-    /// The client will say nothing more; this stands behind everything it has said.
+    /// stdin is at its end; sent behind the last lines.
     EndOfInput,
-    /// The same, ahead of what it has said: however much waits to be read, the rest is taken in.
+    /// stdin is at its end; sent on the control channel, so that the last lines are read even while
+    /// output is flooded.
     LastLines,
-    /// Nobody reads what we write.
+    /// stdout is closed.
     OutputClosed,
-    /// The operating system wants us gone.
+    /// A signal asks the process to end.
     Signal(Signal),
-    /// A run tells what happened.
+    /// A run emits an event.
     Event(Event),
-    /// A run waits for an answer.
+    /// A run waits for a response.
     RunRequest(RunRequest),
-    /// A run is over; `Err` says how it crashed.
+    /// A run has ended; `Err` is the text of its panic.
     RunEnded(Result<End, String>),
-    /// The pause before another try is over.
+    /// The pause before a retry is over.
     RetryPauseOver,
-    /// There will be no other try.
+    /// A retry or a rule injection was cancelled; the run settles.
     RetryCancelled,
-    /// The pause before the model goes on under a rule is over.
+    /// The pause before a rule is injected is over.
     RulePauseOver,
-    /// The summary for a compaction is there, or will never be.
+    /// A compaction has its summary, or has failed.
     SummaryDone(Box<SummaryDone>),
-    /// A tool of the client's is called, or no longer waited for.
+    /// The model calls a tool of the client, or the call was given up.
     HostCall(HostCall),
     /// The model changes its todo list.
     TodoWrite(TodoWrite),
-    /// A finished task leaves the list.
+    /// A finished task is due to leave the todo list.
     TodoDue(TodoDue),
-    /// An extension wants something, or has decided.
+    /// An extension requests something, or a task for extensions has finished.
     Extension(Box<ExtensionInput>),
-    /// A command of the client's is over.
+    /// A shell command of the client has ended.
     BashEnded(Box<BashEnded>),
-    /// The session that was asked for is there, or cannot be had.
+    /// The other session of a session change is loaded, or cannot be.
     SessionLoaded(Box<SessionLoaded>),
-    /// Somebody has looked at the files of the place we work in.
+    /// The files of the project have been read.
     ResourcesLoaded(Box<ResourcesLoaded>),
-    /// Something that took a while is answered.
+    /// A response that was computed on another thread.
     ResponseReady(Label, Result<Reply, String>),
 }
 
@@ -94,35 +95,35 @@ impl Signal {
     }
 }
 
-/// What becomes of accepted work when the client closes its end.
+/// What happens to accepted work when the client closes stdin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnEof {
     /// The run is aborted and closed with its events.
     #[default]
     Abort,
-    /// The run and everything queued is finished first.
+    /// The run and everything queued are finished first.
     Finish,
 }
 
 /// The server's ends of its channels.
 pub struct Channels {
-    /// What the client says.
+    /// From the client.
     pub lines: mpsc::Receiver<Input>,
-    /// What must be heard even when the client's lines are not.
+    /// Handled even while the client's lines are not.
     pub control: mpsc::Receiver<Input>,
     pub pipe: Pipe,
-    /// Fires when a writer who was behind has caught up.
+    /// Notified when a writer that was behind has caught up.
     pub caught_up: Arc<Notify>,
 }
 
 /// How many inputs may wait for the server.
 pub const INPUTS_MAX: usize = 256;
-/// How many inputs are taken before their output is handed on.
+/// How many inputs are handled before their output is flushed.
 const BATCH: usize = 128;
-/// How often more is waited for before a write.
+/// How often a step waits for more inputs before it writes.
 const ROUNDS: usize = 4;
 
-/// Runs the server until its client, the system or its own end stops it. Returns the exit code.
+/// Runs the server until the client, a signal or an extension ends it. Returns the exit code.
 pub async fn serve(launch: ServerConfig, channels: Channels) -> u8 {
     let Channels { lines, control, pipe, caught_up } = channels;
     let (work_sender, work) = mpsc::channel(INPUTS_MAX);
@@ -165,19 +166,20 @@ struct Server {
     lines: mpsc::Receiver<Input>,
     /// From the operating system.
     control: mpsc::Receiver<Input>,
-    /// From the run.
+    /// From runs and tasks.
     work: mpsc::Receiver<Input>,
     caught_up: Arc<Notify>,
     on_eof: OnEof,
-    /// Questions put off until the client has read what there is.
+    /// Requests of runs that wait until the client has read more.
     deferred_requests: Vec<RunRequest>,
     shutdown: Option<Shutdown>,
-    /// What the client still has to say is limited, so it need not be held back any more.
+    /// stdin is at its end: the lines that are left are few, and are read even while output is
+    /// flooded.
     ignore_flood: bool,
 }
 
 impl Server {
-    /// Waits for something to happen, takes it and whatever else is ready, writes what came of it.
+    /// Waits for an input, handles it and all others that are ready, and flushes the output.
     async fn step(&mut self) {
         let leaves = self.shutdown.as_ref().and_then(Shutdown::due);
         tokio::select! {
@@ -189,9 +191,8 @@ impl Server {
             () = at(self.out.due()) => {}
             () = at(leaves) => {}
         }
-        // Whatever else is ready goes into the same write, and whoever was just answered gets a
-        // chance to say more: one large write is cheaper than several small ones, for us and for
-        // the client.
+        // All ready inputs go into the same write, and the tasks that were just answered get a
+        // chance to send more: one large write is cheaper than several small ones, on both sides.
         for _ in 0..ROUNDS {
             self.drain_ready();
             tokio::task::yield_now().await;
@@ -205,8 +206,8 @@ impl Server {
         self.out.flush();
     }
 
-    /// Takes what does not have to be waited for. Both sides get their share, so that neither a
-    /// chatty client nor a fast model can silence the other.
+    /// Handles the inputs that are ready. Lines and work each have a limit, so that neither a fast
+    /// client nor a fast model can starve the other.
     fn drain_ready(&mut self) {
         for _ in 0..BATCH {
             if !self.accepts_lines() {
@@ -225,8 +226,7 @@ impl Server {
         self.ignore_flood || !self.out.is_flooded()
     }
 
-    /// Handles an input, then takes up the requests that may go on now, then writes what there is
-    /// to say.
+    /// Handles an input, dispatches the held requests that can go on, and writes the outbox.
     fn process(&mut self, input: Input) {
         self.handle(input);
         self.resume_held();
@@ -266,7 +266,7 @@ impl Server {
             Input::LastLines => self.ignore_flood = true,
             Input::EndOfInput => self.end_of_input(),
             Input::OutputClosed => {
-                // Nothing we could still say would be heard.
+                // No client is left to write to.
                 self.state.stop();
                 self.shut_down(1, Some(Duration::ZERO));
             }
@@ -277,8 +277,8 @@ impl Server {
         }
     }
 
-    /// A run may not go on to its next request while the client is hopelessly behind; that, and
-    /// not the model's stream, is where it waits.
+    /// While the client is far behind, a run waits here before its next request, rather than in the
+    /// middle of the model's stream.
     fn run_request(&mut self, request: RunRequest) {
         if request.can_wait() && self.out.is_flooded() {
             self.deferred_requests.push(request);
@@ -295,7 +295,7 @@ impl Server {
         }
     }
 
-    /// Takes up what waited for a session change.
+    /// Dispatches held requests until one has to wait again.
     fn resume_held(&mut self) {
         while !self.state.is_changing()
             && !self.state.resources.is_awaited()
@@ -318,12 +318,13 @@ impl Server {
         }
     }
 
-    /// An extension may end us in order, and one that must be there but is not does.
+    /// Starts the shutdown that an extension requested, or that a required extension which failed
+    /// to load causes.
     fn check_shutdown_request(&mut self) {
         if let Some(code) = self.state.extensions.fatal.take() {
             self.state.stop();
             self.shut_down(code, Some(SHUTDOWN_LIMIT));
-            // A start that failed has failed, also for a client that has said all it had to say.
+            // A failed start keeps its exit code, also after the client has closed stdin.
             if let Some(leaving) = self.shutdown.as_mut().filter(|leaving| leaving.code == 0) {
                 leaving.code = code;
             }
@@ -332,7 +333,7 @@ impl Server {
         }
     }
 
-    /// The first reason to leave gives the exit code.
+    /// The first reason for a shutdown decides the exit code.
     fn shut_down(&mut self, code: u8, within: Option<Duration>) -> &mut Shutdown {
         let leaving = self.shutdown.get_or_insert_with(|| Shutdown::new(code));
         if let Some(within) = within {
@@ -341,7 +342,7 @@ impl Server {
         leaving
     }
 
-    /// Gives up what extensions have left open when the time for it is over.
+    /// Gives up what extensions have left open when their grace time is over.
     fn end_grace(&mut self) {
         let Some(shutdown) = &mut self.shutdown else { return };
         if shutdown.grace_is_over(self.state.is_occupied()) {
@@ -359,7 +360,7 @@ impl Server {
     }
 }
 
-/// Our own version; what a wire level pretends to be is only said by `--version`.
+/// Our own version; the version of a wire level is only printed by `--version`.
 pub(crate) fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }

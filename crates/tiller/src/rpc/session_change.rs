@@ -1,5 +1,5 @@
-//! From one session to another. Small steps are taken at once; what reads or writes a whole file
-//! happens on a thread of its own, while the server goes on answering.
+//! New, switch, fork and clone. Small steps are taken at once; reading or writing a whole file
+//! happens on another thread, while the server goes on.
 
 use std::path::{Path, PathBuf};
 
@@ -19,9 +19,9 @@ use super::wire::Reply;
 use crate::conversation::Conversation;
 use crate::session_store::SessionStore;
 
-/// Where to.
+/// The target of a session change.
 pub enum SessionChange {
-    /// With these entries from the start.
+    /// A new session with these entries.
     New {
         parent: Option<String>,
         setup: Vec<Body>,
@@ -33,16 +33,16 @@ pub enum SessionChange {
     Fork {
         entry_id: String,
     },
-    /// Behind an entry.
+    /// After an entry.
     ForkAt {
         entry_id: String,
     },
     Clone,
-    /// To another place in the same session.
+    /// Another entry of the same session.
     Navigate(Navigation),
 }
 
-/// The other session, if it could be had.
+/// The other session, or why it cannot be opened.
 pub struct SessionLoaded {
     asker: Requester,
     result: Result<LoadedSession, String>,
@@ -50,9 +50,9 @@ pub struct SessionLoaded {
 
 struct LoadedSession {
     session: Session,
-    /// How extensions are told of it.
+    /// The reason in `session_start`.
     reason: StartReason,
-    /// What the message said that was forked from.
+    /// The text of the message that was forked from.
     text: Option<String>,
     setup: Vec<Body>,
 }
@@ -63,7 +63,7 @@ impl LoadedSession {
     }
 }
 
-/// A change that nothing stands in the way of any more.
+/// A session change that is about to be made.
 pub struct PendingSwitch {
     asker: Requester,
     conversation: Conversation,
@@ -80,7 +80,7 @@ struct ChangeData {
 }
 
 impl SessionState {
-    /// Begins a change, now that nothing runs. The answer follows at once or as [`Changed`].
+    /// Starts a change when nothing runs. The response follows at once or after [`SessionLoaded`].
     pub(super) fn change(&mut self, asker: Requester, change: SessionChange) {
         let now = self.clock.now();
         let cwd = self.workspace.cwd.clone();
@@ -129,7 +129,8 @@ impl SessionState {
         }
     }
 
-    /// Makes a new session out of this one. What is in a file is read from the file, elsewhere.
+    /// Makes a new session out of this one. Entries in a file are read from the file, on another
+    /// thread.
     fn fork_in_background(
         &mut self,
         asker: Requester,
@@ -179,13 +180,13 @@ impl SessionState {
         }
     }
 
-    /// The other session is there, or cannot be had; then this one stays.
+    /// The other session is loaded, or cannot be; then this one stays.
     pub(super) fn session_loaded(&mut self, changed: SessionLoaded) {
         self.is_changing_session = false;
         self.change_to(changed.asker, changed.result);
     }
 
-    /// Extensions hear that this session ends while it is still there to be looked at.
+    /// Sends `session_shutdown` while the old session is still there.
     fn announce_shutdown(&mut self, arrival: PendingSwitch) {
         let guests = self.extensions.host.clone();
         let Some(guests) = guests.filter(|guests| guests.has_listener("session_shutdown")) else {
@@ -206,14 +207,14 @@ impl SessionState {
         });
     }
 
-    /// Extensions have taken leave of the session before.
+    /// Extensions have handled `session_shutdown`.
     pub(super) fn shutdown_announced(&mut self, arrival: PendingSwitch) {
         self.is_changing_session = false;
         self.finish_switch(arrival);
         self.run_deferred_if_idle();
     }
 
-    /// Puts the other session in the place of this one.
+    /// Replaces the session.
     fn finish_switch(&mut self, arrival: PendingSwitch) {
         let PendingSwitch { asker, conversation, reason, text, setup } = arrival;
         self.replace_session(conversation, reason, setup);
@@ -224,7 +225,7 @@ impl SessionState {
         }
     }
 
-    /// The session stays because an extension wants that.
+    /// An extension has cancelled the change.
     pub(super) fn cancel_switch(&mut self, asker: Requester, change: Option<&SessionChange>) {
         let text = match change {
             Some(SessionChange::Fork { entry_id }) => {
@@ -241,7 +242,7 @@ impl SessionState {
         asker: Requester,
         result: Result<Option<String>, String>,
     ) {
-        // The same fault under the name of the dialect it was asked in.
+        // The same error, in the wording of the client's level.
         let is_branch = asker.command() == Some("branch");
         let (result, text) = match result {
             Ok(text) => (Ok(()), text),
@@ -264,7 +265,7 @@ impl SessionState {
         let previous = self.conversation.file().map(|file| file.display().to_string());
         let problems = conversation.session().problems();
         let is_elsewhere = self.set_cwd(conversation.cwd());
-        // What the client ran there has nowhere to tell of itself any more.
+        // Commands that the client ran there are not appended to another session.
         self.client_bash.abort_all();
         self.diagnostics.extend(problems.iter().map(ToString::to_string));
         self.conversation = conversation;
@@ -287,7 +288,7 @@ impl SessionState {
         }
     }
 
-    /// Puts an entry into a session that has only just begun. No client hears of it.
+    /// Appends an entry to a new session, without an event.
     fn append_setup_entry(&mut self, body: Body) {
         let now = self.clock.now();
         let done = match body {
@@ -301,7 +302,7 @@ impl SessionState {
     }
 }
 
-/// Opens a stored session, unless the folder it works in is gone.
+/// Opens a stored session, unless its folder is gone.
 fn open(shelf: &SessionStore, path: &Path, cwd: &Path) -> Result<LoadedSession, String> {
     let session = shelf.open(path).map_err(|err| err.to_string())?;
     if !session.cwd().is_dir() {

@@ -1,23 +1,23 @@
-//! The way out: for whom the server still waits, and for how long.
+//! The deadlines of a shutdown.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long an orderly end may take.
+/// How long a shutdown may take.
 pub(super) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
-/// How much of that is left for extensions to hear of the end, whatever else is still open.
+/// How much of that is reserved for `session_shutdown`, whatever else is open.
 const NOTICE_TIME: Duration = Duration::from_millis(500);
-/// How long what extensions have begun may go on when one of them has asked for the end. A run is
-/// not meant by it: that one settles first.
+/// How long work of extensions may go on after an extension requested the shutdown. A run is not
+/// limited: it settles first.
 const COMMAND_GRACE: Duration = Duration::from_secs(5);
 
-/// The server is on its way out.
+/// A shutdown in progress.
 pub(super) struct Shutdown {
     pub(super) code: u8,
-    /// Gone by then, whatever is still open.
+    /// The process ends by then, whatever is still open.
     deadline: Option<Instant>,
-    /// An extension asked for the end.
+    /// An extension requested it.
     is_by_extension: bool,
     /// What is still open then is given up.
     grace_end: Option<Instant>,
@@ -28,13 +28,13 @@ impl Shutdown {
         Shutdown { code, deadline: None, is_by_extension: false, grace_end: None }
     }
 
-    /// The earliest of all deadlines counts.
+    /// The earliest deadline counts.
     pub(super) fn set_deadline(&mut self, within: Duration) {
         let deadline = Instant::now() + within;
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
     }
 
-    /// An extension wants it, and may never come to an end itself.
+    /// The extension that requested it may itself never end.
     pub(super) fn by_extension(&mut self) {
         self.is_by_extension = true;
     }
@@ -43,12 +43,12 @@ impl Shutdown {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Whether extensions are told of the end now, however busy they are.
+    /// Whether extensions get `session_shutdown` now, however busy they are.
     pub(super) fn is_notifying_extensions(&self) -> bool {
         self.notice_time().is_some_and(|parting| Instant::now() >= parting)
     }
 
-    /// Whether what is still open has had its time. That begins when nothing runs any more.
+    /// Whether the grace time is over. It starts when nothing runs.
     pub(super) fn grace_is_over(&mut self, is_occupied: bool) -> bool {
         if !self.is_by_extension || self.deadline.is_some() || is_occupied {
             return false;
@@ -57,7 +57,7 @@ impl Shutdown {
         now >= *self.grace_end.get_or_insert(now + COMMAND_GRACE)
     }
 
-    /// When to look again, if nothing happens before.
+    /// When to check again, if no input arrives before.
     pub(super) fn due(&self) -> Option<Instant> {
         let is_before = |time: &Instant| *time > Instant::now();
         let patience = self.grace_end.filter(|_| self.deadline.is_none());

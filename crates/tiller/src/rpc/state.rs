@@ -1,4 +1,4 @@
-//! What tiller knows: the conversation, the model, the queues, and the run under way.
+//! The state of a session: the conversation, the model, the queues, and the run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,13 +47,13 @@ pub(crate) struct SessionState {
     pub(crate) durability: Durability,
     pub(crate) models: Models,
     pub(crate) model: Option<Arc<Model>>,
-    /// What the command line says about the model.
+    /// The model flags of the command line.
     choice: ModelArgs,
-    /// The model that was chosen last in this process, by provider and id.
+    /// The model that was selected last in this process, by provider and id.
     pub(crate) chosen_model: Option<(String, String)>,
-    /// What the client asked for; [`State::thinking`] is what the model can do of it.
+    /// The requested level; [`SessionState::thinking`] is what the model supports of it.
     pub(crate) requested_level: ThinkingLevel,
-    /// What the user wants of this model in particular; it goes when the model does.
+    /// The user's level for this model; cleared when the model changes.
     pub(crate) level_override: Option<ThinkingLevel>,
     pub(crate) queues: Queues,
     pub(crate) interrupt_mode: InterruptMode,
@@ -67,30 +67,30 @@ pub(crate) struct SessionState {
     pub(crate) clock: Clock,
     pub(crate) diagnostics: Vec<String>,
     pub(crate) outbox: Outbox,
-    /// Requests that wait for a session change to finish.
+    /// Requests that wait for a session change, for extensions or for project files.
     pub(crate) held_requests: Parked,
     pub(crate) client_bash: ClientBash,
     pub(crate) retries: Retries,
     pub(crate) compactions: Compactions,
     pub(crate) extensions: ExtensionState,
-    /// Whether extensions may name the client's window.
+    /// Whether `setTitle` of extensions is sent to the client.
     pub(crate) emit_titles: bool,
-    /// An extension wants tiller to end.
+    /// An extension has called `ctx.shutdown()`.
     pub(super) shutdown_requested: bool,
     pub(crate) rule_matches: RuleMatches,
-    /// An abort was asked for since the last run began.
+    /// An abort was requested since the last run started.
     pub(super) abort_requested: bool,
-    /// The pause before another try was cancelled, and the run is about to settle.
+    /// A retry or a rule injection was cancelled, and the run is about to settle.
     pub(super) is_settling: bool,
     pub(super) run: Option<ActiveRun>,
     pub(super) deferred: VecDeque<Deferred>,
-    /// The process is ending: no run may go on for long.
+    /// The process is shutting down: new runs are cancelled at once.
     pub(super) is_shutting_down: bool,
-    /// Another session is being opened, or another place in this one.
+    /// Another session, or another entry of this one, is being opened.
     pub(super) is_changing_session: bool,
-    /// A branch is about to be left; this gives up what is thought over before.
+    /// Cancels the task that prepares a tree navigation.
     pub(super) navigation_cancel: Option<CancellationToken>,
-    /// Answers that others are working on.
+    /// Responses that tasks are still working on.
     pub(super) pending_responses: usize,
     pub(super) tasks: Tasks,
 }
@@ -99,9 +99,9 @@ pub(super) struct ActiveRun {
     cancel: CancellationToken,
     /// The messages it has added.
     added: Vec<Arc<Message>>,
-    /// The model is in the middle of a message.
+    /// A message has started and not ended.
     is_open: bool,
-    /// A message of it could not be stored, so it is about to end.
+    /// A message could not be stored, so the run is about to end.
     pub(super) not_stored: Option<NotStored>,
 }
 
@@ -164,17 +164,17 @@ impl SessionState {
             || self.extensions.is_considering()
     }
 
-    /// Busy, or at work on a summary that somebody asked for.
+    /// Busy, or compacting or navigating on request.
     pub(crate) fn is_at_work(&self) -> bool {
         self.is_busy() || self.compactions.is_under_way() || self.navigation_cancel.is_some()
     }
 
-    /// At work, or something may still become of a prompt that extensions look at.
+    /// At work, or an `input` hook is pending.
     pub(crate) fn is_occupied(&self) -> bool {
         self.is_at_work() || self.extensions.is_looking()
     }
 
-    /// A session change, or a prompt that replaces another, waits for the run to close.
+    /// A session change, or an `abort_and_prompt`, is pending or in progress.
     pub(crate) fn is_changing(&self) -> bool {
         self.is_changing_session
             || self.extensions.is_moving()
@@ -182,9 +182,9 @@ impl SessionState {
             || self.deferred.iter().any(|after| !matches!(after, Deferred::Answer(_)))
     }
 
-    /// Something that the client asked for will have changed the state when it is answered: another
-    /// session, a reload, a prompt in the place of another. A summary on the way to another place
-    /// in the tree takes too long to keep the client from looking.
+    /// The client waits for something that will change the state: another session, a reload, an
+    /// `abort_and_prompt`. A branch summary does not count: it takes too long to hold back
+    /// `get_state`.
     pub(crate) fn owes_change(&self) -> bool {
         (self.is_changing_session && self.navigation_cancel.is_none())
             || self.resources.is_awaited()
@@ -212,7 +212,7 @@ impl SessionState {
         self.outbox.respond(label, result);
     }
 
-    /// Lets another thread find the answer.
+    /// Computes a response on another thread.
     pub(crate) fn respond_from_thread(
         &mut self,
         label: Label,
@@ -225,15 +225,14 @@ impl SessionState {
         });
     }
 
-    /// Adds an entry that is no message to the session.
+    /// Appends an entry that is not a message.
     pub(crate) fn append_entry(&mut self, body: Body) -> Result<(), String> {
         let now = self.clock.now();
         self.conversation.record(body, now).map(|_| ()).map_err(|err| err.to_string())
     }
 
-    /// A session that begins without messages has the model that was chosen last in this process,
-    /// else the one that a start without a stored session has. The model of the session before it
-    /// counts only where there is neither.
+    /// Selects the model for a session without messages: the one that was selected last in this
+    /// process, else the one that a start without a stored session selects, else the current one.
     pub(super) fn choose_for_new_session(&mut self) {
         let chosen = self.chosen_model.as_ref();
         let chosen = chosen.and_then(|(provider, id)| self.models.usable(provider, id));
@@ -251,7 +250,7 @@ impl SessionState {
         self.tell_model(previous.as_deref(), ModelSource::Restore);
     }
 
-    /// A new session begins by saying who answers in it.
+    /// Appends the model and the thinking level to a new session.
     pub(super) fn record_choices(&mut self) {
         let level = self.thinking();
         let model = self.model.as_deref().map(model_change);
@@ -262,7 +261,7 @@ impl SessionState {
         }
     }
 
-    /// A stored session knows who answered in it, and goes on with that model if it can.
+    /// Selects the model and the level that a stored session names, if they can be used.
     pub(super) fn restore_choices(&mut self) {
         let session = self.conversation.session();
         let model = session.model().ok().flatten();
@@ -274,19 +273,19 @@ impl SessionState {
         self.want_thinking(level.unwrap_or(self.requested_level));
     }
 
-    /// The level in force: what was asked for, as far as the model has it.
+    /// The level in force: the requested level, as far as the model supports it.
     pub(crate) fn thinking(&self) -> ThinkingLevel {
         let level = self.level_override.unwrap_or(self.requested_level);
         self.model.as_ref().map_or(ThinkingLevel::Off, |model| model.clamp(level))
     }
 
-    /// Asks for this level, here and at the models to come.
+    /// Sets the level for this model and later ones.
     pub(crate) fn want_thinking(&mut self, level: ThinkingLevel) {
         self.requested_level = level;
         self.level_override = None;
     }
 
-    /// Changes model or level, and says so when the level in force is another one after it.
+    /// Changes the model or the level, and emits an event if the level in force has changed.
     pub(crate) fn change_thinking(&mut self, change: impl FnOnce(&mut SessionState)) {
         let before = self.thinking();
         change(self);
@@ -307,7 +306,7 @@ impl SessionState {
             cancel.cancel();
         }
         self.tell_of_commands();
-        // If it fails again, so does the first message of the run, which the client is told.
+        // If this fails again, so does the first message of the run, which reports it.
         self.store_owed().ok();
         let resize = self.workspace.resize;
         let link = RunHost {
@@ -318,7 +317,7 @@ impl SessionState {
             cancel: cancel.clone(),
             turns: AtomicU64::new(0),
         };
-        // Read when the prompt was accepted.
+        // Loaded when the prompt was accepted.
         let history = self.conversation.loaded().unwrap_or_default().to_vec();
         let token = cancel.clone();
         let running = async move {
@@ -332,7 +331,7 @@ impl SessionState {
         self.run = Some(ActiveRun { cancel, added: Vec::new(), is_open: false, not_stored: None });
     }
 
-    /// Cancels the run and the compaction under way, if there are any.
+    /// Cancels the run and everything that would lead to one.
     pub(crate) fn abort(&mut self) {
         self.abort_requested |= self.is_busy();
         self.give_up_retrying();
@@ -350,7 +349,7 @@ impl SessionState {
         }
     }
 
-    /// Aborts, and whatever would start afterwards is aborted too.
+    /// Aborts; runs that start later are cancelled at once.
     pub(crate) fn stop(&mut self) {
         self.is_shutting_down = true;
         self.client_left();
@@ -358,7 +357,7 @@ impl SessionState {
         self.client_bash.abort_all();
     }
 
-    /// Puts a message into a queue, and says so.
+    /// Queues a message and emits the update.
     pub(crate) fn enqueue(&mut self, queue: Queue, message: Message) {
         let is_users = matches!(message, Message::User(_));
         self.queues.push(queue, message);
@@ -499,15 +498,15 @@ impl SessionState {
             return;
         }
         if matches!(end, End::Failed(_)) {
-            // Rules are told behind a run that went well.
+            // Deferred rules are only injected after a run that succeeded.
             self.rule_matches.forget();
         }
-        // What is queued waits for the next prompt also where the disk takes nothing.
+        // After an abort or a failed write, queued messages wait for the next prompt.
         self.after_run_closed(matches!(end, End::Aborted | End::NotStored(_)));
     }
 
-    /// A message that came too late for the run's last look at the queues, or behind an error, is
-    /// said now. After an abort it waits for the next prompt.
+    /// Decides what follows a closed run: deferred rules, messages that were queued too late for
+    /// it, a todo reminder, or settling. After an abort, queued messages wait for the next prompt.
     pub(super) fn after_run_closed(&mut self, is_aborted: bool) {
         if !is_aborted && self.deferred.is_empty() {
             if let Some(told) = self.take_deferred_injection() {
@@ -526,12 +525,12 @@ impl SessionState {
         self.run_settle_hook();
     }
 
-    /// Nothing more happens by itself.
+    /// No run follows: emits `agent_settled` and runs deferred actions.
     pub(super) fn settle(&mut self) {
         self.is_settling = false;
         self.todos.answered();
         self.rule_matches.forget();
-        // If it fails again, the client knows already.
+        // A second failure was already reported.
         self.store_owed().ok();
         if let Err(err) = self.conversation.run_ended() {
             self.emit(Event::SessionError { error: err.to_string() });
@@ -543,7 +542,7 @@ impl SessionState {
         self.run_deferred_if_idle();
     }
 
-    /// A bug took the run down. The client is told as if the model had failed, and goes on.
+    /// The run has panicked. The client sees a failed message, and the session goes on.
     fn close_crashed_run(&mut self, run: Option<ActiveRun>, crash: &str) {
         let (mut messages, is_open) =
             run.map_or_else(Default::default, |run| (run.added, run.is_open));
@@ -576,7 +575,7 @@ impl SessionState {
     }
 }
 
-/// The entry that says which model answers from here on.
+/// The entry that records a model change.
 pub(crate) fn model_change(model: &Model) -> Body {
     Body::ModelChange { provider: model.provider.clone(), model_id: model.id.clone() }
 }

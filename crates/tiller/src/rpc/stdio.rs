@@ -15,7 +15,7 @@ use crate::launch::ServerConfig;
 
 /// How many reads from stdin, each with all its lines, may wait for the server.
 const READS_MAX: usize = 8;
-/// How long a reader that is slow to the last may take to read what is left.
+/// How long a slow reader may take to read the rest at the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Serves the client at stdin and stdout. Returns the exit code.
@@ -34,7 +34,7 @@ pub async fn serve_stdio(launch: ServerConfig) -> u8 {
     });
     let code = serve(launch, Channels { lines, control, pipe, caught_up }).await;
     match wrote_everything.recv_timeout(LAST_WORDS) {
-        // Nobody reads, so nobody misses it.
+        // stdout is closed, so the rest is dropped.
         Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => code,
     }
 }
@@ -43,7 +43,7 @@ fn read_stdin(inputs: &mpsc::Sender<Input>, control: &mpsc::Sender<Input>) {
     let mut stdin = std::io::stdin().lock();
     let mut lines = Lines::new(LINE_MAX_BYTES);
     let mut chunk = vec![0; 64 << 10];
-    // The server may be gone already; then nobody listens, and this thread ends with the process.
+    // The server may have ended; then this thread ends with the process.
     let send = |input| inputs.blocking_send(input).ok();
     loop {
         match stdin.read(&mut chunk) {
@@ -70,7 +70,7 @@ fn write_stdout(mut drain: Drain, control: &mpsc::Sender<Input>) {
     let mut stdout = std::io::stdout().lock();
     while let Some(chunk) = drain.wait() {
         if stdout.write_all(&chunk).and_then(|()| stdout.flush()).is_err() {
-            // A server that has ended needs no telling.
+            // The server may have ended.
             control.blocking_send(Input::OutputClosed).ok();
             return;
         }
@@ -91,12 +91,12 @@ pub(crate) fn listen_for_signals(control: mpsc::Sender<Input>) {
         tokio::spawn(async move { while stream.recv().await.is_some() {} });
     }
     for (kind, name) in kinds {
-        // Without a handler the signal ends the process by itself, which is what was wanted.
+        // Without a handler the signal ends the process, as it should.
         let Ok(mut stream) = signal(kind) else { continue };
         let control = control.clone();
         tokio::spawn(async move {
             while stream.recv().await.is_some() {
-                // A server that has ended needs no telling.
+                // The server may have ended.
                 control.send(Input::Signal(name)).await.ok();
             }
         });

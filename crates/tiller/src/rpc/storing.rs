@@ -1,5 +1,5 @@
-//! Storing messages, and what becomes of those that the disk does not take: nothing is told that is
-//! not stored, and every call that is stored gets its result.
+//! Storing messages, also when a write fails: the client gets no message that is not stored, and
+//! each stored tool call gets its result.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use tiller_session::Error;
 use super::state::SessionState;
 
 impl SessionState {
-    /// Puts a message into the conversation. If the disk does not take it, the client is told,
-    /// and what is in memory is what is on disk.
+    /// Appends a message. If the write fails, the client is told and the conversation stays as it
+    /// is on disk.
     pub(super) fn keep(&mut self, message: Arc<Message>) -> Result<(), NotStored> {
         let now = self.clock.now();
         self.conversation.push(message, now).map_err(|err| self.not_stored(&err))
@@ -24,13 +24,13 @@ impl SessionState {
         NotStored(error)
     }
 
-    /// The same for a message of the run, which ends when the disk does not take it. A call that
-    /// is stored must have its result, so a result is stored later if it cannot be stored now.
+    /// The same for a message of a run, which ends if the write fails. A stored tool call must have
+    /// its result, so a result that cannot be stored now is stored later.
     pub(super) fn store(&mut self, message: Arc<Message>) -> Result<(), NotStored> {
         let owes = self.conversation.owes().map(|why| NotStored(why.to_owned()));
         let failed = self.run.as_ref().and_then(|run| run.not_stored.clone());
         if let Some(why) = failed.or(owes) {
-            // That the results before it were not stored was told.
+            // For earlier results the error was reported.
             if !matches!(*message, Message::ToolResult(_)) {
                 self.emit(Event::SessionError { error: why.0.clone() });
             }
@@ -41,14 +41,14 @@ impl SessionState {
         self.conversation.push(message.clone(), now).map_err(|err| {
             let why = self.not_stored(&err);
             match err {
-                // It is there all the same.
+                // The line is in the file, only the sync failed.
                 Error::NotSynced { .. } => self.conversation.owe_results_of(&message, &why.0, now),
                 _ => self.conversation.owe(message, &why.0),
             }
             if let Some(run) = &mut self.run {
                 run.not_stored = Some(why.clone());
             }
-            // The client has not asked for this end.
+            // This abort was not requested by the client.
             let abort_requested = self.abort_requested;
             self.abort();
             self.abort_requested = abort_requested;
@@ -56,7 +56,7 @@ impl SessionState {
         })
     }
 
-    /// Stores the results that are owed, if there are any and the disk takes them now.
+    /// Stores results that earlier writes failed to store.
     pub(super) fn store_owed(&mut self) -> Result<(), NotStored> {
         let now = self.clock.now();
         let stored = self.conversation.store_owed(now);
@@ -64,7 +64,7 @@ impl SessionState {
         stored.map_err(|err| NotStored(err.to_string()))
     }
 
-    /// Tells of results that were stored after their run, outside of any run.
+    /// Emits results that were stored after their run, outside of any run.
     pub(super) fn tell_stored_late(&mut self) {
         if self.run.is_some() {
             return;

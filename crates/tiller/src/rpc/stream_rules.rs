@@ -1,9 +1,9 @@
-//! Rules that interrupt an answer: what is done about those that were met.
+//! Stream rules: what follows a match.
 //!
-//! The loop finds them, this decides. Most stop the model: its answer ends as aborted and is
-//! hidden, and after a short pause another run begins with the rule. Others wait until the run
-//! has ended. How often a rule was told is read from the session itself, so that it is true after
-//! a reload and on every branch.
+//! The loop finds matches, this decides. Most rules interrupt the model: its answer ends as aborted
+//! and is hidden, and after a short pause another run starts with the rule. Others wait for the end
+//! of the run. How often a rule was injected is read from the session, so that it is right after a
+//! reload and on every branch.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use super::state::SessionState;
 use super::tasks::Pause;
 use crate::settings::{TtsrContextMode, TtsrRepeatMode};
 
-/// Between an answer that was stopped and the next one.
+/// Between an interrupted answer and the next run.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How the message that tells a rule is marked.
+/// The `customType` of the message with a rule.
 const INJECTION: &str = "ttsr-injection";
 const EXPLANATION: &str = include_str!("../../prompts/rule-injection.md");
 
-/// Rules that were met and have not been told.
+/// Rules that matched and have not been injected.
 #[derive(Default)]
 pub(crate) struct RuleMatches {
-    /// They stopped the model.
+    /// They interrupted the model.
     due: Vec<Arc<Rule>>,
-    /// They let the message under way end.
+    /// They wait for the end of the message.
     noted: Vec<Arc<Rule>>,
-    /// The message has ended; they let the run end, too.
+    /// The message has ended; they wait for the end of the run.
     waiting: Vec<Arc<Rule>>,
-    /// The pause before the run that tells those that are due.
+    /// The pause before the run that injects `due`.
     pause: Option<Pause>,
 }
 
@@ -45,7 +45,7 @@ impl RuleMatches {
         self.pause.is_some()
     }
 
-    /// Whether a run that ended like this is followed by one that tells rules.
+    /// Whether a run that ended like this is followed by an injection.
     pub(super) fn will_go_on(&self, end: &End) -> bool {
         match end {
             End::Interrupted => !self.due.is_empty(),
@@ -54,7 +54,7 @@ impl RuleMatches {
         }
     }
 
-    /// Nothing more happens by itself.
+    /// Forgets matches when the session settles.
     pub(super) fn forget(&mut self) {
         *self = RuleMatches::default();
     }
@@ -66,22 +66,22 @@ impl RuleMatches {
 }
 
 impl SessionState {
-    /// The rules that watch, unless nobody wants that.
+    /// The rules to match, unless the settings disable them.
     pub(super) fn rules(&mut self) -> Option<Arc<RuleSet>> {
         let is_wanted = self.settings.ttsr.enabled;
         is_wanted.then(|| self.resources.resources().rules.watching.clone()).flatten()
     }
 
-    /// What the model says has met rules. Whether it is stopped for that.
+    /// Records matches. Returns whether the model is interrupted.
     pub(super) fn matched(&mut self, mut matches: Vec<RuleMatch>) -> bool {
         let settings = self.settings.ttsr;
-        // A file that cannot be read is no reason to let a rule be broken.
+        // An unreadable session is no reason to ignore a rule.
         let told = self.conversation.session().injected_rules().unwrap_or_default();
         matches.retain(|RuleMatch { rule, .. }| {
             let may_speak = match (told.get(&rule.name), settings.repeat_mode) {
                 (None, _) => true,
                 (Some(_), TtsrRepeatMode::Once) => false,
-                // The answer under way is a turn since, too.
+                // The current answer counts as a turn, too.
                 (Some(answers), TtsrRepeatMode::AfterGap) => {
                     answers + 1 >= u64::from(settings.repeat_gap)
                 }
@@ -93,7 +93,7 @@ impl SessionState {
         });
         self.rule_matches.noted.extend(matches.into_iter().map(|found| found.rule));
         if stops {
-            // Whoever waited for the end of this message is heard, too: it ends here.
+            // Rules that waited for the end of this message are injected, too: it ends here.
             let rules = std::mem::take(&mut self.rule_matches.noted);
             self.rule_matches.due.extend(rules.iter().cloned());
             self.emit(Event::TtsrTriggered { rules });
@@ -101,7 +101,7 @@ impl SessionState {
         stops
     }
 
-    /// A message has ended.
+    /// Records rules at the end of a message.
     pub(super) fn rules_after_message(&mut self, message: &Message) {
         match message {
             Message::Assistant(answer) => {
@@ -120,7 +120,7 @@ impl SessionState {
         }
     }
 
-    /// Begins the pause before the run that tells the rules, if there are any left.
+    /// Starts the pause before the injection. Returns whether there is anything to inject.
     pub(super) fn schedule_injection(&mut self) -> bool {
         if self.rule_matches.due.is_empty() {
             return false;
@@ -129,9 +129,9 @@ impl SessionState {
         true
     }
 
-    /// The pause is over.
+    /// Starts the run that injects the rules.
     pub(super) fn inject_now(&mut self) {
-        // It may have been cancelled while its end was on the way.
+        // The pause may have been cancelled after its input was sent.
         if self.rule_matches.pause.take().is_none() {
             return;
         }
@@ -142,13 +142,13 @@ impl SessionState {
         self.start_run(vec![injection(&rules, self.clock.now())]);
     }
 
-    /// What is to be said now about rules that let the run end.
+    /// The message with the rules that waited for the end of the run.
     pub(super) fn take_deferred_injection(&mut self) -> Option<Message> {
         let rules = std::mem::take(&mut self.rule_matches.waiting);
         (!rules.is_empty()).then(|| injection(&rules, self.clock.now()))
     }
 
-    /// Nobody goes on. The answer stays as it was cut short, and the rule may speak again.
+    /// Cancels the injection. The answer stays truncated, and the rule may match again.
     pub(super) fn cancel_injection(&mut self) {
         if self.end_pause() {
             // Settles after this input, so that the command that cancelled is answered first.
@@ -157,7 +157,7 @@ impl SessionState {
         }
     }
 
-    /// The same, settled at once.
+    /// Cancels the injection and settles at once.
     pub(crate) fn cancel_and_settle(&mut self) {
         if self.end_pause() {
             self.settle();
@@ -175,7 +175,7 @@ impl SessionState {
     }
 }
 
-/// The message that tells rules.
+/// The message that injects rules.
 fn injection(rules: &[Arc<Rule>], timestamp: UnixMs) -> Message {
     let mut text = String::new();
     for Rule { name, path, content, .. } in rules.iter().map(|rule| &**rule) {

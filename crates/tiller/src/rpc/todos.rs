@@ -1,8 +1,8 @@
-//! The todo list of the session: where it comes from, how it is kept, and what follows from it.
+//! The todo list of the session.
 //!
-//! A client sets it as a whole, a model changes it with `todo_write`. What a model did is in its
-//! results on disk, what a client did in an entry of its own; the newer one counts. The list is
-//! looked for when somebody wants it, because a large session is not read only to be opened.
+//! A client sets the whole list, a model changes it with `todo_write`. The model's changes are
+//! stored in its tool results, the client's in a custom entry; the newer one counts. The list is
+//! read on first use, so that opening a large session does not read it all.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -24,17 +24,17 @@ use super::wire::Level;
 use crate::settings::TodoSettings;
 
 pub(crate) struct Todos {
-    /// Nothing when nobody has looked for it in this session.
+    /// Nothing until the list is first used in this session.
     list: Option<TodoList>,
     /// Finished tasks that will be cleared, by their ids.
     clearing: HashMap<String, Clearing>,
     clearings: u64,
-    /// Reminders since the user spoke last.
+    /// Reminders since the last user message.
     reminders: u32,
-    /// The next answer has to begin with the list.
+    /// The next answer must begin with `todo_write`.
     is_due: bool,
-    /// At xcsh's level the model is expected to keep a list, and the user's settings for it do
-    /// not count.
+    /// At xcsh's level the model is expected to keep a list, and the user's settings for it do not
+    /// apply.
     pub(crate) level: Level,
 }
 
@@ -43,19 +43,19 @@ struct Clearing {
     _delay: Pause,
 }
 
-/// The time of a finished task is over.
+/// A finished task is due to leave the list.
 pub struct TodoDue {
     task_id: String,
     number: u64,
 }
 
-/// What a model wants to have changed, and whom to tell what came of it.
+/// A change of the list by the model, and where its result goes.
 pub struct TodoWrite {
     pub(super) ops: Vec<Op>,
     pub(super) answer: Responder<ToolResult>,
 }
 
-/// The `customType` of the entry that keeps what a client has set.
+/// The `customType` of the entry with a client's list.
 const ENTRY: &str = "tiller.todos";
 
 const PRELUDE: &str = include_str!("../../prompts/todo-prelude.md");
@@ -67,17 +67,17 @@ impl Todos {
         Todos { list, clearing, clearings: 0, reminders: 0, is_due: false, level }
     }
 
-    /// The tool that the next answer has to begin with.
+    /// The tool that the next answer must call first.
     pub(super) fn forced_tool(&self) -> Option<String> {
         self.is_due.then(|| todo_tool::NAME.to_owned())
     }
 
-    /// Another session, or another place in it: whatever was known is known no more.
+    /// Forgets the list, for another session or branch.
     pub(super) fn forget(&mut self) {
         *self = Todos::new(self.level);
     }
 
-    /// The user has spoken.
+    /// A user message resets the count of reminders.
     pub(super) fn user_spoke(&mut self) {
         self.reminders = 0;
     }
@@ -89,7 +89,7 @@ impl Todos {
 }
 
 impl SessionState {
-    /// The list as it stands, from the session when it was not looked for yet.
+    /// The list; reads it from the session on first use.
     pub(crate) fn todos(&mut self) -> &TodoList {
         if self.todos.list.is_none() {
             let list = self.stored_todos();
@@ -105,7 +105,7 @@ impl SessionState {
         }
         match self.conversation.session().newest_data(ENTRY, todo_tool::NAME) {
             Ok(data) => {
-                // Somebody else's idea of a list is none.
+                // A list in an unknown format is ignored.
                 let stored = data.and_then(|data| Stored::deserialize(data).ok());
                 stored.map(|stored| stored.phases.without_finished()).unwrap_or_default()
             }
@@ -116,8 +116,7 @@ impl SessionState {
         }
     }
 
-    /// Puts a client's list in the place of the one there was. It is in the session before it
-    /// counts.
+    /// Replaces the list with a client's, once it is stored.
     pub(crate) fn set_todos(&mut self, list: TodoList) -> Result<(), String> {
         let data = Some(json!({ "phases": list }));
         self.append_entry(Body::Custom { custom_type: ENTRY.to_owned(), data })?;
@@ -125,7 +124,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// What a model does to the list. Its result, which will be in the session, keeps it.
+    /// Applies a model's changes. The tool result stores them.
     pub(super) fn todo_write(&mut self, write: TodoWrite) {
         let TodoWrite { ops, answer } = write;
         let mut list = self.todos().clone();
@@ -137,7 +136,7 @@ impl SessionState {
         answer.respond(Ok(output));
     }
 
-    /// Takes the list as it is now, and sets a clock for every task that is newly finished.
+    /// Replaces the list, and schedules each newly finished task for clearing.
     fn change_todos(&mut self, list: TodoList) {
         let over = list.tasks().filter(|(_, task)| task.status.is_over());
         let over: HashSet<String> = over.map(|(_, task)| task.id.clone()).collect();
@@ -159,10 +158,10 @@ impl SessionState {
         self.todos.clearing.insert(task_id, Clearing { number, _delay });
     }
 
-    /// A finished task has been on the list for long enough.
+    /// Clears a finished task.
     pub(super) fn clear_todo(&mut self, due: TodoDue) {
         let TodoDue { task_id, number } = due;
-        // It may have been taken up again while this was on the way.
+        // The task may have been reopened since.
         let clearing = self.todos.clearing.get(&task_id);
         if clearing.is_none_or(|clearing| clearing.number != number) {
             return;
@@ -174,8 +173,8 @@ impl SessionState {
         }
     }
 
-    /// Whether the model has the tool: named on the command line it does at every level,
-    /// unmentioned it does where clients expect it.
+    /// Whether the model has the tool: if the command line names it, at every level; otherwise at
+    /// xcsh's level.
     pub(super) fn offers_todos(&self) -> bool {
         let is_wanted = self.workspace.todo_tool.unwrap_or(self.todos.level == Level::Xcsh);
         is_wanted && self.todo_settings().enabled
@@ -188,8 +187,8 @@ impl SessionState {
         }
     }
 
-    /// What a prompt is begun with: itself, and at xcsh's level the wish for a list before the
-    /// first one of a session. A question or an exclamation is hardly a piece of work.
+    /// Adds the todo prelude to the first prompt of a session at xcsh's level. A prompt that ends
+    /// in `?` or `!` is hardly a task and gets none.
     pub(super) fn with_todo_prelude(&mut self, mut messages: Vec<Message>) -> Vec<Message> {
         let is_first = self.conversation.session().stats().user_messages == 0;
         let text = match messages.first() {
@@ -210,7 +209,7 @@ impl SessionState {
         messages
     }
 
-    /// A model that has stopped although tasks are open is told of them, some times.
+    /// The reminder for a model that has stopped with open tasks, up to a limit.
     pub(super) fn remind_of_todos(&mut self) -> Option<Message> {
         let settings = self.todo_settings();
         if self.todos().open().next().is_none() {
@@ -227,7 +226,7 @@ impl SessionState {
         Some(self.hidden_message("todo-reminder", text))
     }
 
-    /// Whether the model is told of its open tasks when it stops here.
+    /// Whether the model would get a reminder if it stopped now.
     pub(super) fn will_remind(&mut self) -> bool {
         let settings = self.todo_settings();
         let is_wanted = !self.is_shutting_down && settings.reminders && self.offers_todos();
@@ -237,14 +236,14 @@ impl SessionState {
             && self.todos.reminders < settings.reminders_max
     }
 
-    /// Whether the newest answer is one that means to be the last.
+    /// Whether the newest answer succeeded and calls no tools.
     fn has_stopped(&self) -> bool {
         let mut messages = self.conversation.loaded().unwrap_or_default().iter().rev();
         let answer = messages.find_map(|message| message.as_assistant());
         answer.is_some_and(|answer| !answer.failed() && answer.tool_calls().next().is_none())
     }
 
-    /// Words for the model that are nobody's to read.
+    /// A hidden message: sent to the model, not displayed.
     fn hidden_message(&self, custom_type: &str, text: String) -> Message {
         Message::Custom(CustomMessage {
             custom_type: custom_type.to_owned(),

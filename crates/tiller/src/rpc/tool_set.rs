@@ -1,4 +1,4 @@
-//! The tools there are right now: our own, the todo list, and those the client brings.
+//! The current tools: our own, the todo list, and those of the client.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use tiller_agent::tool::ToolSet;
 use super::state::SessionState;
 use super::todo_tool;
 
-/// The set that was put together last, and out of what. The same tools are the same set, so that
-/// what is made of it need not be made again.
+/// The last tool set, and what it was made of. The same tools give the same set, so that what is
+/// derived from it is not computed again.
 #[derive(Default)]
 pub(crate) struct ToolSetCache {
     own: Option<Arc<ToolSet>>,
@@ -19,7 +19,7 @@ pub(crate) struct ToolSetCache {
 }
 
 impl SessionState {
-    /// What the next request offers.
+    /// The tools for the next request.
     pub(crate) fn tools(&mut self) -> Arc<ToolSet> {
         let (own, host) = (&self.workspace.tools, &self.host_tools);
         let has_todos = self.offers_todos();
@@ -40,7 +40,7 @@ impl SessionState {
         self.tool_set.tools.clone()
     }
 
-    /// The names of our own tools, offered or not.
+    /// The names of our own tools, active or not.
     pub(crate) fn own_tool_names(&self) -> HashSet<String> {
         let (builtin, own) = (tiller_tools::builtin(), &self.workspace.tools);
         let names = builtin.iter().chain(own.iter()).map(|tool| tool.name().to_owned());

@@ -1,7 +1,7 @@
-//! From one place in the tree of a session to another.
+//! Navigation to another entry of the session tree.
 //!
-//! Usually that is one step. Where extensions want to be asked, or the branch that is left is to
-//! be summed up, a task of its own sees to it while commands wait; the session changes at its end.
+//! Usually that is one step. If extensions have a hook for it, or the old branch is summarised, a
+//! task does that while commands wait; the session changes at its end.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use super::extensions::{ExtensionInput, hooks};
 use super::requester::Requester;
 use super::state::SessionState;
 
-/// Where to, and what is wanted on the way.
+/// The target and the options of a navigation.
 pub struct Navigation {
     pub(super) target: String,
-    /// A message of the user's is to be said again, so the place is the one before it.
+    /// A user message is to be sent again, so the target is the entry before it.
     pub(super) resend: bool,
     pub(super) options: NavigateOptions,
 }
@@ -35,11 +35,11 @@ pub(super) struct NavigateOptions {
     summarize: Option<bool>,
     custom_instructions: Option<String>,
     replace_instructions: Option<bool>,
-    /// For the summary, or for the place when there is none.
+    /// For the summary, or for the target when there is none.
     label: Option<String>,
 }
 
-/// A navigation that was thought over.
+/// A navigation that was prepared or cancelled.
 pub struct NavigationResult {
     asker: Requester,
     navigation: Navigation,
@@ -51,11 +51,11 @@ enum NavigationDecision {
         summary: Option<Box<BranchSummaryText>>,
         label: Option<String>,
     },
-    /// An extension does not want it.
+    /// An extension has cancelled it.
     Cancelled,
 }
 
-/// What is said of the branch that is left.
+/// The summary of the branch that is left.
 struct BranchSummaryText {
     text: String,
     details: Option<Value>,
@@ -64,7 +64,7 @@ struct BranchSummaryText {
 }
 
 impl SessionState {
-    /// Begins, now that nothing runs. The answer follows at once or as [`Considered`].
+    /// Starts when nothing runs. The response follows at once or after [`NavigationResult`].
     pub(super) fn navigate(&mut self, asker: Requester, navigation: Navigation) {
         let session = self.conversation.session();
         if session.leaf() == Some(&navigation.target) {
@@ -122,7 +122,7 @@ impl SessionState {
             _ => Vec::new(),
         };
         let writer = (!messages.is_empty()).then(|| self.branch_writer()).transpose();
-        // An extension may still bring a summary of its own.
+        // An extension may still provide a summary.
         let writer = match (writer, &hook) {
             (Err(error), None) => return Err(error),
             (writer, _) => writer,
@@ -157,7 +157,7 @@ impl SessionState {
         self.is_changing_session = true;
         let cancel = CancellationToken::new();
         if self.is_shutting_down || !self.nothing_deferred() {
-            // Somebody wanted it stopped before it began.
+            // An abort came before it started.
             cancel.cancel();
         }
         self.navigation_cancel = Some(cancel.clone());
@@ -173,7 +173,7 @@ impl SessionState {
         });
     }
 
-    /// It was thought over.
+    /// The navigation was prepared or cancelled.
     pub(super) fn navigated(&mut self, considered: NavigationResult) {
         self.is_changing_session = false;
         self.navigation_cancel = None;
@@ -247,13 +247,13 @@ impl SessionState {
     }
 }
 
-/// Everything that is needed to think a navigation over.
+/// Everything that the task needs.
 struct NavigationTask {
     hook: Option<(Extensions, SessionBeforeTree)>,
     wanted: NavigateOptions,
-    /// What was said on the branch, if it is to be summed up.
+    /// The messages of the branch, if it is summarised.
     messages: Vec<Arc<Message>>,
-    /// Who sums it up, if anything was said.
+    /// The summarizer, if there are messages.
     writer: Result<Option<Summarizer>, String>,
     teller: ProgressSender,
 }

@@ -1,4 +1,4 @@
-//! What extensions do: messages, entries, names, tools; and what they have done and wait for.
+//! Actions of extensions: messages, entries, names, tools; and requests that they wait for.
 
 use serde_json::{Value, json};
 use tiller_agent::driver::Queue;
@@ -19,7 +19,7 @@ use crate::rpc::requester::{ExtensionReply, Requester};
 use crate::rpc::wire::{Level, WhenBusy};
 
 impl SessionState {
-    /// Does it at once. What goes wrong is an `extension_error`.
+    /// Runs an action at once. An error is reported as `extension_error`.
     pub(super) fn act(&mut self, action: Action) {
         let (event, done) = match action {
             Action::SendMessage { message, trigger_turn, deliver_as } => {
@@ -116,7 +116,7 @@ impl SessionState {
         self.respond_to_prompt(None, handled);
     }
 
-    /// Puts a message into the conversation without asking the model.
+    /// Appends a message without asking the model.
     pub(super) fn append_custom(&mut self, message: Message) {
         let message = std::sync::Arc::new(message);
         self.emit(Event::MessageStart { message: message.clone(), ticket: None });
@@ -125,7 +125,7 @@ impl SessionState {
         }
     }
 
-    /// What was held back and has found no turn to stand behind.
+    /// Appends messages that waited for the end of a turn when no turn follows.
     pub(crate) fn flush_messages_after_turn(&mut self) {
         for message in std::mem::take(&mut self.extensions.messages_after_turn) {
             self.append_custom(message);
@@ -134,7 +134,7 @@ impl SessionState {
         self.extensions.system_prompt_override = None;
     }
 
-    /// Nothing runs any more: whoever waited for that goes on.
+    /// Responds to `ctx.waitForIdle` when nothing runs.
     pub(crate) fn release_waiters(&mut self) {
         if self.is_at_work() {
             return;
@@ -155,7 +155,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// A blank name takes the name away, which the client's command does not do.
+    /// A blank name removes the name; the client's command refuses it.
     fn name_session(&mut self, name: &str) -> Result<(), String> {
         if !name.trim().is_empty() {
             return handlers::session::set_name(self, name).map(|_| ());
@@ -177,7 +177,7 @@ impl SessionState {
         handlers::thinking::set_level(self, level).map(|_| ())
     }
 
-    /// Does something whose end the extension waits for.
+    /// Handles a request that the extension waits for.
     pub(super) fn take_request(&mut self, request: Request, answer: ExtensionReply) {
         let done = match request {
             Request::SetModel { model } => {
@@ -227,7 +227,8 @@ impl SessionState {
         answer.respond(done);
     }
 
-    /// Runs a built-in tool for an extension that wraps it, as long as the extension waits.
+    /// Runs a built-in tool for an extension that wraps it. Cancelled when the extension stops
+    /// waiting.
     fn run_tool(&mut self, name: &str, arguments: Value, cwd: String, mut answer: ExtensionReply) {
         let tool = tiller_tools::builtin().into_iter().find(|tool| tool.name() == name);
         let (Some(tool), Value::Object(arguments)) = (tool, arguments) else {

@@ -1,4 +1,5 @@
-//! Where a turn or a run ends, extensions may store something and have the model asked once more.
+//! The hooks at the end of a turn or a run: extensions may append entries and have the model asked
+//! again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 use super::{ExtensionInput, SessionState, hooks};
 use crate::conversation::Tokens;
 
-/// The entries that the turn which is about to end was stored in.
+/// The entries of the turn that is about to end.
 #[derive(Default)]
 pub struct TurnEntries {
     pub(crate) message: Option<String>,
     pub(crate) results: Vec<String>,
 }
 
-/// An entry as an extension proposes it.
+/// An entry that an extension proposes.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum BoundaryEntry {
@@ -68,13 +69,13 @@ pub(crate) fn outcome(end: Option<&End>) -> RunOutcome {
 
 impl SessionState {
     pub(crate) fn turn_entries(&self) -> TurnEntries {
-        // What cannot be read was told when it was written.
+        // Read errors were reported when the entry was appended.
         let mut entries = self.conversation.session().last_answer().unwrap_or_default().into_iter();
         TurnEntries { message: entries.next(), results: entries.collect() }
     }
 
-    /// Says what was to be said behind this turn. Gives the conversation, if it is another one
-    /// than the run knows.
+    /// Appends the messages that waited for the end of the turn. Returns the conversation, if it
+    /// has changed.
     pub(crate) fn turn_over(&mut self) -> Option<Vec<Arc<Message>>> {
         let asides = std::mem::take(&mut self.extensions.messages_after_turn);
         let is_changed =
@@ -85,7 +86,7 @@ impl SessionState {
         is_changed.then(|| self.conversation.messages().unwrap_or_default().to_vec())
     }
 
-    /// Stores what was proposed. Whether the model is to be asked once more.
+    /// Appends what was proposed. Returns whether the model is asked again.
     pub(crate) fn commit(&mut self, event: &'static str, proposal: Boundary) -> bool {
         let Boundary { entries, goes_on, is_invalid } = proposal;
         if is_invalid {
@@ -103,7 +104,7 @@ impl SessionState {
         false
     }
 
-    /// All of them or none.
+    /// Appends all entries or none.
     fn store_drafts(&mut self, drafts: Vec<Value>) -> Result<(), String> {
         let invalid = |error: String| format!("Invalid boundary entries: {error}");
         let mut bodies = Vec::with_capacity(drafts.len());
@@ -159,14 +160,14 @@ impl SessionState {
         })
     }
 
-    /// Whether there is something the model could answer.
+    /// Whether the conversation ends with something the model can answer.
     fn can_continue(&mut self) -> bool {
         let is_waiting = self.queues.len() > 0;
         let messages = self.conversation.messages().unwrap_or_default();
         is_waiting || messages.last().is_some_and(|last| last.as_assistant().is_none())
     }
 
-    /// Nothing would happen by itself any more, unless an extension wants it otherwise.
+    /// Runs `agent_before_settle`, which may start another run, and then settles.
     pub(crate) fn run_settle_hook(&mut self) {
         let guests = self.extensions.host.clone().filter(|_| !self.is_shutting_down);
         let Some(guests) = guests.filter(|guests| guests.has_listener("agent_before_settle"))
@@ -176,7 +177,7 @@ impl SessionState {
         let outcome = self.extensions.last_outcome;
         let mut cancel = self.extensions.hook_cancel.clone();
         if outcome == RunOutcome::Aborted || !self.nothing_deferred() {
-            // Somebody waits for the end: they are asked, but not for long.
+            // A command waits for the end: the hook runs, with only its grace time.
             cancel = CancellationToken::new();
             cancel.cancel();
         }
@@ -200,8 +201,8 @@ impl SessionState {
     }
 }
 
-/// `{entries, messages, thinkingLevel, model}` as the model would see it. A summary stands before
-/// what is kept, wherever it was written.
+/// `{entries, messages, thinkingLevel, model}` as the model would see them. A summary stands before
+/// the kept entries.
 pub(super) fn projection(session: &Session) -> Result<Value, Error> {
     let context = session.context()?.messages;
     let mut branch = Vec::new();

@@ -1,4 +1,4 @@
-//! What extensions have to say about a compaction, and hear of it.
+//! The hooks and events of a compaction.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{SessionState, hooks};
 
-/// A compaction that is about to be.
+/// A compaction that is about to start.
 pub(in crate::rpc) struct CompactionPreparation<'a> {
     pub(in crate::rpc) reason: Reason,
     pub(in crate::rpc) plan: &'a Plan,
@@ -27,13 +27,13 @@ pub(in crate::rpc) struct CompactionPreparation<'a> {
     pub(in crate::rpc) will_retry: bool,
 }
 
-/// A question to those who want to be asked.
+/// A call of the `session_before_compact` hook.
 pub(in crate::rpc) struct BeforeCompactHook {
     guests: Extensions,
     hook: SessionBeforeCompact,
 }
 
-/// A compaction that an extension brings.
+/// A compaction that an extension provides.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::rpc) struct ExtensionCompaction {
@@ -49,7 +49,7 @@ pub(in crate::rpc) struct ExtensionCompaction {
 }
 
 impl ExtensionCompaction {
-    /// What it leaves unsaid is as it was prepared.
+    /// Fields that the extension leaves out are as prepared.
     pub(in crate::rpc) fn compaction(self, first_kept: String, tokens_before: u64) -> Compaction {
         Compaction {
             summary: self.summary,
@@ -63,7 +63,7 @@ impl ExtensionCompaction {
 }
 
 impl BeforeCompactHook {
-    /// Nothing when the model is to write the summary.
+    /// Nothing if the model is to write the summary.
     pub(in crate::rpc) async fn ask(
         self,
         cancel: &CancellationToken,
@@ -80,7 +80,7 @@ impl BeforeCompactHook {
 }
 
 impl SessionState {
-    /// Nothing when nobody wants to be asked.
+    /// Nothing if no extension listens.
     pub(in crate::rpc) fn before_compact(
         &self,
         preparation: CompactionPreparation<'_>,
@@ -121,7 +121,7 @@ impl SessionState {
         Some(BeforeCompactHook { guests, hook })
     }
 
-    /// The entries from the root to the leaf. What cannot be read is not there.
+    /// The entries from the root to the leaf. Unreadable ones are left out.
     fn branch_entries(&self) -> Value {
         let mut text = Vec::new();
         let written = self.conversation.session().write_branch(None, &mut text);
@@ -166,7 +166,7 @@ impl SessionState {
         }
     }
 
-    /// An entry as it stands in the session.
+    /// An entry as it is stored.
     pub(in crate::rpc) fn entry_value(&self, id: &str) -> Value {
         let text = self.conversation.session().raw(id).ok().flatten();
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
@@ -181,7 +181,7 @@ fn told(reason: Reason) -> CompactReason {
     }
 }
 
-/// The files that the built-in tools were called with, by what was done to them.
+/// The files that the built-in tools were called with, by operation.
 fn file_operations<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> Value {
     let [mut read, mut written, mut edited] = [(); 3].map(|()| BTreeSet::new());
     let answers = messages.filter_map(|message| message.as_assistant());

@@ -1,4 +1,4 @@
-//! What extensions show and ask: requests to the client, and the answers it gives.
+//! Dialogs and notices of extensions: requests to the client, and its answers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::rpc::state::SessionState;
 use crate::rpc::tasks::Responder;
 use crate::rpc::wire::UiAnswer;
 
-/// Questions the client has not answered yet, by their ids.
+/// Dialogs without an answer, by their ids.
 #[derive(Default)]
 pub(super) struct Dialogs {
     open: HashMap<String, OpenDialog>,
@@ -57,21 +57,21 @@ impl SessionState {
         });
     }
 
-    /// Timed out or given up: the default counts.
+    /// A dialog that timed out or was cancelled gets its default answer.
     pub(super) fn close_dialog(&mut self, id: &str) {
         if let Some(open) = self.extensions.dialogs.open.remove(id) {
             open.answer.respond(no_answer(&open.kind));
         }
     }
 
-    /// The client will say nothing more: what is open comes to nothing, and so will the rest.
+    /// stdin is at its end: open and later dialogs get their default answer.
     pub(crate) fn client_left(&mut self) {
         self.extensions.client_gone = true;
         let open: Vec<String> = self.extensions.dialogs.open.keys().cloned().collect();
         open.iter().for_each(|id| self.close_dialog(id));
     }
 
-    /// The client answers. What nobody asked, or nobody asks any more, is ignored.
+    /// The client answers a dialog. Unknown and closed dialogs are ignored.
     pub(crate) fn ui_answered(&mut self, id: &str, answer: UiAnswer) {
         let Some(open) = self.extensions.dialogs.open.remove(id) else { return };
         let none = no_answer(&open.kind);

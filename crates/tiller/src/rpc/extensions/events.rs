@@ -1,4 +1,4 @@
-//! What extensions are told of what happens.
+//! Forwarding of events to extensions.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::SessionState;
 use crate::extensions::model_stream;
 
 impl SessionState {
-    /// Tells whoever listens. Nobody is waited for, and what nobody hears costs nothing.
+    /// Forwards an event to listeners, without waiting. Costs nothing if there are none.
     pub(crate) fn forward_event(&mut self, event: &Event) {
         let Some(guests) = self.extensions.host.clone() else { return };
         match event {
@@ -72,13 +72,13 @@ impl SessionState {
     }
 }
 
-/// How far those who watch a message grow have been told.
+/// How far the updates of a message have been forwarded.
 #[derive(Default)]
 pub(super) enum UpdateForwarding {
-    /// Nobody watches, or somebody is too far behind to go on.
+    /// No extension listens, or one is too far behind.
     #[default]
     Unseen,
-    /// This is how it begins.
+    /// The message as it started.
     Begins(Arc<Message>),
     Seen,
 }
@@ -93,7 +93,8 @@ fn begins(guests: &Extensions, message: &Arc<Message>) -> UpdateForwarding {
 }
 
 impl SessionState {
-    /// Who begins to listen in the middle of a message hears of the next one.
+    /// An extension that starts to listen in the middle of a message gets updates from the next
+    /// one.
     fn forward_update(&mut self, guests: &Extensions, update: &Update) {
         let begins = match std::mem::take(&mut self.extensions.update_forwarding) {
             UpdateForwarding::Unseen => return,
@@ -101,14 +102,14 @@ impl SessionState {
             UpdateForwarding::Seen => None,
         };
         let step = model_stream::told(update.clone());
-        // Steps that are missing would make another message: what is lost is lost until the next.
+        // Updates with a gap would build another message, so the rest of this one is dropped.
         if guests.emit(&Told::MessageUpdate { begins, step }) {
             self.extensions.update_forwarding = UpdateForwarding::Seen;
         }
     }
 }
 
-/// The name under which extensions listen to this, if they can.
+/// The name of the event for extensions, if they can listen to it.
 fn name(event: &Event) -> Option<&'static str> {
     Some(match event {
         Event::AgentStart => "agent_start",

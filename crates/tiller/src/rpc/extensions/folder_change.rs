@@ -1,5 +1,5 @@
-//! A session that works in another folder. The extensions are those of that folder from then on,
-//! all of them loaded anew; whoever is not of the project may judge it first.
+//! A session in another folder: the extensions of that folder are loaded instead, first those from
+//! outside the project that may decide its trust.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tiller_js::event::StartReason;
 use super::{ExtensionInput, SessionState};
 use crate::extensions::find::Discovery;
 
-/// How extensions are told of the session they come to.
+/// The `session_start` that extensions get.
 pub(super) struct SessionStart {
     pub(super) reason: StartReason,
     pub(super) previous: Option<String>,
@@ -21,7 +21,7 @@ impl Default for SessionStart {
 }
 
 impl SessionState {
-    /// The session is in another folder. They follow when somebody has looked who there is.
+    /// The session is in another folder. Extensions are reloaded after discovery there.
     pub(in crate::rpc) fn defer_load(&mut self, reason: StartReason, previous: Option<String>) {
         if self.extensions.env.is_some() {
             self.extensions.is_loading = true;
@@ -29,7 +29,7 @@ impl SessionState {
         }
     }
 
-    /// Somebody has looked, or could not: then those there are come along.
+    /// Discovery has finished. If it failed, the loaded extensions are restarted.
     pub(in crate::rpc) fn load_for_folder(&mut self, discovery: Option<Discovery>) {
         let Some(SessionStart { reason, previous }) = self.extensions.pending_session_start.take()
         else {
@@ -57,7 +57,7 @@ impl SessionState {
         });
     }
 
-    /// Those of the folder that was left are out of the way.
+    /// The extensions of the previous folder are retired.
     pub(super) fn old_extensions_retired(&mut self) {
         let may_judge = self.resources.asks_for_trust();
         if let Some(guests) = self.extension_host() {

@@ -1,5 +1,5 @@
-//! Questions of a run that extensions decide: what the model is shown, whether a tool runs, what
-//! its result is. Asked by the run itself, which waits; the server and the wire do not.
+//! The hooks of a run: what the model sees, whether a tool runs, and its result. The run itself
+//! runs them and waits; the server does not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::extensions::model_request;
 use crate::extensions::provider::transcript;
 
-/// The messages of one request after all have looked at them. An answer that is no list of
-/// messages changes nothing.
+/// Runs `context` on the messages of a request. A result that is no list of messages is ignored.
 pub(crate) async fn shown(
     guests: &Extensions,
     messages: Vec<Arc<Message>>,
@@ -35,8 +34,8 @@ pub(crate) async fn shown(
     }
 }
 
-/// The same with prompt and tools, which stand in a message of role `system`. Whoever takes that
-/// away gets what they want: a model without either.
+/// The same with the system prompt and the tools, as a message of role `system`. An extension that
+/// removes it gets a request without either.
 pub(crate) async fn shown_whole(
     guests: &Extensions,
     request: Request,
@@ -60,7 +59,7 @@ pub(crate) async fn message_ends(
     }
 }
 
-/// Nobody who cannot be asked lets a call through.
+/// Fails closed: if the hook cannot run, the call is blocked.
 pub(crate) async fn before_call(
     guests: &Extensions,
     call: &Arc<ToolCall>,
@@ -113,11 +112,11 @@ pub(crate) async fn after_call(
     outcome
 }
 
-/// How long a handler may take to come to an end when its run is aborted.
+/// How long a handler may go on after its run was aborted.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Asks, and stops waiting soon after an abort: a handler that waits for the user, or for
-/// something that never comes, must not keep a run from ending. What it guards does not happen.
+/// Runs a hook, and stops waiting soon after an abort: a handler that waits for the user, or for
+/// ever, must not keep the run from ending. The hook counts as refused then.
 pub(in crate::rpc) async fn ask<H: Hook>(
     guests: &Extensions,
     hook: H,

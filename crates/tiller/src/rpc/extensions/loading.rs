@@ -1,4 +1,4 @@
-//! How extensions come in: at the start, and anew when somebody says that files have changed.
+//! Loading extensions at the start, and again on a reload.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ use crate::usage::USAGE;
 #[derive(Default)]
 pub struct ExtensionPlan {
     found: Vec<Arc<DiscoveredExtension>>,
-    /// Those somebody wants and that cannot be had.
+    /// Extensions named in settings or flags that were not found.
     missing: Vec<Problem>,
     flags: ExtensionFlags,
     surroundings: Option<ExtensionEnv>,
-    /// They may decide whether the project is trusted, before anything of the project is loaded.
+    /// They may decide project trust before anything of the project is loaded.
     may_judge: bool,
-    /// Who is to answer, for when extensions have brought what they bring.
+    /// The model flags, to be resolved again when extensions are loaded.
     pub(crate) choice: Option<ModelArgs>,
 }
 
@@ -46,17 +46,17 @@ pub struct ExtensionEnv {
     pub home_dir: PathBuf,
     /// `rpc`, `json` or `print`.
     pub mode: &'static str,
-    /// Whether there is anybody to ask.
+    /// Whether a client can answer dialogs.
     pub has_ui: bool,
     pub variables: Vec<(String, String)>,
-    /// Whether they may run in a process of their own.
+    /// Whether they may run in a sidecar process.
     pub sidecars: bool,
     pub clock: EngineClock,
     pub log: Log,
 }
 
 impl ExtensionEnv {
-    /// With what they are started in this folder, by the runtime we are in.
+    /// The engine configuration for this folder, on the current runtime.
     pub(crate) fn config(self, cwd: PathBuf) -> Config {
         Config {
             runtime: tokio::runtime::Handle::current(),
@@ -77,7 +77,7 @@ impl ExtensionEnv {
 }
 
 impl ExtensionPlan {
-    /// Looks for extensions.
+    /// Discovers extensions.
     pub fn find(
         place: &Project,
         flags: ExtensionFlags,
@@ -95,18 +95,18 @@ impl ExtensionPlan {
         }
     }
 
-    /// Whether somebody who is not of the project may say whether it is trusted.
+    /// Whether an extension from outside the project may decide its trust.
     pub fn has_judges(&self) -> bool {
         self.may_judge && self.found.iter().any(|found| found.is_judge())
     }
 
-    /// Whether nobody comes.
+    /// True if there are no extensions to load.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 }
 
-/// What those who are not the project's own think of it.
+/// The trust decision of extensions from outside the project.
 pub struct TrustDecision {
     pub(in crate::rpc) trusted: bool,
     pub(in crate::rpc) remember: bool,
@@ -114,14 +114,14 @@ pub struct TrustDecision {
     errors: Vec<LoadError>,
 }
 
-/// The version of the agent that extensions were written for.
+/// The version of pi that extensions see.
 const PI_VERSION: &str = "0.87.1";
 
-/// So many can come in later between two that were loaded before them.
+/// Slots between two extensions that were loaded first, for those loaded later.
 const GAP: u32 = 1000;
 
 impl SessionState {
-    /// Loads the extensions there are. Without any, nothing is started.
+    /// Loads the discovered extensions. Without any, no engine is started.
     pub(in crate::rpc) fn load_extensions(&mut self, house: ExtensionPlan) {
         let ExtensionPlan { found, missing, flags, surroundings, may_judge, choice } = house;
         self.extensions.cli_flags = Arc::new(flags);
@@ -137,7 +137,7 @@ impl SessionState {
         self.load_new(guests, may_judge);
     }
 
-    /// Loads those that were found, and before the others those who may judge the project.
+    /// Loads the discovered extensions, first those that may decide project trust.
     pub(super) fn load_new(&mut self, guests: Extensions, may_judge: bool) {
         let judges = self.extensions.discovered.iter().filter(|found| found.is_judge());
         let judges: Vec<_> = (1..).map(|place| place * GAP).zip(judges.cloned()).collect();
@@ -166,9 +166,9 @@ impl SessionState {
         });
     }
 
-    /// Those who may judge the project have been asked.
+    /// The extensions that may decide project trust have answered.
     pub(super) fn trust_answered(&mut self, judgement: TrustDecision) {
-        // Why the project is not used is said anew when it is for another reason.
+        // The reason why the project is not trusted is printed again if it has changed.
         let is_news = !judgement.trusted || !self.resources.is_trusted() || judgement.remember;
         if judgement.is_decided && is_news {
             return self.apply_trust(judgement);
@@ -179,7 +179,7 @@ impl SessionState {
         }
     }
 
-    /// The project was looked at again in the light of their verdict.
+    /// The project was loaded again with the trust decision.
     pub(in crate::rpc) fn trust_applied(
         &mut self,
         judgement: TrustDecision,
@@ -187,7 +187,7 @@ impl SessionState {
     ) {
         if let Some(Discovery { found, mut problems }) = discovery {
             self.extensions.discovered = found.into_iter().map(Arc::new).collect();
-            // Most of them were told when the first look was taken.
+            // Most problems were reported after the first discovery.
             let is_told = |error: &str| self.diagnostics.iter().any(|told| told.contains(error));
             problems.retain(|problem| !is_told(&problem.error));
             self.not_found(problems);
@@ -197,7 +197,7 @@ impl SessionState {
         }
     }
 
-    /// Loads those who are not loaded yet, each in its place.
+    /// Loads the remaining extensions, each in its slot.
     fn load_rest(&mut self, guests: Extensions, mut errors: Vec<LoadError>) {
         let mut judges = std::mem::take(&mut self.extensions.trust_decider_slots).into_iter();
         let mut last = 0;
@@ -220,7 +220,7 @@ impl SessionState {
             errors.extend(guests.load_at(&rest).await);
             errors.extend(guests.registrations().conflicts);
             let problems = arrival.finish_load(&guests, errors).await;
-            // Elsewhere an option may mean nothing: its extension may have stayed behind.
+            // After a folder change the extension of a flag may be missing, which is no error.
             if reason == StartReason::Startup && !problems.is_empty() {
                 arrival.tasks.send(ExtensionInput::WrongFlags(problems)).await;
             }
@@ -228,7 +228,7 @@ impl SessionState {
         });
     }
 
-    /// Loads extensions from their files as they are now. A run goes on with those it began with.
+    /// Loads extensions from their current files. A run keeps the ones it started with.
     pub(in crate::rpc) fn reload_guests(&mut self, asker: Requester, discovery: Discovery) {
         let nobody = self.extensions.host.is_none() && discovery.found.is_empty();
         if nobody {
@@ -238,7 +238,7 @@ impl SessionState {
         if self.is_occupied() || self.extensions.is_loading {
             self.extensions.pending_reload = Some(discovery);
             return match asker {
-                // Its engine ends before it could be told.
+                // The engine of the extension ends before it could get a response.
                 guest @ Requester::Extension(_) => {
                     self.extensions.waiting_for_ready.push((guest, None))
                 }
@@ -254,7 +254,7 @@ impl SessionState {
         self.load_anew(discovery);
     }
 
-    /// What had to wait for a run is done now.
+    /// Runs a reload that waited for the run to close.
     pub(in crate::rpc) fn reload_if_due(&mut self) {
         if !self.extensions.is_loading
             && let Some(discovery) = self.extensions.pending_reload.take()
@@ -278,13 +278,13 @@ impl SessionState {
             guests.emit_and_wait(&Told::SessionShutdown { reason, target_session_file }).await;
             guests.stop();
             let report = guests.load(&extensions).await;
-            // An option whose extension is gone means nothing any more.
+            // Flags of an extension that is gone are ignored.
             arrival.finish_load(&guests, report.errors).await;
             arrival.announce_session_start(&guests).await;
         });
     }
 
-    /// All of them, before the first is loaded.
+    /// Returns the extension host, creating it on first use.
     pub(super) fn extension_host(&mut self) -> Option<Extensions> {
         if self.extensions.host.is_none() {
             let around = self.extensions.env.clone()?;
@@ -351,7 +351,7 @@ fn extensions(found: &[(u32, Arc<DiscoveredExtension>)]) -> Vec<(u32, Extension)
     found.iter().map(|(number, found)| (*number, found.extension.clone())).collect()
 }
 
-/// What happens between loading and being there.
+/// The steps between loading extensions and their being ready.
 pub(super) struct LoadCompletion {
     reason: StartReason,
     previous: Option<String>,
@@ -362,8 +362,8 @@ pub(super) struct LoadCompletion {
 }
 
 impl LoadCompletion {
-    /// They learn the values of their flags, may act from now on, and the server knows what they
-    /// bring. Gives what is wrong with the flags.
+    /// Sets flags, lets extensions act, and reports their registrations. Returns what is wrong with
+    /// the flags.
     pub(super) async fn finish_load(
         &self,
         guests: &Extensions,
@@ -377,7 +377,7 @@ impl LoadCompletion {
         problems
     }
 
-    /// They hear that the session begins, and say where there is more.
+    /// Sends `session_start`, then asks for more resource paths.
     pub(super) async fn announce_session_start(&self, guests: &Extensions) {
         let previous_session_file = self.previous.clone();
         guests

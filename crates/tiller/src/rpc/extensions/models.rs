@@ -1,4 +1,4 @@
-//! Models for extensions: what there is to know, keys, and answers.
+//! Models for extensions: information, keys, and requests.
 
 use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::rpc::requester::ExtensionReply;
 use crate::rpc::tasks::Responder;
 
 impl SessionState {
-    /// Asks a model for an extension. Nothing is sent until the extension listens.
+    /// Sends a model request of an extension. Nothing is sent until the extension reads the stream.
     pub(super) fn ask_model(
         &mut self,
         request: ModelRequest,
@@ -34,7 +34,7 @@ impl SessionState {
         answer.respond(events);
     }
 
-    /// The model an extension means by an object of its own.
+    /// The model that an extension describes by an object.
     fn meant(&self, said: &Value) -> Result<Model, String> {
         let name = |field: &str| said[field].as_str().unwrap_or_default();
         let known = self.models.named(name("provider"), name("id"));
@@ -58,7 +58,7 @@ impl SessionState {
         }
     }
 
-    /// The key of a provider, looked up as if it were asked.
+    /// The key of a provider, resolved as for a request.
     pub(super) fn tell_key(&mut self, provider: &str, answer: ExtensionReply) {
         let key = self.models.key_of(provider);
         answer.respond_from(async move { Ok(json!(key.await)) });

@@ -1,4 +1,4 @@
-//! What providers of extensions remember of their models, in `models-store.json`, where pi keeps it.
+//! What providers of extensions store about their models, in `models-store.json`, as pi does.
 
 use serde_json::{Map, Value};
 
@@ -10,8 +10,8 @@ use crate::rpc::requester::ExtensionReply;
 const FILE: &str = "models-store.json";
 
 impl SessionState {
-    /// What a provider has stored. A file that cannot be read is as good as none: the provider looks
-    /// for its models anew.
+    /// Responds with what a provider has stored. An unreadable file counts as empty: the provider
+    /// fetches its models again.
     pub(super) fn tell_stored(&self, provider: String, answer: ExtensionReply) {
         self.at_store(answer, move |path| {
             let text = text_file::read(path, &mut Vec::new());

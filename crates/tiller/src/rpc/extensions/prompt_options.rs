@@ -11,12 +11,12 @@ use super::SessionState;
 use crate::project::ContextFile;
 use crate::prompt::Parts;
 
-/// The parts as an extension left them. What it left out is not said.
+/// The parts as an extension returned them. Missing parts are left out of the prompt.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Options {
     custom_prompt: Option<String>,
-    /// Instead of everything.
+    /// Replaces the whole prompt.
     force_system_prompt: Option<String>,
     selected_tools: Vec<String>,
     tool_snippets: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ impl SessionState {
             })
         });
         let names: Vec<&str> = self.workspace.tools.iter().map(|tool| tool.name()).collect();
-        // Of all tools, so that another choice finds the words for it.
+        // For all tools, so that another selection finds its texts.
         let tools: Vec<Tool> = self.tools_at_hand().collect();
         let snippets: BTreeMap<&str, &str> =
             tools.iter().filter_map(|tool| Some((tool.name(), tool.snippet.as_deref()?))).collect();
@@ -81,7 +81,7 @@ impl SessionState {
         options
     }
 
-    /// The prompt that these parts make. Parts that make no sense leave it as it is.
+    /// Builds the prompt of these parts. Invalid parts leave it as it is.
     pub(super) fn rendered(&mut self, options: &Value) -> String {
         let Ok(options) = Options::deserialize(options) else { return self.system().to_string() };
         if let Some(prompt) = options.force_system_prompt {
@@ -120,8 +120,8 @@ impl SessionState {
         parts.render()
     }
 
-    /// What an extension made of the parts holds for the run that is about to begin. Other tools
-    /// than before are used from now on.
+    /// Applies the parts that an extension returned to the run that is about to start. A tool
+    /// selection stays after it.
     pub(super) fn take_options(&mut self, options: &Value) {
         let names: Option<Vec<String>> = Vec::deserialize(&options["selectedTools"]).ok();
         let is_same = |names: &Vec<String>| {

@@ -1,4 +1,4 @@
-//! Providers that extensions bring and take away, and what changes with them.
+//! Providers that extensions register and unregister, and the model changes that follow.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::rpc::requester::ExtensionReply;
 use crate::rpc::state::model_change;
 
 impl SessionState {
-    /// Takes a provider up at once. What is wrong with it is told as the extension's mistake.
+    /// Registers a provider at once. Errors are reported as `extension_error`.
     pub(super) fn register_provider(&mut self, name: &str, config: Value) {
         let Some(guests) = self.extensions.host.clone() else { return };
         let silence = Duration::from_millis(self.settings.http_idle_timeout_ms);
@@ -43,7 +43,7 @@ impl SessionState {
         self.providers_changed();
     }
 
-    /// Has the extensions look for the models they have now.
+    /// Runs `refreshModels` of extensions.
     pub(super) fn refresh_models(&mut self, options: Value, answer: ExtensionReply) {
         let guests = self.extensions.host.clone();
         answer.respond_from(async move {
@@ -55,7 +55,7 @@ impl SessionState {
         });
     }
 
-    /// Shows extensions what one of them is about to send for its own provider.
+    /// Runs `before_provider_request` for a request that an extension sends itself.
     pub(super) fn look_at_payload(&mut self, payload: Value, answer: ExtensionReply) {
         let Some(guests) = self.extensions.host.clone() else {
             return answer.respond(Ok(Value::Null));
@@ -65,7 +65,7 @@ impl SessionState {
         );
     }
 
-    /// Tells extensions that another model answers from now on.
+    /// Emits `model_select` to extensions.
     pub(crate) fn tell_model(&mut self, previous: Option<&Model>, source: ModelSource) {
         let Some(guests) = self.extensions.host.as_ref().filter(|g| g.has_listener("model_select"))
         else {
@@ -79,7 +79,7 @@ impl SessionState {
         }
     }
 
-    /// Tells extensions that the model thinks harder, or less hard, from now on.
+    /// Emits the change of the thinking level to extensions.
     pub(crate) fn tell_level(&mut self, previous: ThinkingLevel) {
         let level = self.thinking();
         if let Some(guests) = &self.extensions.host {
@@ -88,8 +88,8 @@ impl SessionState {
         }
     }
 
-    /// Extensions are loaded: those that are gone have taken their providers with them, and what
-    /// the command line asked for may be there now.
+    /// All extensions are loaded: providers of missing extensions are removed, and the model flags
+    /// are resolved again.
     pub(super) fn settle_providers(&mut self) {
         let Some(guests) = &self.extensions.host else { return };
         let providers = guests.registrations().providers;
@@ -133,19 +133,19 @@ impl SessionState {
         {
             self.resources.complain(&error);
         }
-        // Nobody has heard of another model yet.
+        // No `model_select` has been emitted for another model yet.
         self.model = Some(chosen);
         if let Some(level) = level {
             self.want_thinking(level);
         }
     }
 
-    /// The model in use and those to cycle through are looked up anew.
+    /// Looks up the current model and the models to cycle through again.
     fn providers_changed(&mut self) {
         if let Some(choice) = &self.extensions.model_args
             && !choice.scope(&self.settings).is_empty()
         {
-            // Patterns that find nothing were told, or will be when all are loaded.
+            // Patterns without a match were reported, or will be when all extensions are loaded.
             self.models.set_scope(choice.scope(&self.settings), &mut Vec::new());
         }
         let now = self.model.as_ref();

@@ -1,4 +1,4 @@
-//! How things stand, for extensions that want to know.
+//! Queries of extensions about the session.
 
 use serde_json::{Value, json};
 use tiller_agent::tool::Tool;
@@ -43,7 +43,7 @@ impl SessionState {
         })
     }
 
-    /// What the run under way is told first.
+    /// The system prompt of the current run.
     pub(crate) fn run_system(&mut self) -> std::sync::Arc<str> {
         self.extensions.system_prompt_override.clone().unwrap_or_else(|| self.system())
     }
@@ -62,7 +62,7 @@ impl SessionState {
         Ok(json!({ "tokens": tokens, "contextWindow": window, "percent": percent }))
     }
 
-    /// Ours and those of extensions, in use or not.
+    /// The tools of tiller and of extensions, active or not.
     fn all_tools(&self) -> Value {
         let tools = self.merged(self.brought()).into_iter().map(|tool| match tool {
             OfferedTool::Own(tool) => listed(&tool, ours(&tool)),
@@ -87,7 +87,7 @@ impl SessionState {
                 session.raw(&id)?.map_or(Value::Null, |text| parsed(text.as_bytes()))
             }
             SessionRead::Label { id } => json!(session.label(&id)),
-            // Nothing leads to an entry that is not there.
+            // No path leads to an unknown entry.
             SessionRead::Branch { from: Some(id) } if !session.contains(&id) => json!([]),
             SessionRead::Branch { from } => {
                 written(|out| session.write_branch(from.as_deref(), out))?
@@ -124,7 +124,7 @@ fn built_in(tool: &Tool) -> Value {
     shown
 }
 
-/// Where tools of ours come from.
+/// The source of our own tools.
 fn ours(tool: &Tool) -> Value {
     let path = format!("<builtin:{}>", tool.name());
     json!({ "path": path, "source": "builtin", "scope": "temporary", "origin": "top-level" })
@@ -146,7 +146,7 @@ fn written(write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<Valu
     Ok(parsed(&text))
 }
 
-/// What the session wrote is JSON; a line that is damaged is nothing to an extension.
+/// Parses a line of the session; a damaged line is null.
 fn parsed(text: &[u8]) -> Value {
     serde_json::from_slice(text).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Extensions and the way from one session to another: what they want, what they are asked, and
-//! how they come along.
+//! Session changes and extensions: their requests, the hooks before a change, and the restart after
+//! it.
 
 use serde_json::Value;
 use tiller_agent::message::{Message, UnixMs};
@@ -17,7 +17,7 @@ use crate::rpc::tree_navigation::Navigation;
 use crate::rpc::wire::Level;
 
 impl SessionState {
-    /// `ctx.newSession`: a session with these entries in it from the start.
+    /// `ctx.newSession`: a session that starts with these entries.
     pub(super) fn extension_new_session(
         &mut self,
         parent: Option<String>,
@@ -44,7 +44,7 @@ impl SessionState {
         self.request_change(Requester::Extension(answer), SessionChange::Switch { path });
     }
 
-    /// `ctx.fork`: before a user message, or behind any entry.
+    /// `ctx.fork`: before a user message, or after any entry.
     pub(super) fn extension_fork(&mut self, entry_id: String, is_at: bool, answer: ExtensionReply) {
         if !self.conversation.session().contains(&entry_id) {
             let error = tiller_session::Error::NotAUserMessage.to_string();
@@ -58,7 +58,8 @@ impl SessionState {
         self.request_change(Requester::Extension(answer), change);
     }
 
-    /// `ctx.navigateTree`. A message of the user's is gone back to in order to say it again.
+    /// `ctx.navigateTree`. For a user message, the target is the entry before it, so that it can be
+    /// sent again.
     pub(super) fn extension_navigate(
         &mut self,
         target: String,
@@ -92,7 +93,7 @@ impl SessionState {
         }
     }
 
-    /// Asks extensions whether the session may be another one, then goes on or does not.
+    /// Runs the hooks before a session change, which may cancel it.
     pub(crate) fn request_change(&mut self, asker: Requester, change: SessionChange) {
         let Some(guests) = self.extensions.host.clone() else {
             return self.defer(Deferred::Change { asker, change });
@@ -147,8 +148,8 @@ impl SessionState {
         }
     }
 
-    /// The session is another one now: they begin anew. Whoever asked for that is answered when
-    /// all have heard of the new session.
+    /// Restarts extensions after a session change. The request for it is answered when all have
+    /// handled `session_start`.
     pub(in crate::rpc) fn restart_extensions(
         &mut self,
         reason: StartReason,
@@ -156,7 +157,7 @@ impl SessionState {
     ) {
         let Some(guests) = self.extensions.host.clone() else { return };
         self.extensions.is_loading = true;
-        // What was meant for the session that is gone, and chosen in it.
+        // These belonged to the session that was left.
         self.extensions.messages_for_next_prompt.clear();
         self.extensions.tool_selection.forget();
         let arrival = self.load_completion(reason, previous);
@@ -167,7 +168,7 @@ impl SessionState {
         });
     }
 
-    /// All have heard that the session began: what waited for that goes on.
+    /// All extensions have handled `session_start`: continues what waited for that.
     pub(super) fn extensions_ready(&mut self) {
         self.extensions.is_loading = false;
         for (asker, text) in std::mem::take(&mut self.extensions.waiting_for_ready) {
@@ -184,7 +185,7 @@ fn forking(entry_id: &str, position: ForkPosition) -> SessionBeforeFork {
     SessionBeforeFork { entry_id: entry_id.to_owned(), position }
 }
 
-/// An entry that an extension wants in a new session.
+/// Parses an entry for a new session.
 fn planned(mut entry: Value, now: UnixMs) -> Result<Body, String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     Ok(match entry["type"].as_str() {

@@ -1,5 +1,5 @@
-//! The tools there are with extensions: ours and theirs, as far as the command line allows them,
-//! and which of them are in use.
+//! The tools of tiller and of extensions, as far as the command line allows them, and which of them
+//! are active.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::launch::preferred;
 /// What extensions have changed about the tools.
 #[derive(Default)]
 pub(super) struct ToolSelection {
-    /// Those of ours that are in use unless an extension has chosen others.
+    /// Our tools that are active unless an extension selects others.
     usual: Vec<String>,
-    /// The tools in use, when an extension has chosen.
+    /// The active tools, if an extension has selected them.
     chosen: Option<Vec<String>>,
-    /// Names that extensions have brought so far. A new one is in use at once.
+    /// Tool names that extensions have registered so far. A new one is active at once.
     known: HashSet<String>,
 }
 
-/// A tool there is, and whose it is.
+/// A tool and its source.
 pub(super) enum OfferedTool {
     Own(Tool),
     Brought(RegisteredTool),
@@ -37,13 +37,13 @@ impl OfferedTool {
 }
 
 impl ToolSelection {
-    /// Begins with the tools that are in use without extensions.
+    /// Starts with the tools that are active without extensions.
     pub(super) fn new(usual: &ToolSet) -> ToolSelection {
         let usual = usual.iter().map(|tool| tool.name().to_owned()).collect();
         ToolSelection { usual, ..ToolSelection::default() }
     }
 
-    /// Forgets what was chosen in a session that is gone.
+    /// Forgets the selection of a session that was left.
     pub(super) fn forget(&mut self) {
         self.chosen = None;
         self.known.clear();
@@ -51,13 +51,13 @@ impl ToolSelection {
 }
 
 impl SessionState {
-    /// Uses these tools and no others. Names nobody has are ignored.
+    /// Activates these tools only. Unknown names are ignored.
     pub(super) fn choose_tools(&mut self, names: Vec<String>) {
         self.extensions.tool_selection.chosen = Some(names);
         self.take_stock();
     }
 
-    /// Offers the tools that there are now.
+    /// Offers the current tools.
     pub(crate) fn take_stock(&mut self) {
         if self.extensions.host.is_none() {
             return;
@@ -81,7 +81,7 @@ impl SessionState {
         self.workspace.tools = Arc::new(ToolSet::new(tools));
     }
 
-    /// Ours and theirs, in use or not.
+    /// All tools, active or not.
     pub(super) fn tools_at_hand(&self) -> impl Iterator<Item = Tool> + use<> {
         self.merged(self.brought()).into_iter().map(OfferedTool::into_tool)
     }
@@ -103,7 +103,7 @@ impl SessionState {
         tools
     }
 
-    /// What extensions bring, as far as it is allowed.
+    /// The tools of extensions that the command line allows.
     pub(super) fn brought(&self) -> Vec<RegisteredTool> {
         let guests = self.extensions.host.as_ref();
         let mut brought = guests.map(|guests| guests.registrations().tools).unwrap_or_default();
@@ -111,7 +111,7 @@ impl SessionState {
         brought
     }
 
-    /// Names on the command line that turned out to be nobody's.
+    /// Warns about `--tools` names that match no tool.
     pub(super) fn unknown_tools(&mut self) {
         let brought = self.brought();
         let is_known = |name: &String| brought.iter().any(|one| one.tool.name() == name);

@@ -1,5 +1,5 @@
-//! The client's own shell commands, where extensions have a say: one may answer in the shell's
-//! place, or run the command in a way of its own. A command they cannot be asked about is not run.
+//! The `user_bash` hook for shell commands of the client: an extension may return the result, or
+//! run the command itself. If the hook cannot run, the command is not run.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::hooks;
 use crate::rpc::tasks::Tasks;
 
-/// How long an extension's own way may take to end when it is told to.
+/// How long an extension's own operations may go on after they were cancelled.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What extensions made of a command; nothing when it is to be run as usual.
+/// Runs the hook. Returns nothing if the command is to be run as usual.
 pub(crate) async fn decide(
     guests: &Extensions,
     bash: &BashCommand,
@@ -43,7 +43,7 @@ pub(crate) async fn decide(
     }
 }
 
-/// Runs it through what the extension gave for a shell, and passes its output on.
+/// Runs the command through the extension's operations, and forwards its output.
 async fn run(
     guests: &Extensions,
     operations: Operations,
