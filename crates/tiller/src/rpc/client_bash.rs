@@ -21,7 +21,7 @@ pub(crate) struct ClientBash {
     running: BTreeMap<u64, CancellationToken>,
     next: u64,
     /// Ended, but not yet appended to the conversation.
-    untold: Vec<Arc<Message>>,
+    not_appended: Vec<Arc<Message>>,
 }
 
 /// A command that has ended.
@@ -52,7 +52,7 @@ impl ClientBash {
         bash: BashCommand,
         session_id: String,
         hidden: bool,
-        guests: Option<Extensions>,
+        host: Option<Extensions>,
     ) {
         let key = self.next;
         self.next += 1;
@@ -65,10 +65,10 @@ impl ClientBash {
         let hook_tasks = tasks.clone();
         tasks.spawn(async move {
             let command = bash.command.clone();
-            let decided = match guests {
-                Some(guests) => {
+            let decided = match host {
+                Some(host) => {
                     let id = label.id.clone();
-                    user_bash::decide(&guests, &bash, hidden, &hook_tasks, id, &cancel).await
+                    user_bash::decide(&host, &bash, hidden, &hook_tasks, id, &cancel).await
                 }
                 None => Ok(None),
             };
@@ -104,7 +104,7 @@ impl ClientBash {
         };
         let reply = Reply::data(&ShapedOutcome { outcome: &outcome, level });
         if ran_in == session_id {
-            self.untold.push(Arc::new(Message::BashExecution(BashExecution {
+            self.not_appended.push(Arc::new(Message::BashExecution(BashExecution {
                 command,
                 output: outcome.output,
                 exit_code: outcome.exit_code,
@@ -118,8 +118,8 @@ impl ClientBash {
         (label, Ok(reply))
     }
 
-    pub(crate) fn take_untold(&mut self) -> Vec<Arc<Message>> {
-        std::mem::take(&mut self.untold)
+    pub(crate) fn take_not_appended(&mut self) -> Vec<Arc<Message>> {
+        std::mem::take(&mut self.not_appended)
     }
 }
 
@@ -133,8 +133,8 @@ impl SessionState {
             shell: self.workspace.shell.clone(),
         };
         let session_id = self.conversation.id().to_owned();
-        let guests = self.extensions.host.clone().filter(|guests| guests.has_listener("user_bash"));
-        self.client_bash.start(&self.tasks, label, bash, session_id, hidden, guests);
+        let host = self.extensions.host.clone().filter(|host| host.has_listener("user_bash"));
+        self.client_bash.start(&self.tasks, label, bash, session_id, hidden, host);
     }
 
     /// Handles the end of a command. It is appended after the run: nothing may stand between a tool
@@ -144,14 +144,14 @@ impl SessionState {
         let (label, result) = self.client_bash.ended(ended, level, self.conversation.id(), now);
         self.respond(label, result);
         if !self.is_busy() {
-            self.tell_of_commands();
+            self.append_ended_commands();
         }
     }
 
-    pub(super) fn tell_of_commands(&mut self) {
-        for message in self.client_bash.take_untold() {
+    pub(super) fn append_ended_commands(&mut self) {
+        for message in self.client_bash.take_not_appended() {
             // A failed write was reported, and the client has the output.
-            self.keep(message).ok();
+            self.append_message(message).ok();
         }
     }
 }

@@ -86,7 +86,7 @@ pub(super) struct ActiveCompaction {
 /// What follows a compaction.
 pub(super) enum AfterCompaction {
     /// The response to `compact`.
-    Answer { asker: Requester, level: Level },
+    Answer { requester: Requester, level: Level },
     /// A prompt, and its response unless it was sent already.
     Prompt { label: Option<Label>, messages: Vec<Message> },
     /// The next turn of the current run.
@@ -124,21 +124,21 @@ pub struct SummaryDone(Result<CompactionText, SummaryError>);
 enum CompactionText {
     Written(Summary),
     /// From an extension.
-    Brought(ExtensionCompaction),
+    FromExtension(ExtensionCompaction),
 }
 
 impl SessionState {
     /// Runs `compact` when nothing runs. Every compaction emits a start and an end event, also when
     /// there is nothing to compact.
-    pub(super) fn compact(&mut self, asker: Requester, level: Level, focus: Option<String>) {
+    pub(super) fn compact(&mut self, requester: Requester, level: Level, focus: Option<String>) {
         let planned = self.plan_manual();
-        let then = AfterCompaction::Answer { asker, level };
+        let then = AfterCompaction::Answer { requester, level };
         match planned {
             Ok((plan, first_kept)) => self.begin(Reason::Manual, plan, first_kept, focus, then),
             Err(error) => {
                 self.emit(Event::CompactionStart { reason: Reason::Manual });
                 self.end_failed(Reason::Manual, &error, false);
-                self.go_on(then, Err(error));
+                self.continue_after(then, Err(error));
             }
         }
     }
@@ -160,7 +160,10 @@ impl SessionState {
     }
 
     /// Compacts a conversation that became too long in the middle of a run.
-    pub(super) fn compact_between_turns(&mut self, asker: Responder<Option<Vec<Arc<Message>>>>) {
+    pub(super) fn compact_between_turns(
+        &mut self,
+        responder: Responder<Option<Vec<Arc<Message>>>>,
+    ) {
         match self.plan_if_full(0) {
             Some((plan, first_kept)) => {
                 self.begin(
@@ -168,10 +171,10 @@ impl SessionState {
                     plan,
                     first_kept,
                     None,
-                    AfterCompaction::NextTurn(asker),
+                    AfterCompaction::NextTurn(responder),
                 );
             }
-            None => asker.respond(None),
+            None => responder.respond(None),
         }
     }
 
@@ -239,7 +242,7 @@ impl SessionState {
         let limits = self.limits()?;
         let messages = self.conversation.messages().ok()?;
         let answer = messages.iter().rposition(|message| message.as_assistant().is_some())?;
-        // The answer that is replaced is neither summarised nor kept.
+        // The answer that is replaced is neither summary_done nor kept.
         let skip = if overflow == Overflow::Silent { 0 } else { messages.len() - answer };
         let size = tokens::estimate_all(&messages[..messages.len() - skip]);
         let keep = if size < WORTH_HALVING { limits.keep } else { limits.keep.min(size / 2) };
@@ -325,16 +328,16 @@ impl SessionState {
             focus: focus.as_deref(),
             will_retry: then.retries(),
         };
-        let consultation = self.before_compact(before);
-        let teller = ProgressSender { tasks: self.tasks.clone(), reason: Some(reason) };
+        let hook = self.before_compact(before);
+        let progress = ProgressSender { tasks: self.tasks.clone(), reason: Some(reason) };
         let given_up = cancel.clone();
         let summarizing = async move {
-            if let Some(consultation) = consultation
-                && let Some(brought) = consultation.ask(&given_up).await?
+            if let Some(hook) = hook
+                && let Some(provided) = hook.ask(&given_up).await?
             {
-                return Ok(CompactionText::Brought(brought));
+                return Ok(CompactionText::FromExtension(provided));
             }
-            writer.write(&plan, focus.as_deref(), &teller).await.map(CompactionText::Written)
+            writer.write(&plan, focus.as_deref(), &progress).await.map(CompactionText::Written)
         };
         self.tasks.spawn_catching(summarizing, |result| {
             let crashed = |crash| Err(SummaryError::Failed(format!("internal error: {crash}")));
@@ -345,7 +348,7 @@ impl SessionState {
     }
 
     /// The summary is written, or has failed.
-    pub(super) fn summarised(&mut self, SummaryDone(result): SummaryDone) {
+    pub(super) fn summary_done(&mut self, SummaryDone(result): SummaryDone) {
         let Some(current) = self.compactions.current.take() else { return };
         let ActiveCompaction { reason, first_kept, tokens_before, then, .. } = current;
         let summary = match result {
@@ -353,11 +356,11 @@ impl SessionState {
             Err(SummaryError::Failed(error)) => {
                 self.compactions.failed = reason != Reason::Manual;
                 self.end_failed(reason, &error, false);
-                return self.go_on(then, Err(error));
+                return self.continue_after(then, Err(error));
             }
             Err(SummaryError::Cancelled) => {
                 self.end_without(reason, None, false);
-                return self.go_on(then, Err("Compaction cancelled".to_owned()));
+                return self.continue_after(then, Err("Compaction cancelled".to_owned()));
             }
         };
         let compaction = match summary {
@@ -369,10 +372,12 @@ impl SessionState {
                 usage: Some(usage),
                 from_hook: false,
             },
-            CompactionText::Brought(brought) => brought.compaction(first_kept, tokens_before),
+            CompactionText::FromExtension(provided) => {
+                provided.compaction(first_kept, tokens_before)
+            }
         };
-        let is_brought = compaction.from_hook;
-        let result = self.put_in_place(compaction, reason, &then);
+        let from_extension = compaction.from_hook;
+        let result = self.append_compaction(compaction, reason, &then);
         match &result {
             Ok(compacted) => self.emit(Event::CompactionEnd {
                 reason,
@@ -383,13 +388,13 @@ impl SessionState {
             }),
             Err(error) => {
                 self.compactions.failed = reason != Reason::Manual;
-                self.end_failed(reason, error, is_brought);
+                self.end_failed(reason, error, from_extension);
             }
         }
-        self.go_on(then, result);
+        self.continue_after(then, result);
     }
 
-    fn put_in_place(
+    fn append_compaction(
         &mut self,
         compaction: Compaction,
         reason: Reason,
@@ -403,10 +408,10 @@ impl SessionState {
             self.hide_last_answer();
         }
         let now = self.clock.now();
-        let is_brought = compaction.from_hook;
+        let from_extension = compaction.from_hook;
         let entry = self.conversation.compact(compaction.clone(), now);
         let entry = entry.map_err(|err| err.to_string())?;
-        self.tell_compacted(&entry, is_brought, reason, then.retries());
+        self.emit_compacted(&entry, from_extension, reason, then.retries());
         let frame = self.frame_tokens();
         let messages = self.conversation.messages().map_err(|err| err.to_string())?;
         Ok(Compacted {
@@ -419,18 +424,18 @@ impl SessionState {
         })
     }
 
-    fn end_failed(&mut self, reason: Reason, error: &str, is_brought: bool) {
+    fn end_failed(&mut self, reason: Reason, error: &str, from_extension: bool) {
         let error = match reason {
             Reason::Manual => format!("Compaction failed: {error}"),
             Reason::Threshold => format!("Auto-compaction failed: {error}"),
             Reason::Overflow => format!("Context overflow recovery failed: {error}"),
         };
-        self.end_without(reason, Some(error), is_brought);
+        self.end_without(reason, Some(error), from_extension);
     }
 
     /// Ends a compaction that failed (`error`) or was cancelled (no `error`).
-    fn end_without(&mut self, reason: Reason, error: Option<String>, is_brought: bool) {
-        self.tell_not_compacted(reason, error.clone(), is_brought);
+    fn end_without(&mut self, reason: Reason, error: Option<String>, from_extension: bool) {
+        self.emit_not_compacted(reason, error.clone(), from_extension);
         self.emit(Event::CompactionEnd {
             reason,
             result: None,
@@ -441,10 +446,10 @@ impl SessionState {
     }
 
     /// Continues what waited for the compaction, with or without it.
-    fn go_on(&mut self, then: AfterCompaction, result: Result<Compacted, String>) {
+    fn continue_after(&mut self, then: AfterCompaction, result: Result<Compacted, String>) {
         match then {
-            AfterCompaction::Answer { asker, level } => {
-                match (asker, result) {
+            AfterCompaction::Answer { requester, level } => {
+                match (requester, result) {
                     (Requester::Client(label), result) => {
                         let reply =
                             |result| Reply::data(&ShapedCompaction { result: &result, level });
@@ -459,9 +464,9 @@ impl SessionState {
             AfterCompaction::Prompt { label, messages } => {
                 self.start_after_compaction(label, messages);
             }
-            AfterCompaction::NextTurn(asker) => {
+            AfterCompaction::NextTurn(responder) => {
                 let context = result.ok().and_then(|_| self.conversation.loaded());
-                asker.respond(context.map(<[_]>::to_vec));
+                responder.respond(context.map(<[_]>::to_vec));
             }
             AfterCompaction::Settle => self.after_run_closed(false),
             AfterCompaction::Retry | AfterCompaction::Replace

@@ -12,12 +12,12 @@ pub(crate) enum Deferred {
     /// Respond to `abort`.
     Answer(Label),
     Change {
-        asker: Requester,
+        requester: Requester,
         change: SessionChange,
     },
     /// Continue `compact`.
     Compact {
-        asker: Requester,
+        requester: Requester,
         level: Level,
         focus: Option<String>,
     },
@@ -54,7 +54,7 @@ impl SessionState {
         let is_answer = matches!(self.deferred.front(), Some(Deferred::Answer(_)));
         !self.is_changing_session
             && !self.compactions.is_under_way()
-            && (is_answer || !self.extensions.is_moving())
+            && (is_answer || !self.extensions.is_loading())
     }
 
     pub(super) fn run_deferred(&mut self) {
@@ -63,9 +63,9 @@ impl SessionState {
         {
             match after {
                 Deferred::Answer(label) => self.respond(label, Ok(Reply::DONE)),
-                Deferred::Change { asker, change } => self.change(asker, change),
-                Deferred::Compact { asker, level, focus } => {
-                    self.compact(asker, level, focus);
+                Deferred::Change { requester, change } => self.change(requester, change),
+                Deferred::Compact { requester, level, focus } => {
+                    self.compact(requester, level, focus);
                     if !self.deferred.is_empty() {
                         // An `abort` that came later applies to this compaction, too.
                         self.compactions.cancel();

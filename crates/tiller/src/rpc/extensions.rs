@@ -32,7 +32,7 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
-use tiller_js::event::{Event as Told, ShutdownReason};
+use tiller_js::event::{Event as ExtensionEvent, ShutdownReason};
 use tiller_js::hook::{Boundary, RunOutcome};
 use tiller_js::world::{
     Action, Dialog, ExtensionError, LogLevel, LogLine, ModelRequest, Notice, Query, Request,
@@ -78,7 +78,7 @@ pub enum ExtensionInput {
     /// All extensions are loaded.
     Loaded(LoadReport),
     /// The extensions that may decide project trust are loaded and have been asked.
-    Judged(TrustDecision),
+    TrustDecided(TrustDecision),
     /// The command line has flags that extensions do not accept.
     WrongFlags(Vec<String>),
     /// More skill and template paths, from `resources_discover`.
@@ -88,25 +88,25 @@ pub enum ExtensionInput {
     /// All extensions have handled `session_start`.
     Ready,
     /// All extensions have handled the `session_shutdown` of the process, or had their time.
-    Parted,
+    ProcessShutdownAnnounced,
     /// The extension command with this number has ended.
     CommandRan(u64, Option<ExtensionError>),
     /// The `input` hook has finished.
-    Considered(Box<InputHookResult>),
+    InputHookDone(Box<InputHookResult>),
     /// The `before_agent_start` hook has finished.
-    Begun(Box<StartHookResult>),
+    StartHookDone(Box<StartHookResult>),
     /// The `agent_before_settle` hook has finished.
-    Settling(Boundary),
+    SettleHookDone(Boundary),
     /// The hooks for a session change have finished.
-    ChangeDecided {
-        asker: Requester,
+    ChangeHookDone {
+        requester: Requester,
         change: SessionChange,
         is_cancelled: bool,
     },
     /// All extensions have handled the `session_shutdown` of the session that is left.
-    Left(Box<PendingSwitch>),
+    SessionShutdownAnnounced(Box<PendingSwitch>),
     /// A tree navigation has been prepared or cancelled.
-    Navigated(Box<tree_navigation::NavigationResult>),
+    NavigationPrepared(Box<tree_navigation::NavigationResult>),
 }
 
 /// The server's state for extensions.
@@ -168,14 +168,14 @@ pub(crate) struct ExtensionState {
 }
 
 /// How long one engine may delay the shutdown event of the others.
-const PARTING_EACH: Duration = Duration::from_millis(100);
+const SHUTDOWN_EACH: Duration = Duration::from_millis(100);
 
 #[derive(Default, PartialEq)]
 enum ShutdownNotice {
     #[default]
-    Unsaid,
-    Saying,
-    Said,
+    NotSent,
+    Sending,
+    Sent,
 }
 
 impl ExtensionState {
@@ -183,7 +183,7 @@ impl ExtensionState {
         self.cli_flags.clone()
     }
 
-    pub(crate) fn is_moving(&self) -> bool {
+    pub(crate) fn is_loading(&self) -> bool {
         self.is_loading
     }
 
@@ -194,28 +194,28 @@ impl ExtensionState {
 
     /// Whether a request of the client waits for extensions to be ready.
     pub(crate) fn owes_answer(&self) -> bool {
-        let is_client = |asker: &Requester| asker.command().is_some();
+        let is_client = |requester: &Requester| requester.command().is_some();
         self.reload_requester.is_some()
-            || self.waiting_for_ready.iter().any(|(asker, _)| is_client(asker))
+            || self.waiting_for_ready.iter().any(|(requester, _)| is_client(requester))
     }
 
     /// Cancels pending hooks of prompts and settling runs.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn cancel_hooks(&mut self) {
         std::mem::take(&mut self.hook_cancel).cancel();
     }
 
-    pub(crate) fn is_looking(&self) -> bool {
+    pub(crate) fn has_input_hook(&self) -> bool {
         self.input_hooks_pending > 0
     }
 
-    pub(crate) fn is_considering(&self) -> bool {
+    pub(crate) fn has_start_or_settle_hook(&self) -> bool {
         self.start_or_settle_hooks_pending > 0
     }
 
     /// The registered commands, each with its extension.
     pub(crate) fn commands(&self) -> Vec<(RegisteredCommand, Arc<DiscoveredExtension>)> {
-        let Some(guests) = &self.host else { return Vec::new() };
-        let commands = guests.registrations().commands.into_iter();
+        let Some(host) = &self.host else { return Vec::new() };
+        let commands = host.registrations().commands.into_iter();
         let with_found = commands.filter_map(|command| {
             let found = self.found_at(&command.extension_path)?.clone();
             Some((command, found))
@@ -229,8 +229,8 @@ impl ExtensionState {
     }
 
     /// Whether an extension listens to this event or hook.
-    pub(super) fn hears(&self, name: &str) -> bool {
-        self.host.as_ref().is_some_and(|guests| guests.has_listener(name))
+    pub(super) fn has_listener(&self, name: &str) -> bool {
+        self.host.as_ref().is_some_and(|host| host.has_listener(name))
     }
 }
 
@@ -238,16 +238,16 @@ impl SessionState {
     /// Sends `session_shutdown` once. Returns whether all extensions have handled it.
     pub(super) fn announce_shutdown_once(&mut self) -> bool {
         match (&self.extensions.host, &self.extensions.shutdown_notice) {
-            (None, _) | (_, ShutdownNotice::Said) => true,
-            (_, ShutdownNotice::Saying) => false,
-            (Some(guests), ShutdownNotice::Unsaid) => {
-                self.extensions.shutdown_notice = ShutdownNotice::Saying;
-                let guests = guests.clone();
+            (None, _) | (_, ShutdownNotice::Sent) => true,
+            (_, ShutdownNotice::Sending) => false,
+            (Some(host), ShutdownNotice::NotSent) => {
+                self.extensions.shutdown_notice = ShutdownNotice::Sending;
+                let host = host.clone();
                 self.tasks.spawn(async move {
                     let (reason, target_session_file) = (ShutdownReason::Quit, None);
-                    let end = Told::SessionShutdown { reason, target_session_file };
-                    guests.tell_each_within(&end, PARTING_EACH).await;
-                    ExtensionInput::Parted
+                    let end = ExtensionEvent::SessionShutdown { reason, target_session_file };
+                    host.tell_each_within(&end, SHUTDOWN_EACH).await;
+                    ExtensionInput::ProcessShutdownAnnounced
                 });
                 false
             }
@@ -255,11 +255,11 @@ impl SessionState {
     }
 
     /// Handles a request of an extension or the result of a task.
-    pub(super) fn handle_extension_input(&mut self, wish: ExtensionInput) {
-        match wish {
+    pub(super) fn handle_extension_input(&mut self, input: ExtensionInput) {
+        match input {
             ExtensionInput::Query(query, answer) => answer.respond(self.answer_query(query)),
             ExtensionInput::Act(action) => self.act(action),
-            ExtensionInput::Request(request, answer) => self.take_request(request, answer),
+            ExtensionInput::Request(request, answer) => self.handle_request(request, answer),
             ExtensionInput::Dialog { dialog, cancel, answer } => {
                 self.open_dialog(dialog, cancel, answer)
             }
@@ -268,23 +268,25 @@ impl SessionState {
             ExtensionInput::Model(request, answer) => self.ask_model(*request, answer),
             ExtensionInput::Report(error) => self.report(error),
             ExtensionInput::Log(line) => self.log(&line),
-            ExtensionInput::Changed => self.take_stock(),
+            ExtensionInput::Changed => self.update_tools(),
             ExtensionInput::Loaded(report) => self.loaded(report),
-            ExtensionInput::Judged(judgement) => self.trust_answered(judgement),
+            ExtensionInput::TrustDecided(decision) => self.trust_answered(decision),
             ExtensionInput::WrongFlags(problems) => self.wrong_flags(&problems),
             ExtensionInput::Discovered(discovered) => self.add_extension_paths(discovered),
             ExtensionInput::Retired => self.old_extensions_retired(),
             ExtensionInput::Ready => self.extensions_ready(),
-            ExtensionInput::Parted => self.extensions.shutdown_notice = ShutdownNotice::Said,
-            ExtensionInput::CommandRan(number, error) => self.command_ran(number, error),
-            ExtensionInput::Considered(considered) => self.input_hook_done(*considered),
-            ExtensionInput::Begun(begun) => self.start_hook_done(*begun),
-            ExtensionInput::Settling(proposal) => self.settle_hook_done(proposal),
-            ExtensionInput::ChangeDecided { asker, change, is_cancelled } => {
-                self.change_decided(asker, change, is_cancelled);
+            ExtensionInput::ProcessShutdownAnnounced => {
+                self.extensions.shutdown_notice = ShutdownNotice::Sent
             }
-            ExtensionInput::Left(arrival) => self.shutdown_announced(*arrival),
-            ExtensionInput::Navigated(considered) => self.navigated(*considered),
+            ExtensionInput::CommandRan(number, error) => self.command_ran(number, error),
+            ExtensionInput::InputHookDone(result) => self.input_hook_done(*result),
+            ExtensionInput::StartHookDone(result) => self.start_hook_done(*result),
+            ExtensionInput::SettleHookDone(proposal) => self.settle_hook_done(proposal),
+            ExtensionInput::ChangeHookDone { requester, change, is_cancelled } => {
+                self.change_decided(requester, change, is_cancelled);
+            }
+            ExtensionInput::SessionShutdownAnnounced(switch) => self.shutdown_announced(*switch),
+            ExtensionInput::NavigationPrepared(result) => self.navigation_prepared(*result),
         }
     }
 

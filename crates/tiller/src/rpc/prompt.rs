@@ -54,7 +54,7 @@ impl SessionState {
                 self.run_command(prompt.label, name, arguments);
                 return Ok(Response::Later);
             }
-            if self.extensions.hears("input") {
+            if self.extensions.has_listener("input") {
                 self.run_input_hook(prompt);
                 return Ok(Response::Later);
             }
@@ -96,7 +96,7 @@ impl SessionState {
     }
 
     fn start_prompt(&mut self, label: Option<Label>, level: Level, message: Message) -> Response {
-        if self.extensions.hears("before_agent_start") {
+        if self.extensions.has_listener("before_agent_start") {
             self.run_start_hook(label, level, message);
             return Response::Later;
         }

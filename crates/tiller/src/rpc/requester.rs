@@ -29,12 +29,12 @@ impl SessionState {
     /// Responds to the client with a reply, to an extension with a value.
     pub(super) fn respond_to(
         &mut self,
-        asker: Requester,
+        requester: Requester,
         result: Result<(), String>,
         reply: impl FnOnce() -> Reply,
         value: impl FnOnce() -> Value,
     ) {
-        match asker {
+        match requester {
             Requester::Client(label) => self.respond(label, result.map(|()| reply())),
             Requester::Extension(answer) => answer.respond(result.map(|()| value())),
         }

@@ -158,10 +158,10 @@ impl SessionState {
     }
 
     /// Reads settings and resources again.
-    pub(crate) fn reload(&mut self, asker: Requester) {
+    pub(crate) fn reload(&mut self, requester: Requester) {
         self.pending_responses += 1;
         self.resources.waiting = HoldBack::NotUrgent;
-        self.load_resources(LoadReason::Reload(asker));
+        self.load_resources(LoadReason::Reload(requester));
     }
 
     /// Loads again after an extension has decided project trust.
@@ -227,15 +227,15 @@ impl SessionState {
                 Ok(Err(crash)) => none(format!("internal error: {crash}")),
                 Err(_) => none(TOO_SLOW.to_owned()),
             };
-            let looked =
+            let loaded =
                 ResourcesLoaded { number, reason, place, resources, discovered, extensions };
-            Input::ResourcesLoaded(Box::new(looked))
+            Input::ResourcesLoaded(Box::new(loaded))
         });
     }
 
     /// Stores the result of a load, and continues what waited for it.
-    pub(super) fn resources_loaded(&mut self, looked: ResourcesLoaded) {
-        let ResourcesLoaded { number, reason, place, resources, discovered, extensions } = looked;
+    pub(super) fn resources_loaded(&mut self, loaded: ResourcesLoaded) {
+        let ResourcesLoaded { number, reason, place, resources, discovered, extensions } = loaded;
         if number > self.resources.newest {
             self.resources.newest = number;
             let current = self.resources.place.discovered().clone();
@@ -254,11 +254,11 @@ impl SessionState {
                 self.load_for_folder(extensions);
             }
             LoadReason::Need => {}
-            LoadReason::Reload(asker) => {
+            LoadReason::Reload(requester) => {
                 self.pending_responses -= 1;
                 match extensions {
-                    Some(extensions) => self.reload_guests(asker, extensions),
-                    None => self.answer_reload(asker),
+                    Some(extensions) => self.reload_extensions(requester, extensions),
+                    None => self.answer_reload(requester),
                 }
             }
             LoadReason::Judged(judgement) => self.trust_applied(*judgement, extensions),
@@ -266,7 +266,7 @@ impl SessionState {
     }
 
     /// A reload has finished.
-    pub(super) fn answer_reload(&mut self, asker: Requester) {
+    pub(super) fn answer_reload(&mut self, requester: Requester) {
         let resources = self.resources.resources();
         let reply = Reply::data(&Reloaded {
             skills: resources.skills.len(),
@@ -275,7 +275,7 @@ impl SessionState {
             rules: resources.rules.len(),
             diagnostics: self.resources.problems().collect(),
         });
-        self.respond_to(asker, Ok(()), || reply, || Value::Null);
+        self.respond_to(requester, Ok(()), || reply, || Value::Null);
     }
 
     /// Applies settings that were read again. Modes that the client has set stay, unless a reload
@@ -293,7 +293,7 @@ impl SessionState {
         }
         self.workspace.prefer(after);
         self.apply_modes();
-        self.take_stock();
+        self.update_tools();
     }
 
     /// The system prompt; the same text as long as its parts do not change.

@@ -28,7 +28,7 @@ pub(crate) struct RunHost {
     pub(crate) clock: Clock,
     pub(crate) resize: Resize,
     /// For the hooks of the run.
-    pub(crate) guests: Option<Extensions>,
+    pub(crate) host: Option<Extensions>,
     pub(crate) cancel: CancellationToken,
     /// How many turns have ended.
     pub(crate) turns: AtomicU64,
@@ -67,9 +67,9 @@ impl RunRequest {
 }
 
 impl RunHost {
-    async fn ask<T>(&self, question: impl FnOnce(Responder<T>) -> RunRequest) -> T {
+    async fn ask<T>(&self, request: impl FnOnce(Responder<T>) -> RunRequest) -> T {
         let (sender, answer) = Responder::channel();
-        self.tasks.send(Input::RunRequest(question(sender))).await;
+        self.tasks.send(Input::RunRequest(request(sender))).await;
         match answer.await {
             Ok(answer) => answer,
             // The server has ended, and this task is about to be dropped.
@@ -104,9 +104,9 @@ impl RunHost {
 
     /// The extensions, if one listens to this hook. All earlier events have been sent to them.
     async fn listeners(&self, name: &str) -> Option<&Extensions> {
-        let guests = self.guests.as_ref().filter(|guests| guests.has_listener(name))?;
+        let host = self.host.as_ref().filter(|host| host.has_listener(name))?;
         self.ask(RunRequest::FlushEvents).await;
-        Some(guests)
+        Some(host)
     }
 }
 
@@ -134,7 +134,7 @@ impl Driver for RunHost {
         end: Option<&End>,
     ) -> bool {
         let turn_index = self.turns.fetch_add(1, Ordering::Relaxed);
-        let Some(guests) = self.listeners("turn_end").await else { return false };
+        let Some(host) = self.listeners("turn_end").await else { return false };
         let entries = self.ask(RunRequest::TurnEntries).await;
         let turn = TurnEnd {
             turn_index,
@@ -145,7 +145,7 @@ impl Driver for RunHost {
             outcome: outcome(end),
         };
         // The failure has already been reported as `extension_error`.
-        let proposal = hooks::ask(guests, turn, &self.cancel).await.unwrap_or_default();
+        let proposal = hooks::ask(host, turn, &self.cancel).await.unwrap_or_default();
         if proposal == Boundary::default() {
             return false;
         }
@@ -153,7 +153,7 @@ impl Driver for RunHost {
     }
 
     async fn after_turn_end(&self) -> Option<Vec<Arc<Message>>> {
-        match self.guests {
+        match self.host {
             Some(_) => self.ask(RunRequest::AfterTurn).await,
             None => None,
         }
@@ -172,18 +172,18 @@ impl Driver for RunHost {
     }
 
     async fn prepare_request(&self, mut request: Request) -> Request {
-        if let Some(guests) = self.listeners("context").await {
-            request.messages = hooks::shown(guests, request.messages, &self.cancel).await;
+        if let Some(host) = self.listeners("context").await {
+            request.messages = hooks::shown(host, request.messages, &self.cancel).await;
         }
         match self.listeners("context_with_system").await {
-            Some(guests) => hooks::shown_whole(guests, request, &self.cancel).await,
+            Some(host) => hooks::shown_whole(host, request, &self.cancel).await,
             None => request,
         }
     }
 
     async fn finalize_message(&self, message: Arc<Message>) -> Arc<Message> {
         match self.listeners("message_end").await {
-            Some(guests) => hooks::message_ends(guests, message, &self.cancel).await,
+            Some(host) => hooks::message_ends(host, message, &self.cancel).await,
             None => message,
         }
     }
@@ -194,7 +194,7 @@ impl Driver for RunHost {
 
     async fn before_call(&self, call: &Arc<ToolCall>, arguments: &Arguments) -> CallDecision {
         match self.listeners("tool_call").await {
-            Some(guests) => hooks::before_call(guests, call, arguments, &self.cancel).await,
+            Some(host) => hooks::before_call(host, call, arguments, &self.cancel).await,
             None => CallDecision::Run,
         }
     }
@@ -206,7 +206,7 @@ impl Driver for RunHost {
         outcome: CallOutcome,
     ) -> CallOutcome {
         match self.listeners("tool_result").await {
-            Some(guests) => hooks::after_call(guests, call, arguments, outcome, &self.cancel).await,
+            Some(host) => hooks::after_call(host, call, arguments, outcome, &self.cancel).await,
             None => outcome,
         }
     }

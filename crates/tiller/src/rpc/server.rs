@@ -133,7 +133,6 @@ pub async fn serve(launch: ServerConfig, channels: Channels) -> u8 {
     let house = std::mem::take(&mut launch.house);
     let mut state = SessionState::new(launch, work_sender);
     state.load_extensions(house);
-    let (unasked, leaving, takes_all) = (Vec::new(), None, false);
     let mut server = Server {
         state,
         out,
@@ -142,9 +141,9 @@ pub async fn serve(launch: ServerConfig, channels: Channels) -> u8 {
         work,
         caught_up,
         on_eof,
-        deferred_requests: unasked,
-        shutdown: leaving,
-        ignore_flood: takes_all,
+        deferred_requests: Vec::new(),
+        shutdown: None,
+        ignore_flood: false,
     };
     server.out.ready(version());
     server.check_shutdown_request();
@@ -181,7 +180,7 @@ struct Server {
 impl Server {
     /// Waits for an input, handles it and all others that are ready, and flushes the output.
     async fn step(&mut self) {
-        let leaves = self.shutdown.as_ref().and_then(Shutdown::due);
+        let shutdown_due = self.shutdown.as_ref().and_then(Shutdown::due);
         tokio::select! {
             biased;
             Some(input) = self.control.recv() => self.process(input),
@@ -189,7 +188,7 @@ impl Server {
             Some(input) = self.work.recv() => self.process(input),
             () = self.caught_up.notified() => {}
             () = at(self.out.due()) => {}
-            () = at(leaves) => {}
+            () = at(shutdown_due) => {}
         }
         // All ready inputs go into the same write, and the tasks that were just answered get a
         // chance to send more: one large write is cheaper than several small ones, on both sides.
@@ -230,7 +229,7 @@ impl Server {
     fn process(&mut self, input: Input) {
         self.handle(input);
         self.resume_held();
-        self.state.tell_stored_late();
+        self.state.emit_stored_late();
         self.check_shutdown_request();
         self.out.write_outbox(&mut self.state.outbox);
     }
@@ -248,7 +247,7 @@ impl Server {
             Input::RetryPauseOver => self.state.retry_now(),
             Input::RetryCancelled => self.state.run_settle_hook(),
             Input::RulePauseOver => self.state.inject_now(),
-            Input::SummaryDone(done) => self.state.summarised(*done),
+            Input::SummaryDone(done) => self.state.summary_done(*done),
             Input::HostCall(call) => self.state.host_call(call),
             Input::TodoWrite(write) => self.state.todo_write(write),
             Input::TodoDue(due) => self.state.clear_todo(due),
@@ -289,8 +288,8 @@ impl Server {
 
     fn answer_deferred(&mut self) {
         if !self.deferred_requests.is_empty() && !self.out.is_flooded() {
-            for question in self.deferred_requests.drain(..) {
-                self.state.answer(question);
+            for request in self.deferred_requests.drain(..) {
+                self.state.answer(request);
             }
         }
     }
@@ -325,8 +324,8 @@ impl Server {
             self.state.stop();
             self.shut_down(code, Some(SHUTDOWN_LIMIT));
             // A failed start keeps its exit code, also after the client has closed stdin.
-            if let Some(leaving) = self.shutdown.as_mut().filter(|leaving| leaving.code == 0) {
-                leaving.code = code;
+            if let Some(shutdown) = self.shutdown.as_mut().filter(|shutdown| shutdown.code == 0) {
+                shutdown.code = code;
             }
         } else if std::mem::take(&mut self.state.shutdown_requested) {
             self.shut_down(0, None).by_extension();
@@ -335,11 +334,11 @@ impl Server {
 
     /// The first reason for a shutdown decides the exit code.
     fn shut_down(&mut self, code: u8, within: Option<Duration>) -> &mut Shutdown {
-        let leaving = self.shutdown.get_or_insert_with(|| Shutdown::new(code));
+        let shutdown = self.shutdown.get_or_insert_with(|| Shutdown::new(code));
         if let Some(within) = within {
-            leaving.set_deadline(within);
+            shutdown.set_deadline(within);
         }
-        leaving
+        shutdown
     }
 
     /// Gives up what extensions have left open when their grace time is over.
@@ -352,11 +351,11 @@ impl Server {
     }
 
     fn exit_code(&mut self) -> Option<u8> {
-        let leaving = self.shutdown.as_ref()?;
+        let shutdown = self.shutdown.as_ref()?;
         let is_idle = self.state.is_idle();
-        let have_parted =
-            (is_idle || leaving.is_notifying_extensions()) && self.state.announce_shutdown_once();
-        (is_idle && have_parted || leaving.is_overdue()).then_some(leaving.code)
+        let is_announced =
+            (is_idle || shutdown.is_notifying_extensions()) && self.state.announce_shutdown_once();
+        (is_idle && is_announced || shutdown.is_overdue()).then_some(shutdown.code)
     }
 }
 

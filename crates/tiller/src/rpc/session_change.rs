@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 use tiller_agent::event::Event;
 use tiller_agent::message::UnixMs;
-use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
+use tiller_js::event::{Event as ExtensionEvent, ShutdownReason, StartReason};
 use tiller_session::{Body, Error, Forked, NewSession, Session, SessionId};
 
 use super::extensions::ExtensionInput;
@@ -44,7 +44,7 @@ pub enum SessionChange {
 
 /// The other session, or why it cannot be opened.
 pub struct SessionLoaded {
-    asker: Requester,
+    requester: Requester,
     result: Result<LoadedSession, String>,
 }
 
@@ -65,7 +65,7 @@ impl LoadedSession {
 
 /// A session change that is about to be made.
 pub struct PendingSwitch {
-    asker: Requester,
+    requester: Requester,
     conversation: Conversation,
     reason: StartReason,
     text: Option<String>,
@@ -81,7 +81,7 @@ struct ChangeData {
 
 impl SessionState {
     /// Starts a change when nothing runs. The response follows at once or after [`SessionLoaded`].
-    pub(super) fn change(&mut self, asker: Requester, change: SessionChange) {
+    pub(super) fn change(&mut self, requester: Requester, change: SessionChange) {
         let now = self.clock.now();
         let cwd = self.workspace.cwd.clone();
         match change {
@@ -92,20 +92,20 @@ impl SessionState {
                     Session::new(new, self.session_store.beside(self.conversation.session()));
                 let other =
                     LoadedSession { setup, ..LoadedSession::new(session, StartReason::New) };
-                self.change_to(asker, Ok(other));
+                self.change_to(requester, Ok(other));
             }
-            SessionChange::Navigate(navigation) => self.navigate(asker, navigation),
+            SessionChange::Navigate(navigation) => self.navigate(requester, navigation),
             SessionChange::Switch { path } if self.conversation.session().is_at(&path) => {
                 self.queues.clear();
-                self.respond_to_change(asker, Ok(None));
+                self.respond_to_change(requester, Ok(None));
             }
             SessionChange::Switch { path } => {
-                let shelf = self.session_store.clone();
-                self.load_in_background(asker, move || open(&shelf, &path, &cwd));
+                let store = self.session_store.clone();
+                self.load_in_background(requester, move || open(&store, &path, &cwd));
             }
             SessionChange::Fork { entry_id } => {
-                self.fork_in_background(asker, move |session, shelf, now| {
-                    let storage = shelf.beside(session);
+                self.fork_in_background(requester, move |session, store, now| {
+                    let storage = store.beside(session);
                     let forked = session.fork(&entry_id, SessionId::fresh(), storage, now)?;
                     let Forked { session, text } = forked;
                     Ok(LoadedSession {
@@ -115,14 +115,14 @@ impl SessionState {
                 });
             }
             SessionChange::ForkAt { entry_id } => {
-                self.fork_in_background(asker, move |session, shelf, now| {
-                    let storage = shelf.beside(session);
+                self.fork_in_background(requester, move |session, store, now| {
+                    let storage = store.beside(session);
                     let session = session.fork_at(&entry_id, SessionId::fresh(), storage, now)?;
                     Ok(LoadedSession::new(session, StartReason::Fork))
                 })
             }
-            SessionChange::Clone => self.fork_in_background(asker, |session, shelf, now| {
-                let storage = shelf.beside(session);
+            SessionChange::Clone => self.fork_in_background(requester, |session, store, now| {
+                let storage = store.beside(session);
                 let session = session.clone_at_leaf(SessionId::fresh(), storage, now)?;
                 Ok(LoadedSession::new(session, StartReason::Fork))
             }),
@@ -133,100 +133,106 @@ impl SessionState {
     /// thread.
     fn fork_in_background(
         &mut self,
-        asker: Requester,
+        requester: Requester,
         branch: impl FnOnce(&Session, &SessionStore, UnixMs) -> Result<LoadedSession, Error>
         + Send
         + 'static,
     ) {
-        let (shelf, now) = (self.session_store.clone(), self.clock.now());
+        let (store, now) = (self.session_store.clone(), self.clock.now());
         let session = self.conversation.session();
         match session.path().filter(|_| session.is_on_disk()).map(Path::to_owned) {
-            Some(path) => self.load_in_background(asker, move || {
+            Some(path) => self.load_in_background(requester, move || {
                 let source = Session::open_read_only(&path).map_err(|err| err.to_string())?;
-                branch(&source, &shelf, now).map_err(|err| err.to_string())
+                branch(&source, &store, now).map_err(|err| err.to_string())
             }),
             None => {
-                let other = branch(session, &shelf, now).map_err(|err| err.to_string());
-                self.change_to(asker, other);
+                let other = branch(session, &store, now).map_err(|err| err.to_string());
+                self.change_to(requester, other);
             }
         }
     }
 
     fn load_in_background(
         &mut self,
-        asker: Requester,
+        requester: Requester,
         work: impl FnOnce() -> Result<LoadedSession, String> + Send + 'static,
     ) {
         self.is_changing_session = true;
         self.tasks.spawn_blocking(work, |result| {
             let crashed = |crash| Err(format!("internal error: {crash}"));
             let result = result.unwrap_or_else(crashed);
-            Input::SessionLoaded(Box::new(SessionLoaded { asker, result }))
+            Input::SessionLoaded(Box::new(SessionLoaded { requester, result }))
         });
     }
 
-    fn change_to(&mut self, asker: Requester, result: Result<LoadedSession, String>) {
-        let arrival = result.and_then(|other| {
+    fn change_to(&mut self, requester: Requester, result: Result<LoadedSession, String>) {
+        let switch = result.and_then(|other| {
             let LoadedSession { session, reason, text, setup } = other;
             let now = self.clock.now();
             let conversation = Conversation::resume(session, self.durability, now);
             Ok((conversation.map_err(|err| err.to_string())?, reason, text, setup))
         });
-        match arrival {
+        match switch {
             Ok((conversation, reason, text, setup)) => {
-                self.announce_shutdown(PendingSwitch { asker, conversation, reason, text, setup });
+                self.announce_shutdown(PendingSwitch {
+                    requester,
+                    conversation,
+                    reason,
+                    text,
+                    setup,
+                });
             }
-            Err(error) => self.respond_to_change(asker, Err(error)),
+            Err(error) => self.respond_to_change(requester, Err(error)),
         }
     }
 
     /// The other session is loaded, or cannot be; then this one stays.
     pub(super) fn session_loaded(&mut self, changed: SessionLoaded) {
         self.is_changing_session = false;
-        self.change_to(changed.asker, changed.result);
+        self.change_to(changed.requester, changed.result);
     }
 
     /// Sends `session_shutdown` while the old session is still there.
-    fn announce_shutdown(&mut self, arrival: PendingSwitch) {
-        let guests = self.extensions.host.clone();
-        let Some(guests) = guests.filter(|guests| guests.has_listener("session_shutdown")) else {
-            return self.finish_switch(arrival);
+    fn announce_shutdown(&mut self, switch: PendingSwitch) {
+        let host = self.extensions.host.clone();
+        let Some(host) = host.filter(|host| host.has_listener("session_shutdown")) else {
+            return self.finish_switch(switch);
         };
         self.is_changing_session = true;
-        let reason = match arrival.reason {
+        let reason = match switch.reason {
             StartReason::New => ShutdownReason::New,
             StartReason::Fork => ShutdownReason::Fork,
             StartReason::Reload => ShutdownReason::Reload,
             StartReason::Resume | StartReason::Startup => ShutdownReason::Resume,
         };
-        let target_session_file =
-            arrival.conversation.file().map(|file| file.display().to_string());
+        let target_session_file = switch.conversation.file().map(|file| file.display().to_string());
         self.tasks.spawn(async move {
-            guests.emit_and_wait(&Told::SessionShutdown { reason, target_session_file }).await;
-            ExtensionInput::Left(Box::new(arrival))
+            host.emit_and_wait(&ExtensionEvent::SessionShutdown { reason, target_session_file })
+                .await;
+            ExtensionInput::SessionShutdownAnnounced(Box::new(switch))
         });
     }
 
     /// Extensions have handled `session_shutdown`.
-    pub(super) fn shutdown_announced(&mut self, arrival: PendingSwitch) {
+    pub(super) fn shutdown_announced(&mut self, switch: PendingSwitch) {
         self.is_changing_session = false;
-        self.finish_switch(arrival);
+        self.finish_switch(switch);
         self.run_deferred_if_idle();
     }
 
     /// Replaces the session.
-    fn finish_switch(&mut self, arrival: PendingSwitch) {
-        let PendingSwitch { asker, conversation, reason, text, setup } = arrival;
+    fn finish_switch(&mut self, switch: PendingSwitch) {
+        let PendingSwitch { requester, conversation, reason, text, setup } = switch;
         self.replace_session(conversation, reason, setup);
-        if self.extensions.is_moving() {
-            self.extensions.waiting_for_ready.push((asker, text));
+        if self.extensions.is_loading() {
+            self.extensions.waiting_for_ready.push((requester, text));
         } else {
-            self.respond_to_change(asker, Ok(text));
+            self.respond_to_change(requester, Ok(text));
         }
     }
 
     /// An extension has cancelled the change.
-    pub(super) fn cancel_switch(&mut self, asker: Requester, change: Option<&SessionChange>) {
+    pub(super) fn cancel_switch(&mut self, requester: Requester, change: Option<&SessionChange>) {
         let text = match change {
             Some(SessionChange::Fork { entry_id }) => {
                 self.conversation.session().user_text(entry_id)
@@ -234,16 +240,16 @@ impl SessionState {
             _ => None,
         };
         let reply = || Reply::data(&ChangeData { text, cancelled: true });
-        self.respond_to(asker, Ok(()), reply, || json!({ "cancelled": true }));
+        self.respond_to(requester, Ok(()), reply, || json!({ "cancelled": true }));
     }
 
     pub(super) fn respond_to_change(
         &mut self,
-        asker: Requester,
+        requester: Requester,
         result: Result<Option<String>, String>,
     ) {
         // The same error, in the wording of the client's level.
-        let is_branch = asker.command() == Some("branch");
+        let is_branch = requester.command() == Some("branch");
         let (result, text) = match result {
             Ok(text) => (Ok(()), text),
             Err(error) if is_branch && error == "Invalid entry ID for forking" => {
@@ -252,7 +258,7 @@ impl SessionState {
             Err(error) => (Err(error), None),
         };
         let reply = || Reply::data(&ChangeData { text, cancelled: false });
-        self.respond_to(asker, result, reply, || json!({ "cancelled": false }));
+        self.respond_to(requester, result, reply, || json!({ "cancelled": false }));
     }
 
     fn replace_session(
@@ -303,8 +309,8 @@ impl SessionState {
 }
 
 /// Opens a stored session, unless its folder is gone.
-fn open(shelf: &SessionStore, path: &Path, cwd: &Path) -> Result<LoadedSession, String> {
-    let session = shelf.open(path).map_err(|err| err.to_string())?;
+fn open(store: &SessionStore, path: &Path, cwd: &Path) -> Result<LoadedSession, String> {
+    let session = store.open(path).map_err(|err| err.to_string())?;
     if !session.cwd().is_dir() {
         return Err(format!(
             "Stored session working directory does not exist: {}\nSession file: {}\nCurrent \

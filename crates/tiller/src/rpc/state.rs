@@ -161,7 +161,7 @@ impl SessionState {
             || self.rule_matches.is_pausing()
             || self.is_settling
             || self.compactions.is_automatic()
-            || self.extensions.is_considering()
+            || self.extensions.has_start_or_settle_hook()
     }
 
     /// Busy, or compacting or navigating on request.
@@ -171,13 +171,13 @@ impl SessionState {
 
     /// At work, or an `input` hook is pending.
     pub(crate) fn is_occupied(&self) -> bool {
-        self.is_at_work() || self.extensions.is_looking()
+        self.is_at_work() || self.extensions.has_input_hook()
     }
 
     /// A session change, or an `abort_and_prompt`, is pending or in progress.
     pub(crate) fn is_changing(&self) -> bool {
         self.is_changing_session
-            || self.extensions.is_moving()
+            || self.extensions.is_loading()
             || self.extensions.is_asked_to_change()
             || self.deferred.iter().any(|after| !matches!(after, Deferred::Answer(_)))
     }
@@ -199,7 +199,7 @@ impl SessionState {
             && self.held_requests.is_empty()
             && self.client_bash.is_idle()
             && !self.is_changing_session
-            && !self.extensions.is_moving()
+            && !self.extensions.is_loading()
             && self.pending_responses == 0
     }
 
@@ -247,7 +247,7 @@ impl SessionState {
         }
         self.level_override = thinking.or_else(|| self.models.thinking(&model));
         let previous = self.model.replace(model);
-        self.tell_model(previous.as_deref(), ModelSource::Restore);
+        self.emit_model_select(previous.as_deref(), ModelSource::Restore);
     }
 
     /// Appends the model and the thinking level to a new session.
@@ -269,7 +269,7 @@ impl SessionState {
         let level = session.thinking_level().ok().flatten();
         let previous = self.model.take();
         self.model = model.or(previous.clone());
-        self.tell_model(previous.as_deref(), ModelSource::Restore);
+        self.emit_model_select(previous.as_deref(), ModelSource::Restore);
         self.want_thinking(level.unwrap_or(self.requested_level));
     }
 
@@ -295,7 +295,7 @@ impl SessionState {
                 self.emit(Event::SessionError { error });
             }
             self.emit(Event::ThinkingLevelChanged { level });
-            self.tell_level(before);
+            self.emit_level_select(before);
         }
     }
 
@@ -305,15 +305,15 @@ impl SessionState {
         if self.is_shutting_down {
             cancel.cancel();
         }
-        self.tell_of_commands();
+        self.append_ended_commands();
         // If this fails again, so does the first message of the run, which reports it.
         self.store_owed().ok();
         let resize = self.workspace.resize;
-        let link = RunHost {
+        let driver = RunHost {
             tasks: self.tasks.clone(),
             clock: self.clock,
             resize,
-            guests: self.extensions.host.clone(),
+            host: self.extensions.host.clone(),
             cancel: cancel.clone(),
             turns: AtomicU64::new(0),
         };
@@ -323,9 +323,9 @@ impl SessionState {
         let running = async move {
             let mut presentable = Vec::with_capacity(prompts.len());
             for message in prompts {
-                presentable.push(link.presentable(Arc::new(message)).await);
+                presentable.push(driver.presentable(Arc::new(message)).await);
             }
-            run::run(&link, history, presentable, token).await
+            run::run(&driver, history, presentable, token).await
         };
         self.tasks.spawn_catching(running, Input::RunEnded);
         self.run = Some(ActiveRun { cancel, added: Vec::new(), is_open: false, not_stored: None });
@@ -340,9 +340,9 @@ impl SessionState {
         if let Some(leaving) = &self.navigation_cancel {
             leaving.cancel();
         }
-        self.extensions.hurry();
-        if let Some(guests) = self.extensions.host.as_ref().filter(|_| self.run.is_some()) {
-            guests.run_aborted();
+        self.extensions.cancel_hooks();
+        if let Some(host) = self.extensions.host.as_ref().filter(|_| self.run.is_some()) {
+            host.run_aborted();
         }
         if let Some(run) = &self.run {
             run.cancel.cancel();
@@ -413,30 +413,36 @@ impl SessionState {
         }
     }
 
-    pub(crate) fn answer(&mut self, question: RunRequest) {
-        match question {
-            RunRequest::Setup(asker) => asker.respond(self.setup()),
-            RunRequest::Dequeue(queue, asker) => asker.respond(self.queues.next(queue)),
-            RunRequest::TurnEntries(asker) => asker.respond(self.turn_entries()),
-            RunRequest::Commit(proposal, asker) => {
+    pub(crate) fn answer(&mut self, request: RunRequest) {
+        match request {
+            RunRequest::Setup(responder) => responder.respond(self.setup()),
+            RunRequest::Dequeue(queue, responder) => responder.respond(self.queues.next(queue)),
+            RunRequest::TurnEntries(responder) => responder.respond(self.turn_entries()),
+            RunRequest::Commit(proposal, responder) => {
                 let goes_on = self.commit("turn_end", proposal);
-                asker.respond(goes_on);
+                responder.respond(goes_on);
             }
-            RunRequest::AfterTurn(asker) => asker.respond(self.turn_over()),
-            RunRequest::NextTurn(asker) => self.compact_between_turns(asker),
-            RunRequest::WillRetry(end, asker) => {
+            RunRequest::AfterTurn(responder) => responder.respond(self.turn_over()),
+            RunRequest::NextTurn(responder) => self.compact_between_turns(responder),
+            RunRequest::WillRetry(end, responder) => {
                 let goes_on = self.retries.will_retry(&end)
                     || self.will_recover(&end)
                     || self.rule_matches.will_go_on(&end)
                     || (end == End::Complete && self.will_remind());
-                asker.respond(goes_on && !self.is_shutting_down && self.deferred.is_empty());
+                responder.respond(goes_on && !self.is_shutting_down && self.deferred.is_empty());
             }
-            RunRequest::FlushEvents(asker) | RunRequest::Throttle(asker) => asker.respond(()),
-            RunRequest::RulesMatched(matches, asker) => asker.respond(self.matched(matches)),
-            RunRequest::MessageEnded(message, asker) => asker.respond(self.message_ended(message)),
-            RunRequest::Interrupted(asker) => {
+            RunRequest::FlushEvents(responder) | RunRequest::Throttle(responder) => {
+                responder.respond(())
+            }
+            RunRequest::RulesMatched(matches, responder) => {
+                responder.respond(self.matched(matches))
+            }
+            RunRequest::MessageEnded(message, responder) => {
+                responder.respond(self.message_ended(message))
+            }
+            RunRequest::Interrupted(responder) => {
                 let immediate = self.interrupt_mode == InterruptMode::Immediate;
-                asker.respond(immediate && self.queues.has(Queue::Steering));
+                responder.respond(immediate && self.queues.has(Queue::Steering));
             }
         }
     }
@@ -535,7 +541,7 @@ impl SessionState {
         if let Err(err) = self.conversation.run_ended() {
             self.emit(Event::SessionError { error: err.to_string() });
         }
-        self.tell_of_commands();
+        self.append_ended_commands();
         self.flush_messages_after_turn();
         let aborted = std::mem::take(&mut self.abort_requested);
         self.emit(Event::AgentSettled { aborted });
@@ -566,7 +572,7 @@ impl SessionState {
         if !is_open {
             self.emit(Event::MessageStart { message: message.clone(), ticket: None });
         }
-        if self.keep(message.clone()).is_ok() {
+        if self.append_message(message.clone()).is_ok() {
             messages.push(message.clone());
             self.emit(Event::MessageEnd { message: message.clone() });
         }

@@ -13,7 +13,7 @@ use super::state::SessionState;
 impl SessionState {
     /// Appends a message. If the write fails, the client is told and the conversation stays as it
     /// is on disk.
-    pub(super) fn keep(&mut self, message: Arc<Message>) -> Result<(), NotStored> {
+    pub(super) fn append_message(&mut self, message: Arc<Message>) -> Result<(), NotStored> {
         let now = self.clock.now();
         self.conversation.push(message, now).map_err(|err| self.not_stored(&err))
     }
@@ -60,12 +60,12 @@ impl SessionState {
     pub(super) fn store_owed(&mut self) -> Result<(), NotStored> {
         let now = self.clock.now();
         let stored = self.conversation.store_owed(now);
-        self.tell_stored_late();
+        self.emit_stored_late();
         stored.map_err(|err| NotStored(err.to_string()))
     }
 
     /// Emits results that were stored after their run, outside of any run.
-    pub(super) fn tell_stored_late(&mut self) {
+    pub(super) fn emit_stored_late(&mut self) {
         if self.run.is_some() {
             return;
         }

@@ -1,6 +1,6 @@
 //! Navigation to another entry of the session tree.
 //!
-//! Usually that is one step. If extensions have a hook for it, or the old branch is summarised, a
+//! Usually that is one step. If extensions have a hook for it, or the old branch is summary_done, a
 //! task does that while commands wait; the session changes at its end.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tiller_agent::compaction::Limits;
 use tiller_agent::compaction::summary::{BranchOptions, Summarizer, Summary, SummaryError};
 use tiller_agent::message::{Message, Usage};
 use tiller_js::Extensions;
-use tiller_js::event::Event as Told;
+use tiller_js::event::Event as ExtensionEvent;
 use tiller_js::hook::{SessionBeforeTree, TreeChange, TreeSummary};
 use tiller_session::{BranchDiff, BranchSummary, Error};
 use tokio_util::sync::CancellationToken;
@@ -41,7 +41,7 @@ pub(super) struct NavigateOptions {
 
 /// A navigation that was prepared or cancelled.
 pub struct NavigationResult {
-    asker: Requester,
+    requester: Requester,
     navigation: Navigation,
     result: Result<NavigationDecision, SummaryError>,
 }
@@ -65,39 +65,38 @@ struct BranchSummaryText {
 
 impl SessionState {
     /// Starts when nothing runs. The response follows at once or after [`NavigationResult`].
-    pub(super) fn navigate(&mut self, asker: Requester, navigation: Navigation) {
+    pub(super) fn navigate(&mut self, requester: Requester, navigation: Navigation) {
         let session = self.conversation.session();
         if session.leaf() == Some(&navigation.target) {
-            return self.respond_to_change(asker, Ok(None));
+            return self.respond_to_change(requester, Ok(None));
         }
         let parting = match session.branch_diff(&navigation.target) {
             Ok(parting) => parting,
-            Err(err) => return self.respond_to_change(asker, Err(err.to_string())),
+            Err(err) => return self.respond_to_change(requester, Err(err.to_string())),
         };
         let wants_summary = navigation.options.summarize == Some(true);
-        let guests = self.extensions.host.clone();
-        let guests = guests.filter(|guests| guests.has_listener("session_before_tree"));
-        if guests.is_none() && !wants_summary {
+        let host = self.extensions.host.clone();
+        let host = host.filter(|host| host.has_listener("session_before_tree"));
+        if host.is_none() && !wants_summary {
             let label = navigation.options.label.clone();
-            return self.go(asker, &navigation, None, label);
+            return self.go(requester, &navigation, None, label);
         }
-        match self.consideration(&navigation, guests, parting) {
-            Ok(consideration) => self.think_over(asker, navigation, consideration),
-            Err(error) => self.respond_to_change(asker, Err(error)),
+        match self.task(&navigation, host, parting) {
+            Ok(task) => self.prepare_in_background(requester, navigation, task),
+            Err(error) => self.respond_to_change(requester, Err(error)),
         }
     }
 
-    fn consideration(
+    fn task(
         &mut self,
         navigation: &Navigation,
-        guests: Option<Extensions>,
+        host: Option<Extensions>,
         parting: BranchDiff,
     ) -> Result<NavigationTask, String> {
         let wanted = navigation.options.clone();
         let session = self.conversation.session();
-        let hook = guests.map(|guests| {
-            let entries: Vec<Value> =
-                parting.abandoned.iter().map(|id| self.entry_value(id)).collect();
+        let hook = host.map(|host| {
+            let entries: Vec<Value> = parting.abandoned.iter().map(|id| self.entry_value(id)).collect();
             let mut preparation = json!({
                 "targetId": navigation.target,
                 "oldLeafId": session.leaf(),
@@ -115,7 +114,7 @@ impl SessionState {
                     preparation[name] = value;
                 }
             }
-            (guests, SessionBeforeTree { preparation })
+            (host, SessionBeforeTree { preparation })
         });
         let messages = match wanted.summarize {
             Some(true) => session.messages_of(&parting.abandoned).map_err(|err| err.to_string())?,
@@ -127,8 +126,8 @@ impl SessionState {
             (Err(error), None) => return Err(error),
             (writer, _) => writer,
         };
-        let teller = ProgressSender { tasks: self.tasks.clone(), reason: None };
-        Ok(NavigationTask { hook, wanted, messages, writer, teller })
+        let progress = ProgressSender { tasks: self.tasks.clone(), reason: None };
+        Ok(NavigationTask { hook, wanted, messages, writer, progress })
     }
 
     fn branch_writer(&mut self) -> Result<Summarizer, String> {
@@ -148,11 +147,11 @@ impl SessionState {
         })
     }
 
-    fn think_over(
+    fn prepare_in_background(
         &mut self,
-        asker: Requester,
+        requester: Requester,
         navigation: Navigation,
-        mut consideration: NavigationTask,
+        mut task: NavigationTask,
     ) {
         self.is_changing_session = true;
         let cancel = CancellationToken::new();
@@ -161,38 +160,42 @@ impl SessionState {
             cancel.cancel();
         }
         self.navigation_cancel = Some(cancel.clone());
-        if let Ok(Some(writer)) = &mut consideration.writer {
+        if let Ok(Some(writer)) = &mut task.writer {
             writer.cancel = cancel.clone();
         }
-        let deciding = async move { consideration.decide(&cancel).await };
+        let deciding = async move { task.decide(&cancel).await };
         self.tasks.spawn_catching(deciding, |decided| {
             let crashed = |crash| Err(SummaryError::Failed(format!("internal error: {crash}")));
             let result = decided.unwrap_or_else(crashed);
-            ExtensionInput::Navigated(Box::new(NavigationResult { asker, navigation, result }))
-                .into()
+            ExtensionInput::NavigationPrepared(Box::new(NavigationResult {
+                requester,
+                navigation,
+                result,
+            }))
+            .into()
         });
     }
 
     /// The navigation was prepared or cancelled.
-    pub(super) fn navigated(&mut self, considered: NavigationResult) {
+    pub(super) fn navigation_prepared(&mut self, prepared: NavigationResult) {
         self.is_changing_session = false;
         self.navigation_cancel = None;
-        let NavigationResult { asker, navigation, result } = considered;
+        let NavigationResult { requester, navigation, result } = prepared;
         match result {
             Ok(NavigationDecision::Proceed { summary, label }) => {
-                self.go(asker, &navigation, summary.map(|summary| *summary), label);
+                self.go(requester, &navigation, summary.map(|summary| *summary), label);
             }
             Ok(NavigationDecision::Cancelled) | Err(SummaryError::Cancelled) => {
-                self.cancel_switch(asker, None)
+                self.cancel_switch(requester, None)
             }
-            Err(SummaryError::Failed(error)) => self.respond_to_change(asker, Err(error)),
+            Err(SummaryError::Failed(error)) => self.respond_to_change(requester, Err(error)),
         }
         self.run_deferred_if_idle();
     }
 
     fn go(
         &mut self,
-        asker: Requester,
+        requester: Requester,
         navigation: &Navigation,
         summary: Option<BranchSummaryText>,
         label: Option<String>,
@@ -203,7 +206,7 @@ impl SessionState {
             self.queues.clear();
             self.todos.forget();
         }
-        self.respond_to_change(asker, gone.map(|()| None).map_err(|err| err.to_string()));
+        self.respond_to_change(requester, gone.map(|()| None).map_err(|err| err.to_string()));
     }
 
     fn go_to(
@@ -235,8 +238,8 @@ impl SessionState {
             let labelled = entry.as_deref().unwrap_or(&navigation.target);
             self.conversation.set_label(labelled, Some(&label), now)?;
         }
-        if let Some(guests) = &self.extensions.host {
-            guests.emit(&Told::SessionTree {
+        if let Some(host) = &self.extensions.host {
+            host.emit(&ExtensionEvent::SessionTree {
                 new_leaf_id: self.conversation.session().leaf().map(str::to_owned),
                 old_leaf_id: old_leaf,
                 summary_entry: entry.as_deref().map(|entry| self.entry_value(entry)),
@@ -251,18 +254,18 @@ impl SessionState {
 struct NavigationTask {
     hook: Option<(Extensions, SessionBeforeTree)>,
     wanted: NavigateOptions,
-    /// The messages of the branch, if it is summarised.
+    /// The messages of the branch, if it is summary_done.
     messages: Vec<Arc<Message>>,
     /// The summarizer, if there are messages.
     writer: Result<Option<Summarizer>, String>,
-    teller: ProgressSender,
+    progress: ProgressSender,
 }
 
 impl NavigationTask {
     async fn decide(self, cancel: &CancellationToken) -> Result<NavigationDecision, SummaryError> {
-        let NavigationTask { hook, wanted, messages, writer, teller } = self;
+        let NavigationTask { hook, wanted, messages, writer, progress } = self;
         let change = match hook {
-            Some((guests, hook)) => hooks::ask(&guests, hook, cancel).await.unwrap_or_default(),
+            Some((host, hook)) => hooks::ask(&host, hook, cancel).await.unwrap_or_default(),
             None => TreeChange::default(),
         };
         if cancel.is_cancelled() {
@@ -283,7 +286,7 @@ impl NavigationTask {
                     is_all: change.replace_instructions.or(wanted.replace_instructions)
                         == Some(true),
                 };
-                let written = writer.write_branch(&messages, &wishes, &teller).await?;
+                let written = writer.write_branch(&messages, &wishes, &progress).await?;
                 Some(Box::new(BranchSummaryText::written(written)))
             }
         };

@@ -6,7 +6,7 @@ use tiller_agent::event::Event;
 use tiller_agent::message::{Block, Message};
 use tiller_agent::model::ThinkingLevel;
 use tiller_agent::tool::ToolContext;
-use tiller_js::event::Event as Told;
+use tiller_js::event::Event as ExtensionEvent;
 use tiller_js::world::{Action, Delivery, Request};
 use tiller_session::Body;
 use tokio_util::sync::CancellationToken;
@@ -120,7 +120,7 @@ impl SessionState {
     pub(super) fn append_custom(&mut self, message: Message) {
         let message = std::sync::Arc::new(message);
         self.emit(Event::MessageStart { message: message.clone(), ticket: None });
-        if self.keep(message.clone()).is_ok() {
+        if self.append_message(message.clone()).is_ok() {
             self.emit(Event::MessageEnd { message });
         }
     }
@@ -168,7 +168,7 @@ impl SessionState {
 
     fn append_extension_message(&mut self, message: Value) -> Result<(), String> {
         let message: Message = serde_json::from_value(message).map_err(|err| err.to_string())?;
-        self.keep(std::sync::Arc::new(message)).map_err(|why| why.0)
+        self.append_message(std::sync::Arc::new(message)).map_err(|why| why.0)
     }
 
     fn set_level(&mut self, level: &str) -> Result<(), String> {
@@ -178,7 +178,7 @@ impl SessionState {
     }
 
     /// Handles a request that the extension waits for.
-    pub(super) fn take_request(&mut self, request: Request, answer: ExtensionReply) {
+    pub(super) fn handle_request(&mut self, request: Request, answer: ExtensionReply) {
         let done = match request {
             Request::SetModel { model } => {
                 let name = |key: &str| model[key].as_str().unwrap_or_default().to_owned();
@@ -207,21 +207,23 @@ impl SessionState {
                 return self.extension_navigate(target_id, options, answer);
             }
             Request::RefreshModels { options } => return self.refresh_models(options, answer),
-            Request::StoredModels { provider } => return self.tell_stored(provider, answer),
+            Request::StoredModels { provider } => {
+                return self.reply_with_stored_models(provider, answer);
+            }
             Request::StoreModels { provider, entry } => {
                 return self.store_models(provider, entry, answer);
             }
             Request::BeforeProviderRequest { payload } => {
-                return self.look_at_payload(payload, answer);
+                return self.run_payload_hook(payload, answer);
             }
             Request::AfterProviderResponse { status, headers } => {
-                if let Some(guests) = &self.extensions.host {
-                    guests.emit(&Told::AfterProviderResponse { status, headers });
+                if let Some(host) = &self.extensions.host {
+                    host.emit(&ExtensionEvent::AfterProviderResponse { status, headers });
                 }
                 Ok(Value::Null)
             }
-            Request::ApiKey { provider } => return self.tell_key(&provider, answer),
-            Request::ApiKeyAndHeaders { model } => return self.tell_papers(&model, answer),
+            Request::ApiKey { provider } => return self.reply_with_key(&provider, answer),
+            Request::ApiKeyAndHeaders { model } => return self.reply_with_auth(&model, answer),
             Request::Reload => return self.reload(Requester::Extension(answer)),
         };
         answer.respond(done);

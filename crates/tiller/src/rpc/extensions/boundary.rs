@@ -169,9 +169,8 @@ impl SessionState {
 
     /// Runs `agent_before_settle`, which may start another run, and then settles.
     pub(crate) fn run_settle_hook(&mut self) {
-        let guests = self.extensions.host.clone().filter(|_| !self.is_shutting_down);
-        let Some(guests) = guests.filter(|guests| guests.has_listener("agent_before_settle"))
-        else {
+        let host = self.extensions.host.clone().filter(|_| !self.is_shutting_down);
+        let Some(host) = host.filter(|host| host.has_listener("agent_before_settle")) else {
             return self.settle();
         };
         let outcome = self.extensions.last_outcome;
@@ -183,8 +182,8 @@ impl SessionState {
         }
         self.extensions.start_or_settle_hooks_pending += 1;
         self.tasks.spawn(async move {
-            let asked = hooks::ask(&guests, AgentBeforeSettle { outcome }, &cancel).await;
-            ExtensionInput::Settling(asked.unwrap_or_default())
+            let asked = hooks::ask(&host, AgentBeforeSettle { outcome }, &cancel).await;
+            ExtensionInput::SettleHookDone(asked.unwrap_or_default())
         });
     }
 

@@ -10,7 +10,7 @@ use tiller_agent::compaction::cut::Plan;
 use tiller_agent::compaction::summary::SummaryError;
 use tiller_agent::message::{Message, Usage};
 use tiller_js::Extensions;
-use tiller_js::event::{CompactReason, Event as Told};
+use tiller_js::event::{CompactReason, Event as ExtensionEvent};
 use tiller_js::hook::SessionBeforeCompact;
 use tiller_session::Compaction;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ pub(in crate::rpc) struct CompactionPreparation<'a> {
 
 /// A call of the `session_before_compact` hook.
 pub(in crate::rpc) struct BeforeCompactHook {
-    guests: Extensions,
+    host: Extensions,
     hook: SessionBeforeCompact,
 }
 
@@ -68,7 +68,7 @@ impl BeforeCompactHook {
         self,
         cancel: &CancellationToken,
     ) -> Result<Option<ExtensionCompaction>, SummaryError> {
-        let decided = hooks::ask(&self.guests, self.hook, cancel).await.unwrap_or_default();
+        let decided = hooks::ask(&self.host, self.hook, cancel).await.unwrap_or_default();
         match decided.compaction {
             _ if decided.cancel || cancel.is_cancelled() => Err(SummaryError::Cancelled),
             None => Ok(None),
@@ -85,8 +85,8 @@ impl SessionState {
         &self,
         preparation: CompactionPreparation<'_>,
     ) -> Option<BeforeCompactHook> {
-        let guests = self.extensions.host.clone()?;
-        if !guests.has_listener("session_before_compact") {
+        let host = self.extensions.host.clone()?;
+        if !host.has_listener("session_before_compact") {
             return None;
         }
         let CompactionPreparation { reason, plan, first_kept, tokens_before, focus, will_retry } =
@@ -118,7 +118,7 @@ impl SessionState {
             reason: told(reason),
             will_retry,
         };
-        Some(BeforeCompactHook { guests, hook })
+        Some(BeforeCompactHook { host, hook })
     }
 
     /// The entries from the root to the leaf. Unreadable ones are left out.
@@ -129,18 +129,18 @@ impl SessionState {
         entries.unwrap_or_else(|| json!([]))
     }
 
-    pub(in crate::rpc) fn tell_compacted(
+    pub(in crate::rpc) fn emit_compacted(
         &self,
         entry: &str,
         from_extension: bool,
         reason: Reason,
         will_retry: bool,
     ) {
-        let Some(guests) = self.extensions.host.as_ref() else { return };
-        if guests.has_listener("session_compact") {
+        let Some(host) = self.extensions.host.as_ref() else { return };
+        if host.has_listener("session_compact") {
             let compaction_entry = self.entry_value(entry);
             let reason = told(reason);
-            guests.emit(&Told::SessionCompact {
+            host.emit(&ExtensionEvent::SessionCompact {
                 compaction_entry,
                 from_extension,
                 reason,
@@ -149,14 +149,14 @@ impl SessionState {
         }
     }
 
-    pub(in crate::rpc) fn tell_not_compacted(
+    pub(in crate::rpc) fn emit_not_compacted(
         &self,
         reason: Reason,
         error_message: Option<String>,
         from_extension: bool,
     ) {
-        if let Some(guests) = self.extensions.host.as_ref() {
-            guests.emit(&Told::SessionCompactFailed {
+        if let Some(host) = self.extensions.host.as_ref() {
+            host.emit(&ExtensionEvent::SessionCompactFailed {
                 reason: told(reason),
                 aborted: error_message.is_none(),
                 error_message,

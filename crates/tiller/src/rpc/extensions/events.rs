@@ -7,7 +7,7 @@ use serde_json::Value;
 use tiller_agent::event::{Event, Update};
 use tiller_agent::message::Message;
 use tiller_js::Extensions;
-use tiller_js::event::Event as Told;
+use tiller_js::event::Event as ExtensionEvent;
 
 use super::SessionState;
 use crate::extensions::model_stream;
@@ -15,60 +15,64 @@ use crate::extensions::model_stream;
 impl SessionState {
     /// Forwards an event to listeners, without waiting. Costs nothing if there are none.
     pub(crate) fn forward_event(&mut self, event: &Event) {
-        let Some(guests) = self.extensions.host.clone() else { return };
+        let Some(host) = self.extensions.host.clone() else { return };
         match event {
             Event::AgentStart => {
                 self.extensions.turn_index = 0;
-                guests.run_began();
+                host.run_began();
             }
-            Event::AgentSettled { .. } => guests.run_ended(),
+            Event::AgentSettled { .. } => host.run_ended(),
             Event::MessageStart { message, .. } => {
-                self.extensions.update_forwarding = begins(&guests, message)
+                self.extensions.update_forwarding = begins(&host, message)
             }
-            Event::MessageUpdate(update) => return self.forward_update(&guests, update),
+            Event::MessageUpdate(update) => return self.forward_update(&host, update),
             _ => {}
         }
-        let Some(name) = name(event).filter(|name| guests.has_listener(name)) else {
+        let Some(name) = name(event).filter(|name| host.has_listener(name)) else {
             if matches!(event, Event::TurnEnd { .. }) {
                 self.extensions.turn_index += 1;
             }
             return;
         };
         let told = match event {
-            Event::AgentStart => Told::AgentStart,
-            Event::AgentSettled { aborted } => Told::AgentSettled { aborted: *aborted },
-            Event::TurnStart => Told::TurnStart {
+            Event::AgentStart => ExtensionEvent::AgentStart,
+            Event::AgentSettled { aborted } => ExtensionEvent::AgentSettled { aborted: *aborted },
+            Event::TurnStart => ExtensionEvent::TurnStart {
                 turn_index: self.extensions.turn_index,
                 timestamp: self.clock.now(),
             },
             Event::MessageStart { message, .. } => {
-                Told::MessageStart { message: value(&**message) }
+                ExtensionEvent::MessageStart { message: value(&**message) }
             }
-            Event::ToolStart { call } => Told::ToolExecutionStart {
+            Event::ToolStart { call } => ExtensionEvent::ToolExecutionStart {
                 tool_call_id: call.id.clone(),
                 tool_name: call.name.clone(),
                 args: value(&call.arguments),
             },
-            Event::ToolUpdate { call, partial } => Told::ToolExecutionUpdate {
+            Event::ToolUpdate { call, partial } => ExtensionEvent::ToolExecutionUpdate {
                 tool_call_id: call.id.clone(),
                 tool_name: call.name.clone(),
                 args: value(&call.arguments),
                 partial_result: value(partial),
             },
-            Event::ToolEnd { call, result, is_error, duration_ms } => Told::ToolExecutionEnd {
-                tool_call_id: call.id.clone(),
-                tool_name: call.name.clone(),
-                result: value(result),
-                is_error: *is_error,
-                duration_ms: *duration_ms,
-            },
-            Event::AgentEnd { messages, .. } => Told::AgentEnd {
+            Event::ToolEnd { call, result, is_error, duration_ms } => {
+                ExtensionEvent::ToolExecutionEnd {
+                    tool_call_id: call.id.clone(),
+                    tool_name: call.name.clone(),
+                    result: value(result),
+                    is_error: *is_error,
+                    duration_ms: *duration_ms,
+                }
+            }
+            Event::AgentEnd { messages, .. } => ExtensionEvent::AgentEnd {
                 messages: messages.iter().map(|message| value(&**message)).collect(),
             },
-            Event::SessionInfoChanged { name } => Told::SessionInfoChanged { name: name.clone() },
+            Event::SessionInfoChanged { name } => {
+                ExtensionEvent::SessionInfoChanged { name: name.clone() }
+            }
             _ => unreachable!("{name} has no form for extensions"),
         };
-        guests.emit(&told);
+        host.emit(&told);
     }
 }
 
@@ -83,11 +87,9 @@ pub(super) enum UpdateForwarding {
     Seen,
 }
 
-fn begins(guests: &Extensions, message: &Arc<Message>) -> UpdateForwarding {
+fn begins(host: &Extensions, message: &Arc<Message>) -> UpdateForwarding {
     match message.as_assistant() {
-        Some(_) if guests.has_listener("message_update") => {
-            UpdateForwarding::Begins(message.clone())
-        }
+        Some(_) if host.has_listener("message_update") => UpdateForwarding::Begins(message.clone()),
         _ => UpdateForwarding::Unseen,
     }
 }
@@ -95,7 +97,7 @@ fn begins(guests: &Extensions, message: &Arc<Message>) -> UpdateForwarding {
 impl SessionState {
     /// An extension that starts to listen in the middle of a message gets updates from the next
     /// one.
-    fn forward_update(&mut self, guests: &Extensions, update: &Update) {
+    fn forward_update(&mut self, host: &Extensions, update: &Update) {
         let begins = match std::mem::take(&mut self.extensions.update_forwarding) {
             UpdateForwarding::Unseen => return,
             UpdateForwarding::Begins(message) => Some(value(&*message)),
@@ -103,7 +105,7 @@ impl SessionState {
         };
         let step = model_stream::told(update.clone());
         // Updates with a gap would build another message, so the rest of this one is dropped.
-        if guests.emit(&Told::MessageUpdate { begins, step }) {
+        if host.emit(&ExtensionEvent::MessageUpdate { begins, step }) {
             self.extensions.update_forwarding = UpdateForwarding::Seen;
         }
     }

@@ -46,13 +46,13 @@ impl SessionState {
         if is_alone && found.is_empty() {
             return self.extensions_ready();
         }
-        let Some(guests) = self.extension_host() else { return };
+        let Some(host) = self.extension_host() else { return };
         self.extensions.pending_session_start = Some(SessionStart { reason, previous });
         self.extensions.discovered = found.into_iter().map(Arc::new).collect();
         self.extensions.messages_for_next_prompt.clear();
         self.extensions.tool_selection.forget();
         self.tasks.spawn(async move {
-            guests.retire().await;
+            host.retire().await;
             ExtensionInput::Retired
         });
     }
@@ -60,8 +60,8 @@ impl SessionState {
     /// The extensions of the previous folder are retired.
     pub(super) fn old_extensions_retired(&mut self) {
         let may_judge = self.resources.asks_for_trust();
-        if let Some(guests) = self.extension_host() {
-            self.load_new(guests, may_judge);
+        if let Some(host) = self.extension_host() {
+            self.load_new(host, may_judge);
         }
     }
 }

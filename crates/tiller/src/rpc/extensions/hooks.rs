@@ -19,12 +19,12 @@ use crate::extensions::provider::transcript;
 
 /// Runs `context` on the messages of a request. A result that is no list of messages is ignored.
 pub(crate) async fn shown(
-    guests: &Extensions,
+    host: &Extensions,
     messages: Vec<Arc<Message>>,
     cancel: &CancellationToken,
 ) -> Vec<Arc<Message>> {
     let context = Context { messages: messages.iter().map(|message| value(&**message)).collect() };
-    let asked = ask(guests, context, cancel).await;
+    let asked = ask(host, context, cancel).await;
     let changed = asked.ok().and_then(|asked| asked.messages);
     let changed: Option<Vec<Message>> =
         changed.and_then(|messages| serde_json::from_value(Value::Array(messages)).ok());
@@ -37,21 +37,21 @@ pub(crate) async fn shown(
 /// The same with the system prompt and the tools, as a message of role `system`. An extension that
 /// removes it gets a request without either.
 pub(crate) async fn shown_whole(
-    guests: &Extensions,
+    host: &Extensions,
     request: Request,
     cancel: &CancellationToken,
 ) -> Request {
-    let asked = ask(guests, ContextWithSystem { messages: transcript(&request) }, cancel).await;
+    let asked = ask(host, ContextWithSystem { messages: transcript(&request) }, cancel).await;
     let Some(messages) = asked.ok().and_then(|asked| asked.messages) else { return request };
     model_request::retold(request, messages)
 }
 
 pub(crate) async fn message_ends(
-    guests: &Extensions,
+    host: &Extensions,
     message: Arc<Message>,
     cancel: &CancellationToken,
 ) -> Arc<Message> {
-    let asked = ask(guests, MessageEnd { message: value(&*message) }, cancel).await;
+    let asked = ask(host, MessageEnd { message: value(&*message) }, cancel).await;
     let replaced = asked.ok().and_then(|asked| asked.message);
     match replaced.and_then(|replaced| serde_json::from_value(replaced).ok()) {
         Some(replaced) => Arc::new(replaced),
@@ -61,7 +61,7 @@ pub(crate) async fn message_ends(
 
 /// Fails closed: if the hook cannot run, the call is blocked.
 pub(crate) async fn before_call(
-    guests: &Extensions,
+    host: &Extensions,
     call: &Arc<ToolCall>,
     arguments: &Arguments,
     cancel: &CancellationToken,
@@ -71,7 +71,7 @@ pub(crate) async fn before_call(
         tool_name: call.name.clone(),
         input: json!(arguments),
     };
-    match ask(guests, hook, cancel).await {
+    match ask(host, hook, cancel).await {
         Err(refused) => CallDecision::Block { reason: refused.reason, ends_run: false },
         Ok(verdict) => match (verdict.block, verdict.input) {
             (Some(reason), _) => CallDecision::Block { reason, ends_run: verdict.terminate },
@@ -82,7 +82,7 @@ pub(crate) async fn before_call(
 }
 
 pub(crate) async fn after_call(
-    guests: &Extensions,
+    host: &Extensions,
     call: &Arc<ToolCall>,
     arguments: &Arguments,
     mut outcome: CallOutcome,
@@ -97,7 +97,7 @@ pub(crate) async fn after_call(
         is_error: outcome.is_error,
         usage: outcome.output.usage.as_ref().map(|usage| json!(usage)),
     };
-    let Ok(change) = ask(guests, hook, cancel).await else { return outcome };
+    let Ok(change) = ask(host, hook, cancel).await else { return outcome };
     if let Some(content) = change.content.and_then(|content| serde_json::from_value(content).ok()) {
         outcome.output.content = content;
     }
@@ -118,7 +118,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Runs a hook, and stops waiting soon after an abort: a handler that waits for the user, or for
 /// ever, must not keep the run from ending. The hook counts as refused then.
 pub(in crate::rpc) async fn ask<H: Hook>(
-    guests: &Extensions,
+    host: &Extensions,
     hook: H,
     cancel: &CancellationToken,
 ) -> Result<H::Outcome, HookRefused> {
@@ -128,7 +128,7 @@ pub(in crate::rpc) async fn ask<H: Hook>(
     };
     tokio::select! {
         biased;
-        answer = guests.run_hook_until(hook, Some(cancel.clone())) => answer,
+        answer = host.run_hook_until(hook, Some(cancel.clone())) => answer,
         () = overdue => Err(HookRefused { reason: Failure::aborted().message }),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tiller_agent::event::Event;
-use tiller_js::event::{Event as Told, ShutdownReason, StartReason};
+use tiller_js::event::{Event as ExtensionEvent, ShutdownReason, StartReason};
 use tiller_js::hook::{DiscoveredPaths, ProjectTrust, ResourcesDiscover, Trust, Trusted};
 use tiller_js::{Config, EngineClock, Extension, Extensions, Limits, LoadError, LoadReport};
 use tiller_llm::Interceptor;
@@ -130,34 +130,34 @@ impl SessionState {
         if found.is_empty() {
             return;
         }
-        let Some(guests) = self.extension_host() else { return };
+        let Some(host) = self.extension_host() else { return };
         self.extensions.is_loading = true;
         self.extensions.discovered = found;
         self.extensions.model_args = choice;
-        self.load_new(guests, may_judge);
+        self.load_new(host, may_judge);
     }
 
     /// Loads the discovered extensions, first those that may decide project trust.
-    pub(super) fn load_new(&mut self, guests: Extensions, may_judge: bool) {
+    pub(super) fn load_new(&mut self, host: Extensions, may_judge: bool) {
         let judges = self.extensions.discovered.iter().filter(|found| found.is_judge());
         let judges: Vec<_> = (1..).map(|place| place * GAP).zip(judges.cloned()).collect();
         if may_judge && !judges.is_empty() {
             self.extensions.trust_decider_slots =
                 judges.iter().map(|(number, _)| *number).collect();
-            return self.ask_project_trust(guests, extensions(&judges));
+            return self.ask_project_trust(host, extensions(&judges));
         }
-        self.load_rest(guests, Vec::new());
+        self.load_rest(host, Vec::new());
     }
 
-    fn ask_project_trust(&self, guests: Extensions, judges: Vec<(u32, Extension)>) {
+    fn ask_project_trust(&self, host: Extensions, judges: Vec<(u32, Extension)>) {
         let cwd = self.workspace.cwd.display().to_string();
         self.tasks.spawn(async move {
-            let errors = guests.load_at(&judges).await;
-            let trust = match guests.has_listener("project_trust") {
-                true => guests.run_hook(ProjectTrust { cwd }).await.unwrap_or_default(),
+            let errors = host.load_at(&judges).await;
+            let trust = match host.has_listener("project_trust") {
+                true => host.run_hook(ProjectTrust { cwd }).await.unwrap_or_default(),
                 false => Trust::default(),
             };
-            ExtensionInput::Judged(TrustDecision {
+            ExtensionInput::TrustDecided(TrustDecision {
                 trusted: trust.trusted == Trusted::Yes,
                 remember: trust.remember,
                 is_decided: trust.trusted != Trusted::Undecided,
@@ -167,22 +167,22 @@ impl SessionState {
     }
 
     /// The extensions that may decide project trust have answered.
-    pub(super) fn trust_answered(&mut self, judgement: TrustDecision) {
+    pub(super) fn trust_answered(&mut self, decision: TrustDecision) {
         // The reason why the project is not trusted is printed again if it has changed.
-        let is_news = !judgement.trusted || !self.resources.is_trusted() || judgement.remember;
-        if judgement.is_decided && is_news {
-            return self.apply_trust(judgement);
+        let is_news = !decision.trusted || !self.resources.is_trusted() || decision.remember;
+        if decision.is_decided && is_news {
+            return self.apply_trust(decision);
         }
         self.resources.tell_of_place();
-        if let Some(guests) = self.extension_host() {
-            self.load_rest(guests, judgement.errors);
+        if let Some(host) = self.extension_host() {
+            self.load_rest(host, decision.errors);
         }
     }
 
     /// The project was loaded again with the trust decision.
     pub(in crate::rpc) fn trust_applied(
         &mut self,
-        judgement: TrustDecision,
+        decision: TrustDecision,
         discovery: Option<Discovery>,
     ) {
         if let Some(Discovery { found, mut problems }) = discovery {
@@ -192,13 +192,13 @@ impl SessionState {
             problems.retain(|problem| !is_told(&problem.error));
             self.not_found(problems);
         }
-        if let Some(guests) = self.extension_host() {
-            self.load_rest(guests, judgement.errors);
+        if let Some(host) = self.extension_host() {
+            self.load_rest(host, decision.errors);
         }
     }
 
     /// Loads the remaining extensions, each in its slot.
-    fn load_rest(&mut self, guests: Extensions, mut errors: Vec<LoadError>) {
+    fn load_rest(&mut self, host: Extensions, mut errors: Vec<LoadError>) {
         let mut judges = std::mem::take(&mut self.extensions.trust_decider_slots).into_iter();
         let mut last = 0;
         let mut rest = Vec::new();
@@ -215,39 +215,39 @@ impl SessionState {
         }
         let SessionStart { reason, previous } =
             self.extensions.pending_session_start.take().unwrap_or_default();
-        let arrival = self.load_completion(reason, previous);
+        let completion = self.load_completion(reason, previous);
         tokio::spawn(async move {
-            errors.extend(guests.load_at(&rest).await);
-            errors.extend(guests.registrations().conflicts);
-            let problems = arrival.finish_load(&guests, errors).await;
+            errors.extend(host.load_at(&rest).await);
+            errors.extend(host.registrations().conflicts);
+            let problems = completion.finish_load(&host, errors).await;
             // After a folder change the extension of a flag may be missing, which is no error.
             if reason == StartReason::Startup && !problems.is_empty() {
-                arrival.tasks.send(ExtensionInput::WrongFlags(problems)).await;
+                completion.tasks.send(ExtensionInput::WrongFlags(problems)).await;
             }
-            arrival.announce_session_start(&guests).await;
+            completion.announce_session_start(&host).await;
         });
     }
 
     /// Loads extensions from their current files. A run keeps the ones it started with.
-    pub(in crate::rpc) fn reload_guests(&mut self, asker: Requester, discovery: Discovery) {
-        let nobody = self.extensions.host.is_none() && discovery.found.is_empty();
-        if nobody {
+    pub(in crate::rpc) fn reload_extensions(&mut self, requester: Requester, discovery: Discovery) {
+        let has_no_extension = self.extensions.host.is_none() && discovery.found.is_empty();
+        if has_no_extension {
             self.not_found(discovery.problems);
-            return self.answer_reload(asker);
+            return self.answer_reload(requester);
         }
         if self.is_occupied() || self.extensions.is_loading {
             self.extensions.pending_reload = Some(discovery);
-            return match asker {
+            return match requester {
                 // The engine of the extension ends before it could get a response.
-                guest @ Requester::Extension(_) => {
-                    self.extensions.waiting_for_ready.push((guest, None))
+                extension @ Requester::Extension(_) => {
+                    self.extensions.waiting_for_ready.push((extension, None))
                 }
                 client => self.answer_reload(client),
             };
         }
-        match asker {
-            guest @ Requester::Extension(_) => {
-                self.extensions.waiting_for_ready.push((guest, None))
+        match requester {
+            extension @ Requester::Extension(_) => {
+                self.extensions.waiting_for_ready.push((extension, None))
             }
             client => self.extensions.reload_requester = Some(client),
         }
@@ -266,21 +266,22 @@ impl SessionState {
     fn load_anew(&mut self, discovery: Discovery) {
         let Discovery { found, problems } = discovery;
         self.not_found(problems);
-        let Some(guests) = self.extension_host() else { return };
+        let Some(host) = self.extension_host() else { return };
         self.extensions.is_loading = true;
         self.extensions.tool_selection.forget();
         self.extensions.discovered = found.into_iter().map(Arc::new).collect();
         let extensions: Vec<Extension> =
             self.extensions.discovered.iter().map(|found| found.extension.clone()).collect();
-        let arrival = self.load_completion(StartReason::Reload, None);
+        let completion = self.load_completion(StartReason::Reload, None);
         tokio::spawn(async move {
             let (reason, target_session_file) = (ShutdownReason::Reload, None);
-            guests.emit_and_wait(&Told::SessionShutdown { reason, target_session_file }).await;
-            guests.stop();
-            let report = guests.load(&extensions).await;
+            host.emit_and_wait(&ExtensionEvent::SessionShutdown { reason, target_session_file })
+                .await;
+            host.stop();
+            let report = host.load(&extensions).await;
             // Flags of an extension that is gone are ignored.
-            arrival.finish_load(&guests, report.errors).await;
-            arrival.announce_session_start(&guests).await;
+            completion.finish_load(&host, report.errors).await;
+            completion.announce_session_start(&host).await;
         });
     }
 
@@ -290,9 +291,9 @@ impl SessionState {
             let around = self.extensions.env.clone()?;
             let config = around.config(self.workspace.cwd.to_path_buf());
             let outside = Arc::new(ServerHostApi { inputs: self.tasks.sender() });
-            let guests = Extensions::new(config, outside);
-            self.models.set_interceptor(Interceptor(Arc::new(RequestHooks(guests.clone()))));
-            self.extensions.host = Some(guests);
+            let host = Extensions::new(config, outside);
+            self.models.set_interceptor(Interceptor(Arc::new(RequestHooks(host.clone()))));
+            self.extensions.host = Some(host);
             self.extensions.tool_selection = ToolSelection::new(&self.workspace.tools);
         }
         self.extensions.host.clone()
@@ -331,7 +332,7 @@ impl SessionState {
             self.not_loaded(path, error, at);
         }
         self.settle_providers();
-        self.take_stock();
+        self.update_tools();
         self.unknown_tools();
     }
 
@@ -366,25 +367,27 @@ impl LoadCompletion {
     /// the flags.
     pub(super) async fn finish_load(
         &self,
-        guests: &Extensions,
+        host: &Extensions,
         errors: Vec<LoadError>,
     ) -> Vec<String> {
-        let registrations = guests.registrations();
+        let registrations = host.registrations();
         let (values, problems) = flags::values(&self.flags.foreign, &registrations.flags);
-        guests.set_flags(&values).await;
-        guests.bind().await;
+        host.set_flags(&values).await;
+        host.bind().await;
         self.tasks.send(ExtensionInput::Loaded(LoadReport { registrations, errors })).await;
         problems
     }
 
     /// Sends `session_start`, then asks for more resource paths.
-    pub(super) async fn announce_session_start(&self, guests: &Extensions) {
+    pub(super) async fn announce_session_start(&self, host: &Extensions) {
         let previous_session_file = self.previous.clone();
-        guests
-            .emit_and_wait(&Told::SessionStart { reason: self.reason, previous_session_file })
-            .await;
-        let found = match guests.has_listener("resources_discover") {
-            true => guests.run_hook(self.discovery()).await.unwrap_or_default(),
+        host.emit_and_wait(&ExtensionEvent::SessionStart {
+            reason: self.reason,
+            previous_session_file,
+        })
+        .await;
+        let found = match host.has_listener("resources_discover") {
+            true => host.run_hook(self.discovery()).await.unwrap_or_default(),
             false => DiscoveredPaths::default(),
         };
         let whole = |paths: Vec<(String, String)>| {

@@ -59,12 +59,12 @@ impl SessionState {
     }
 
     /// The key of a provider, resolved as for a request.
-    pub(super) fn tell_key(&mut self, provider: &str, answer: ExtensionReply) {
+    pub(super) fn reply_with_key(&mut self, provider: &str, answer: ExtensionReply) {
         let key = self.models.key_of(provider);
         answer.respond_from(async move { Ok(json!(key.await)) });
     }
 
-    pub(super) fn tell_papers(&mut self, model: &Value, answer: ExtensionReply) {
+    pub(super) fn reply_with_auth(&mut self, model: &Value, answer: ExtensionReply) {
         let papers = self.meant(model).map(|model| self.models.papers(&model));
         answer.respond_from(async move {
             let papers = match papers {

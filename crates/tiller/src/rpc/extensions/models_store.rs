@@ -12,7 +12,7 @@ const FILE: &str = "models-store.json";
 impl SessionState {
     /// Responds with what a provider has stored. An unreadable file counts as empty: the provider
     /// fetches its models again.
-    pub(super) fn tell_stored(&self, provider: String, answer: ExtensionReply) {
+    pub(super) fn reply_with_stored_models(&self, provider: String, answer: ExtensionReply) {
         self.at_store(answer, move |path| {
             let text = text_file::read(path, &mut Vec::new());
             let stored: Option<Map<String, Value>> =

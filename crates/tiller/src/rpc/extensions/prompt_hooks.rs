@@ -43,7 +43,7 @@ impl SessionState {
                     }
                 }
             }
-            ExtensionInput::Considered(Box::new(InputHookResult { prompt, is_handled }))
+            ExtensionInput::InputHookDone(Box::new(InputHookResult { prompt, is_handled }))
         });
     }
 
@@ -66,7 +66,12 @@ impl SessionState {
         self.extensions.start_or_settle_hooks_pending += 1;
         self.tasks.spawn(async move {
             let change = hooks::ask(&host, hook, &cancel).await.unwrap_or_default();
-            ExtensionInput::Begun(Box::new(StartHookResult { label, level, message, change }))
+            ExtensionInput::StartHookDone(Box::new(StartHookResult {
+                label,
+                level,
+                message,
+                change,
+            }))
         });
     }
 

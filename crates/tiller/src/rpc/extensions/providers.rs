@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tiller_agent::model::{Model, ThinkingLevel};
-use tiller_js::event::{Event as Told, ModelSource};
+use tiller_js::event::{Event as ExtensionEvent, ModelSource};
 use tiller_js::world::ExtensionError;
 
 use super::SessionState;
@@ -16,11 +16,11 @@ use crate::rpc::state::model_change;
 impl SessionState {
     /// Registers a provider at once. Errors are reported as `extension_error`.
     pub(super) fn register_provider(&mut self, name: &str, config: Value) {
-        let Some(guests) = self.extensions.host.clone() else { return };
+        let Some(host) = self.extensions.host.clone() else { return };
         let silence = Duration::from_millis(self.settings.http_idle_timeout_ms);
         let path = config["extensionPath"].as_str().unwrap_or("<runtime>").to_owned();
         let problems =
-            match self.models.add_extension_provider(name, offer(guests, name, config, silence)) {
+            match self.models.add_extension_provider(name, offer(host, name, config, silence)) {
                 Ok(problems) => {
                     self.providers_changed();
                     problems
@@ -45,10 +45,10 @@ impl SessionState {
 
     /// Runs `refreshModels` of extensions.
     pub(super) fn refresh_models(&mut self, options: Value, answer: ExtensionReply) {
-        let guests = self.extensions.host.clone();
+        let host = self.extensions.host.clone();
         answer.respond_from(async move {
-            let errors = match guests {
-                Some(guests) => guests.refresh_models(&options).await,
+            let errors = match host {
+                Some(host) => host.refresh_models(&options).await,
                 None => serde_json::Map::new(),
             };
             Ok(json!({ "aborted": false, "errors": errors }))
@@ -56,18 +56,17 @@ impl SessionState {
     }
 
     /// Runs `before_provider_request` for a request that an extension sends itself.
-    pub(super) fn look_at_payload(&mut self, payload: Value, answer: ExtensionReply) {
-        let Some(guests) = self.extensions.host.clone() else {
+    pub(super) fn run_payload_hook(&mut self, payload: Value, answer: ExtensionReply) {
+        let Some(host) = self.extensions.host.clone() else {
             return answer.respond(Ok(Value::Null));
         };
-        answer.respond_from(
-            async move { Ok(payload_of(&guests, payload).await.unwrap_or_default()) },
-        );
+        answer
+            .respond_from(async move { Ok(payload_of(&host, payload).await.unwrap_or_default()) });
     }
 
     /// Emits `model_select` to extensions.
-    pub(crate) fn tell_model(&mut self, previous: Option<&Model>, source: ModelSource) {
-        let Some(guests) = self.extensions.host.as_ref().filter(|g| g.has_listener("model_select"))
+    pub(crate) fn emit_model_select(&mut self, previous: Option<&Model>, source: ModelSource) {
+        let Some(host) = self.extensions.host.as_ref().filter(|g| g.has_listener("model_select"))
         else {
             return;
         };
@@ -75,24 +74,24 @@ impl SessionState {
         let Some(model) = self.model.as_deref() else { return };
         if previous.map(name) != Some(name(model)) {
             let previous_model = previous.map(|model| json!(model));
-            guests.emit(&Told::ModelSelect { model: json!(model), previous_model, source });
+            host.emit(&ExtensionEvent::ModelSelect { model: json!(model), previous_model, source });
         }
     }
 
     /// Emits the change of the thinking level to extensions.
-    pub(crate) fn tell_level(&mut self, previous: ThinkingLevel) {
+    pub(crate) fn emit_level_select(&mut self, previous: ThinkingLevel) {
         let level = self.thinking();
-        if let Some(guests) = &self.extensions.host {
+        if let Some(host) = &self.extensions.host {
             let (level, previous_level) = (level.name().to_owned(), previous.name().to_owned());
-            guests.emit(&Told::ThinkingLevelSelect { level, previous_level });
+            host.emit(&ExtensionEvent::ThinkingLevelSelect { level, previous_level });
         }
     }
 
     /// All extensions are loaded: providers of missing extensions are removed, and the model flags
     /// are resolved again.
     pub(super) fn settle_providers(&mut self) {
-        let Some(guests) = &self.extensions.host else { return };
-        let providers = guests.registrations().providers;
+        let Some(host) = &self.extensions.host else { return };
+        let providers = host.registrations().providers;
         for name in self.models.brought_names() {
             if !providers.iter().any(|provider| provider.name == name) {
                 self.models.remove_extension_provider(&name);

@@ -86,65 +86,65 @@ impl SessionState {
     pub(super) fn extension_compact(&mut self, focus: Option<String>, answer: ExtensionReply) {
         match handlers::compaction::can_compact(self) {
             Ok(()) => {
-                let asker = Requester::Extension(answer);
-                handlers::compaction::compact_for(self, Level::Pi, asker, focus);
+                let requester = Requester::Extension(answer);
+                handlers::compaction::compact_for(self, Level::Pi, requester, focus);
             }
             Err(error) => answer.respond(Err(error)),
         }
     }
 
     /// Runs the hooks before a session change, which may cancel it.
-    pub(crate) fn request_change(&mut self, asker: Requester, change: SessionChange) {
-        let Some(guests) = self.extensions.host.clone() else {
-            return self.defer(Deferred::Change { asker, change });
+    pub(crate) fn request_change(&mut self, requester: Requester, change: SessionChange) {
+        let Some(host) = self.extensions.host.clone() else {
+            return self.defer(Deferred::Change { requester, change });
         };
-        let hears = |name| self.extensions.hears(name);
+        let has_listener = |name| self.extensions.has_listener(name);
         let (switch, fork) = match &change {
-            SessionChange::New { .. } if hears("session_before_switch") => {
+            SessionChange::New { .. } if has_listener("session_before_switch") => {
                 let reason = SwitchReason::New;
                 (Some(SessionBeforeSwitch { reason, target_session_file: None }), None)
             }
-            SessionChange::Switch { path } if hears("session_before_switch") => {
+            SessionChange::Switch { path } if has_listener("session_before_switch") => {
                 let target_session_file = Some(path.display().to_string());
                 let reason = SwitchReason::Resume;
                 (Some(SessionBeforeSwitch { reason, target_session_file }), None)
             }
-            SessionChange::Fork { entry_id } if hears("session_before_fork") => {
+            SessionChange::Fork { entry_id } if has_listener("session_before_fork") => {
                 (None, Some(forking(entry_id, ForkPosition::Before)))
             }
-            SessionChange::ForkAt { entry_id } if hears("session_before_fork") => {
+            SessionChange::ForkAt { entry_id } if has_listener("session_before_fork") => {
                 (None, Some(forking(entry_id, ForkPosition::At)))
             }
-            SessionChange::Clone if hears("session_before_fork") => {
+            SessionChange::Clone if has_listener("session_before_fork") => {
                 let leaf = self.conversation.session().leaf().unwrap_or_default();
                 (None, Some(forking(leaf, ForkPosition::At)))
             }
-            _ => return self.defer(Deferred::Change { asker, change }),
+            _ => return self.defer(Deferred::Change { requester, change }),
         };
         self.pending_responses += 1;
-        self.extensions.changes_asked += usize::from(asker.command().is_some());
+        self.extensions.changes_asked += usize::from(requester.command().is_some());
         self.tasks.spawn(async move {
             let decided = match (switch, fork) {
-                (Some(hook), _) => guests.run_hook(hook).await,
-                (None, Some(hook)) => guests.run_hook(hook).await,
+                (Some(hook), _) => host.run_hook(hook).await,
+                (None, Some(hook)) => host.run_hook(hook).await,
                 (None, None) => Ok(Default::default()),
             };
             let is_cancelled = decided.is_ok_and(|decided| decided.cancel);
-            ExtensionInput::ChangeDecided { asker, change, is_cancelled }
+            ExtensionInput::ChangeHookDone { requester, change, is_cancelled }
         });
     }
 
     pub(super) fn change_decided(
         &mut self,
-        asker: Requester,
+        requester: Requester,
         change: SessionChange,
         is_cancelled: bool,
     ) {
         self.pending_responses -= 1;
-        self.extensions.changes_asked -= usize::from(asker.command().is_some());
+        self.extensions.changes_asked -= usize::from(requester.command().is_some());
         match is_cancelled {
-            true => self.cancel_switch(asker, Some(&change)),
-            false => self.defer(Deferred::Change { asker, change }),
+            true => self.cancel_switch(requester, Some(&change)),
+            false => self.defer(Deferred::Change { requester, change }),
         }
     }
 
@@ -155,27 +155,27 @@ impl SessionState {
         reason: StartReason,
         previous: Option<String>,
     ) {
-        let Some(guests) = self.extensions.host.clone() else { return };
+        let Some(host) = self.extensions.host.clone() else { return };
         self.extensions.is_loading = true;
         // These belonged to the session that was left.
         self.extensions.messages_for_next_prompt.clear();
         self.extensions.tool_selection.forget();
-        let arrival = self.load_completion(reason, previous);
+        let completion = self.load_completion(reason, previous);
         tokio::spawn(async move {
-            let errors = guests.start_over().await;
-            arrival.finish_load(&guests, errors).await;
-            arrival.announce_session_start(&guests).await;
+            let errors = host.start_over().await;
+            completion.finish_load(&host, errors).await;
+            completion.announce_session_start(&host).await;
         });
     }
 
     /// All extensions have handled `session_start`: continues what waited for that.
     pub(super) fn extensions_ready(&mut self) {
         self.extensions.is_loading = false;
-        for (asker, text) in std::mem::take(&mut self.extensions.waiting_for_ready) {
-            self.respond_to_change(asker, Ok(text));
+        for (requester, text) in std::mem::take(&mut self.extensions.waiting_for_ready) {
+            self.respond_to_change(requester, Ok(text));
         }
-        if let Some(asker) = self.extensions.reload_requester.take() {
-            self.answer_reload(asker);
+        if let Some(requester) = self.extensions.reload_requester.take() {
+            self.answer_reload(requester);
         }
         self.run_deferred_if_idle();
     }

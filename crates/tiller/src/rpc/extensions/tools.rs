@@ -54,11 +54,11 @@ impl SessionState {
     /// Activates these tools only. Unknown names are ignored.
     pub(super) fn choose_tools(&mut self, names: Vec<String>) {
         self.extensions.tool_selection.chosen = Some(names);
-        self.take_stock();
+        self.update_tools();
     }
 
     /// Offers the current tools.
-    pub(crate) fn take_stock(&mut self) {
+    pub(crate) fn update_tools(&mut self) {
         if self.extensions.host.is_none() {
             return;
         }
@@ -105,8 +105,8 @@ impl SessionState {
 
     /// The tools of extensions that the command line allows.
     pub(super) fn brought(&self) -> Vec<RegisteredTool> {
-        let guests = self.extensions.host.as_ref();
-        let mut brought = guests.map(|guests| guests.registrations().tools).unwrap_or_default();
+        let host = self.extensions.host.as_ref();
+        let mut brought = host.map(|host| host.registrations().tools).unwrap_or_default();
         brought.retain(|brought| self.workspace.tool_rules.allows(brought.tool.name()));
         brought
     }

@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the hook. Returns nothing if the command is to be run as usual.
 pub(crate) async fn decide(
-    guests: &Extensions,
+    host: &Extensions,
     bash: &BashCommand,
     hidden: bool,
     tasks: &Tasks,
@@ -31,21 +31,21 @@ pub(crate) async fn decide(
         exclude_from_context: hidden,
         cwd: bash.cwd.display().to_string(),
     };
-    let asked = hooks::ask(guests, hook, cancel).await;
+    let asked = hooks::ask(host, hook, cancel).await;
     let decided = asked.map_err(|refused| Failure::new(refused.reason))?;
     if let Some(result) = decided.result {
         let outcome = serde_json::from_value(result);
         return outcome.map(Some).map_err(|err| Failure::new(err.to_string()));
     }
     match decided.operations {
-        Some(operations) => run(guests, operations, bash, tasks, id, cancel).await.map(Some),
+        Some(operations) => run(host, operations, bash, tasks, id, cancel).await.map(Some),
         None => Ok(None),
     }
 }
 
 /// Runs the command through the extension's operations, and forwards its output.
 async fn run(
-    guests: &Extensions,
+    host: &Extensions,
     operations: Operations,
     bash: &BashCommand,
     tasks: &Tasks,
@@ -54,7 +54,7 @@ async fn run(
 ) -> Result<BashOutcome, Failure> {
     let cwd = bash.cwd.display().to_string();
     let (mut deltas, running) =
-        guests.run_operations(&operations, &bash.command, &cwd, cancel.clone());
+        host.run_operations(&operations, &bash.command, &cwd, cancel.clone());
     tokio::pin!(running);
     let overdue = async {
         cancel.cancelled().await;

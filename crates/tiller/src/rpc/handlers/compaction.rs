@@ -16,8 +16,8 @@ pub(crate) fn compact(
     focus: Option<String>,
 ) -> Handled {
     can_compact(state)?;
-    let asker = Requester::Client(label.clone());
-    compact_for(state, level, asker, focus);
+    let requester = Requester::Client(label.clone());
+    compact_for(state, level, requester, focus);
     Ok(Response::Later)
 }
 
@@ -32,11 +32,11 @@ pub(crate) fn can_compact(state: &mut SessionState) -> Result<(), String> {
 pub(crate) fn compact_for(
     state: &mut SessionState,
     level: Level,
-    asker: Requester,
+    requester: Requester,
     focus: Option<String>,
 ) {
     let focus = focus.filter(|focus| !focus.trim().is_empty());
-    state.defer(Deferred::Compact { asker, level, focus });
+    state.defer(Deferred::Compact { requester, level, focus });
 }
 
 pub(crate) fn set_auto_compaction(state: &mut SessionState, enabled: bool) -> Handled {

@@ -82,7 +82,7 @@ pub(crate) fn get_state(state: &mut SessionState, level: Level) -> Handled {
         model: state.model.as_deref().or(placeholder.as_ref()),
         thinking_level: state.thinking().name(),
         // A prompt that is looked at may become a run any moment.
-        is_streaming: state.is_busy() || state.extensions.is_looking(),
+        is_streaming: state.is_busy() || state.extensions.has_input_hook(),
         is_compacting: state.compactions.is_under_way(),
         steering_mode: state.queues.steering_mode,
         follow_up_mode: state.queues.follow_up_mode,

@@ -100,6 +100,6 @@ fn switch(
         state.model = Some(model);
         state.level_override = thinking;
     });
-    state.tell_model(previous.as_deref(), source);
+    state.emit_model_select(previous.as_deref(), source);
     Ok(())
 }
