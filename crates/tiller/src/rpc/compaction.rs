@@ -242,7 +242,7 @@ impl SessionState {
         let limits = self.limits()?;
         let messages = self.conversation.messages().ok()?;
         let answer = messages.iter().rposition(|message| message.as_assistant().is_some())?;
-        // The answer that is replaced is neither summary_done nor kept.
+        // The answer that is replaced is neither summarised nor kept.
         let skip = if overflow == Overflow::Silent { 0 } else { messages.len() - answer };
         let size = tokens::estimate_all(&messages[..messages.len() - skip]);
         let keep = if size < WORTH_HALVING { limits.keep } else { limits.keep.min(size / 2) };

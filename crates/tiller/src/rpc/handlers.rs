@@ -1,5 +1,5 @@
-//! What each command does. A handler looks at all its cases side by side, changes the state and
-//! says what came of it; it does not parse, print or wait.
+//! What each command does. A handler shows all its cases side by side, changes the state and
+//! returns a result; it does not parse, print or wait.
 
 pub(super) mod abort;
 pub(super) mod bash;
@@ -23,7 +23,7 @@ pub(super) mod tree;
 use super::dispatch::{Handled, Response};
 use super::wire::Reply;
 
-/// Done, and there is nothing more to say about it.
+/// A successful response without data.
 fn done() -> Handled {
     Ok(Response::Now(Reply::DONE))
 }

@@ -1,18 +1,18 @@
-//! Bytes into lines. A line ends with LF and nothing else: U+2028 and U+2029 are ordinary
-//! characters of JSON strings, whatever some line readers think. A CR before the LF is dropped.
+//! Splits bytes into lines. A line ends with LF and nothing else: U+2028 and U+2029 are ordinary
+//! characters of JSON strings, whatever some line readers do. A CR before the LF is dropped.
 
-/// A longer line is refused as a whole; nothing a client has to say needs more.
+/// A longer line is refused as a whole; no command needs more.
 pub const LINE_MAX_BYTES: usize = 64 << 20;
 
 /// One line from the client, without its end.
 #[derive(Debug, PartialEq)]
 pub enum Line {
     Text(Vec<u8>),
-    /// More than [`LINE_MAX_BYTES`]. It was read to its end and thrown away.
+    /// More than [`LINE_MAX_BYTES`]. It was read to its end and dropped.
     TooLong,
 }
 
-/// Collects bytes until a line is whole. Each byte is looked at once, however it arrives.
+/// Collects bytes until a line is complete. Each byte is scanned once, however it arrives.
 #[derive(Debug)]
 pub struct Lines {
     partial: Vec<u8>,
@@ -25,7 +25,7 @@ impl Lines {
         Lines { partial: Vec::new(), too_long: false, max_bytes }
     }
 
-    /// Takes in `bytes` and hands every line they complete to `each`.
+    /// Adds `bytes` and passes each completed line to `each`.
     pub fn push(&mut self, mut bytes: &[u8], mut each: impl FnMut(Line)) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             self.extend(&bytes[..end]);

@@ -5,7 +5,7 @@ use super::state::SessionState;
 use super::wire::{InterruptMode, QueueMode};
 use crate::settings::{CompactionSettings, RetrySettings, Settings};
 
-/// What the client has set.
+/// The modes that the client has set.
 #[derive(Default)]
 pub(crate) struct ClientModes {
     pub(crate) steering: Option<QueueMode>,
@@ -16,7 +16,7 @@ pub(crate) struct ClientModes {
 }
 
 impl ClientModes {
-    /// Forgets the modes whose settings are others than before.
+    /// Forgets the modes whose settings have changed.
     pub(super) fn forget_changed(&mut self, before: &Settings, after: &Settings) {
         keep_if(&mut self.steering, before.steering_mode == after.steering_mode);
         keep_if(&mut self.follow_up, before.follow_up_mode == after.follow_up_mode);
@@ -40,7 +40,7 @@ impl SessionState {
         self.apply_modes();
     }
 
-    /// Puts modes into force: the client's, else those of the settings.
+    /// Applies modes: the client's, else those of the settings.
     pub(super) fn apply_modes(&mut self) {
         let (modes, settings) = (&self.modes, &self.settings);
         self.queues.steering_mode = modes.steering.unwrap_or(settings.steering_mode);

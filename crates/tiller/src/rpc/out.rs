@@ -1,12 +1,12 @@
-//! The one way out. Records go into a batch, batches to a writer that may be slow; the server
-//! never waits for it.
+//! Writes records. They go into a batch, and batches to a writer that may be slow; the server never
+//! waits for it.
 //!
-//! Two things are bounded here. A client that reads slowly makes adjacent steps of one block melt
-//! into one, so what piles up is the messages themselves and not their steps. And where a step
-//! carries the whole message, long messages are written in larger steps, because otherwise n
-//! bytes of answer would become n² bytes of output. The beginning and the end of a block cannot
-//! melt into anything; where a message has so many of them that they would cost too much, they
-//! are written without the message.
+//! Two things are bounded here. For a client that reads slowly, adjacent updates of one block are
+//! merged, so that the backlog is the messages themselves and not their updates. And where an
+//! update carries the whole message, long messages are written in larger updates, because otherwise
+//! n bytes of answer would become n² bytes of output. The start and the end of a block cannot be
+//! merged; where a message has so many of them that they would cost too much, they are written
+//! without the message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,32 +22,33 @@ use tokio::time::Instant;
 use super::outbox::{Outbox, Outgoing};
 use super::wire::{Detail, Label, Level, RecordWriter, Refusal, Reply, Stream};
 
-/// With more than this waiting to be read, steps are merged.
+/// With more than this unread, updates are merged.
 const CONGESTED_BYTES: usize = 8 << 20;
-/// With more than this waiting, no further line is read and no further turn begun.
+/// With more than this unread, no line is read and no turn is started.
 const FLOODED_BYTES: usize = 16 << 20;
-/// A batch of this size is handed on even though more is coming: larger ones cost the kernel fresh
-/// pages each time.
+/// A batch of this size is sent even though more is coming: larger ones cost the kernel fresh pages
+/// each time.
 const BATCH_BYTES: usize = 64 << 10;
-/// Records up to this length are written step by step.
+/// Records up to this length are written for each update.
 const SHORT_RECORD_BYTES: usize = 16 << 10;
-/// A longer record must be paid for by new text: this many bytes out for one byte of text.
+/// A longer record needs new text: this many bytes of output for one byte of text.
 const OUTPUT_PER_TEXT_BYTE: usize = 64;
-/// Steps that begin or end a block, and text that has to be written before them, carry the message
-/// until these records have come to so many bytes more than [`OUTPUT_PER_TEXT_BYTE`] allows for the
-/// whole message. So a message of up to 10 blocks always has them, and one of 20 KB with 100 blocks, too.
+/// Updates that start or end a block, and text that has to be written before them, carry the
+/// message until these records exceed what [`OUTPUT_PER_TEXT_BYTE`] allows for the whole message by
+/// so many bytes. So a message of up to 10 blocks always has them, and one of 20 KB with 100
+/// blocks, too.
 const BLOCK_STEPS_BYTES: usize = 16 << 20;
-/// But text that has come never waits longer than this for more.
+/// But text never waits longer than this for more.
 const HOLD: Duration = Duration::from_millis(50);
 
 pub(crate) struct Out {
     writer: RecordWriter,
     batch: Vec<u8>,
     pipe: Pipe,
-    /// Said, but not written yet: steps that may still grow.
+    /// Updates that are not written yet and may still grow.
     held: Vec<Held>,
     due: Option<Instant>,
-    /// What the steps of blocks of the growing message have cost so far.
+    /// What the block updates of the current message have cost so far.
     block_steps_bytes: usize,
 }
 
@@ -84,7 +85,7 @@ impl Out {
         }
     }
 
-    /// The one response to a command that was understood.
+    /// The one response to a command.
     fn respond(&mut self, label: &Label, result: Result<Reply, String>) {
         match result {
             Ok(reply) => self.reply(label, reply),
@@ -108,7 +109,7 @@ impl Out {
     pub(crate) fn event(&mut self, event: Event) {
         match event {
             Event::MessageUpdate(update) if is_delta(&update) => self.hold_delta(update),
-            // Seen only in later snapshots, so nothing needs to be written before it.
+            // Only later snapshots show it, so nothing needs to be written before it.
             Event::MessageUpdate(
                 Update::Usage(_) | Update::ResponseId(_) | Update::ResponseModel(_),
             ) => {
@@ -147,13 +148,13 @@ impl Out {
         }
     }
 
-    /// The next batch is likely to be as long as this one, and need not grow into it step by step.
+    /// The next batch is likely to be as long as this one, so its capacity is reserved at once.
     fn send(&mut self) {
         let next = Vec::with_capacity(self.batch.len().min(BATCH_BYTES));
         self.pipe.send(std::mem::replace(&mut self.batch, next));
     }
 
-    /// Everything, now: the process is about to end.
+    /// Writes everything, because the process is about to end.
     pub(crate) fn close(mut self) {
         self.write_held();
         self.flush();
@@ -164,7 +165,7 @@ impl Out {
         self.due
     }
 
-    /// The client does not keep up at all; asking for more would only fill memory.
+    /// The client is far behind; more output would only fill memory.
     pub(crate) fn is_flooded(&self) -> bool {
         self.waiting_bytes() > FLOODED_BYTES
     }
@@ -191,7 +192,7 @@ impl Out {
         }
     }
 
-    /// The beginning or the end of a block.
+    /// The start or the end of a block.
     fn block_step(&mut self, update: &Update) {
         self.release_before_step();
         let detail = self.afford(0);
@@ -213,8 +214,8 @@ impl Out {
         self.write_held();
     }
 
-    /// Whether a step with this much text can carry the message. One that text does not pay for
-    /// is paid for by the message as a whole, and while the reader is behind not even by that.
+    /// Whether an update with this much text can carry the message. An update without enough text
+    /// counts against the budget of the whole message, and is refused while the reader is behind.
     fn afford(&mut self, text_bytes: usize) -> Detail {
         let record_bytes = self.writer.update_len() + 2 * text_bytes;
         if is_paid(record_bytes, text_bytes) {
@@ -231,7 +232,7 @@ impl Out {
         Detail::Snapshot
     }
 
-    /// Whether what is held should be written now. Sets the time when it must be.
+    /// Whether held updates should be written now. Sets the time when they must be.
     fn may_write(&mut self) -> bool {
         if self.is_congested() {
             self.due = None;
@@ -271,7 +272,7 @@ impl Out {
     }
 }
 
-/// Short records need no reason; longer ones are paid for by their text.
+/// Short records are always allowed; longer ones need enough text.
 fn is_paid(record_bytes: usize, text_bytes: usize) -> bool {
     record_bytes <= SHORT_RECORD_BYTES || text_bytes * OUTPUT_PER_TEXT_BYTE >= record_bytes
 }
@@ -312,7 +313,7 @@ fn append(held: &mut Update, more: Update) {
     }
 }
 
-/// The server's end of the way to the writer.
+/// The server's end of the pipe to the writer.
 pub struct Pipe {
     chunks: mpsc::UnboundedSender<Vec<u8>>,
     unsent: Arc<AtomicUsize>,
@@ -325,8 +326,8 @@ pub struct Drain {
     caught_up: Arc<Notify>,
 }
 
-/// Makes the way from the server to its writer. The channel itself has no bound, because [`Out`]
-/// keeps one; the notification says that a writer who was behind has caught up.
+/// Makes the pipe from the server to its writer. The channel itself is unbounded, because [`Out`]
+/// bounds it; the notification means that a writer that was behind has caught up.
 pub fn pipe() -> (Pipe, Drain, Arc<Notify>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let unsent = Arc::new(AtomicUsize::new(0));
@@ -338,28 +339,28 @@ pub fn pipe() -> (Pipe, Drain, Arc<Notify>) {
 impl Pipe {
     fn send(&self, chunk: Vec<u8>) {
         self.unsent.fetch_add(chunk.len(), Ordering::AcqRel);
-        // A writer that is gone has told the server so itself.
+        // A writer that has ended has sent `OutputClosed` itself.
         self.chunks.send(chunk).ok();
     }
 }
 
 impl Drain {
-    /// The next chunk; `None` when the server has said everything. Blocks: for a writer thread.
+    /// The next chunk; `None` when the server has closed the pipe. Blocks: for a writer thread.
     pub fn wait(&mut self) -> Option<Vec<u8>> {
         self.chunks.blocking_recv()
     }
 
-    /// The same for a reader in the server's own runtime.
+    /// The same for a reader on the server's runtime.
     pub async fn next(&mut self) -> Option<Vec<u8>> {
         self.chunks.recv().await
     }
 
-    /// The next chunk if there is one already.
+    /// The next chunk, if there is one already.
     pub fn try_next(&mut self) -> Option<Vec<u8>> {
         self.chunks.try_recv().ok()
     }
 
-    /// Tells the server that this many bytes have been read.
+    /// Reports that this many bytes have been read.
     pub fn wrote(&self, bytes: usize) {
         let before = self.unsent.fetch_sub(bytes, Ordering::AcqRel);
         let after = before - bytes;

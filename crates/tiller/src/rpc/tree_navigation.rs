@@ -1,6 +1,6 @@
 //! Navigation to another entry of the session tree.
 //!
-//! Usually that is one step. If extensions have a hook for it, or the old branch is summary_done, a
+//! Usually that is one step. If extensions have a hook for it, or the old branch is summarised, a
 //! task does that while commands wait; the session changes at its end.
 
 use std::sync::Arc;
@@ -254,7 +254,7 @@ impl SessionState {
 struct NavigationTask {
     hook: Option<(Extensions, SessionBeforeTree)>,
     wanted: NavigateOptions,
-    /// The messages of the branch, if it is summary_done.
+    /// The messages of the branch, if it is summarised.
     messages: Vec<Arc<Message>>,
     /// The summarizer, if there are messages.
     writer: Result<Option<Summarizer>, String>,

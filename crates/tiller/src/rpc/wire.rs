@@ -1,7 +1,7 @@
 //! One line in, one line out. The prose version is docs/protocol.md.
 //!
-//! Three wire levels write one stream of events in three ways. Whatever they do differently is
-//! in this room: the rest of the program does not know which one is spoken.
+//! Three wire levels write one stream of events in three ways. All differences between them are in
+//! this module: the rest of the program does not know the level.
 
 mod request;
 mod command;
@@ -29,7 +29,7 @@ pub(crate) use reply::Disposition;
 pub use reply::{Label, Reply};
 pub(crate) use request::{Refusal, RefusalKind, Request};
 
-/// Which dialect is written. All of them accept the same commands.
+/// The level of the records. All levels accept the same commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
@@ -45,7 +45,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// What updates carry unless the client asks otherwise.
+    /// The default stream of updates.
     pub(crate) fn stream(self) -> Stream {
         match self {
             Level::Pi | Level::Xcsh => Stream::Snapshots,
@@ -53,7 +53,7 @@ impl Level {
         }
     }
 
-    /// Whose name stands in front of files that are made without one.
+    /// The program name in file names that the client does not choose.
     pub(crate) fn file_prefix(self) -> &'static str {
         match self {
             Level::Pi | Level::PiDelta => "pi",
@@ -61,8 +61,8 @@ impl Level {
         }
     }
 
-    /// A session's name as the level's programs keep it: xcsh's has no control characters, and
-    /// never two blanks in a row.
+    /// A session's name as the level's programs store it: xcsh's has no control characters and no
+    /// double spaces.
     pub(crate) fn session_name(self, name: String) -> String {
         match self {
             Level::Pi | Level::PiDelta => name,
@@ -73,8 +73,8 @@ impl Level {
         }
     }
 
-    /// Whether a refusal carries the request's `id`. xcsh leaves it out where it could not tell
-    /// what was asked, and its clients were written for that.
+    /// Whether a refusal carries the request's `id`. xcsh leaves it out where the command is
+    /// unknown, and its clients expect that.
     fn labels(self, kind: RefusalKind) -> bool {
         match kind {
             RefusalKind::Parse | RefusalKind::Unknown => self != Level::Xcsh,
@@ -82,7 +82,7 @@ impl Level {
         }
     }
 
-    /// What a prompt is told that comes while another is at work.
+    /// The error for a prompt while another one is running.
     pub(crate) fn busy(self) -> &'static str {
         match self {
             Level::Pi | Level::PiDelta => {
@@ -101,8 +101,8 @@ impl Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Stream {
-    /// The step and, twice, the message after it.
+    /// The update and, twice, the message after it.
     Snapshots,
-    /// The step alone.
+    /// The update alone.
     Deltas,
 }

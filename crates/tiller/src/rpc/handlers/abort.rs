@@ -1,4 +1,4 @@
-//! `abort` and `abort_and_prompt`: stop what is under way.
+//! `abort` and `abort_and_prompt`: stop the current run.
 
 use tiller_agent::message::Block;
 

@@ -1,4 +1,4 @@
-//! `bash` and `abort_bash`: commands the client runs itself.
+//! `bash` and `abort_bash`: shell commands of the client.
 
 use super::done;
 use crate::rpc::dispatch::{Handled, Response};

@@ -1,5 +1,5 @@
-//! `compact` and `set_auto_compaction`: shorten the conversation, or say whether it may be
-//! shortened by itself.
+//! `compact` and `set_auto_compaction`: compact the conversation, or set whether that happens
+//! automatically.
 
 use super::done;
 use crate::rpc::deferred::Deferred;
@@ -8,7 +8,7 @@ use crate::rpc::requester::Requester;
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, Level};
 
-/// A run under way is closed first.
+/// The current run is closed first.
 pub(crate) fn compact(
     state: &mut SessionState,
     level: Level,
@@ -21,7 +21,7 @@ pub(crate) fn compact(
     Ok(Response::Later)
 }
 
-/// Whether there could be a compaction, or why not.
+/// Checks whether a compaction can start.
 pub(crate) fn can_compact(state: &mut SessionState) -> Result<(), String> {
     if state.compactions.is_manual() {
         return Err("Compaction is already in progress".to_owned());

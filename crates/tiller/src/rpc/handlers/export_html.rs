@@ -1,4 +1,4 @@
-//! `export_html`: the session as a page for people.
+//! `export_html`: the session as an HTML page.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ struct Exported {
     path: PathBuf,
 }
 
-/// The page is made from the file, on another thread: what is said meanwhile is not in it.
+/// The page is made from the file, on another thread: later messages are not in it.
 pub(crate) fn export_html(
     state: &mut SessionState,
     label: &Label,

@@ -1,4 +1,4 @@
-//! `get_state`, `get_messages`, `get_last_assistant_text`: what there is.
+//! `get_state`, `get_messages`, `get_last_assistant_text`: the current state.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ struct StateData<'a> {
     session_name: Option<&'a str>,
     auto_compaction_enabled: bool,
     message_count: usize,
-    /// The same number under the names of both dialects.
+    /// The same number under the names of both levels.
     pending_message_count: usize,
     queued_message_count: usize,
     #[serde(flatten)]
     xcsh: Option<XcshData>,
 }
 
-/// What only xcsh shows.
+/// Fields of level `xcsh` only.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct XcshData {
@@ -51,7 +51,7 @@ struct XcshData {
     dump_tools: DumpTools,
 }
 
-/// The tools a model is offered right now.
+/// The tools that the next request offers.
 struct DumpTools(Arc<ToolSet>);
 
 impl Serialize for DumpTools {
@@ -76,12 +76,12 @@ pub(crate) fn get_state(state: &mut SessionState, level: Level) -> Handled {
         dump_tools: DumpTools(state.tools()),
     });
     let waiting = state.queues.in_view();
-    // Newer clients read the fields of a model without asking whether there is one.
+    // Newer clients read the fields of a model without checking whether there is one.
     let placeholder = (level == Level::PiDelta && state.model.is_none()).then(Models::unknown);
     data(&StateData {
         model: state.model.as_deref().or(placeholder.as_ref()),
         thinking_level: state.thinking().name(),
-        // A prompt that is looked at may become a run any moment.
+        // A prompt with a running `input` hook may become a run at any moment.
         is_streaming: state.is_busy() || state.extensions.has_input_hook(),
         is_compacting: state.compactions.is_under_way(),
         steering_mode: state.queues.steering_mode,
@@ -103,8 +103,8 @@ struct Messages<'a> {
     messages: Vec<Shaped<'a>>,
 }
 
-/// From memory when the messages are there, else straight from the file: a large session is not
-/// taken into memory only to be shown.
+/// From memory if the messages are loaded, else straight from the file: a large session is not
+/// loaded only to be shown.
 pub(crate) fn get_messages(state: &SessionState, level: Level) -> Handled {
     if let Some(messages) = state.conversation.loaded() {
         let messages = messages.iter().map(|message| Shaped { message, level }).collect();
@@ -123,14 +123,14 @@ struct LastText {
     text: Option<String>,
 }
 
-/// Without a text, xcsh's clients expect no field.
+/// Clients of xcsh expect no field when there is no text.
 #[derive(Serialize)]
 struct XcshLastText {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
 }
 
-/// The newest answer that says anything: one that was aborted before it began does not count.
+/// The newest answer with content; an answer that was aborted before it started does not count.
 pub(crate) fn get_last_assistant_text(state: &SessionState, level: Level) -> Handled {
     let began = |message: &&AssistantMessage| {
         !(message.stop_reason == StopReason::Aborted && message.content.is_empty())

@@ -1,4 +1,4 @@
-//! `hello`: a client says who it is and what it wants to read, and learns whom it talks to.
+//! `hello`: a client names itself, chooses its level, and gets the server's capabilities.
 
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ struct Limits {
     line_bytes: usize,
 }
 
-/// The change applies from this very response on.
+/// The level applies from this response on.
 pub(crate) fn hello(state: &mut SessionState, hello: Hello) -> Handled {
     let wire = hello.wire.unwrap_or(state.outbox.level());
     let stream = match (hello.stream, hello.wire) {

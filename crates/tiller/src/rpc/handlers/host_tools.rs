@@ -1,4 +1,4 @@
-//! `set_host_tools`, and what a client says about the calls of its tools.
+//! `set_host_tools`, and updates and results of the client's tools.
 
 use serde::Serialize;
 use tiller_agent::tool::{ToolOutput, ToolResult};

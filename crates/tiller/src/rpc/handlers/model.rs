@@ -1,4 +1,4 @@
-//! Which model answers.
+//! The model commands.
 
 use std::sync::Arc;
 
@@ -55,12 +55,12 @@ pub(crate) fn get_available_models(state: &SessionState) -> Handled {
     data(&Available { models: models.iter().map(|model| &**model).collect() })
 }
 
-/// What tiller is connected to, in the words of xcsh's client.
+/// The connections of tiller, in the format of xcsh's client.
 #[derive(Serialize)]
 struct Integrations<'a> {
     version: &'static str,
     model: Integration<'a>,
-    /// Things beside a model that can be signed in to. There are none.
+    /// Other services to sign in to. There are none.
     services: [(); 0],
 }
 
@@ -71,7 +71,7 @@ struct Integration<'a> {
     provider: Option<&'a str>,
 }
 
-/// Nobody is asked over the network: `connected` means that a key and an address are there.
+/// No network request is made: `connected` means that a key and an address are there.
 pub(crate) fn get_integrations(state: &SessionState) -> Handled {
     let model = match &state.model {
         None => Integration { state: "no_provider", provider: None },
@@ -84,8 +84,7 @@ pub(crate) fn get_integrations(state: &SessionState) -> Handled {
     data(&Integrations { version: version(), model, services: [] })
 }
 
-/// Another model answers from now on, and thinks as hard as it is told to in particular, else as
-/// the last one was.
+/// Changes the model. The thinking level is the user's for that model, else the one before.
 fn switch(
     state: &mut SessionState,
     model: Arc<Model>,

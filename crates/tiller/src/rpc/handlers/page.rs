@@ -1,4 +1,5 @@
-//! `get_messages_page`: the conversation in pages, for clients with a limit on the length of a line.
+//! `get_messages_page`: the conversation in pages, for clients with a limit on the length of a
+//! line.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -10,7 +11,7 @@ use crate::rpc::wire::{Level, Page, Shaped};
 
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 256;
-/// A page ends before the message that would make it longer, unless it is the first.
+/// A page ends before the message that would make it too long, unless it is the first.
 const PAGE_MAX_BYTES: usize = 768 << 10;
 
 #[derive(Serialize)]
@@ -32,7 +33,7 @@ pub(crate) fn get_messages_page(state: &mut SessionState, level: Level, page: &P
     }
     let session = state.conversation.id().to_owned();
     let messages = state.conversation.messages().map_err(|err| err.to_string())?;
-    // A conversation of another length is another one: what was shown before may be gone.
+    // A conversation of another length has changed: earlier pages may be wrong.
     let stamp = format!("{}_{session}", messages.len());
     let offset = match page.cursor.as_deref().map(|cursor| offset(cursor, &stamp)) {
         None => 0,
@@ -53,7 +54,7 @@ pub(crate) fn get_messages_page(state: &mut SessionState, level: Level, page: &P
     data(&Messages { messages: shown, next_cursor, total_messages: messages.len() })
 }
 
-/// Where a cursor of this conversation points to.
+/// Where a cursor points in this conversation.
 fn offset(cursor: &str, stamp: &str) -> Option<usize> {
     let (offset, of) = cursor.split_once('_')?;
     (of == stamp).then(|| offset.parse().ok()).flatten()

@@ -1,4 +1,4 @@
-//! `prompt`, `steer`, `follow_up`: hand the agent a user message, now or later.
+//! `prompt`, `steer`, `follow_up`: send the agent a user message, now or later.
 
 use tiller_agent::message::Block;
 

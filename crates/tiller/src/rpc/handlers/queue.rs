@@ -1,4 +1,4 @@
-//! The queues: what waits in them, and how it is let go.
+//! The queues: their content and their modes.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! `get_commands` and `reload`: what the user's and the project's files bring.
+//! `get_commands` and `reload`: the commands and files of the user and the project.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(crate) fn get_commands(state: &mut SessionState) -> Handled {
     data(&Commands { commands: command_list(state) })
 }
 
-/// The same commands as omp's clients read them: where a file is does not matter there.
+/// The same commands in the format of omp's clients, which have no paths.
 pub(crate) fn get_available_commands(state: &mut SessionState) -> Handled {
     #[derive(Serialize)]
     struct Available<'a> {
@@ -59,7 +59,7 @@ pub(crate) fn get_available_commands(state: &mut SessionState) -> Handled {
     data(&All { commands: commands.collect() })
 }
 
-/// Those of extensions first, then templates, then skills, each kind in the order it was found.
+/// Commands of extensions, then templates, then skills, each in the order of discovery.
 pub(crate) fn command_list(state: &mut SessionState) -> Value {
     let brought = state.extensions.commands();
     let brought = brought.iter().map(|(command, found)| CommandInfo {

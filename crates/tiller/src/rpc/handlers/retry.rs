@@ -1,4 +1,4 @@
-//! Whether and when a failed run is tried again.
+//! `set_auto_retry` and `abort_retry`.
 
 use super::done;
 use crate::rpc::dispatch::Handled;
@@ -9,7 +9,7 @@ pub(crate) fn set_auto_retry(state: &mut SessionState, enabled: bool) -> Handled
     done()
 }
 
-/// Answered before the run settles, as clients know it.
+/// The response comes before the run settles, as clients expect.
 pub(crate) fn abort_retry(state: &mut SessionState) -> Handled {
     state.give_up_retrying();
     done()

@@ -1,4 +1,4 @@
-//! The session itself: its name, and the ways to another one.
+//! Session commands: the name, and changes to another session.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub(crate) fn switch(state: &mut SessionState, label: &Label, path: PathBuf) -> 
     change(state, label, SessionChange::Switch { path })
 }
 
-/// What cannot be found is said before the run under way is closed for it.
+/// A missing file is refused before the current run is closed.
 pub(crate) fn fork(state: &mut SessionState, label: &Label, entry_id: String) -> Handled {
     if !state.conversation.session().contains(&entry_id) {
         let what = if label.command == "branch" { "branching" } else { "forking" };
@@ -58,7 +58,7 @@ pub(super) fn change(state: &mut SessionState, label: &Label, change: SessionCha
     Ok(Response::Later)
 }
 
-/// How many sessions are listed unless the client says otherwise.
+/// How many sessions are listed by default.
 const LIST_LIMIT: usize = 100;
 
 pub(crate) fn list(state: &mut SessionState, label: &Label, wanted: ListSessions) -> Handled {

@@ -1,4 +1,4 @@
-//! `get_session_stats`: what the session has cost so far.
+//! `get_session_stats`: the usage and cost of the session.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ struct StatsData<'a> {
     stats: &'a Stats,
     #[serde(skip_serializing_if = "Option::is_none")]
     context_usage: Option<ContextUsage>,
-    /// What a subscription that counts requests would count. None of ours does.
+    /// Requests that a subscription would count. We have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     premium_requests: Option<u64>,
 }
@@ -30,7 +30,7 @@ struct StatsData<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ContextUsage {
-    /// Unknown right after a compaction, until an answer was counted.
+    /// Unknown right after a compaction, until an answer has reported it.
     tokens: Option<u64>,
     context_window: u64,
     percent: Option<Percent>,

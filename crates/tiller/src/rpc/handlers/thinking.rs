@@ -1,4 +1,4 @@
-//! How hard the model thinks.
+//! The thinking level.
 
 use serde::Serialize;
 use tiller_agent::model::ThinkingLevel;
@@ -8,8 +8,7 @@ use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::Reply;
 
-/// Taken as a wish: a model that has no such level gets the nearest one, and the wish is
-/// remembered for the next model.
+/// A model without this level uses the nearest one; the request is remembered for the next model.
 pub(crate) fn set_level(state: &mut SessionState, level: ThinkingLevel) -> Handled {
     state.change_thinking(|state| state.want_thinking(level));
     done()

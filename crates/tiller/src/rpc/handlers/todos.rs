@@ -1,4 +1,4 @@
-//! `set_todos`: a client gives the model its list.
+//! `set_todos`: a client sets the todo list.
 
 use serde::Serialize;
 use tiller_agent::todo::{DraftPhase, TodoList};

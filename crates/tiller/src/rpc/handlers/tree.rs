@@ -1,4 +1,4 @@
-//! The tree of the session: what is in it, and where in it we are.
+//! The session tree: its entries and the current one.
 
 use serde::Serialize;
 use tiller_session::{Error, ForkMessage, Session};
@@ -50,7 +50,7 @@ pub(crate) fn get_tree(state: &SessionState) -> Handled {
     with_leaf(session, "tree", |out| session.write_tree(out))
 }
 
-/// A list straight from the session, and where in it we are. The text is built once.
+/// A list straight from the session, and the current entry. The text is built once.
 fn with_leaf(
     session: &Session,
     name: &str,

@@ -1,12 +1,12 @@
-//! What came of a client's own shell command, as a level writes it. xcsh also says how much output
-//! there was and how much of it is shown.
+//! The outcome of a client's shell command at each level. xcsh also has the size of the output and
+//! of the part that is shown.
 
 use serde::{Serialize, Serializer};
 use tiller_tools::command::{BashOutcome, Extent};
 
 use super::Level;
 
-/// An outcome on its way to a client of the given level.
+/// An outcome for a client of the given level.
 pub(crate) struct ShapedOutcome<'a> {
     pub(crate) outcome: &'a BashOutcome,
     pub(crate) level: Level,

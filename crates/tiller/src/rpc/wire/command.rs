@@ -1,4 +1,4 @@
-//! Everything a client can ask for, and how each of it is spelled.
+//! All commands of a client, and their names and fields.
 
 use std::path::PathBuf;
 
@@ -19,33 +19,33 @@ use super::request::Refusal;
 use super::todos::SetTodos;
 use super::{Level, Stream};
 
-/// Everything that can be asked of tiller today.
+/// All commands.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
-    /// Hand the agent a user message. Answered at once; the work follows as events.
+    /// Send the agent a user message. Answered at once; the run follows as events.
     Prompt {
         message: String,
         images: Vec<Block>,
         when_busy: WhenBusy,
     },
-    /// Say something as soon as the tools of the current turn are done.
+    /// Send a message as soon as the tools of the current turn are done.
     Steer {
         message: String,
         images: Vec<Block>,
     },
-    /// Say something when the run would otherwise end.
+    /// Send a message when the run would otherwise end.
     FollowUp {
         message: String,
         images: Vec<Block>,
     },
-    /// Stop the run under way. Answered when it has closed; not an error when there is none.
+    /// Stop the current run. Answered when it has closed; not an error when there is none.
     Abort,
-    /// Stop the run under way and begin with this message instead.
+    /// Stop the current run and start with this message instead.
     AbortAndPrompt {
         message: String,
         images: Vec<Block>,
     },
-    /// Forget what waits in the queues. Answered with what was there.
+    /// Empty the queues. Answered with their content.
     ClearQueue,
     GetState,
     /// The conversation as the model sees it.
@@ -65,15 +65,15 @@ pub(crate) enum Command {
     SetInterruptMode {
         mode: InterruptMode,
     },
-    /// Another model from the next request on, also in the middle of a run.
+    /// Select a model from the next request on, also in the middle of a run.
     SetModel {
         provider: String,
         model_id: String,
     },
-    /// The next model of the list. Answered with `null` when there is no other.
+    /// Select the next model of the list. Answered with `null` when there is no other.
     CycleModel,
     GetAvailableModels,
-    /// What tiller is connected to: the model it would ask, and services beside it.
+    /// The connections of tiller: the current model, and other services.
     GetIntegrations,
     SetThinkingLevel {
         level: ThinkingLevel,
@@ -81,23 +81,23 @@ pub(crate) enum Command {
     CycleThinkingLevel,
     GetAvailableThinkingLevels,
     GetSessionStats,
-    /// Write the session as a page for people.
+    /// Write the session as an HTML page.
     ExportHtml {
         output_path: Option<PathBuf>,
     },
-    /// Run a shell command. Its output is told as it comes, the response follows at its end, and
-    /// the model is shown both with the next prompt unless they are kept out of its context.
+    /// Run a shell command. Its output is sent as it comes, the response follows at its end, and
+    /// the model gets both with the next prompt unless they are excluded from its context.
     Bash {
         command: String,
         exclude_from_context: bool,
     },
     /// End all commands that `bash` has started.
     AbortBash,
-    /// Go on with a stored session. A run under way is closed first.
+    /// Open a stored session. The current run is closed first.
     SwitchSession {
         path: PathBuf,
     },
-    /// A new session with everything up to a user message, which comes back as text.
+    /// A new session with everything up to a user message, whose text is returned.
     Fork {
         entry_id: String,
         alias: Alias,
@@ -113,60 +113,60 @@ pub(crate) enum Command {
         since: Option<String>,
     },
     GetTree,
-    /// The sessions there are, newest first.
+    /// The stored sessions, newest first.
     ListSessions(ListSessions),
-    /// Go on from another place of this session.
+    /// Continue from another entry of this session.
     NavigateTree {
         entry_id: String,
     },
-    /// Name an entry, or take its name away.
+    /// Label an entry, or remove its label.
     SetLabel {
         entry_id: String,
         label: Option<String>,
     },
-    /// Put a summary in the place of the older part of the conversation.
+    /// Replace the older part of the conversation with a summary.
     Compact {
         focus: Option<String>,
     },
-    /// Whether that happens by itself when the window is nearly full. For this session only.
+    /// Whether that happens automatically when the window is nearly full. For this session only.
     SetAutoCompaction {
         enabled: bool,
     },
-    /// Whether a run that failed in a way that may pass is tried again. For this session only.
+    /// Whether a run that failed with a temporary error is retried. For this session only.
     SetAutoRetry {
         enabled: bool,
     },
-    /// Stop waiting for the next try. Not an error when nobody waits.
+    /// Cancel the pause before a retry. Not an error when there is none.
     AbortRetry,
-    /// Begin an empty conversation. A run under way is closed first.
+    /// Start an empty session. The current run is closed first.
     NewSession {
         parent_session: Option<String>,
     },
-    /// What a message that begins with `/` can call: templates and skills.
+    /// What a message that begins with `/` can name: commands, templates and skills.
     GetCommands,
-    /// The same in the words of omp's clients.
+    /// The same in the format of omp's clients.
     GetAvailableCommands,
-    /// Look again at settings, skills, templates and context files.
+    /// Read settings, skills, templates and context files again.
     Reload,
-    /// Tools that the client runs itself, in the place of those it offered before.
+    /// Tools that the client runs, in place of those it offered before.
     SetHostTools(Vec<HostTool>),
-    /// What such a tool has so far. Never answered.
+    /// The partial result of such a tool. Never answered.
     HostToolUpdate {
         id: String,
         partial: ToolOutput,
     },
-    /// How a call of such a tool ended. Never answered.
+    /// The result of such a tool. Never answered.
     HostToolResult {
         id: String,
         result: ToolResult,
     },
-    /// Another todo list in the place of the one there is.
+    /// Replace the todo list.
     SetTodos {
         phases: Vec<DraftPhase>,
     },
-    /// Say who you are, choose what is written, learn what is understood.
+    /// Name the client, choose the level, and get the server's capabilities.
     Hello(Hello),
-    /// An answer to a question nobody asked. Never answered itself.
+    /// The answer to a dialog of an extension. Never answered itself.
     ExtensionUiResponse {
         id: String,
         answer: UiAnswer,
@@ -174,7 +174,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The name it is called and answered by.
+    /// The name of the command in requests and responses.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Command::Prompt { .. } => "prompt",
@@ -244,15 +244,15 @@ impl Command {
         )
     }
 
-    /// Urgent, but about what waits in front of it.
+    /// Urgent, but it refers to the requests that wait before it.
     pub(crate) fn follows_waiting(&self) -> bool {
         matches!(self, Command::Abort | Command::AbortBash | Command::GetState)
     }
 
-    /// Cannot be answered before the user's and the project's files were looked at.
+    /// Needs the files of the user and the project.
     pub(crate) fn needs_place(&self, level: Level) -> bool {
         match self {
-            // There it shows the system prompt.
+            // There it has the system prompt.
             Command::GetState => level == Level::Xcsh,
             Command::Prompt { .. }
             | Command::AbortAndPrompt { .. }
@@ -268,7 +268,7 @@ impl Command {
     }
 }
 
-/// The names a client can call, as `hello` lists them.
+/// The command names that `hello` lists.
 pub(crate) const COMMANDS: &[&str] = &[
     "prompt",
     "steer",
@@ -334,7 +334,7 @@ const OMP_ONLY: &[&str] = &[
     "handoff",
 ];
 
-/// What a prompt wants when another is at work.
+/// What happens to a prompt while another one is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum WhenBusy {
@@ -345,7 +345,7 @@ pub(crate) enum WhenBusy {
     FollowUp,
 }
 
-/// What the client says to a question of an extension.
+/// The client's answer to a dialog of an extension.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum UiAnswer {
     Value(String),
@@ -353,7 +353,7 @@ pub(crate) enum UiAnswer {
     Cancelled,
 }
 
-/// How much of a queue is said at once.
+/// How many messages of a queue are sent at once.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum QueueMode {
@@ -361,7 +361,7 @@ pub(crate) enum QueueMode {
     OneAtATime,
 }
 
-/// Whether steering waits for the tools of a turn or ends them.
+/// Whether steering waits for the tools of a turn or interrupts them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum InterruptMode {
@@ -369,7 +369,7 @@ pub(crate) enum InterruptMode {
     Wait,
 }
 
-/// Both dialects fork, under different names, and each wants to be answered under its own.
+/// Both levels have a fork command, under different names; each is answered under its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Alias {
     Pi,
@@ -384,22 +384,22 @@ impl Alias {
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct ListSessions {
-    /// The sessions of this working directory; the current one if nothing is said.
+    /// The sessions of this working directory; by default the current one.
     #[serde(default)]
     pub(crate) cwd: Option<PathBuf>,
-    /// Those of all working directories.
+    /// The sessions of all working directories.
     #[serde(default)]
     pub(crate) all: bool,
     #[serde(default)]
     pub(crate) limit: Option<usize>,
-    /// Where an earlier answer left off.
+    /// The cursor of an earlier response.
     #[serde(default)]
     pub(crate) before: Option<String>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Page {
-    /// The `nextCursor` of an earlier answer.
+    /// The `nextCursor` of an earlier response.
     #[serde(default)]
     pub(crate) cursor: Option<String>,
     #[serde(default)]
@@ -408,7 +408,7 @@ pub(crate) struct Page {
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Hello {
-    /// Who is speaking. For logs; nothing depends on it.
+    /// The name of the client. For logs only.
     #[serde(default)]
     pub(crate) client: Option<Value>,
     #[serde(default)]
@@ -417,7 +417,7 @@ pub(crate) struct Hello {
     pub(crate) wire: Option<Level>,
 }
 
-/// The route table from names to commands.
+/// The table from names to commands.
 pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
     Ok(match kind {
         "prompt" => {

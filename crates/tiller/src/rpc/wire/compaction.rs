@@ -1,5 +1,4 @@
-//! Compactions as a level writes them. xcsh knows events for automatic ones only, under names of
-//! their own.
+//! Compactions at each level. xcsh has events for automatic ones only, under other names.
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -9,7 +8,7 @@ use tiller_agent::compaction::{Compacted, Reason};
 use super::Level;
 use super::message::{ShapedUsage, usage};
 
-/// What a compaction came to, on its way to a client of the given level.
+/// The result of a compaction for a client of the given level.
 pub(crate) struct ShapedCompaction<'a> {
     pub(crate) result: &'a Compacted,
     pub(crate) level: Level,
@@ -43,7 +42,7 @@ impl Serialize for ShapedCompaction<'_> {
     }
 }
 
-/// xcsh has other ways to shorten a conversation; this is ours.
+/// xcsh has other ways to compact a conversation; this is ours.
 const ACTION: &str = "context-full";
 
 #[derive(Serialize)]
@@ -88,7 +87,7 @@ pub(super) struct End<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum What<'a> {
-    /// Without a result it is `null`, as pi's page has it.
+    /// Without a result it is `null`, as in pi's documentation.
     Pi { reason: Reason, result: Option<ShapedCompaction<'a>> },
     /// Without a result there is no field.
     PiDelta {

@@ -1,4 +1,4 @@
-//! The fields of commands, as they are spelled on the wire, and how they are read.
+//! The fields of commands and how they are parsed.
 
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ pub(super) struct Compact {
     pub(super) custom_instructions: Option<String>,
 }
 
-/// Whatever it holds beside these is of no interest, and neither is a value of another kind.
+/// Other fields, and values of another type, are ignored.
 #[derive(Deserialize)]
 pub(super) struct UiResponse {
     #[serde(default)]
@@ -127,7 +127,7 @@ pub(super) struct NewSession {
     pub(super) parent_session: Option<String>,
 }
 
-/// A picture sent with a message.
+/// An image sent with a message.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "an image")]
 pub(super) struct ImageContent {
@@ -151,11 +151,11 @@ pub(super) fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Ref
             lenient.map_err(|_| err)
         })
         .map_err(|err| {
-            // Only now is it worth finding out which field it was.
+            // Only on an error is the field determined.
             let mut json = serde_json::Deserializer::from_str(text);
             match serde_path_to_error::deserialize::<_, T>(&mut json) {
                 Err(located) if located.path().iter().next().is_some() => {
-                    // The line is JSON, so this can only be the name of something chosen from a list.
+                    // The line is JSON, so this can only be an unknown name of an enum.
                     let why = plain(located.inner()).replace("expected value", "expected a string");
                     Refusal::invalid(kind, format!("field `{}`: {why}", located.path()))
                 }
@@ -164,7 +164,7 @@ pub(super) fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Ref
         })
 }
 
-/// Words and pictures must be there and must be what they claim to be.
+/// Text and images must be there and must be valid.
 pub(super) fn said(
     kind: &str,
     message: String,

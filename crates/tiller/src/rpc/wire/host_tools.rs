@@ -1,4 +1,4 @@
-//! Host tools on the wire: what a client offers, how it is asked, and what it answers.
+//! Host tools on the wire: registration, calls and results.
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;
@@ -14,18 +14,18 @@ use tiller_agent::tool::{Failure, ToolOutput, ToolResult};
 use super::fields::{body, is_base64};
 use super::request::{Refusal, RefusalKind};
 
-/// A tool that the client runs itself.
+/// A tool that the client runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HostTool {
     pub(crate) spec: ToolSpec,
-    /// Known by name, but not offered to the model.
+    /// Registered, but not offered to the model.
     pub(crate) is_hidden: bool,
-    /// How long the client may take.
+    /// The client's time limit.
     pub(crate) timeout: Option<Duration>,
 }
 
-/// The fields are looked at one by one, because each has its own words when it is missing. The
-/// `label` is for screens, and there is none here.
+/// The fields are checked one by one, because each has its own error text. The `label` is for
+/// screens and is ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "a host tool")]
 struct Definition {
@@ -62,7 +62,7 @@ struct HostToolResult {
     is_error: Option<bool>,
 }
 
-/// Reads `set_host_tools`. One tool that is wrong, and none is taken.
+/// Parses `set_host_tools`. If one tool is invalid, none is registered.
 pub(super) fn tools(kind: &str, text: &str) -> Result<Vec<HostTool>, Refusal> {
     let SetHostTools { tools } = body(kind, text)?;
     let refused = |error| Refusal { command: kind.into(), kind: RefusalKind::Refused, error };
@@ -86,7 +86,7 @@ impl Definition {
         if !self.parameters.is_object() {
             return Err(format!("Host tool \"{name}\" must provide a JSON Schema object"));
         }
-        // Hosts forward the schemas of others.
+        // Hosts forward schemas of other programs.
         if let Err(reason) = check_schema(&self.parameters) {
             return Err(format!("Host tool \"{name}\" cannot be used: {reason}"));
         }
@@ -103,14 +103,14 @@ fn words(value: &Value) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Reads `host_tool_update`: which call, and what there is so far.
+/// Parses `host_tool_update`: the call and its partial result.
 pub(super) fn update(kind: &str, text: &str) -> Result<(String, ToolOutput), Refusal> {
     let HostToolUpdate { id, partial_result } = body(kind, text)?;
     check(kind, "partialResult", &partial_result)?;
     Ok((id, partial_result))
 }
 
-/// Reads `host_tool_result`: which call, and how it ended.
+/// Parses `host_tool_result`: the call and its result.
 pub(super) fn result(kind: &str, text: &str) -> Result<(String, ToolResult), Refusal> {
     let HostToolResult { id, result, is_error } = body(kind, text)?;
     check(kind, "result", &result)?;
@@ -121,7 +121,7 @@ pub(super) fn result(kind: &str, text: &str) -> Result<(String, ToolResult), Ref
     Ok((id, result))
 }
 
-/// What the model is shown must be something that a provider takes: it stays in the conversation.
+/// The content must be acceptable to providers: it stays in the conversation.
 fn check(kind: &str, field: &str, output: &ToolOutput) -> Result<(), Refusal> {
     for (index, block) in output.content.iter().enumerate() {
         let why = match block {

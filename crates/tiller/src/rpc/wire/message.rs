@@ -1,4 +1,4 @@
-//! Messages as a level writes them: newer levels name things that older ones never knew.
+//! Messages at each level: newer levels have fields that older ones do not.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use tiller_agent::message::{
 
 use super::Level;
 
-/// A message on its way to a client of the given level.
+/// A message for a client of the given level.
 pub(crate) struct Shaped<'a> {
     pub(crate) message: &'a Message,
     pub(crate) level: Level,
@@ -35,8 +35,8 @@ impl Serialize for Shaped<'_> {
     }
 }
 
-/// The model's message in the order clients know. `content` stands apart so that a snapshot can
-/// put its own text there.
+/// The assistant message, in the field order that clients expect. `content` is separate so that a
+/// snapshot can put its own text there.
 pub(super) fn assistant<'a, C>(
     message: &'a AssistantMessage,
     level: Level,
@@ -185,7 +185,7 @@ impl Serialize for ShapedCost<'_> {
     }
 }
 
-/// The blocks of the model's message.
+/// The blocks of the assistant message.
 struct ShapedBlocks<'a> {
     blocks: &'a [Block],
     level: Level,
@@ -240,8 +240,8 @@ pub(super) fn whole(block: &Block, level: Level) -> Vec<u8> {
     serde_json::to_vec(&ShapedBlock(block, level)).expect("a block can be written")
 }
 
-/// A stored message as the level writes it; nothing if the text in the file is that already. Fields
-/// that tiller does not know stay.
+/// A stored message as the level writes it; nothing if the text in the file is that already.
+/// Unknown fields stay.
 pub(crate) fn stored(message: &RawValue, level: Level) -> Option<Box<RawValue>> {
     let text = message.get();
     let is_meant = match level {
@@ -257,7 +257,7 @@ pub(crate) fn stored(message: &RawValue, level: Level) -> Option<Box<RawValue>> 
     serde_json::value::to_raw_value(&message).ok()
 }
 
-/// Files leave out what is zero or false.
+/// Files leave out fields that are zero or false.
 fn complete_usage(message: &mut Map<String, Value>) {
     let Some(Value::Object(usage)) = message.get_mut("usage") else { return };
     usage.entry("reasoning").or_insert_with(|| 0.into());
@@ -283,7 +283,7 @@ fn leave_out_newer(message: &mut Map<String, Value>) {
     }
 }
 
-/// The fields that only level `pi-delta` writes, as they stand in the text.
+/// The fields that only level `pi-delta` writes, as they are in the text.
 const NEWER: [&str; 6] = [
     "\"rawStopReason\"",
     "\"thinkingLevel\"",

@@ -1,4 +1,4 @@
-//! What tiller says: responses and events as lines of JSON.
+//! Responses and events as lines of JSON.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::snapshot::{Snapshot, write_json};
 use super::todos;
 use super::{Level, Stream};
 
-/// The events a client can meet, as `hello` lists them.
+/// The events that `hello` lists.
 pub(crate) const EVENTS: &[&str] = &[
     "agent_start",
     "agent_end",
@@ -55,12 +55,12 @@ pub(crate) const EVENTS: &[&str] = &[
     "thinking_level_changed",
 ];
 
-/// What a record about a step of the growing message carries where whole messages are written.
+/// What a record about an update carries at levels that write whole messages.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Detail {
-    /// The step and the message after it.
+    /// The update and the message after it.
     Snapshot,
-    /// The step alone, as where only deltas are written, with the name of the call.
+    /// The update alone, as where only deltas are written, with the name of the call.
     Step,
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum Detail {
 pub(crate) struct RecordWriter {
     level: Level,
     stream: Stream,
-    /// The message under way.
+    /// The current message.
     growing: Option<Snapshot>,
 }
 
@@ -77,7 +77,7 @@ impl RecordWriter {
         RecordWriter { level, stream: level.stream(), growing: None }
     }
 
-    /// Speaks differently from now on, also in the middle of a message.
+    /// Changes the level, also in the middle of a message.
     pub(crate) fn change(&mut self, level: Level, stream: Stream) {
         self.level = level;
         self.stream = stream;
@@ -86,7 +86,7 @@ impl RecordWriter {
         }
     }
 
-    /// How long a record about the growing message would be, roughly.
+    /// The approximate length of a record with the current message.
     pub(crate) fn update_len(&self) -> usize {
         match (&self.growing, self.stream) {
             (Some(growing), Stream::Snapshots) => 2 * growing.len() + 128,
@@ -232,7 +232,7 @@ impl RecordWriter {
         }
     }
 
-    /// Takes one step into the growing message and, unless it is a silent one, writes it.
+    /// Applies an update to the current message and, unless it is a silent one, writes it.
     pub(crate) fn update(&mut self, update: &Update, detail: Detail, out: &mut Vec<u8>) {
         let Some(growing) = &mut self.growing else { return };
         growing.fold(update);
@@ -413,7 +413,7 @@ struct ThinkingLevel<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     level: &'a str,
-    /// The same, under the name that clients of xcsh and its kin know.
+    /// The same, under the name that xcsh and omp use.
     #[serde(rename = "thinkingLevel", skip_serializing_if = "Option::is_none")]
     thinking_level: Option<&'a str>,
 }
@@ -460,7 +460,7 @@ struct ToolEnd<'a> {
     duration_ms: Option<u64>,
 }
 
-/// A step of a growing message as clients know it.
+/// An update of the current message, as clients expect it.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum Step<'a> {
@@ -507,8 +507,8 @@ enum Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// The step on the wire; `None` for what only later snapshots show. `names_calls` is whether
-    /// the start of a call says which one.
+    /// The update on the wire; `None` for what only later snapshots show. `names_calls` is whether
+    /// the start of a call has its name.
     fn of(update: &'a Update, names_calls: bool, level: Level) -> Option<Step<'a>> {
         Some(match update {
             Update::TextStart { index } => Step::TextStart { content_index: *index },
@@ -536,8 +536,8 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// As JSON. Almost every step is a piece of text, and there are very many of them, so their
-    /// fixed parts are copied and not formatted.
+    /// As JSON. Almost all updates are pieces of text, and there are very many, so their fixed
+    /// parts are copied and not formatted.
     fn write(&self, out: &mut Vec<u8>) {
         let (head, index, delta) = match self {
             Step::TextDelta { content_index, delta } => (TEXT_DELTA, content_index, delta),

@@ -1,9 +1,9 @@
-//! What a command is answered with.
+//! The data of a response.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Which command a response belongs to.
+/// The command that a response belongs to.
 #[derive(Clone, Debug)]
 pub struct Label {
     pub(crate) id: Option<Box<RawValue>>,
@@ -31,15 +31,15 @@ impl Reply {
     }
 }
 
-/// What became of a `prompt`, `steer` or `follow_up`.
+/// What happened to a `prompt`, `steer` or `follow_up`.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Disposition {
-    /// A run begins with it: `agent_start` follows.
+    /// A run starts with it: `agent_start` follows.
     Started,
     /// It waits in a queue.
     Queued,
-    /// An extension has dealt with it. No run follows, and no `agent_settled`.
+    /// An extension has handled it. No run follows, and no `agent_settled`.
     Handled,
 }
 

@@ -1,4 +1,4 @@
-//! One line from the client: whose it is, what it asks, or why it cannot be answered.
+//! One line from the client: its id, and its command or why it is refused.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::rpc::lines::{LINE_MAX_BYTES, Line};
 /// One line from the client.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// The client's own label, as it was spelled. We echo it and never look inside.
+    /// The client's id, as it was spelled. It is echoed and never parsed.
     pub(crate) id: Option<Box<RawValue>>,
     pub(crate) command: Result<Command, Refusal>,
-    /// How long the line was.
+    /// The length of the line.
     pub(crate) line_bytes: usize,
 }
 
-/// A command we will not do, in words for the client.
+/// A command that is refused, with an error text for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Refusal {
-    /// The name it is answered under.
+    /// The command's name in the response.
     pub(crate) command: String,
     pub(crate) kind: RefusalKind,
     pub(crate) error: String,
@@ -31,11 +31,11 @@ pub(crate) struct Refusal {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum RefusalKind {
-    /// The line was not a command at all.
+    /// The line is not a command.
     Parse,
-    /// A command that does not exist.
+    /// Unknown command.
     Unknown,
-    /// A command that is wrong, or wrong now.
+    /// A command with invalid fields, or one that is refused now.
     Refused,
 }
 
@@ -48,7 +48,7 @@ impl Refusal {
         }
     }
 
-    /// A command that was understood and cannot be done.
+    /// A valid command that cannot be run.
     pub(crate) fn of(label: &Label, error: String) -> Refusal {
         Refusal { command: label.command.to_owned(), kind: RefusalKind::Refused, error }
     }
@@ -61,8 +61,8 @@ impl Refusal {
         }
     }
 
-    /// A command that other programs have. The client gets its `id` back at every level, so that
-    /// it does not wait.
+    /// A command that other programs have. The refusal has its `id` at every level, so that the
+    /// client does not wait.
     pub(super) fn unsupported(command: &str) -> Refusal {
         Refusal {
             command: command.into(),
@@ -81,8 +81,8 @@ impl Refusal {
 }
 
 impl Request {
-    /// Reads the label before the command, so that a line we refuse is still answered by name.
-    /// A blank line is nothing at all.
+    /// Parses the id before the command, so that a refused line is still answered with it. A blank
+    /// line is ignored.
     pub(crate) fn read(line: Line) -> Option<Request> {
         let bytes = match line {
             Line::Text(bytes) => bytes,
@@ -107,7 +107,7 @@ impl Request {
         Some(Request { line_bytes, ..request })
     }
 
-    /// A line without a label.
+    /// A line without an id.
     fn refused(refusal: Refusal) -> Request {
         Request { id: None, command: Err(refusal), line_bytes: 0 }
     }
@@ -117,7 +117,7 @@ impl Request {
             return Ok(Request { id, command: command::read(&kind, text), line_bytes: 0 });
         }
         // Strict about the shape, lenient about the rest: of a repeated key the last one counts,
-        // and no value is looked into, so that a number like 1e400 does not hide the label.
+        // and no value is parsed, so that a number like 1e400 does not hide the id.
         if let Ok(fields) = serde_json::from_str::<Fields>(text) {
             return Ok(Request::from_fields(fields));
         }
@@ -156,7 +156,7 @@ fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Box<RawValue
     Box::<RawValue>::deserialize(d).map(Some)
 }
 
-/// The parser's reason without its position, which on a one-line record helps nobody.
+/// The parser's message without its position, which does not help in a record of one line.
 pub(super) fn plain(err: &serde_json::Error) -> String {
     let text = err.to_string();
     match text.rfind(" at line ") {

@@ -1,9 +1,8 @@
-//! The model's message while it grows, kept as JSON text.
+//! The current assistant message, kept as JSON text.
 //!
-//! Clients of the older dialects want the whole message with every step of it. Writing it anew
-//! each time would cost a message of n steps n² in escaping and formatting. So each step is
-//! escaped once, appended to the text of its block, and a snapshot is a copy of texts that are
-//! ready; only the copying itself is left.
+//! Clients of the older levels want the whole message with every update. Formatting it each time
+//! would cost a message of n updates n² in escaping. So each update is escaped once and appended to
+//! the text of its block, and a snapshot is a copy of finished texts.
 
 use tiller_agent::event::Update;
 use tiller_agent::message::{AssistantMessage, Block};
@@ -17,18 +16,18 @@ pub(crate) struct Snapshot {
     /// The message without its content.
     message: AssistantMessage,
     blocks: Vec<GrowingBlock>,
-    /// How long all blocks are together. Counted along, because a message can have thousands.
+    /// The length of all blocks together. Kept up to date, because a message can have thousands.
     blocks_len: usize,
     /// Everything after the content; rewritten when one of its fields changes.
     tail: Vec<u8>,
-    /// The tokens counted so far, for those who are told of nothing else.
+    /// The tokens counted so far, for the levels that write only those.
     usage: Vec<u8>,
 }
 
 struct GrowingBlock {
     /// The block's JSON up to where it grows.
     text: Vec<u8>,
-    /// Arguments being spelled out; they stand between `text` and `end`.
+    /// Arguments that are still being streamed; they stand between `text` and `end`.
     arguments: Option<PartialJson>,
     /// What closes the block.
     end: Vec<u8>,
@@ -63,7 +62,7 @@ impl Snapshot {
         self.rewrite();
     }
 
-    /// Takes in one step.
+    /// Applies one update.
     pub(crate) fn fold(&mut self, update: &Update) {
         match update {
             Update::TextStart { .. } => {
@@ -190,7 +189,7 @@ impl GrowingBlock {
     }
 }
 
-/// The message's JSON from the end of the content on.
+/// The message's JSON after the content.
 fn tail(message: &AssistantMessage, level: Level) -> Vec<u8> {
     let empty: [(); 0] = [];
     let whole = serde_json::to_vec(&assistant(message, level, empty));

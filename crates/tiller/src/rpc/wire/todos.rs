@@ -1,4 +1,4 @@
-//! What is said about the todo list.
+//! Events about the todo list.
 
 use serde::{Deserialize, Serialize};
 use tiller_agent::todo::{DraftPhase, TodoItem, TodoStatus};
