@@ -24,8 +24,8 @@ pub(crate) fn receive(state: &mut SessionState, request: Request) {
         return refuse(state, request);
     }
     let command = request.command.as_ref();
-    let looks = matches!(command, Ok(Command::GetState));
-    let has_front = !state.held_requests.is_empty() || looks && state.owes_change();
+    let reads_state = matches!(command, Ok(Command::GetState));
+    let has_front = !state.held_requests.is_empty() || reads_state && state.owes_change();
     if !has_front || !command.is_ok_and(Command::follows_waiting) {
         return dispatch(state, request);
     }

@@ -55,7 +55,7 @@ impl Queues {
     }
 
     /// The message was emitted. Compares tickets: equal texts are two messages.
-    pub(crate) fn said(&mut self, ticket: QueueTicket) {
+    pub(crate) fn emitted(&mut self, ticket: QueueTicket) {
         self.steering.retain(|queued| queued.ticket != ticket);
         self.follow_up.retain(|queued| queued.ticket != ticket);
         self.taken.retain(|taken| *taken != ticket);

@@ -382,7 +382,7 @@ impl SessionState {
         self.forward_event(event);
         match event {
             Event::MessageStart { ticket: Some(ticket), message } => {
-                self.queues.said(*ticket);
+                self.queues.emitted(*ticket);
                 if matches!(**message, Message::User(_)) {
                     let update = self.queues.update();
                     self.emit(update);
@@ -515,8 +515,8 @@ impl SessionState {
     /// it, a todo reminder, or settling. After an abort, queued messages wait for the next prompt.
     pub(super) fn after_run_closed(&mut self, is_aborted: bool) {
         if !is_aborted && self.deferred.is_empty() {
-            if let Some(told) = self.take_deferred_injection() {
-                return self.start_run(vec![told]);
+            if let Some(injection) = self.take_deferred_injection() {
+                return self.start_run(vec![injection]);
             }
             if self.queues.len() > 0 {
                 return self.start_run(Vec::new());

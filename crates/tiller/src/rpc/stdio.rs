@@ -49,10 +49,10 @@ fn read_stdin(inputs: &mpsc::Sender<Input>, control: &mpsc::Sender<Input>) {
         match stdin.read(&mut chunk) {
             Ok(0) => break,
             Ok(count) => {
-                let mut said = Vec::new();
-                lines.push(&chunk[..count], |line| said.push(line));
-                if !said.is_empty() {
-                    send(Input::Lines(said));
+                let mut complete = Vec::new();
+                lines.push(&chunk[..count], |line| complete.push(line));
+                if !complete.is_empty() {
+                    send(Input::Lines(complete));
                 }
             }
             Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}

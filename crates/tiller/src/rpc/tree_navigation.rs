@@ -96,7 +96,8 @@ impl SessionState {
         let wanted = navigation.options.clone();
         let session = self.conversation.session();
         let hook = host.map(|host| {
-            let entries: Vec<Value> = parting.abandoned.iter().map(|id| self.entry_value(id)).collect();
+            let entries: Vec<Value> =
+                parting.abandoned.iter().map(|id| self.entry_value(id)).collect();
             let mut preparation = json!({
                 "targetId": navigation.target,
                 "oldLeafId": session.leaf(),
@@ -222,7 +223,7 @@ impl SessionState {
             true => session.resend_parent(&navigation.target)?,
             false => Some(navigation.target.clone()),
         };
-        let is_brought = summary.as_ref().is_some_and(|summary| summary.from_hook);
+        let from_extension = summary.as_ref().is_some_and(|summary| summary.from_hook);
         let entry = match summary {
             Some(BranchSummaryText { text: summary, details, usage, from_hook }) => {
                 let from_id = old_leaf.clone().unwrap_or_else(|| "root".to_owned());
@@ -243,7 +244,7 @@ impl SessionState {
                 new_leaf_id: self.conversation.session().leaf().map(str::to_owned),
                 old_leaf_id: old_leaf,
                 summary_entry: entry.as_deref().map(|entry| self.entry_value(entry)),
-                from_extension: entry.is_some().then_some(is_brought),
+                from_extension: entry.is_some().then_some(from_extension),
             });
         }
         Ok(())
@@ -275,18 +276,18 @@ impl NavigationTask {
             return Ok(NavigationDecision::Cancelled);
         }
         let label = change.label.or(wanted.label);
-        let brought = change.summary.filter(|_| wanted.summarize == Some(true));
-        let summary = match (brought, writer) {
-            (Some(brought), _) => Some(Box::new(BranchSummaryText::brought(brought))),
+        let provided = change.summary.filter(|_| wanted.summarize == Some(true));
+        let summary = match (provided, writer) {
+            (Some(provided), _) => Some(Box::new(BranchSummaryText::provided(provided))),
             (None, Err(error)) => return Err(SummaryError::Failed(error)),
             (None, Ok(None)) => None,
             (None, Ok(Some(writer))) => {
-                let wishes = BranchOptions {
+                let options = BranchOptions {
                     instructions: change.custom_instructions.or(wanted.custom_instructions),
                     is_all: change.replace_instructions.or(wanted.replace_instructions)
                         == Some(true),
                 };
-                let written = writer.write_branch(&messages, &wishes, &progress).await?;
+                let written = writer.write_branch(&messages, &options, &progress).await?;
                 Some(Box::new(BranchSummaryText::written(written)))
             }
         };
@@ -305,8 +306,8 @@ impl BranchSummaryText {
         }
     }
 
-    fn brought(brought: TreeSummary) -> BranchSummaryText {
-        let TreeSummary { summary, details, usage } = brought;
+    fn provided(provided: TreeSummary) -> BranchSummaryText {
+        let TreeSummary { summary, details, usage } = provided;
         let usage = usage.and_then(|usage| serde_json::from_value(usage).ok());
         BranchSummaryText { text: summary, details, usage, from_hook: true }
     }

@@ -59,9 +59,9 @@ impl SessionState {
 
     /// The extensions of the previous folder are retired.
     pub(super) fn old_extensions_retired(&mut self) {
-        let may_judge = self.resources.asks_for_trust();
+        let may_decide_trust = self.resources.asks_for_trust();
         if let Some(host) = self.extension_host() {
-            self.load_new(host, may_judge);
+            self.load_new(host, may_decide_trust);
         }
     }
 }

@@ -32,9 +32,9 @@ pub struct ExtensionPlan {
     /// Extensions named in settings or flags that were not found.
     missing: Vec<Problem>,
     flags: ExtensionFlags,
-    surroundings: Option<ExtensionEnv>,
+    env: Option<ExtensionEnv>,
     /// They may decide project trust before anything of the project is loaded.
-    may_judge: bool,
+    may_decide_trust: bool,
     /// The model flags, to be resolved again when extensions are loaded.
     pub(crate) choice: Option<ModelArgs>,
 }
@@ -78,26 +78,22 @@ impl ExtensionEnv {
 
 impl ExtensionPlan {
     /// Discovers extensions.
-    pub fn find(
-        place: &Project,
-        flags: ExtensionFlags,
-        surroundings: ExtensionEnv,
-    ) -> ExtensionPlan {
+    pub fn find(place: &Project, flags: ExtensionFlags, env: ExtensionEnv) -> ExtensionPlan {
         let flags = anchored(flags, place);
         let Discovery { found, problems: missing } = find(place, &flags);
         ExtensionPlan {
-            may_judge: !found.is_empty() && place.asks_for_trust(),
+            may_decide_trust: !found.is_empty() && place.asks_for_trust(),
             found: found.into_iter().map(Arc::new).collect(),
             missing,
             flags,
-            surroundings: Some(surroundings),
+            env: Some(env),
             choice: None,
         }
     }
 
     /// Whether an extension from outside the project may decide its trust.
     pub fn has_judges(&self) -> bool {
-        self.may_judge && self.found.iter().any(|found| found.is_judge())
+        self.may_decide_trust && self.found.iter().any(|found| found.is_judge())
     }
 
     /// True if there are no extensions to load.
@@ -122,10 +118,10 @@ const GAP: u32 = 1000;
 
 impl SessionState {
     /// Loads the discovered extensions. Without any, no engine is started.
-    pub(in crate::rpc) fn load_extensions(&mut self, house: ExtensionPlan) {
-        let ExtensionPlan { found, missing, flags, surroundings, may_judge, choice } = house;
+    pub(in crate::rpc) fn load_extensions(&mut self, plan: ExtensionPlan) {
+        let ExtensionPlan { found, missing, flags, env, may_decide_trust, choice } = plan;
         self.extensions.cli_flags = Arc::new(flags);
-        self.extensions.env = surroundings;
+        self.extensions.env = env;
         self.not_found(missing);
         if found.is_empty() {
             return;
@@ -134,25 +130,25 @@ impl SessionState {
         self.extensions.is_loading = true;
         self.extensions.discovered = found;
         self.extensions.model_args = choice;
-        self.load_new(host, may_judge);
+        self.load_new(host, may_decide_trust);
     }
 
     /// Loads the discovered extensions, first those that may decide project trust.
-    pub(super) fn load_new(&mut self, host: Extensions, may_judge: bool) {
-        let judges = self.extensions.discovered.iter().filter(|found| found.is_judge());
-        let judges: Vec<_> = (1..).map(|place| place * GAP).zip(judges.cloned()).collect();
-        if may_judge && !judges.is_empty() {
+    pub(super) fn load_new(&mut self, host: Extensions, may_decide_trust: bool) {
+        let deciders = self.extensions.discovered.iter().filter(|found| found.is_judge());
+        let deciders: Vec<_> = (1..).map(|place| place * GAP).zip(deciders.cloned()).collect();
+        if may_decide_trust && !deciders.is_empty() {
             self.extensions.trust_decider_slots =
-                judges.iter().map(|(number, _)| *number).collect();
-            return self.ask_project_trust(host, extensions(&judges));
+                deciders.iter().map(|(number, _)| *number).collect();
+            return self.ask_project_trust(host, extensions(&deciders));
         }
         self.load_rest(host, Vec::new());
     }
 
-    fn ask_project_trust(&self, host: Extensions, judges: Vec<(u32, Extension)>) {
+    fn ask_project_trust(&self, host: Extensions, deciders: Vec<(u32, Extension)>) {
         let cwd = self.workspace.cwd.display().to_string();
         self.tasks.spawn(async move {
-            let errors = host.load_at(&judges).await;
+            let errors = host.load_at(&deciders).await;
             let trust = match host.has_listener("project_trust") {
                 true => host.run_hook(ProjectTrust { cwd }).await.unwrap_or_default(),
                 false => Trust::default(),
@@ -199,13 +195,13 @@ impl SessionState {
 
     /// Loads the remaining extensions, each in its slot.
     fn load_rest(&mut self, host: Extensions, mut errors: Vec<LoadError>) {
-        let mut judges = std::mem::take(&mut self.extensions.trust_decider_slots).into_iter();
+        let mut deciders = std::mem::take(&mut self.extensions.trust_decider_slots).into_iter();
         let mut last = 0;
         let mut rest = Vec::new();
-        let has_judged = judges.len() > 0;
+        let trust_was_asked = deciders.len() > 0;
         for found in &self.extensions.discovered {
-            let judge = (has_judged && found.is_judge()).then(|| judges.next());
-            match judge.flatten() {
+            let decider = (trust_was_asked && found.is_judge()).then(|| deciders.next());
+            match decider.flatten() {
                 Some(number) => last = number,
                 None => {
                     last += 1;

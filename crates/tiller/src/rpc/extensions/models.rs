@@ -20,7 +20,7 @@ impl SessionState {
     ) {
         let ModelRequest { model, context, options, looks } = request;
         let now = self.clock.now();
-        let model = self.meant(&model);
+        let model = self.resolve_model(&model);
         let asked =
             model.clone().and_then(|model| model_request::read(model, context, &options, now));
         let events = match asked {
@@ -35,10 +35,10 @@ impl SessionState {
     }
 
     /// The model that an extension describes by an object.
-    fn meant(&self, said: &Value) -> Result<Model, String> {
-        let name = |field: &str| said[field].as_str().unwrap_or_default();
+    fn resolve_model(&self, described: &Value) -> Result<Model, String> {
+        let name = |field: &str| described[field].as_str().unwrap_or_default();
         let known = self.models.named(name("provider"), name("id"));
-        model_request::model(said, known.as_deref())
+        model_request::model(described, known.as_deref())
     }
 
     pub(super) fn read_models(&self, read: ModelRead) -> Value {
@@ -65,13 +65,13 @@ impl SessionState {
     }
 
     pub(super) fn reply_with_auth(&mut self, model: &Value, answer: ExtensionReply) {
-        let papers = self.meant(model).map(|model| self.models.papers(&model));
+        let auth = self.resolve_model(model).map(|model| self.models.papers(&model));
         answer.respond_from(async move {
-            let papers = match papers {
-                Ok(papers) => papers.await,
+            let auth = match auth {
+                Ok(auth) => auth.await,
                 Err(why) => Err(why),
             };
-            Ok(match papers {
+            Ok(match auth {
                 Ok((key, headers)) => json!({ "ok": true, "apiKey": key, "headers": headers }),
                 Err(error) => json!({ "ok": false, "error": error }),
             })

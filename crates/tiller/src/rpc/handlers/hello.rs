@@ -37,7 +37,7 @@ pub(crate) fn hello(state: &mut SessionState, hello: Hello) -> Handled {
     };
     state.outbox.change_level(wire, stream);
     state.todos.level = wire;
-    let said = state.diagnostics.iter().map(String::as_str);
+    let diagnostics = state.diagnostics.iter().map(String::as_str);
     data(&Greeting {
         server: "tiller",
         version: version(),
@@ -46,6 +46,6 @@ pub(crate) fn hello(state: &mut SessionState, hello: Hello) -> Handled {
         commands: COMMANDS,
         events: EVENTS,
         limits: Limits { line_bytes: LINE_MAX_BYTES },
-        diagnostics: state.resources.problems().chain(said).collect(),
+        diagnostics: state.resources.problems().chain(diagnostics).collect(),
     })
 }

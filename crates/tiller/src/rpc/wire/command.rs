@@ -12,7 +12,8 @@ use tiller_agent::tool::{ToolOutput, ToolResult};
 
 use super::fields::{
     Bash, Compact, Enabled, EntryId, ExportHtml, ModeField, Name, NewSession, Prompt, SetLabel,
-    SetModel, SetThinkingLevel, Since, SwitchSession, TextAndImages, UiResponse, body, said,
+    SetModel, SetThinkingLevel, Since, SwitchSession, TextAndImages, UiResponse, body,
+    text_and_images,
 };
 use super::host_tools::{self, HostTool};
 use super::request::Refusal;
@@ -422,23 +423,23 @@ pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
     Ok(match kind {
         "prompt" => {
             let Prompt { message, images, streaming_behavior } = body(kind, text)?;
-            let (message, images) = said(kind, message, images)?;
+            let (message, images) = text_and_images(kind, message, images)?;
             let when_busy = streaming_behavior.unwrap_or_default();
             Command::Prompt { message, images, when_busy }
         }
         "steer" => {
             let TextAndImages { message, images } = body(kind, text)?;
-            let (message, images) = said(kind, message, images)?;
+            let (message, images) = text_and_images(kind, message, images)?;
             Command::Steer { message, images }
         }
         "follow_up" => {
             let TextAndImages { message, images } = body(kind, text)?;
-            let (message, images) = said(kind, message, images)?;
+            let (message, images) = text_and_images(kind, message, images)?;
             Command::FollowUp { message, images }
         }
         "abort_and_prompt" => {
             let TextAndImages { message, images } = body(kind, text)?;
-            let (message, images) = said(kind, message, images)?;
+            let (message, images) = text_and_images(kind, message, images)?;
             Command::AbortAndPrompt { message, images }
         }
         "abort" => Command::Abort,

@@ -165,7 +165,7 @@ pub(super) fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Ref
 }
 
 /// Text and images must be there and must be valid.
-pub(super) fn said(
+pub(super) fn text_and_images(
     kind: &str,
     message: String,
     images: Option<Vec<ImageContent>>,
