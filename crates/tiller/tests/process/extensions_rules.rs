@@ -47,7 +47,14 @@ fn a_prompt_in_the_pause_that_is_seen_to_settles_the_run_before_it() {
             continue;
         }
         let answered = records.last().unwrap();
-        assert_eq!(answered["success"], true, "{answered}");
+        // `agent_end` is written before the pause begins, so the prompt may also be too early.
+        if answered["success"] == false {
+            assert!(
+                answered["error"].as_str().unwrap().contains("already processing"),
+                "{answered}"
+            );
+            continue;
+        }
         let kinds: Vec<&Value> = records.iter().map(|record| &record["type"]).collect();
         assert_eq!(kinds, ["agent_settled", "response"]);
         client.say(&json!({"id": "2", "type": "get_state"}));
