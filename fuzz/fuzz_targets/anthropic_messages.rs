@@ -1,4 +1,4 @@
-//! Any bytes as an answer of `anthropic-messages`.
+//! Decodes any bytes as an answer of `anthropic-messages`.
 
 #![no_main]
 

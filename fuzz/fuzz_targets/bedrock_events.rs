@@ -1,4 +1,4 @@
-//! Any events, in frames, as an answer of Bedrock's.
+//! Decodes any events, in frames, as a Bedrock answer.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as the frames of an answer of Bedrock's.
+//! Decodes any bytes as the frames of a Bedrock answer.
 
 #![no_main]
 

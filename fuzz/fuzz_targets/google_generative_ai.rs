@@ -1,4 +1,4 @@
-//! Any bytes as an answer of `google-generative-ai`.
+//! Decodes any bytes as an answer of `google-generative-ai`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as an answer of `openai-completions`.
+//! Decodes any bytes as an answer of `openai-completions`.
 
 #![no_main]
 

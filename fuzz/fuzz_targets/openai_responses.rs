@@ -1,4 +1,4 @@
-//! Any bytes as an answer of `openai-responses`.
+//! Decodes any bytes as an answer of `openai-responses`.
 
 #![no_main]
 

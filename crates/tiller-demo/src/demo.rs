@@ -1,11 +1,11 @@
 //! `tiller/demo`: a model with no key and no network.
 //!
-//! It reads the newest question, calls the tools that are really there and answers from what they
-//! give, the same way every time. A client can be tried with it, and a newcomer sees all of tiller
-//! at work before choosing a real model.
+//! It reads the newest question, calls the available tools and answers from their results,
+//! deterministically. A client can be tried with it, and a new user sees all of tiller at work
+//! before choosing a real model.
 //!
-//! `words` takes the question apart, `intent` finds out what is wanted, `plan` decides on the next
-//! call, `answer` and `file` speak.
+//! `words` splits the question into clauses, `intent` finds the task, `plan` decides on the next
+//! call, `answer` and `file` write the text.
 
 mod answer;
 mod file;
@@ -38,7 +38,7 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// `pace` passes before every word; zero means as fast as can be.
+    /// `pace` is the delay before every word; zero means as fast as possible.
     pub fn new(pace: Duration) -> Demo {
         Demo { pace }
     }
@@ -139,8 +139,8 @@ impl Turn {
     }
 }
 
-/// Which message is the question: what the user said since we last finished answering, else what
-/// an extension said on its own, else whatever the user said last.
+/// The index of the question: the user's messages since the last complete answer, else an
+/// extension's message, else the user's last message.
 fn asked(messages: &[Arc<Message>]) -> Option<usize> {
     let finished = |message: &Message| {
         message.as_assistant().is_some_and(|answer| answer.tool_calls().next().is_none())
@@ -167,8 +167,7 @@ fn images(blocks: &[Block]) -> usize {
     blocks.iter().filter(|block| matches!(block, Block::Image { .. })).count()
 }
 
-/// The results of our own calls, in the order they were made. Another model's are not ours to
-/// interpret.
+/// The results of the demo's own calls, in order. Another model's results are ignored.
 fn outcomes(messages: &[Arc<Message>]) -> Vec<Outcome> {
     let mut outcomes: Vec<(u64, Outcome)> = messages
         .iter()
@@ -195,7 +194,7 @@ fn call_number(id: &str) -> Option<u64> {
     id.strip_prefix(CALL_PREFIX)?.parse().ok()
 }
 
-/// Calls are numbered through the conversation, so that no two have the same name.
+/// Calls are numbered through the conversation, so that their ids are unique.
 fn last_call_number(request: &Request) -> u64 {
     let calls = request.messages.iter().filter_map(|message| message.as_assistant());
     let numbers =
@@ -203,8 +202,7 @@ fn last_call_number(request: &Request) -> u64 {
     numbers.max().unwrap_or(0)
 }
 
-/// What a request of this size would cost elsewhere: four bytes to a token, and everything up to
-/// the last answer found in the cache.
+/// A plausible usage: four bytes per token, with everything up to the last answer cached.
 fn prompt_usage(request: &Request) -> Usage {
     let tools: usize = request
         .tools

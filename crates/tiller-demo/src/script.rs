@@ -1,10 +1,10 @@
 //! `tiller/script`: a model that plays a conversation file.
 //!
-//! A client is built and tested against it with no account and no network, and our own transcripts
-//! speak through it line by line. What the lines may say is in `docs/script-format.md`.
+//! Clients are built and tested against it with no account and no network, and tiller's own
+//! transcripts use it line by line. The language is described in `docs/script-format.md`.
 //!
-//! A line becomes steps (`parse`), the steps of an answer are kept in order by a draft, and the
-//! player turns them into the events a provider streams.
+//! A line becomes steps (`parse`), a draft keeps the steps of an answer in order, and the player
+//! turns them into the events of a provider.
 
 mod draft;
 mod expect;
@@ -32,7 +32,7 @@ pub(crate) use suggest::nearest;
 use parse::{Line, Parser};
 use step::Step;
 
-/// A conversation file: the model's answers in the order they will be asked for.
+/// A conversation file: the model's answers, in order.
 #[derive(Clone, Debug)]
 pub struct Script {
     name: String,
@@ -41,13 +41,13 @@ pub struct Script {
 
 #[derive(Clone, Debug)]
 struct ScriptedAnswer {
-    /// Where it begins in the file.
+    /// The line where it begins.
     line: usize,
     steps: Vec<Step>,
 }
 
 impl Script {
-    /// Reads a whole file. A blank line ends an answer.
+    /// Parses a whole file. A blank line ends an answer.
     pub fn parse(text: &str) -> Result<Script, ScriptError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut parser = Parser::default();
@@ -64,13 +64,13 @@ impl Script {
         Ok(Script { name: "script".into(), answers })
     }
 
-    /// What complaints call the script, usually the name of its file.
+    /// The script's name in error messages, usually its file name.
     pub fn named(mut self, name: impl Into<String>) -> Script {
         self.name = name.into();
         self
     }
 
-    /// How many answers it holds.
+    /// The number of answers.
     pub fn answers(&self) -> usize {
         self.answers.len()
     }
@@ -89,7 +89,7 @@ fn finish(parser: &mut Parser, first_line: &mut usize, answers: &mut Vec<Scripte
     }
 }
 
-/// A model that is part of tiller: it costs nothing and takes whatever a large one would take.
+/// A built-in model: it costs nothing and has the limits of a large one.
 pub(crate) fn built_in(id: &str, name: &str) -> Model {
     Model {
         id: id.into(),
@@ -108,7 +108,7 @@ pub(crate) fn built_in(id: &str, name: &str) -> Model {
     }
 }
 
-/// A line that is not in the language.
+/// A syntax error in a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptError {
     pub line: usize,

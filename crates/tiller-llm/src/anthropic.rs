@@ -1,4 +1,4 @@
-//! Anthropic's Messages API: how its stream is read. What is sent is in [`request`].
+//! Anthropic's Messages API: decodes its stream. [`request`] builds what is sent.
 
 mod request;
 
@@ -30,17 +30,17 @@ impl Api for Messages {
     }
 }
 
-/// What people read where the model's thoughts are sealed. Only the seal is sent back.
+/// Shown in place of redacted thinking. Only the signature is sent back.
 const HIDDEN: &str = "[Reasoning redacted]";
 
-/// Folds their events into ours.
+/// Converts the API's events.
 #[derive(Debug)]
 pub(crate) struct AnthropicDecoder {
-    /// The model we asked for.
+    /// The requested model.
     model: String,
-    /// Blocks that have begun and not ended; hardly ever more than one.
+    /// Blocks that have started and not ended; rarely more than one.
     open: Vec<AnthropicOpenBlock>,
-    /// How many blocks our side has been told of. Theirs may have more, of kinds we do not know.
+    /// How many blocks were emitted. The API may have more, of unknown kinds.
     blocks: usize,
     calls: bool,
     usage: Usage,
@@ -55,7 +55,7 @@ struct AnthropicOpenBlock {
     so_far: AnthropicBlockState,
 }
 
-/// What must be remembered of a block until it ends.
+/// The state of a block until it ends.
 #[derive(Debug)]
 enum AnthropicBlockState {
     Text,
@@ -63,7 +63,7 @@ enum AnthropicBlockState {
         signature: String,
         redacted: bool,
     },
-    /// `input` is what came with the start; it counts only if nothing follows.
+    /// `input` came with the start; it is used only if no deltas follow.
     Call {
         input: Map<String, Value>,
         spelled_out: bool,
@@ -113,7 +113,7 @@ impl Decode for AnthropicDecoder {
                 let failure = Failure { body: event.data, ..Failure::default() };
                 return Err(failure.classify(event.data.to_owned()));
             }
-            // `ping`, and whatever they add next: their docs ask clients to bear with it.
+            // `ping`, and future events: the API's documentation asks clients to ignore them.
             AnthropicKind::Unknown => (),
         }
         Ok(())
@@ -171,7 +171,7 @@ impl AnthropicDecoder {
             return;
         };
         let index = block.ours;
-        // A delta that does not fit its block, or of a kind we do not know, changes nothing.
+        // A delta that does not match its block, or of an unknown kind, is ignored.
         match &mut block.so_far {
             AnthropicBlockState::Text => {
                 let event = |delta| StreamEvent::TextDelta { index, delta };
@@ -197,17 +197,19 @@ impl AnthropicDecoder {
         out_end(self.open.remove(at), out);
     }
 
-    /// Takes over the numbers that are there; each message tells only what has changed.
-    fn count(&mut self, told: AnthropicWireUsage, out: &mut Vec<StreamEvent>) {
+    /// Merges the counts that are present; each event contains only what has changed.
+    fn count(&mut self, counts: AnthropicWireUsage, out: &mut Vec<StreamEvent>) {
         let usage = &mut self.usage;
-        usage.input = told.input_tokens.unwrap_or(usage.input);
-        usage.output = told.output_tokens.unwrap_or(usage.output);
-        usage.cache_read = told.cache_read_input_tokens.unwrap_or(usage.cache_read);
-        usage.cache_write = told.cache_creation_input_tokens.unwrap_or(usage.cache_write);
-        if let Some(long) = told.cache_creation.and_then(|told| told.ephemeral_1h_input_tokens) {
+        usage.input = counts.input_tokens.unwrap_or(usage.input);
+        usage.output = counts.output_tokens.unwrap_or(usage.output);
+        usage.cache_read = counts.cache_read_input_tokens.unwrap_or(usage.cache_read);
+        usage.cache_write = counts.cache_creation_input_tokens.unwrap_or(usage.cache_write);
+        if let Some(long) =
+            counts.cache_creation.and_then(|counts| counts.ephemeral_1h_input_tokens)
+        {
             usage.cache_write_1h = Some(long);
         }
-        let thought = told.output_tokens_details.and_then(|told| told.thinking_tokens);
+        let thought = counts.output_tokens_details.and_then(|counts| counts.thinking_tokens);
         usage.reasoning = thought.or(usage.reasoning);
         usage.total_tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
         out.push(StreamEvent::Usage(Box::new(usage.clone())));
@@ -277,15 +279,15 @@ fn push_unless_empty(
     }
 }
 
-/// Their events, in their words. All kinds in one: an enum that chooses by `type` would have to
-/// read every event twice, and an answer has tens of thousands.
+/// Any event of the API. One struct for all kinds: an enum tagged by `type` would parse every event
+/// twice, and an answer has tens of thousands.
 #[derive(Debug, Deserialize)]
 struct AnthropicEvent {
     #[serde(rename = "type")]
     kind: AnthropicKind,
     #[serde(default)]
     index: usize,
-    // What comes once or twice in an answer stands apart, so that a delta is small to move.
+    // Rare fields are boxed, so that a delta is small to move.
     message: Option<Box<NativeMessage>>,
     content_block: Option<Box<NativeBlock>>,
     delta: Option<AnthropicDelta>,
@@ -301,7 +303,7 @@ enum AnthropicKind {
     ContentBlockStop,
     MessageDelta,
     MessageStop,
-    /// Told as it came; `errors` reads it.
+    /// Kept as raw text; `errors` parses it.
     Error,
     #[serde(other)]
     Unknown,
@@ -346,7 +348,7 @@ enum NativeBlock {
         #[serde(default)]
         input: Map<String, Value>,
     },
-    /// Their own tools, which we never ask for. Deltas for them find no open block.
+    /// The API's built-in tools, which are never requested. Their deltas find no open block.
     #[default]
     #[serde(other)]
     Unknown,
@@ -379,7 +381,7 @@ impl AnthropicEvent {
             .map_err(|err| unreadable(event, &err))
     }
 
-    /// An event of a kind we do not know may use the other words in its own way.
+    /// An event of an unknown kind may use the same fields with other types.
     fn strange(data: &str) -> Option<AnthropicEvent> {
         #[derive(Deserialize)]
         struct Typed {
@@ -398,7 +400,7 @@ impl AnthropicEvent {
     }
 }
 
-/// Something on the way has garbled the stream; asking again is likely to help.
+/// The stream is garbled; a retry is likely to help.
 fn unreadable(event: sse::Event<'_>, err: &serde_json::Error) -> ProviderError {
     let sse::Event { name, data } = event;
     let reason = errors::cut_off(data, err).unwrap_or_else(|| err.to_string());

@@ -1,10 +1,8 @@
-//! The Responses API as Azure serves it: the same words at another address, with another header
-//! for the key.
+//! The Responses API on Azure: the same format, with another URL and another header for the key.
 //!
-//! `model` in the body is what Azure calls a deployment: the model's id, unless the switch
-//! `azureDeploymentName` names another. Since the `v1` API no version has to be named; a base URL
-//! that names one of the dated versions before it (`?api-version=2025-04-01-preview`) gets the path
-//! that belongs to those.
+//! `model` in the body is what Azure calls a deployment: the model's id, unless the option
+//! `azureDeploymentName` sets another. The `v1` API needs no version; a base URL with one of the
+//! older dated versions (`?api-version=2025-04-01-preview`) gets the path that belongs to them.
 
 use tiller_agent::model::Model;
 use tiller_agent::provider::{ProviderError, Request};
@@ -43,7 +41,7 @@ fn deployment(model: &Model) -> &str {
     compat::text(model, "azureDeploymentName").unwrap_or(&model.id)
 }
 
-/// Takes the address of the resource as well as the longer ones that Azure's pages show.
+/// Accepts the resource's URL as well as the longer ones shown in Azure's portal.
 fn url(base_url: &str) -> Result<String, ProviderError> {
     let (path, query) = match base_url.split_once('?') {
         Some((path, query)) => (path, format!("?{query}")),
@@ -63,7 +61,7 @@ fn url(base_url: &str) -> Result<String, ProviderError> {
         let version = pair.strip_prefix("api-version=");
         version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
     });
-    // Behind a gateway the API may stand anywhere; a path that says `v1` is taken at its word.
+    // Behind a gateway the API may have any path; one that ends in `v1` is used unchanged.
     let root = match (dated, path.ends_with("/v1")) {
         (false, true) => path.to_owned(),
         (false, false) => format!("{resource}/openai/v1"),

@@ -1,5 +1,5 @@
-//! Amazon Bedrock's ConverseStream: how its stream is read. What is sent is in [`request`], how it
-//! is signed in [`sign`], and the frames it comes in are taken apart in [`frames`].
+//! Amazon Bedrock's ConverseStream: decodes its stream. [`request`] builds what is sent, [`sign`]
+//! signs it, and [`frames`] splits the response into frames.
 
 mod frames;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -45,11 +45,11 @@ impl Api for ConverseStream {
     }
 }
 
-/// Folds their events into ours.
+/// Converts the API's events.
 #[derive(Debug, Default)]
 pub(crate) struct BedrockDecoder {
     frames: Frames,
-    /// Blocks that have begun and not ended; hardly ever more than one.
+    /// Blocks that have started and not ended; rarely more than one.
     open: Vec<BedrockOpenBlock>,
     blocks: usize,
     calls: bool,
@@ -64,7 +64,7 @@ struct BedrockOpenBlock {
     so_far: BedrockBlockState,
 }
 
-/// What must be remembered of a block until it ends.
+/// The state of a block until it ends.
 #[derive(Debug)]
 enum BedrockBlockState {
     Text,
@@ -81,7 +81,7 @@ impl Decode for BedrockDecoder {
         if self.done {
             return Ok(());
         }
-        // Events of kinds we do not know may use the words in their own way.
+        // Unknown events may use the same fields with other types.
         let known = ["contentBlockStart", "contentBlockDelta", "contentBlockStop"];
         if !known.contains(&event.name) && !["messageStop", "metadata"].contains(&event.name) {
             return Ok(());
@@ -97,7 +97,7 @@ impl Decode for BedrockDecoder {
             }
             "contentBlockDelta" => self.grow(at, native.delta.unwrap_or_default(), out),
             "contentBlockStop" => self.end_block(at, out),
-            // What it cost comes behind.
+            // The usage follows.
             "messageStop" => self.stop_reason = native.stop_reason,
             _ => {
                 out.extend(native.usage.map(|usage| StreamEvent::Usage(Box::new(usage.into()))));
@@ -107,7 +107,7 @@ impl Decode for BedrockDecoder {
         Ok(())
     }
 
-    /// Each frame is an event of the same kind, only wrapped otherwise.
+    /// Each frame is an event of the same kind, only wrapped differently.
     fn read(
         &mut self,
         _sse: &mut sse::SseDecoder,
@@ -136,7 +136,7 @@ impl BedrockDecoder {
         self.open.push(BedrockOpenBlock { theirs, ours: index, so_far: BedrockBlockState::Call });
     }
 
-    /// Only calls are announced; other blocks begin with their first piece.
+    /// Only calls have a start event; other blocks start with their first delta.
     fn grow(&mut self, theirs: usize, delta: BedrockDelta, out: &mut Vec<StreamEvent>) {
         if let Some(text) = delta.text {
             if let Some((index, BedrockBlockState::Text)) =
@@ -168,7 +168,7 @@ impl BedrockDecoder {
         }
     }
 
-    /// The block at this place, begun if there is none.
+    /// The open block at this index, started if there is none.
     fn block(
         &mut self,
         theirs: usize,
@@ -212,7 +212,7 @@ impl BedrockDecoder {
 fn stop_reason(raw: &str, calls: bool) -> Result<StopReason, ProviderError> {
     Ok(match raw {
         "tool_use" => StopReason::ToolUse,
-        // Some models call tools and say that they are done.
+        // Some models call tools and report `end_turn`.
         "end_turn" | "stop_sequence" if calls => StopReason::ToolUse,
         "end_turn" | "stop_sequence" => StopReason::Stop,
         "max_tokens" => StopReason::Length,
@@ -223,7 +223,7 @@ fn stop_reason(raw: &str, calls: bool) -> Result<StopReason, ProviderError> {
             let message = format!("the answer filled the model's window ({raw})");
             return Err(ProviderError::Overflow { message: message.into() });
         }
-        // The model stumbled over its own words. It seldom does so twice.
+        // The model produced invalid output. It rarely does so twice.
         "malformed_model_output" | "malformed_tool_use" => {
             return Err(ProviderError::retry(format!("Unhandled stop reason: {raw}")));
         }
@@ -255,7 +255,7 @@ fn push_unless_empty(
     }
 }
 
-/// Their events, in their words, all kinds in one.
+/// Any event of the API, all kinds in one struct.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct BedrockEvent {
@@ -312,18 +312,18 @@ struct BedrockWireUsage {
 }
 
 impl From<BedrockWireUsage> for Usage {
-    fn from(told: BedrockWireUsage) -> Usage {
+    fn from(usage: BedrockWireUsage) -> Usage {
         let counts = [
-            told.input_tokens,
-            told.output_tokens,
-            told.cache_read_input_tokens,
-            told.cache_write_input_tokens,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_input_tokens,
+            usage.cache_write_input_tokens,
         ];
         Usage {
-            input: told.input_tokens,
-            output: told.output_tokens,
-            cache_read: told.cache_read_input_tokens,
-            cache_write: told.cache_write_input_tokens,
+            input: usage.input_tokens,
+            output: usage.output_tokens,
+            cache_read: usage.cache_read_input_tokens,
+            cache_write: usage.cache_write_input_tokens,
             total_tokens: counts.into_iter().fold(0, u64::saturating_add),
             ..Usage::default()
         }

@@ -1,5 +1,5 @@
-//! The HTTP client, built when the first request is made and then shared by all of them, so that
-//! the next request of a conversation finds its connection open.
+//! The HTTP client, created with the first request and then shared, so that the next request of a
+//! conversation reuses the connection.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,19 +11,19 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tiller_agent::provider::ProviderError;
 
-/// For everything up to the moment a request can be sent: the name, the proxy, TCP, TLS.
+/// Covers everything before the request is sent: DNS, proxy, TCP, TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// A connection that carries an answer over HTTP/2 is asked this often whether it still lives, and
-/// has this long to say so. A model may think for minutes, but its server answers meanwhile.
+/// How often an HTTP/2 connection is pinged while an answer streams, and how long the server may
+/// take to reply. A model may think for minutes, but its server replies meanwhile.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 const REDIRECTS_MAX: usize = 20;
 const USER_AGENT: &str = concat!("tiller/", env!("CARGO_PKG_VERSION"));
 
-/// The client for this address. It follows no redirect, which would carry the key to wherever that
-/// points. Must be called inside a Tokio runtime with time and I/O enabled.
+/// The client for this URL. It follows no redirects, which would send the key elsewhere. Must be
+/// called inside a Tokio runtime with time and I/O enabled.
 pub(crate) fn for_url(url: &str) -> Result<&'static Client, ProviderError> {
-    // Reading the system's certificates costs more than a whole request to a model on this very
+    // Loading the system's certificates takes longer than a whole request to a model on this
     // machine, so plain HTTP does without them.
     static SECURE: OnceLock<Result<Client, String>> = OnceLock::new();
     static PLAIN: OnceLock<Result<Client, String>> = OnceLock::new();
@@ -36,16 +36,16 @@ pub(crate) fn for_url(url: &str) -> Result<&'static Client, ProviderError> {
     client.as_ref().map_err(ProviderError::fatal)
 }
 
-/// The client for somebody who wants to be led on to other addresses.
+/// The client for requests that follow redirects.
 pub(crate) fn that_follows() -> Result<&'static Client, ProviderError> {
-    // One for all addresses, since a plain one may lead to a secure one.
+    // One for all URLs, since a redirect may lead from http to https.
     static CLIENT: OnceLock<Result<Client, String>> = OnceLock::new();
     let client = CLIENT.get_or_init(|| build(system_roots, Policy::limited(REDIRECTS_MAX)));
     client.as_ref().map_err(ProviderError::fatal)
 }
 
-/// The proxy that a request to this address goes through, as `host:port`. It is named by the
-/// environment, and the client decides by the same rules.
+/// The proxy for this URL, as `host:port`. It is read from the environment, by the same rules as in
+/// the client.
 pub(crate) fn proxy_for(url: &str) -> Option<String> {
     static PROXIES: OnceLock<Matcher> = OnceLock::new();
     let proxies = PROXIES.get_or_init(Matcher::from_system);
@@ -59,7 +59,7 @@ fn build(
     redirects: Policy,
 ) -> Result<Client, String> {
     let mut tls = tls().map_err(|err| format!("cannot set up TLS: {err}"))?;
-    // The server chooses; the first is the one we would rather have.
+    // The server chooses; the first is preferred.
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Client::builder()
         .tls_backend_preconfigured(tls)
@@ -68,15 +68,15 @@ fn build(
         .http2_keep_alive_interval(PING_INTERVAL)
         .http2_keep_alive_timeout(PING_TIMEOUT)
         .redirect(redirects)
-        // Where somebody was led from may say more than whom it is told should know.
+        // The previous URL may contain private data that the next server should not see.
         .referer(false)
         .pool_max_idle_per_host(4)
         .build()
         .map_err(|err| format!("cannot set up HTTP: {err}"))
 }
 
-/// The system's certificates, because a company's own authority is only found there. Where there
-/// are none, as in a bare container, Mozilla's list that we carry along.
+/// The system's certificates, since a company's own authority is only found there. If there are
+/// none, as in a minimal container, the bundled list of Mozilla.
 fn system_roots() -> Result<ClientConfig, rustls::Error> {
     match tls()?.with_platform_verifier() {
         Ok(config) => Ok(config.with_no_client_auth()),

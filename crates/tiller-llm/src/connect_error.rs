@@ -1,4 +1,4 @@
-//! Why a server could not be asked at all: what the HTTP library says, put into our words.
+//! Explains connection errors: converts the HTTP library's errors to texts for the user.
 
 use std::error::Error;
 use std::io;
@@ -8,25 +8,25 @@ use tiller_agent::provider::ProviderError;
 use crate::diagnosis::{Cause, LostWhen, shown};
 use crate::{client, tls};
 
-/// What became of the attempt, and what is to blame for it.
+/// The error, and its cause.
 pub(crate) fn explain(base_url: &str, err: &reqwest::Error) -> (ProviderError, Option<Cause>) {
     if err.is_builder() {
         let message = format!("{:?} is no address of a server", shown(base_url));
         return (ProviderError::fatal(message), Some(Cause::NoAddress));
     }
     if let Some(tls) = cause::<rustls::Error>(err).filter(|_| err.is_connect()) {
-        // Trying again would meet the same certificate.
+        // A retry would meet the same certificate.
         let (reason, kind) = tls::explain(tls);
         return (ProviderError::fatal(format!("Connection error: {reason}")), Some(kind));
     }
-    // The type is not ours to name; its words are.
+    // The error type is private; its text is known.
     if causes(err).any(|cause| cause.to_string().starts_with("invalid HTTP")) {
         let message = "Connection error: the server does not speak HTTP";
         return (ProviderError::fatal(message), Some(Cause::NotTheApi));
     }
     let lost = ProviderError::retry("Connection error.");
     if !err.is_connect() {
-        // It hung up before it said a word. That passes.
+        // The server closed the connection before it responded. This is temporary.
         return (lost, Some(Cause::Lost(LostWhen::BeforeAnswer)));
     }
     let io = causes(err).filter_map(|cause| cause.downcast_ref()).last().map(io::Error::kind);
@@ -60,7 +60,7 @@ fn reason(err: &reqwest::Error, io: Option<io::ErrorKind>) -> String {
     }
 }
 
-/// What a proxy has to say about the way it was to open, again by its words.
+/// The error of a proxy's tunnel, again recognised by its text.
 fn tunnel_error(err: &reqwest::Error) -> Option<&'static str> {
     const KNOWN: [&str; 2] = ["proxy authorization required", "unsuccessful"];
     let mut words = causes(err).map(ToString::to_string);
@@ -74,10 +74,10 @@ fn cause<E: Error + 'static>(err: &reqwest::Error) -> Option<&E> {
     causes(err).find_map(|cause| cause.downcast_ref())
 }
 
-/// The error, and what it says was the cause of it, and so on.
+/// The error and its chain of sources.
 fn causes<'a>(err: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(err), |&err| {
-        // The source of an I/O error is that of the error inside it, which may be the one we want.
+        // `source` of an I/O error skips the error inside it, which may be the relevant one.
         let inside = err.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         match inside {
             Some(inner) => Some(inner),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_nobody_vouches_for_is_found_in_the_chain() {
+    fn unknown_issuer_is_found_in_the_error_chain() {
         let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let nested = io::Error::other(io::Error::other(tls));
         let mut words = causes(&nested).filter_map(|err| err.downcast_ref::<rustls::Error>());

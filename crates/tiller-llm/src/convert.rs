@@ -1,9 +1,10 @@
-//! The conversation as a model may see it, before any vendor's words are put to it.
+//! Converts the stored conversation to one that a model accepts, before it is put into a vendor's
+//! format.
 //!
-//! What is stored is what happened: answers that failed, calls nobody answered, pictures the next
-//! model cannot see, thoughts of another model. What is sent must be a conversation that every API
-//! accepts: each call followed by its result, each result preceded by its call, nothing empty.
-//! All APIs start from here, and what only one of them minds is left to its own file.
+//! A stored conversation contains failed answers, calls without results, images that the next model
+//! cannot see, and thinking of another model. A request must be a conversation that every API
+//! accepts: each call followed by its result, each result preceded by its call, nothing empty. All
+//! APIs start from here; special rules of one API are in its own file.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -16,13 +17,13 @@ use tiller_agent::message::{
 };
 use tiller_agent::model::Model;
 
-/// One turn of the conversation. It borrows from the messages: a request of megabytes is not
-/// copied before it is written out.
+/// One turn of the conversation. It borrows from the messages: a request of megabytes is not copied
+/// before it is serialised.
 #[derive(Debug)]
 pub(crate) enum ConvertedTurn<'a> {
     User(Vec<UserPart<'a>>),
     Assistant(Vec<AssistantPart<'a>>),
-    /// The results of all calls of the answer before, in the order of the calls.
+    /// The results of all calls of the previous answer, in the order of the calls.
     Results(Vec<CallResult<'a>>),
 }
 
@@ -32,14 +33,14 @@ pub(crate) enum UserPart<'a> {
     Image { data: &'a str, mime_type: &'a str },
 }
 
-/// Signatures are there only if this model made them.
+/// Signatures are present only if this model made them.
 #[derive(Debug)]
 pub(crate) enum AssistantPart<'a> {
     Text {
         text: &'a str,
         signature: Option<&'a str>,
     },
-    /// This model's own; another model's thoughts have become text.
+    /// This model's own; another model's thinking has become text.
     Thinking {
         text: &'a str,
         signature: Option<&'a str>,
@@ -47,7 +48,7 @@ pub(crate) enum AssistantPart<'a> {
     },
     Call {
         id: String,
-        /// The id as it was stored, if this model gave it.
+        /// The stored id, if this model created it.
         own_id: Option<&'a str>,
         name: &'a str,
         arguments: &'a Arguments,
@@ -63,11 +64,11 @@ pub(crate) struct CallResult<'a> {
     pub is_error: bool,
 }
 
-/// What the APIs ask for differently.
+/// The differences between the APIs.
 pub(crate) struct ConvertRules {
-    /// The user wants no picture to leave the machine.
+    /// Images are never sent, by the user's setting.
     pub block_images: bool,
-    /// Makes a call's id one that the API accepts.
+    /// Converts a call's id to one that the API accepts.
     pub clean_id: fn(&str) -> String,
 }
 
@@ -87,11 +88,11 @@ pub(crate) fn conversation<'a>(
 
     let mut stretches = kept.as_slice();
     while let Some((first, after)) = stretches.split_first() {
-        // An answer, and everything until the next one: among it are the results of its calls.
+        // An answer and everything up to the next one: the results of its calls are among it.
         let end = after.iter().position(|message| message.as_assistant().is_some());
         let (others, rest) = match first {
             Message::Assistant(_) => after.split_at(end.unwrap_or(after.len())),
-            // Before the first answer there can be no results.
+            // There are no results before the first answer.
             _ => stretches.split_at(end.map_or(stretches.len(), |end| end + 1)),
         };
         if let Message::Assistant(answer) = first {
@@ -101,8 +102,8 @@ pub(crate) fn conversation<'a>(
         stretches = rest;
     }
 
-    // A question that came out empty is still a question: without it the conversation would end
-    // with an answer, or with nothing, and no API takes that.
+    // An empty prompt is still sent: without it the conversation would end with an answer, or be
+    // empty, which no API accepts.
     let asked = kept.last().is_some_and(|message| message.as_assistant().is_none());
     if asked && !matches!(said.last(), Some(ConvertedTurn::User(_) | ConvertedTurn::Results(_))) {
         said.push(ConvertedTurn::User(vec![UserPart::Text(Cow::Borrowed("(empty message)"))]));
@@ -110,9 +111,8 @@ pub(crate) fn conversation<'a>(
     said
 }
 
-/// An answer that failed is as if it had never been; its results then belong to no call and are
-/// dropped with it. One that the user cut short was read by the user, so the model must know what
-/// it had said so far.
+/// Failed answers are left out; their results then belong to no call and are dropped, too. An
+/// answer that the user aborted is kept, so that the model knows what it had said so far.
 fn heard(message: &&Message) -> bool {
     match message {
         Message::Assistant(answer) => answer.stop_reason != StopReason::Error,
@@ -121,8 +121,8 @@ fn heard(message: &&Message) -> bool {
     }
 }
 
-/// The answer, then a result for every call: the stored one, or an excuse. Results of calls that
-/// were never made are left out.
+/// Adds the answer, then a result for every call: the stored one, or a placeholder. Results without
+/// a call are left out.
 fn push_answer<'a>(
     said: &mut Vec<ConvertedTurn<'a>>,
     answer: &'a AssistantMessage,
@@ -155,7 +155,7 @@ fn push_answer<'a>(
                 let (name, arguments) = (call.name.as_str(), &call.arguments);
                 spoken.push(AssistantPart::Call { id, own_id, name, arguments, signature });
             }
-            // Half a thought is signed by nobody, and without a signature no API takes it back.
+            // Incomplete thinking has no signature, and without one no API accepts it.
             Block::Thinking { thinking_signature: None, .. }
                 if answer.stop_reason == StopReason::Aborted => {}
             block => spoken.extend(spoken_block(block, same_model)),
@@ -181,12 +181,12 @@ fn spoken_block(block: &Block, same_model: bool) -> Option<AssistantPart<'_>> {
             let redacted = *redacted;
             (!empty).then_some(AssistantPart::Thinking { text: thinking, signature, redacted })
         }
-        // Nobody but the model that hid them can read these.
+        // Only the model that redacted these can read them.
         Block::Thinking { redacted: true, .. } => None,
         Block::Thinking { thinking, .. } => {
             (!blank(thinking)).then_some(AssistantPart::Text { text: thinking, signature: None })
         }
-        // No model sends pictures, and calls were taken before.
+        // Models send no images, and calls were handled before.
         Block::Image { .. } | Block::ToolCall(_) => None,
     }
 }
@@ -209,7 +209,7 @@ fn unanswered(id: String, call: &ToolCall) -> CallResult<'_> {
     CallResult { id, tool_name: &call.name, content: vec![excuse], is_error: true }
 }
 
-/// What stands between answers and is no result is the user's to say. `None` if it says nothing.
+/// Everything else between answers is sent as user content. `None` if it is empty.
 fn user_parts<'a>(message: &'a Message, pictures: ImagePolicy) -> Option<ConvertedTurn<'a>> {
     let parts = match message {
         Message::User(user) => content_parts(&user.content, pictures),
@@ -264,12 +264,12 @@ fn content_parts(content: &Content, pictures: ImagePolicy) -> Vec<UserPart<'_>> 
 #[derive(Clone, Copy)]
 enum ImagePolicy {
     Shown,
-    /// The model has no eyes.
+    /// The model does not accept images.
     Unseen,
     Blocked,
 }
 
-/// `unseen` stands where a picture would be; a row of pictures gets one such note.
+/// `unseen` replaces images; consecutive images get one such note.
 fn parts<'a>(
     blocks: &'a [Block],
     pictures: ImagePolicy,
@@ -298,12 +298,12 @@ fn parts<'a>(
     parts
 }
 
-/// Vendors refuse texts of nothing but white space.
+/// Vendors refuse texts of only white space.
 fn blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// All APIs want every schema to say that it is an object's.
+/// All APIs require that every schema has the type `object`.
 pub(crate) fn object_schema(schema: &Value) -> Cow<'_, Value> {
     match schema {
         Value::Object(fields) if fields.contains_key("type") => Cow::Borrowed(schema),
@@ -316,12 +316,12 @@ pub(crate) fn object_schema(schema: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// Hands out ids for calls. APIs want them unique in the whole conversation, but some servers
-/// count from zero in every answer, and cleaning can make two ids equal.
+/// Assigns ids to calls. APIs want them unique in the whole conversation, but some servers count
+/// from zero in every answer, and cleaning can make two ids equal.
 struct CallIds {
     clean: fn(&str) -> String,
     given: HashSet<String>,
-    /// How often a cleaned id came, so that the next free number is found at once.
+    /// How often each cleaned id occurred, so that the next free number is found at once.
     repeats: HashMap<String, usize>,
 }
 

@@ -1,8 +1,7 @@
-//! What a person could mend when a model cannot be asked: the key, the account, the name of the
-//! model, its address, or something on the way.
+//! Diagnoses failed requests: the key, the account, the model's name, its URL, or the connection.
 //!
-//! We can tell what is to blame. Where it is written down, only our caller knows, so a trouble is
-//! handed to them for a sentence of advice, which goes beside the server's own words.
+//! This crate finds the cause. Only the caller knows where it is configured, so a [`Diagnosis`] is
+//! passed to the caller's [`HintSource`], and the hint is added to the server's own text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,9 +16,9 @@ use crate::request_options::RequestOptions;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
     pub kind: Cause,
-    /// The address that was asked, without what may be secret in it.
+    /// The requested URL, without secrets.
     pub address: String,
-    /// The proxy on the way there, as `host:port`.
+    /// The proxy, as `host:port`.
     pub proxy: Option<String>,
 }
 
@@ -33,24 +32,24 @@ pub enum Cause {
     Credit,
     /// The server does not know the model, or not for this key.
     Model,
-    /// Something answers, but not in the words of the API.
+    /// The response is not in the API's format.
     NotTheApi,
-    /// It is no address at all.
+    /// The URL is invalid.
     NoAddress,
     UnknownHost,
-    /// Nobody answers there, and why: "connection refused".
+    /// The server cannot be reached, and why: "connection refused".
     Unreachable(String),
-    /// The server speaks, but not TLS.
+    /// The server does not use TLS.
     NoTls,
     /// The certificate is not accepted.
     Certificate(CertificateFault),
-    /// TLS fails otherwise.
+    /// Other TLS errors.
     NotSecure,
-    /// There was a connection, and it broke.
+    /// The connection was lost.
     Lost(LostWhen),
     /// The conversation does not fit into the model's window.
     TooLong,
-    /// It is the proxy that fails, and how: "asks for a password".
+    /// The proxy failed, and how: "asks for a password".
     Proxy(String),
 }
 
@@ -58,7 +57,7 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateFault {
     UnknownAuthority,
-    /// It is the certificate of an authority, which no server may use as its own.
+    /// It is a certificate authority's own, which a server must not use.
     AuthorityAsServer,
     /// It is for another host.
     OtherName,
@@ -72,7 +71,7 @@ pub enum LostWhen {
     InAnswer,
 }
 
-/// Knows what to say about a trouble.
+/// Provides the hint for a diagnosis.
 #[derive(Clone)]
 pub struct HintSource(Arc<Hints>);
 
@@ -92,7 +91,7 @@ impl fmt::Debug for HintSource {
     }
 }
 
-/// The error with a hint, if there is any to give.
+/// The error with a hint, if there is one.
 pub(crate) fn advised(
     err: ProviderError,
     kind: Option<Cause>,
@@ -105,7 +104,7 @@ pub(crate) fn advised(
     err.with_hint(advise(model, &trouble))
 }
 
-/// What is to blame for an error that the server, or whatever stands in its place, has sent.
+/// The cause of an error response, sent by the server or by a proxy in its place.
 pub(crate) fn behind(failure: &Failure<'_>, err: &ProviderError, model: &Model) -> Option<Cause> {
     let proxy = || client::proxy_for(&model.base_url);
     if failure.status == Some(407) {
@@ -113,7 +112,7 @@ pub(crate) fn behind(failure: &Failure<'_>, err: &ProviderError, model: &Model) 
     }
     if failure.body.trim_start().starts_with('<') {
         return match (failure.status, proxy()) {
-            // No API writes pages. Over plain HTTP a proxy answers in its own name.
+            // No API returns HTML. Over plain HTTP, a proxy responds in the server's place.
             (Some(status), Some(_)) if model.base_url.starts_with("http:") => {
                 Some(Cause::Proxy(format!("answered with {status} itself")))
             }
@@ -137,7 +136,7 @@ pub(crate) fn behind(failure: &Failure<'_>, err: &ProviderError, model: &Model) 
     }
 }
 
-/// Whether the error is about the model that was asked for.
+/// Whether the error is about the requested model.
 fn names_model(failure: &Failure<'_>, model: &Model) -> bool {
     let text = failure.body.to_lowercase();
     match failure.status {
@@ -147,7 +146,7 @@ fn names_model(failure: &Failure<'_>, model: &Model) -> bool {
     }
 }
 
-/// `*` stands for anything, mostly the name of the model.
+/// `*` matches anything, mostly the name of the model.
 const UNKNOWN_MODEL: &[&str] = &[
     "model_not_found",
     "deploymentnotfound",
@@ -165,14 +164,14 @@ const UNKNOWN_MODEL: &[&str] = &[
     "access to model",
 ];
 
-/// An address as it may be shown: keys are sometimes written into one.
+/// The URL for display, without keys that may be in it.
 pub(crate) fn shown(url: &str) -> String {
     let visible = url.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = visible.split_once("://").map_or(("", visible), |(scheme, rest)| {
         let with_slashes = &visible[..scheme.len() + "://".len()];
         (with_slashes, rest)
     });
-    // A name and a password stand before the last `@` of the host, if anywhere.
+    // User and password are before the last `@` of the host.
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = host.rsplit('@').next().unwrap_or_default();
     format!("{scheme}{host}{}", path.trim_end_matches('/'))
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// One failure a line, `STATUS BODY` with `-` for no status, and what is to blame for each.
+    /// One failure per line, `STATUS BODY` with `-` for no status, and the cause of each.
     fn check(failures: &str, expect: Expect) {
         let mut printed = String::new();
         for line in failures.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_blame() {
+    fn causes_of_failures() {
         check(
             r#"
             401 {"error":{"type":"authentication_error","message":"invalid x-api-key"}}
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_shown_without_its_secrets() {
+    fn url_is_shown_without_secrets() {
         for (url, expected) in [
             ("https://api.example/v1/", "https://api.example/v1"),
             (

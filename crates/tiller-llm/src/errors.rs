@@ -1,9 +1,9 @@
-//! What can be done about a failure: wait, shrink the conversation, see to the key, or give up.
+//! Classifies failures: retry, compact the conversation, fix the key, or give up.
 //!
-//! All APIs share this. The HTTP status and the vendor's own word for the error decide; the prose
-//! around them is asked only where they cannot know (whether a bad request was too long, whether
-//! a rate limit is a spent account) or where there is neither. Otherwise a text such as "at most
-//! 1500 tokens" would count as a server error 500.
+//! All APIs share this. The HTTP status and the vendor's error code decide; the message text is
+//! used only where they are ambiguous (whether a bad request was too long, whether a rate limit is
+//! an exhausted account) or missing. Otherwise a text such as "at most 1500 tokens" would count as
+//! a server error 500.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use crate::retry_after;
 /// A failure, as far as the server described it.
 #[derive(Debug, Default)]
 pub(crate) struct Failure<'a> {
-    /// Absent when the error came inside a stream that had begun well.
+    /// None if the error occurred inside a stream that had begun successfully.
     pub status: Option<u16>,
-    /// What the server sent: JSON in the vendor's shape, or anything at all.
+    /// The response body: JSON in the vendor's format, or any text.
     pub body: &'a str,
-    /// How long the server asked us to wait, in a header.
+    /// The delay that the server asked for in a header.
     pub after: Option<Duration>,
 }
 
 impl Failure<'_> {
-    /// Says what can be done. `message` is what the client will read.
+    /// Classifies the failure. `message` is the text for the client.
     pub(crate) fn classify(&self, message: String) -> ProviderError {
         let message = message.into();
         match self.remedy() {
             Remedy::Wait => {
-                let after = self.after.or_else(|| retry_after::told(self.body));
+                let after = self.after.or_else(|| retry_after::in_body(self.body));
                 ProviderError::Retry { message, after }
             }
             Remedy::Shrink => ProviderError::Overflow { message },
@@ -39,7 +39,7 @@ impl Failure<'_> {
         }
     }
 
-    /// Whether what is missing is money.
+    /// Whether the account has run out of credit.
     pub(crate) fn is_spent(&self) -> bool {
         const NAMES: [&str; 2] = ["billing_error", "insufficient_quota"];
         self.status == Some(402)
@@ -47,8 +47,8 @@ impl Failure<'_> {
             || mentions_any(&self.body.to_lowercase(), SPENT)
     }
 
-    /// Whether a status that speaks of a bad request comes with an error that speaks of overload.
-    /// Gateways answer 400 or 422 for what the server behind them said with 429 or 529.
+    /// Whether a client error status comes with an overload error. Gateways return 400 or 422 where
+    /// the server behind them returned 429 or 529.
     fn is_overload(&self, text: &str) -> bool {
         let names = names(self.body);
         match names.as_slice() {
@@ -62,9 +62,10 @@ impl Failure<'_> {
         let named = names(self.body).iter().find_map(|name| by_name(name));
         let known = self.status.and_then(by_status).or(named);
         match known {
-            // A bad request, or one that names no reason: only the text says if it was the length.
+            // A bad request, or one without a reason: only the text says if it was too long.
             Some(Remedy::None) | None if too_long(&text) => Remedy::Shrink,
-            // The name is the finer word: `request_too_large` among bad requests, and so on.
+            // The error code is more specific than the status: `request_too_large` among bad
+            // requests, and so on.
             Some(Remedy::None) => match named {
                 Some(named @ (Remedy::Shrink | Remedy::Key)) => named,
                 _ if mentions_any(&text, SPENT) || mentions_any(&text, NO_KEY) => Remedy::Key,
@@ -92,7 +93,7 @@ enum Remedy {
     None,
 }
 
-/// Whether this is an error in the manner of some vendor.
+/// Whether this is an error in the format of some vendor.
 pub(crate) fn is_error(body: &str) -> bool {
     #[derive(Deserialize)]
     struct Body {
@@ -111,7 +112,7 @@ fn by_status(status: u16) -> Option<Remedy> {
     }
 }
 
-/// The words of all vendors together; none of them means two things.
+/// The error codes of all vendors; they do not conflict.
 fn by_name(name: &str) -> Option<Remedy> {
     match name {
         "overloaded_error"
@@ -148,8 +149,8 @@ fn by_name(name: &str) -> Option<Remedy> {
     }
 }
 
-/// The vendor's words for an error, the most telling first. Anthropic writes `type`, OpenAI `code`
-/// and `type`, Google `status`; OpenAI's streams put them at the top.
+/// The vendor's error codes, the most specific first. Anthropic has `type`, OpenAI `code` and
+/// `type`, Google `status`; OpenAI's streams have them at the top level.
 fn names(body: &str) -> Vec<String> {
     #[derive(Deserialize)]
     struct Body {
@@ -166,8 +167,7 @@ fn names(body: &str) -> Vec<String> {
     inner.chain(outer).map(String::from).collect()
 }
 
-/// Google calls every limit a quota. One that is not for the day and comes with a time to wait is
-/// full again by then.
+/// Google calls every limit a quota. One that is not per day and comes with a delay is temporary.
 fn passes(body: &str, text: &str) -> bool {
     retry_after::retry_info(body).is_some() && !mentions_any(text, &["perday"])
 }
@@ -179,7 +179,7 @@ fn too_long(text: &str) -> bool {
     !throttled && mentions_any(text, TOO_LONG)
 }
 
-/// The conversation does not fit. `*` stands for anything, mostly a number.
+/// The conversation does not fit. `*` matches anything, mostly a number.
 const TOO_LONG: &[&str] = &[
     "prompt is too long",
     "prompt too long",
@@ -211,7 +211,7 @@ const TOO_LONG: &[&str] = &[
     "token limit exceeded",
 ];
 
-/// The account is empty or blocked. Waiting the seconds of a retry changes nothing.
+/// The account is empty or blocked. A retry within seconds does not help.
 const SPENT: &[&str] = &[
     "gousagelimiterror",
     "freeusagelimiterror",
@@ -224,10 +224,10 @@ const SPENT: &[&str] = &[
     "billing",
 ];
 
-/// A key that is none, told as if the request were at fault.
+/// An invalid key, reported as a bad request.
 const NO_KEY: &[&str] = &["api key not valid", "api_key_invalid", "incorrect api key"];
 
-/// The vendors' names for too many requests at once.
+/// The vendors' codes for too many requests at once.
 const OVERLOAD_NAMES: &[&str] = &[
     "overloaded_error",
     "rate_limit_error",
@@ -237,10 +237,10 @@ const OVERLOAD_NAMES: &[&str] = &[
     "UNAVAILABLE",
 ];
 
-/// The same in texts that come without a name.
+/// The same in texts without a code.
 const OVERLOAD: &[&str] = &["overloaded", "rate limit", "rate_limit", "rate-limit"];
 
-/// Troubles that pass, in texts that come without a status and without a name.
+/// Temporary problems, in texts without a status and a code.
 const PASSING: &[&str] = &[
     "overloaded",
     "throttling",
@@ -272,8 +272,8 @@ const PASSING: &[&str] = &[
     "resourceexhausted",
 ];
 
-/// An event that is no JSON, or not such as we know it. Something on the way has garbled the
-/// stream; asking again is likely to help.
+/// An event that is not valid JSON, or not in the expected format. The stream is garbled; a retry
+/// is likely to help.
 pub(crate) fn unreadable(data: &str, err: &serde_json::Error) -> ProviderError {
     let cut_off = cut_off(data, err);
     ProviderError::retry(
@@ -281,7 +281,7 @@ pub(crate) fn unreadable(data: &str, err: &serde_json::Error) -> ProviderError {
     )
 }
 
-/// JSON that ends in the middle of a string, which clients know in JavaScript's words.
+/// JSON that ends inside a string, with the error text that clients know from JavaScript.
 pub(crate) fn cut_off(data: &str, err: &serde_json::Error) -> Option<String> {
     err.to_string().starts_with("EOF while parsing a string").then(|| {
         let at = data.encode_utf16().count();
@@ -293,7 +293,7 @@ pub(crate) fn mentions_any(text: &str, patterns: &[&str]) -> bool {
     patterns.iter().any(|pattern| mentions(text, pattern))
 }
 
-/// Whether the parts of the pattern stand in the text, one after the other.
+/// Whether the text contains the parts of the pattern in this order.
 fn mentions(text: &str, pattern: &str) -> bool {
     let mut rest = Some(text);
     for part in pattern.split('*') {

@@ -1,7 +1,7 @@
-//! The decoders from outside, for the fuzz targets in `fuzz/`: bytes in, a listing out.
+//! The decoders as functions for the fuzz targets in `fuzz/`: bytes in, a listing out.
 //!
-//! The law they look for holes in: whatever the bytes are, decoding never panics, and the events do
-//! not depend on where the network happened to cut the stream.
+//! The property under test: whatever the bytes are, decoding never panics, and the events do not
+//! depend on how the network split the stream.
 
 use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
 use tiller_agent::provider::Request;
@@ -12,21 +12,21 @@ use crate::listing::decode;
 use crate::stream::Api;
 use crate::{anthropic, google, openai_completions, openai_responses};
 
-/// The APIs that can be asked for.
+/// The available APIs.
 pub const APIS: &[&str] = &[
     "anthropic-messages",
     "openai-completions",
     "openai-responses",
     "google-generative-ai",
-    // As it comes over the network, and as events that are put into frames first: hardly any
-    // mutation of a frame gets past its checksum.
+    // As sent over the network, and as events that are put into frames first: almost no mutation of
+    // a frame gets past its checksum.
     #[cfg(feature = "bedrock")]
     "bedrock-converse-stream",
     #[cfg(feature = "bedrock")]
     "bedrock-converse-stream events",
 ];
 
-/// Decodes the bytes in pieces of several sizes. Panics if that makes a difference.
+/// Decodes the bytes in chunks of several sizes. Panics if the results differ.
 pub fn check(api: &str, bytes: &[u8]) {
     let whole = listing(api, bytes, bytes.len());
     let any = bytes.iter().fold(bytes.len(), |sum, &byte| sum.wrapping_mul(31) + usize::from(byte));
@@ -35,7 +35,7 @@ pub fn check(api: &str, bytes: &[u8]) {
     }
 }
 
-/// Decodes the bytes in chunks of this size and prints what came of it.
+/// Decodes the bytes in chunks of this size and prints the events.
 fn listing(api: &str, bytes: &[u8], chunk_bytes: usize) -> String {
     match api {
         "anthropic-messages" => list::<anthropic::Messages>(bytes, chunk_bytes),
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// A small generator of our own: the same mutations in every run.
+    /// A small random generator: the same mutations in every run.
     struct Dice(u64);
 
     impl Dice {
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Changes, drops, doubles or swaps a few pieces.
+    /// Changes, drops, duplicates or swaps a few pieces.
     fn mutated(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
         const SPICE: [&[u8]; 8] =
             [b"\n\n", b"\r", b"data: ", b"{", b"\"", b"null", b"\xff", b"\\ud800"];
@@ -124,9 +124,9 @@ mod tests {
         bytes
     }
 
-    /// What the fuzz targets do without an end, for a while: every recording, for every API.
+    /// A short version of the fuzz targets: every recording, for every API.
     #[test]
-    fn no_mutation_of_a_recording_panics_or_depends_on_its_pieces() {
+    fn mutated_recordings_do_not_panic_or_depend_on_chunks() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
         let mut paths: Vec<_> =
             std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

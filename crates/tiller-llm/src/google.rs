@@ -1,8 +1,8 @@
-//! Google's Gemini API: how its stream is read. What is sent is in [`request`].
+//! Google's Gemini API: decodes its stream. [`request`] builds what is sent.
 //!
-//! A stream is a row of whole responses, each with the next few parts of the answer. Parts have no
-//! beginning and no end: text goes on until another kind of part follows, and a function call is
-//! there all at once.
+//! A stream is a sequence of whole responses, each with the next few parts of the answer. Parts
+//! have no start and no end: text continues until another kind of part follows, and a function call
+//! comes complete.
 
 mod request;
 mod thinking;
@@ -33,21 +33,21 @@ impl Api for GenerateContent {
         GoogleDecoder::new(&request.model.id, request.messages.len())
     }
 
-    /// The body says it all, the status included. It comes spread over many lines.
+    /// The body contains the status, too. It is pretty-printed over many lines.
     fn error_text(_status: u16, body: &str) -> String {
         json::read::<Value>(body).map_or_else(|_| body.to_owned(), |body| body.to_string())
     }
 }
 
-/// Folds their responses into our events.
+/// Converts the API's responses.
 #[derive(Debug)]
 pub(crate) struct GoogleDecoder {
-    /// The model we asked for.
+    /// The requested model.
     model: String,
-    /// How many messages came before this answer.
+    /// The number of messages before this answer.
     place: usize,
     response_id: Option<String>,
-    /// The model that answers, once they have named it.
+    /// The model that answers, once it was named.
     answered_by: Option<String>,
     open: Option<GoogleOpenBlock>,
     blocks: usize,
@@ -63,7 +63,7 @@ struct GoogleOpenBlock {
     signature: Option<String>,
 }
 
-/// Why the answer ended. Some models say `STOP` with every piece, so it counts only at the end.
+/// Why the answer ended. Some models send `STOP` with every piece, so only the last one counts.
 #[derive(Debug)]
 struct Finish {
     reason: String,
@@ -100,7 +100,7 @@ impl Decode for GoogleDecoder {
             return Err(failure.classify(event.data.to_owned()));
         }
         self.begin(native.response_id, native.model_version, out);
-        // We ask for one candidate.
+        // Only one candidate is requested.
         if let Some(candidate) = native.candidates.0 {
             let parts = candidate.content.map(|content| content.parts).unwrap_or_default();
             parts.into_iter().for_each(|part| self.take(part, out));
@@ -108,7 +108,9 @@ impl Decode for GoogleDecoder {
                 self.finish = Some(Finish { reason, message: candidate.finish_message });
             }
         }
-        out.extend(native.usage_metadata.map(|told| StreamEvent::Usage(Box::new((*told).into()))));
+        out.extend(
+            native.usage_metadata.map(|usage| StreamEvent::Usage(Box::new((*usage).into()))),
+        );
         match native.prompt_feedback.and_then(|feedback| feedback.block_reason) {
             Some(reason) => {
                 let message = format!("The provider refused the prompt: {reason}");
@@ -131,7 +133,8 @@ impl Decode for GoogleDecoder {
 }
 
 impl GoogleDecoder {
-    /// Who answers. Every response says it, but one that only reports on the prompt may not.
+    /// The id and the model. Every response has them, but one that only reports on the prompt may
+    /// not.
     fn begin(
         &mut self,
         response_id: Option<String>,
@@ -156,7 +159,7 @@ impl GoogleDecoder {
         }
     }
 
-    /// An empty text says nothing, but it may bring the signature of what stands before it.
+    /// An empty text has no content, but may carry the signature of the part before it.
     fn grow(
         &mut self,
         text: String,
@@ -204,8 +207,8 @@ impl GoogleDecoder {
         out.push(StreamEvent::CallEnd { index, thought_signature: signature });
     }
 
-    /// Theirs, if there is one. Most models know calls only by their order, and we must be able to
-    /// tell them apart in the whole conversation.
+    /// The API's id, if there is one. Most models identify calls only by their order, but ids must
+    /// be unique in the whole conversation.
     fn call_id(&mut self, theirs: Option<String>, name: &str) -> String {
         let theirs = theirs.filter(|id| !id.is_empty() && !self.calls.contains(id));
         let id = theirs.unwrap_or_else(|| {
@@ -241,13 +244,13 @@ fn stop_reason(
         "STOP" if calls => Ok(StopReason::ToolUse),
         "STOP" => Ok(StopReason::Stop),
         "MAX_TOKENS" => Ok(StopReason::Length),
-        // The model stumbled over its own words. It seldom does so twice.
+        // The model produced invalid output. It rarely does so twice.
         "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" => Err(ProviderError::retry(failed())),
         _ => Err(ProviderError::fatal(failed())),
     }
 }
 
-/// A response, in their words.
+/// A response of the API.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct GoogleEvent {
@@ -274,7 +277,7 @@ struct NativeContent {
     parts: Vec<GoogleWirePart>,
 }
 
-/// Parts of other kinds (pictures, code they ran) have none of these.
+/// Parts of other kinds (images, executed code) have none of these fields.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct GoogleWirePart {
@@ -282,7 +285,7 @@ struct GoogleWirePart {
     #[serde(default)]
     thought: bool,
     thought_signature: Option<String>,
-    /// Apart, so that a piece of text is small to move.
+    /// Boxed, so that a text part is small to move.
     function_call: Option<Box<GoogleWireCall>>,
 }
 
@@ -315,18 +318,19 @@ struct GoogleWireUsage {
 }
 
 impl From<GoogleWireUsage> for Usage {
-    /// They count cached tokens as prompt tokens, and thoughts beside the answer.
-    fn from(told: GoogleWireUsage) -> Usage {
-        let cached = told.cached_content_token_count;
-        let output = told.candidates_token_count.saturating_add(told.thoughts_token_count);
+    /// The API counts cached tokens as prompt tokens, and thinking tokens separately from the
+    /// answer.
+    fn from(usage: GoogleWireUsage) -> Usage {
+        let cached = usage.cached_content_token_count;
+        let output = usage.candidates_token_count.saturating_add(usage.thoughts_token_count);
         Usage {
-            input: told.prompt_token_count.saturating_sub(cached),
+            input: usage.prompt_token_count.saturating_sub(cached),
             output,
             cache_read: cached,
-            total_tokens: told
+            total_tokens: usage
                 .total_token_count
-                .unwrap_or(told.prompt_token_count.saturating_add(output)),
-            reasoning: Some(told.thoughts_token_count),
+                .unwrap_or(usage.prompt_token_count.saturating_add(output)),
+            reasoning: Some(usage.thoughts_token_count),
             ..Usage::default()
         }
     }

@@ -1,8 +1,8 @@
-//! One HTTP exchange for others than models: what extensions fetch goes through the same proxies,
-//! certificates and connections as everything else.
+//! HTTP requests of extensions, through the same proxies, certificates and connections as requests
+//! to models.
 //!
-//! A body comes as the server sends it. Nothing here asks for compression and nothing undoes it,
-//! so a caller who sends an `accept-encoding` of its own gets what it asked for.
+//! The body is passed on as the server sends it: this code neither requests nor decodes
+//! compression, so a caller that sends `accept-encoding` gets what it asked for.
 
 use std::time::Duration;
 
@@ -15,36 +15,35 @@ use tokio::time::timeout;
 use crate::diagnosis::{Cause, shown};
 use crate::{client, connect_error};
 
-/// What to ask.
+/// A request.
 #[derive(Clone, Debug, Default)]
 pub struct HttpExchange {
     pub method: String,
     pub url: String,
-    /// In the order they were given; a name may be there more than once.
+    /// In the given order; a name may occur more than once.
     pub headers: Vec<(String, String)>,
     pub body: Option<Vec<u8>>,
-    /// Whether to ask again where the server points to, up to twenty times. Otherwise its answer
-    /// is the answer.
+    /// Whether to follow redirects, up to twenty. Otherwise a redirect is returned as the response.
     pub follow_redirects: bool,
 }
 
-/// What the server answers. The body is still to come.
+/// The head of a response, with the body as a stream.
 pub struct HttpResponse {
     pub status: u16,
-    /// The usual words for the status.
+    /// The standard text for the status.
     pub status_text: String,
-    /// Who answered in the end.
+    /// The URL after redirects.
     pub url: String,
     pub headers: Vec<(String, String)>,
-    /// In pieces as they come; nothing comes after an error. Dropping it closes the connection.
+    /// Chunks as they arrive; nothing follows an error. Dropping it closes the connection.
     pub body: BoxStream<'static, Result<Vec<u8>, String>>,
 }
 
-/// How long a server may stay silent, before it answers and in the middle of it.
+/// How long a server may stay silent, before the response and during it.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 
-/// Asks a server and waits for the beginning of its answer. Must be called inside a Tokio runtime
-/// with time and I/O enabled. The error is a sentence that says what can be done.
+/// Sends a request and waits for the head of the response. Must be called inside a Tokio runtime
+/// with time and I/O enabled. The error text says what can be done.
 pub async fn exchange(exchange: HttpExchange) -> Result<HttpResponse, String> {
     within(SILENCE_MAX, exchange).await
 }
@@ -56,11 +55,11 @@ async fn within(silence_max: Duration, exchange: HttpExchange) -> Result<HttpRes
     let method = Method::from_bytes(upper.as_bytes())
         .map_err(|_| format!("{method:?} is no HTTP method"))?;
     let mut headers = read_headers(&headers)?;
-    // How long the body is we know ourselves.
+    // The length is set from the body.
     headers.remove(CONTENT_LENGTH);
     headers.remove(TRANSFER_ENCODING);
     if body.is_none() && matches!(method, Method::POST | Method::PUT | Method::PATCH) {
-        // Servers refuse these when nothing says that there is no body.
+        // Some servers refuse these methods without a content length.
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     let mut request = client.request(method, &url).headers(headers);
@@ -76,7 +75,7 @@ async fn within(silence_max: Duration, exchange: HttpExchange) -> Result<HttpRes
         status: response.status().as_u16(),
         status_text: response.status().canonical_reason().unwrap_or_default().to_owned(),
         url: response.url().to_string(),
-        headers: response.headers().iter().map(|(name, value)| said(name, value)).collect(),
+        headers: response.headers().iter().map(|(name, value)| header_text(name, value)).collect(),
         body: pieces(response, silence_max),
     })
 }
@@ -89,7 +88,7 @@ fn client_for(url: &str, follow_redirects: bool) -> Result<&'static Client, Stri
     client.map_err(|err| err.to_string())
 }
 
-/// The values of headers are bytes, which JavaScript holds as characters up to U+00FF.
+/// Header values are bytes, which JavaScript represents as characters up to U+00FF.
 fn read_headers(headers: &[(String, String)]) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
@@ -97,7 +96,7 @@ fn read_headers(headers: &[(String, String)]) -> Result<HeaderMap, String> {
             .map_err(|_| format!("{name:?} is no name of an HTTP header"))?;
         let bytes: Option<Vec<u8>> = value.chars().map(|c| u8::try_from(c).ok()).collect();
         let value = bytes.and_then(|bytes| HeaderValue::from_bytes(&bytes).ok());
-        // The value may be a key, and this sentence may be shown.
+        // The value may be a key, and the error text may be shown.
         let value = value.ok_or_else(|| {
             format!("the value of the header {name} has characters that no header can carry")
         })?;
@@ -106,7 +105,7 @@ fn read_headers(headers: &[(String, String)]) -> Result<HeaderMap, String> {
     Ok(map)
 }
 
-fn said(name: &HeaderName, value: &HeaderValue) -> (String, String) {
+fn header_text(name: &HeaderName, value: &HeaderValue) -> (String, String) {
     (name.to_string(), value.as_bytes().iter().copied().map(char::from).collect())
 }
 
@@ -131,7 +130,7 @@ fn explain(url: &str, err: &reqwest::Error) -> String {
     if err.is_redirect() {
         return format!("{} leads to another address too many times", shown(url));
     }
-    // Redirects may have led elsewhere.
+    // Redirects may have changed the URL.
     let url = err.url().map_or(url, |url| url.as_str());
     let address = shown(url);
     let (error, kind) = connect_error::explain(url, err);

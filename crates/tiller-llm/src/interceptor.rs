@@ -1,5 +1,5 @@
-//! Somebody who looks over our shoulder: has a say in what is sent, and hears what comes back.
-//! Without one, nothing of this is paid for.
+//! Interceptors: see and change what is sent, and see the response. They cost nothing if there is
+//! none.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,18 +11,18 @@ use tiller_agent::provider::ProviderError;
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 pub trait RequestInterceptor: Send + Sync {
-    /// The body in the vendor's own words, about to be sent. Nothing means that it stays.
+    /// The body in the vendor's format, before it is sent. None leaves it unchanged.
     fn body(&self, body: &[u8]) -> BoxFuture<Option<Vec<u8>>>;
 
-    /// The headers about to be sent, without those that say who we are. What is given back takes
-    /// their place; a name without a value is left out, whichever it is.
+    /// The headers before they are sent, without credentials. The returned headers replace them; a
+    /// name without a value is removed, even a credential.
     fn headers(&self, headers: Vec<(String, String)>) -> BoxFuture<Option<Vec<HeaderEdit>>>;
 
-    /// The answer has begun, well or not.
+    /// The response has begun, successfully or not.
     fn answered(&self, status: u16, headers: Vec<(String, String)>);
 }
 
-/// A header as it is to be sent, or not.
+/// A header to set, or to remove.
 pub type HeaderEdit = (String, Option<String>);
 
 #[derive(Clone)]
@@ -34,18 +34,18 @@ impl fmt::Debug for Interceptor {
     }
 }
 
-/// The headers that say who we are. They are nobody's business, but may be replaced.
+/// Headers with credentials. Interceptors do not see them, but may replace them.
 pub(crate) const OURS: &[&str] =
     &["authorization", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token", "cookie"];
 
-/// The headers as the onlooker wants them.
+/// Applies the interceptor to the headers.
 pub(crate) async fn headers(
-    Interceptor(onlooker): &Interceptor,
+    Interceptor(interceptor): &Interceptor,
     mut headers: HeaderMap,
 ) -> Result<HeaderMap, ProviderError> {
     let shown = texts(&headers, |name| !OURS.contains(&name));
     let names: Vec<String> = shown.iter().map(|(name, _)| name.clone()).collect();
-    let Some(changed) = onlooker.headers(shown).await else { return Ok(headers) };
+    let Some(changed) = interceptor.headers(shown).await else { return Ok(headers) };
     for name in names {
         headers.remove(&name);
     }

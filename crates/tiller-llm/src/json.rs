@@ -1,4 +1,4 @@
-//! JSON as servers really send it.
+//! Lenient JSON parsing, for what servers really send.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
-/// Reads a value. Half a surrogate pair (`\ud83d` without its partner), which servers send when
+/// Parses a value. Half a surrogate pair (`\ud83d` without its partner), which servers send when
 /// they cut a text inside an emoji, becomes U+FFFD instead of an error.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text).or_else(|err| match without_lone_surrogates(text) {
@@ -15,8 +15,8 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Err
     })
 }
 
-/// The first of a list. Servers send their answer as a list of answers, and we ask for one: there
-/// are thousands of these lists, and none needs a place of its own in memory.
+/// The first item of a list. Servers send their answer as a list of answers, of which only one is
+/// requested: there are thousands of these lists, and none needs a vector.
 #[derive(Debug)]
 pub(crate) struct FirstItem<T>(pub Option<T>);
 
@@ -46,7 +46,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for FirstItem<T> {
     }
 }
 
-/// `None` when there was nothing to replace.
+/// `None` if there was nothing to replace.
 fn without_lone_surrogates(text: &str) -> Option<String> {
     let mut mended = String::new();
     let mut rest = text;
@@ -59,7 +59,7 @@ fn without_lone_surrogates(text: &str) -> Option<String> {
                 _ => (6, "\\ufffd"),
             },
             Some(0xDC00..=0xDFFF) => (6, "\\ufffd"),
-            // The escaped character may be a backslash, so it is passed over together with its own.
+            // The escaped character may be a backslash, so both are skipped together.
             _ => {
                 let end = escape.char_indices().nth(2).map_or(escape.len(), |(end, _)| end);
                 (end, &escape[..end])
@@ -72,7 +72,7 @@ fn without_lone_surrogates(text: &str) -> Option<String> {
     (mended != text).then_some(mended)
 }
 
-/// The number in `\uXXXX`, if the text begins with one.
+/// The code unit in `\uXXXX`, if the text begins with one.
 fn code_unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     u16::from_str_radix(digits, 16).ok()
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_list_the_first_is_read() {
+    fn first_item_of_a_list_is_read() {
         for (text, first) in [("[]", None), ("[1]", Some(1)), ("[1, \"a\", {}]", Some(1))] {
             assert_eq!(read::<FirstItem<u64>>(text).unwrap().0, first, "{text}");
         }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_text_is_still_an_error() {
+    fn invalid_json_is_still_an_error() {
         for text in ["", "\"", "\"\\", "\"\\u", "\"\\u12", "\"\\ud83", "\"\\é\"", "{"] {
             assert!(read::<serde_json::Value>(text).is_err(), "{text}");
         }

@@ -1,22 +1,22 @@
-//! Every model API we speak.
+//! Clients for model APIs.
 //!
-//! [`provider`] is the door. Behind it, an answer passes through these rooms:
+//! [`provider`] is the entry point. An answer passes through these modules:
 //!
 //! ```text
-//! convert     the conversation as a model may see it
-//! anthropic   the vendor's words for it, and for the answer; the other vendors stand beside it
-//! stream      the socket: ask, then read chunks
+//! convert     the conversation as a model accepts it
+//! anthropic   the vendor's format of requests and answers; the other vendors are beside it
+//! stream      the connection: sends the request, reads chunks
 //! sse         chunks to events
-//! errors      what can be done when it fails
+//! errors      classifies failures
 //! ```
 //!
-//! `room` says how long an answer may get, and `client` is the connection that answers share. What
-//! a person could mend about a failure is a `trouble`; who has a say in requests is an
-//! [`onlooker`], who only keeps a record of them an [`Observer`]. [`http`] asks servers that are no models.
+//! `max_tokens` limits the length of an answer, and `client` is the connection that requests share.
+//! `diagnosis` finds the cause of a failure; an [`interceptor`] can change requests, an
+//! [`Observer`] only records them. [`http`] sends other requests than those to models.
 
 mod request_options;
 
-// Values in, values out.
+// Pure code.
 mod anthropic;
 mod azure;
 #[cfg(feature = "bedrock")]
@@ -59,21 +59,21 @@ pub use interceptor::Interceptor;
 pub use observer::{ExchangeEnd, Observed, Observer};
 pub use request_options::{AwsKeys, CacheRetention, RequestOptions, Secret, ThinkingBudgets};
 
-/// Whoever answers for this model. `None` if we do not speak its API.
+/// The provider for this model. `None` if its API is not supported.
 ///
-/// Nothing is opened, read or built before the first answer is asked for. The provider serves any
-/// model of the same API that the same access is good for.
+/// Nothing is opened, read or built before the first request. The provider works for any model with
+/// the same API and access.
 pub fn provider(model: &Model, access: RequestOptions) -> Option<Arc<dyn Provider>> {
     connect(&model.api).map(|connect| connect(access))
 }
 
-/// Whether [`provider`] knows this API.
+/// Whether [`provider`] supports this API.
 pub fn supports(api: &str) -> bool {
     connect(api).is_some()
 }
 
-/// What can be done about a failure that is known by its words alone.
-pub fn judged(message: &str) -> ProviderError {
+/// Classifies a failure by its text alone.
+pub fn classify_text(message: &str) -> ProviderError {
     let failure = errors::Failure { body: message, ..errors::Failure::default() };
     failure.classify(message.to_owned())
 }

@@ -1,5 +1,4 @@
-//! An answer, decoded and printed one line an event. Tests compare such listings, and so do the
-//! fuzz targets.
+//! Decodes an answer and prints one line per event. Tests and fuzz targets compare such listings.
 
 use tiller_agent::provider::StreamEvent;
 

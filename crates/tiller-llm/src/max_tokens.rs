@@ -1,15 +1,15 @@
-//! How long an answer may get: what the model allows, and what its window has left.
+//! Limits the length of an answer: by the model's limit, and by what its window has left.
 //!
-//! Providers refuse a request whose input and `max_tokens` together pass the window, so near the
-//! end of a long conversation we must ask for less.
+//! Providers refuse a request whose input and `max_tokens` together exceed the window, so near the
+//! end of a long conversation less must be requested.
 
 use tiller_agent::message::{AssistantMessage, Block, Content, Message};
 use tiller_agent::provider::Request;
 
-/// What a guess about the input may be wrong by.
+/// The allowed error of the input estimate.
 const MARGIN: u64 = 4096;
-/// Never ask for less than this, whatever the guess says. If it really does not fit, the provider
-/// says so and the conversation is compacted, which is better than an answer of one word.
+/// Never request less than this, whatever the estimate says. If it really does not fit, the
+/// provider refuses and the conversation is compacted, which is better than an answer of one word.
 const FLOOR: u64 = 4096;
 
 pub(crate) fn max_tokens(request: &Request) -> u64 {
@@ -18,8 +18,8 @@ pub(crate) fn max_tokens(request: &Request) -> u64 {
     model.max_tokens.min(left.max(FLOOR)).max(1)
 }
 
-/// The tokens of the last answer as the provider counted them and a guess for what came after it;
-/// all guesses if there is no count to trust.
+/// The tokens of the last answer as counted by the provider plus an estimate of what came after it;
+/// all estimated if there is no valid count.
 fn input_tokens(request: &Request) -> u64 {
     let messages = &request.messages;
     let compacted_at = messages.iter().filter_map(|message| match &**message {
@@ -84,11 +84,11 @@ fn guess_blocks(blocks: &[Block]) -> u64 {
     tokens.sum()
 }
 
-/// About four letters of English or code to a token, and a token for every character of a script
-/// that needs three bytes a character: Chinese, Japanese and Korean are not undercounted.
+/// About four letters of English or code per token, and one token for every character that takes
+/// three bytes, so that Chinese, Japanese and Korean are not underestimated.
 fn guess(text: &str) -> u64 {
     let (mut narrow, mut middle, mut wide) = (0, 0, 0);
-    // Counting first bytes counts characters, without decoding them.
+    // Counting lead bytes counts characters without decoding them.
     for &byte in text.as_bytes() {
         match byte {
             0x00..=0x7F => narrow += 1,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_shrinks_with_the_room_that_is_left() {
+    fn max_tokens_shrinks_with_the_remaining_window() {
         assert_eq!(max_tokens_of(vec![user("hi")]), 64_000);
         assert_eq!(max_tokens_of(vec![answer_of(100_000, 1), user("hi")]), 64_000);
         assert_eq!(max_tokens_of(vec![answer_of(150_000, 1), user("hi")]), 45_903);
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_is_guessed() {
+    fn uncounted_messages_are_estimated() {
         assert_eq!(max_tokens_of(vec![user(&"word ".repeat(130_000))]), 33_401);
         assert_eq!(max_tokens_of(vec![user(&"日本".repeat(80_000))]), 35_901);
     }
 
     #[test]
-    fn a_count_from_before_a_compaction_is_not_trusted() {
+    fn count_from_before_a_compaction_is_ignored() {
         let summary = CompactionSummary { summary: "s".into(), tokens_before: 9, timestamp: 5 };
         let summary = Message::CompactionSummary(summary);
         let messages = |answered| vec![summary.clone(), answer_of(190_000, answered), user("hi")];

@@ -1,8 +1,7 @@
-//! A record of each exchange with a model's server, for a log. Without an observer, nothing of this
-//! is paid for.
+//! Records each exchange with a model's server, for a log. It costs nothing without an observer.
 //!
-//! An observer sees no secret: what it is given has passed [`RequestOptions::scrub`], and headers that say
-//! who we are come without their values.
+//! An observer sees no secrets: its data has passed [`RequestOptions::scrub`], and credential
+//! headers come without their values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use crate::diagnosis::shown;
 use crate::interceptor::{self, OURS};
 use crate::request_options::{REDACTED, RequestOptions};
 
-/// How much of an answer is kept for the record.
+/// How much of a response is recorded.
 const BODY_MAX_BYTES: usize = 256 << 10;
 
-/// A step of an exchange. `id` is the same for all steps of one.
+/// A step of an exchange. `id` is the same for all steps of one exchange.
 #[derive(Debug)]
 pub enum Observed {
     Sent {
@@ -31,15 +30,15 @@ pub enum Observed {
         headers: Vec<(String, String)>,
         body: String,
     },
-    /// The answer has begun, well or not.
+    /// The response has begun, successfully or not.
     Answered { id: u64, status: u16, headers: Vec<(String, String)>, after: Duration },
-    /// It is over.
+    /// The exchange is over.
     Ended {
         id: u64,
         /// Since the request.
         after: Duration,
         bytes: u64,
-        /// As it came, up to a limit.
+        /// The raw body, up to a limit.
         body: String,
         end: ExchangeEnd,
     },
@@ -48,7 +47,7 @@ pub enum Observed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExchangeEnd {
     Complete,
-    /// Nothing more was read: an abort, or the answer was whole before the server's last byte.
+    /// Reading stopped early: an abort, or the answer was complete before the server's last byte.
     Dropped,
     Failed(String),
 }
@@ -56,12 +55,12 @@ pub enum ExchangeEnd {
 #[derive(Clone)]
 pub struct Observer {
     ids: Arc<AtomicU64>,
-    tell: Arc<dyn Fn(Observed) + Send + Sync>,
+    record: Arc<dyn Fn(Observed) + Send + Sync>,
 }
 
 impl Observer {
-    pub fn new(tell: impl Fn(Observed) + Send + Sync + 'static) -> Observer {
-        Observer { ids: Arc::default(), tell: Arc::new(tell) }
+    pub fn new(record: impl Fn(Observed) + Send + Sync + 'static) -> Observer {
+        Observer { ids: Arc::default(), record: Arc::new(record) }
     }
 }
 
@@ -71,11 +70,11 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// One exchange that is observed. Dropping it tells its end.
+/// One observed exchange. Dropping it records its end.
 pub(crate) struct Exchange {
     observer: Observer,
     access: Arc<RequestOptions>,
-    /// The model's, which may have a password in it.
+    /// The model's URL, which may contain a password.
     address: String,
     id: u64,
     begun: Instant,
@@ -85,7 +84,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Begins with a request, if there is an observer.
+    /// Records the request, if there is an observer.
     pub(crate) fn begin(
         access: &Arc<RequestOptions>,
         model: &Model,
@@ -95,7 +94,7 @@ impl Exchange {
     ) -> Option<Exchange> {
         let observer = access.observer.clone()?;
         let id = observer.ids.fetch_add(1, Ordering::Relaxed) + 1;
-        (observer.tell)(Observed::Sent {
+        (observer.record)(Observed::Sent {
             id,
             provider: model.provider.clone(),
             model: model.id.clone(),
@@ -116,7 +115,7 @@ impl Exchange {
     }
 
     pub(crate) fn answered(&self, response: &Response) {
-        (self.observer.tell)(Observed::Answered {
+        (self.observer.record)(Observed::Answered {
             id: self.id,
             status: response.status().as_u16(),
             headers: visible(response.headers(), &self.access, &self.address),
@@ -141,7 +140,7 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        (self.observer.tell)(Observed::Ended {
+        (self.observer.record)(Observed::Ended {
             id: self.id,
             after: self.begun.elapsed(),
             bytes: self.bytes,
@@ -153,7 +152,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Headers without the values that say who we are. Those the user configured may be tokens too.
+/// Headers with masked credentials. Headers that the user configured may be tokens, too.
 fn visible(headers: &HeaderMap, access: &RequestOptions, address: &str) -> Vec<(String, String)> {
     let is_secret = |name: &str| {
         OURS.contains(&name)

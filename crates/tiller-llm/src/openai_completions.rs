@@ -1,9 +1,8 @@
-//! The Chat Completions API of OpenAI, as half the world's servers speak it: how its stream is
-//! read. What is sent is in [`request`], and who deviates how in [`server`].
+//! OpenAI's Chat Completions API, which many servers implement: decodes its stream. [`request`]
+//! builds what is sent, and [`server`] knows the differences between servers.
 //!
-//! An answer here has three strings that grow side by side: what is said, what is thought, and
-//! the arguments of calls. None of them is ever declared complete, so all our blocks end together
-//! when the stream does.
+//! An answer has three strings that grow in parallel: text, thinking, and the arguments of calls.
+//! None of them is ever declared complete, so all blocks end together when the stream does.
 
 mod calls;
 mod native;
@@ -42,21 +41,21 @@ impl Api for Completions {
     }
 }
 
-/// Folds their chunks into our events.
+/// Converts the API's chunks.
 #[derive(Debug)]
 pub(crate) struct CompletionsDecoder {
-    /// The model we asked for.
+    /// The requested model.
     model: String,
-    /// Whether an answer without a reason for its end was cut off.
+    /// Whether an answer without a finish reason was cut off.
     says_why: bool,
     response_id: Option<String>,
     response_model: Option<String>,
-    /// Ours, in the order they began.
+    /// The emitted blocks, in the order they started.
     blocks: Vec<CompletionsBlock>,
     text: Option<usize>,
     thinking: Option<usize>,
     calls: Calls,
-    /// Thoughts that only the model can read, by the call they led to.
+    /// Encrypted thinking, by the call it belongs to.
     hidden: HashMap<String, String>,
     usage: Option<Usage>,
     finish_reason: Option<String>,
@@ -69,7 +68,7 @@ enum CompletionsBlock {
     Thinking {
         field: Option<&'static str>,
     },
-    /// The call's place among all calls.
+    /// The call's index among all calls.
     Call(usize),
 }
 
@@ -108,27 +107,27 @@ impl Decode for CompletionsDecoder {
         let chunk = CompletionsChunk::read(data)?;
         self.introduce(chunk.id, chunk.model, out);
         let mut usage = chunk.usage;
-        // We ask for one answer, so there is one choice.
+        // Only one choice is requested.
         if let Some(choice) = chunk.choices.and_then(|choices| choices.0) {
             self.grow(choice.delta.unwrap_or_default(), out);
             let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
             self.finish_reason = reason.or(self.finish_reason.take());
             usage = usage.or(choice.usage);
         }
-        if let Some(told) = usage {
-            self.count(&told, out);
+        if let Some(counts) = usage {
+            self.count(&counts, out);
         }
         Ok(())
     }
 
-    /// Not every server says `[DONE]`; that it said why it stopped is what counts.
+    /// Not every server sends `[DONE]`; the finish reason decides.
     fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         self.finish(out)
     }
 }
 
 impl CompletionsDecoder {
-    /// Every chunk repeats these.
+    /// Every chunk repeats the id and the model.
     fn introduce(&mut self, id: Option<String>, model: Option<String>, out: &mut Vec<StreamEvent>) {
         if let (None, Some(id)) = (&self.response_id, id.filter(|id| !id.is_empty())) {
             out.push(StreamEvent::ResponseId(id.clone()));
@@ -148,9 +147,9 @@ impl CompletionsDecoder {
         if !delta.content.thinking.is_empty() {
             self.think(None, delta.content.thinking, out);
         }
-        for said in [delta.content.text, delta.refusal.unwrap_or_default()] {
-            if !said.is_empty() {
-                self.say(said, out);
+        for text in [delta.content.text, delta.refusal.unwrap_or_default()] {
+            if !text.is_empty() {
+                self.say(text, out);
             }
         }
         for call in delta.tool_calls.unwrap_or_default() {
@@ -217,9 +216,9 @@ impl CompletionsDecoder {
         }
     }
 
-    fn count(&mut self, told: &CompletionsWireUsage, out: &mut Vec<StreamEvent>) {
-        let usage = Some(told.usage());
-        // Some servers count in every chunk.
+    fn count(&mut self, counts: &CompletionsWireUsage, out: &mut Vec<StreamEvent>) {
+        let usage = Some(counts.usage());
+        // Some servers send the usage in every chunk.
         if usage != self.usage {
             out.extend(usage.clone().map(|usage| StreamEvent::Usage(Box::new(usage))));
             self.usage = usage;
@@ -252,7 +251,8 @@ impl CompletionsDecoder {
         Ok(())
     }
 
-    /// Calls that were never given an id get one of ours. Whether some had not even a name.
+    /// Starts calls that never got an id, with a generated one. Returns whether some had no name
+    /// either.
     fn start_held_calls(&mut self, out: &mut Vec<StreamEvent>) -> bool {
         let mut nameless = false;
         for at in 0..self.calls.all.len() {
@@ -276,7 +276,7 @@ impl CompletionsDecoder {
     fn stop_reason(&self, raw: Option<&str>) -> Result<StopReason, ProviderError> {
         let failed = |reason| format!("Provider finish_reason: {reason}");
         match raw {
-            // Several servers call tools and then say that they simply stopped.
+            // Several servers report `stop` after tool calls.
             Some("stop" | "end" | "eos" | "tool_calls" | "function_call") => Ok(self.whole()),
             Some("length" | "max_tokens" | "model_length") => Ok(StopReason::Length),
             Some(reason @ ("error" | "network_error" | "insufficient_system_resource")) => {

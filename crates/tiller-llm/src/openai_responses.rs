@@ -1,8 +1,8 @@
-//! OpenAI's Responses API: how its stream is read. What is sent is in [`request`].
+//! OpenAI's Responses API: decodes its stream. [`request`] builds what is sent.
 //!
-//! An answer is a list of items: reasoning, messages, function calls. Each becomes one block of
-//! ours. What the API wants to see again word by word (the encrypted reasoning, the ids of items)
-//! is kept in the signatures of the blocks and in the ids of the calls.
+//! An answer is a list of items: reasoning, messages, function calls. Each becomes one block. What
+//! the API wants back verbatim (the encrypted reasoning, the ids of items) is stored in the
+//! signatures of the blocks and in the ids of the calls.
 
 mod native;
 pub(crate) mod request;
@@ -39,36 +39,36 @@ impl Api for Responses {
     }
 }
 
-/// Their message, if the body is one of theirs.
+/// The API's error message, if the body has one.
 pub(crate) fn error_text(vendor: &str, status: u16, body: &str) -> String {
     #[derive(Deserialize)]
     struct Body {
         error: ResponsesWireError,
     }
     let message = json::read::<Body>(body).ok().and_then(|body| body.error.message);
-    let said = message.as_deref().unwrap_or(body);
-    format!("{vendor} API error ({status}): {status} {said}")
+    let text = message.as_deref().unwrap_or(body);
+    format!("{vendor} API error ({status}): {status} {text}")
 }
 
-/// What a text block remembers of the message it came from, so that it can be sent back as the
-/// same message. Other programs read it in session files.
+/// Stored with a text block, so that it can be sent back as the same message. Other programs read
+/// it in session files.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct TextSignature {
     v: u32,
     pub id: String,
-    /// Whether it was said along the way or as the answer; the model wants to be reminded.
+    /// Whether it was commentary or the final answer; the API wants it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 }
 
-/// Folds their events into ours.
+/// Converts the API's events.
 #[derive(Debug)]
 pub(crate) struct ResponsesDecoder {
-    /// The model we asked for.
+    /// The requested model.
     model: String,
-    /// Items that have begun and not ended; hardly ever more than one.
+    /// Items that have started and not ended; rarely more than one.
     open: Vec<OpenItem>,
-    /// How many blocks our side has been told of. Theirs may have more, of kinds we do not know.
+    /// How many blocks were emitted. The API may have more items, of unknown kinds.
     blocks: usize,
     calls: bool,
     begun: bool,
@@ -80,9 +80,9 @@ struct OpenItem {
     theirs: usize,
     ours: usize,
     kind: ItemKind,
-    /// Whether any of it came piece by piece. Some servers send items only as a whole.
+    /// Whether any of it was streamed. Some servers send only whole items.
     streamed: bool,
-    /// The part of the summary that the last piece belonged to.
+    /// The part of the summary that the last delta belonged to.
     part: usize,
 }
 
@@ -144,16 +144,16 @@ impl Decode for ResponsesDecoder {
                 return Err(failed(response.error));
             }
             ResponsesKind::Error => {
-                let said = json::read::<NativeFailure>(event.data).unwrap_or_default();
+                let native_failure = json::read::<NativeFailure>(event.data).unwrap_or_default();
                 let failure = Failure { body: event.data, ..Failure::default() };
-                let error = said.error.unwrap_or(said.top);
+                let error = native_failure.error.unwrap_or(native_failure.top);
                 let text = match error.name() {
                     Some(_) => format!("Error Code {error}"),
                     None => error.to_string(),
                 };
                 return Err(failure.classify(text));
             }
-            // What comes whole as well as in pieces, and whatever they add next.
+            // Events that repeat streamed content as a whole, and future events.
             ResponsesKind::Unknown => (),
         }
         Ok(())
@@ -197,7 +197,7 @@ impl ResponsesDecoder {
         self.open.push(OpenItem { theirs, ours: index, kind, streamed: false, part: 0 });
     }
 
-    /// A piece that does not fit its item changes nothing.
+    /// A delta that does not match its item is ignored.
     fn grow(
         &mut self,
         theirs: usize,
@@ -216,7 +216,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The item as a whole. Most of it is known by now; what is not is made up for.
+    /// The complete item. Emits what was not streamed.
     fn end_item(
         &mut self,
         theirs: usize,
@@ -224,7 +224,7 @@ impl ResponsesDecoder {
         whole: Option<Value>,
         out: &mut Vec<StreamEvent>,
     ) {
-        // What was announced as something else, or not at all, begins here.
+        // An item with another or no announcement starts here.
         let announced =
             self.open.iter().any(|it| it.theirs == theirs && item.kind() == Some(it.kind));
         if !announced {
@@ -281,7 +281,7 @@ impl ResponsesDecoder {
             _ if self.calls => Ok(StopReason::ToolUse),
             _ => Ok(StopReason::Stop),
         };
-        // An answer that is cut short has two words for it.
+        // An incomplete answer has its reason in another field.
         let raw = match (response.status, why) {
             (Some(status), Some(why)) => Some(format!("{status}.{why}")),
             (status, why) => status.or(why),
@@ -293,7 +293,7 @@ impl ResponsesDecoder {
 }
 
 impl NativeItem {
-    /// What it is to us; nothing if it is one of their own tools.
+    /// The kind of block; None for the API's built-in tools.
     fn kind(&self) -> Option<ItemKind> {
         match self {
             NativeItem::Message { .. } => Some(ItemKind::Text),
@@ -304,7 +304,7 @@ impl NativeItem {
     }
 }
 
-/// Reasoning may be summed up in several paragraphs.
+/// Separates the parts of a reasoning summary.
 const BETWEEN_PARTS: &str = "\n\n";
 
 impl OpenItem {
@@ -327,7 +327,7 @@ impl OpenItem {
         }
     }
 
-    /// Ends it without having seen it as a whole, so there is nothing to sign it with.
+    /// Ends it without the complete item, so it has no signature.
     fn end(self, out: &mut Vec<StreamEvent>) {
         let index = self.ours;
         out.push(match self.kind {

@@ -1,5 +1,5 @@
-//! What it takes to reach a model: who we are to its server, and what the user wants done on the
-//! way. Whoever calls us has looked all of it up; this crate reads no settings and no key files.
+//! What is needed to reach a model besides the request: credentials and the user's settings. The
+//! caller provides all of it; this crate reads no settings and no key files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,21 +15,21 @@ use crate::observer::Observer;
 #[derive(Clone, Debug)]
 pub struct RequestOptions {
     pub key: Option<Secret>,
-    /// For Amazon, where requests are signed. A key of theirs, if there is one, comes before.
+    /// For Amazon, where requests are signed. An API key takes precedence.
     pub aws: Option<AwsKeys>,
-    /// Sent with every request. They win over the model's own headers and over ours.
+    /// Sent with every request. They override the model's headers and the built-in ones.
     pub headers: BTreeMap<String, Secret>,
-    /// How long a server may stay silent. `None` waits for ever.
+    /// How long a server may stay silent. `None` waits forever.
     pub idle_timeout: Option<Duration>,
     pub thinking_budgets: ThinkingBudgets,
     pub cache_retention: CacheRetention,
-    /// The user wants no picture to leave the machine.
+    /// Images are never sent, by the user's setting.
     pub block_images: bool,
-    /// Who tells a person what to do about a failure.
+    /// Provides hints for failures.
     pub adviser: Option<HintSource>,
-    /// Who has a say in what is sent.
-    pub onlooker: Option<Interceptor>,
-    /// Who keeps a record of what is sent and received.
+    /// Can change what is sent.
+    pub interceptor: Option<Interceptor>,
+    /// Records what is sent and received.
     pub observer: Option<Observer>,
 }
 
@@ -38,21 +38,22 @@ impl RequestOptions {
         RequestOptions { key: Some(Secret::new(key)), ..RequestOptions::default() }
     }
 
-    /// Takes our secrets out of a text that came from outside: some servers repeat the key they
-    /// refuse, and error texts end up in session files. `address` is the server's, which may have
-    /// a password in it.
+    /// Removes secrets from a text that came from outside: some servers repeat the key they refuse,
+    /// and error texts end up in session files. `address` is the server's URL, which may contain a
+    /// password.
     pub(crate) fn scrub(&self, mut text: String, address: &str) -> String {
         let in_address = address::secrets(address);
         for secret in in_address.iter().rev() {
             text = text.replace(secret, REDACTED);
         }
         if !in_address.is_empty() {
-            // How they are sent.
+            // The base64 form in which passwords are sent.
             text = scrub_basic(text);
         }
         let aws = self.aws.iter().flat_map(AwsKeys::secrets);
         for secret in self.key.iter().chain(self.headers.values()).chain(aws) {
-            // A header such as `1` or `beta` is no secret, and taking it out would garble the text.
+            // A header such as `1` or `beta` is not a secret, and removing it would garble the
+            // text.
             if secret.0.len() >= 8 && text.contains(&*secret.0) {
                 text = text.replace(&*secret.0, REDACTED);
             }
@@ -61,7 +62,7 @@ impl RequestOptions {
     }
 }
 
-/// Takes out what follows `Basic`, a name and a password in base64.
+/// Removes the base64 credentials after `Basic`.
 fn scrub_basic(text: String) -> String {
     let mut pieces = text.split("Basic ");
     let mut scrubbed = pieces.next().unwrap_or_default().to_owned();
@@ -83,20 +84,20 @@ impl Default for RequestOptions {
             cache_retention: CacheRetention::Short,
             block_images: false,
             adviser: None,
-            onlooker: None,
+            interceptor: None,
             observer: None,
         }
     }
 }
 
-/// Who we are to Amazon.
+/// Credentials for Amazon.
 #[derive(Clone, Debug)]
 pub struct AwsKeys {
     pub access_key_id: String,
     pub secret_access_key: Secret,
-    /// Goes with keys that are lent for a time.
+    /// Needed with temporary keys.
     pub session_token: Option<Secret>,
-    /// The part of the world that is asked, where the address does not say.
+    /// The region, if the URL does not contain it.
     pub region: Option<String>,
 }
 
@@ -106,8 +107,8 @@ impl AwsKeys {
     }
 }
 
-/// A key or token. It can be sent, and nothing else: it has no serialization, and printing it
-/// shows that there is one.
+/// A key or token. It can only be sent: it is not serialisable, and printing it shows only that
+/// there is one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
@@ -135,7 +136,7 @@ impl fmt::Display for Secret {
     }
 }
 
-/// How many tokens a model may think, for the APIs that count them.
+/// Thinking budgets in tokens, for the APIs that use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThinkingBudgets {
     pub minimal: u64,
@@ -162,13 +163,13 @@ impl Default for ThinkingBudgets {
     }
 }
 
-/// How long the provider is asked to remember a conversation's beginning.
+/// How long the provider is asked to cache a conversation's prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheRetention {
-    /// Minutes, and the cheaper price.
+    /// Minutes, at the lower price.
     #[default]
     Short,
-    /// An hour, where the server knows how.
+    /// An hour, if the server supports it.
     Long,
 }
 
@@ -179,7 +180,7 @@ mod tests {
     const KEY: &str = "sk-ant-api03-very-secret";
 
     #[test]
-    fn printing_an_access_shows_no_secret() {
+    fn debug_output_shows_no_secret() {
         let mut access = RequestOptions::with_key(KEY);
         access.headers.insert("x-token".into(), Secret::new("hush-hush-hush"));
         let printed = format!("{access:?} {access:#?} {}", Secret::new(KEY));
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_a_server_repeats_is_taken_out() {
+    fn repeated_key_is_removed_from_the_text() {
         let mut access = RequestOptions::with_key(KEY);
         access.headers.insert("x-version".into(), Secret::new("1"));
         let text = format!("401 invalid key {KEY}, see RFC 1");

@@ -1,5 +1,4 @@
-//! How long a server asks us to wait before we come back. It says so in a header, in a field of
-//! the error, or only in words.
+//! The delay that a server asks for: in a header, in a field of the error, or only in its text.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,18 +17,18 @@ pub(crate) fn in_header(headers: &HeaderMap, now: SystemTime) -> Option<Duration
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
         None => {
             let date = httpdate::parse_http_date(value.trim()).ok()?;
-            // A date that has passed means now.
+            // A date in the past means now.
             Some(date.duration_since(now).unwrap_or_default())
         }
     }
 }
 
 /// In the error itself.
-pub(crate) fn told(body: &str) -> Option<Duration> {
+pub(crate) fn in_body(body: &str) -> Option<Duration> {
     retry_info(body).or_else(|| in_words(body))
 }
 
-/// Google's `RetryInfo`, among the details of an error: `"retryDelay": "13.5s"`.
+/// Google's `RetryInfo` in the details of an error: `"retryDelay": "13.5s"`.
 pub(crate) fn retry_info(body: &str) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Body {
@@ -54,7 +53,7 @@ pub(crate) fn retry_info(body: &str) -> Option<Duration> {
     rest.is_empty().then_some(wait)
 }
 
-/// OpenAI and those who follow it: "Please try again in 1m2.5s." and "retry after 20 seconds".
+/// OpenAI and compatible servers: "Please try again in 1m2.5s." and "retry after 20 seconds".
 fn in_words(text: &str) -> Option<Duration> {
     const BEFORE: [&str; 4] = ["try again in ", "retry in ", "try again after ", "retry after "];
     let text = text.to_lowercase();
@@ -62,7 +61,7 @@ fn in_words(text: &str) -> Option<Duration> {
     span(behind).map(|(wait, _)| wait)
 }
 
-/// A span of time such as `1h2m3.5s`, `20ms` or `6 seconds`, and what stands behind it.
+/// A duration such as `1h2m3.5s`, `20ms` or `6 seconds`, and the text after it.
 fn span(text: &str) -> Option<(Duration, &str)> {
     let mut rest = text;
     let mut wait = None;
@@ -113,19 +112,19 @@ mod tests {
             let kind = "type.googleapis.com/google.rpc.RetryInfo";
             let details = format!(r#"[{{"links":[]}},{{"@type":"{kind}","retryDelay":{delay}}}]"#);
             let body = format!(r#"{{"error":{{"code":429,"details":{details}}}}}"#);
-            told(&body).map(|after| after.as_secs_f64())
+            in_body(&body).map(|after| after.as_secs_f64())
         };
         assert_eq!(after(r#""13.500s""#), Some(13.5));
         assert_eq!(after(r#""0s""#), Some(0.0));
         for odd in [r#""soon""#, r#""5s or so""#, r#""5""#, r#""-5s""#, "5", "null"] {
             assert_eq!(after(odd), None, "{odd}");
         }
-        assert_eq!(told(r#"{"error":{"details":[{"retryDelay":"5s"}]}}"#), None);
+        assert_eq!(in_body(r#"{"error":{"details":[{"retryDelay":"5s"}]}}"#), None);
     }
 
     #[test]
     fn words() {
-        let after = |text: &str| told(text).map(|after| after.as_secs_f64());
+        let after = |text: &str| in_body(text).map(|after| after.as_secs_f64());
         assert_eq!(after("Rate limit reached. Please try again in 2.3s. Visit x"), Some(2.3));
         assert_eq!(after(r#"{"error":{"message":"Please try again in 20ms."}}"#), Some(0.02));
         assert_eq!(after("try again in 1m30.5s"), Some(90.5));

@@ -1,33 +1,33 @@
-//! Server-sent events: bytes in, events out, however the bytes were cut into chunks.
+//! Server-sent events: bytes in, events out, however the bytes were split into chunks.
 //!
-//! This follows the WHATWG's description of `text/event-stream`: lines end with LF, CR or CRLF, a
-//! blank line ends an event, and an event that the end of the stream cuts off does not count.
-//! `id` and `retry` belong to reconnecting, which a model's answer cannot do, so they are ignored.
+//! This follows the WHATWG's specification of `text/event-stream`: lines end with LF, CR or CRLF, a
+//! blank line ends an event, and an event that is cut off by the end of the stream is dropped. `id`
+//! and `retry` are for reconnecting, which a model's answer cannot do, so they are ignored.
 
 use std::borrow::Cow;
 
-/// More than any answer sends at once. It only keeps a mad server from filling our memory.
+/// More than any answer sends at once. It keeps a broken server from exhausting memory.
 const EVENT_MAX_BYTES: usize = 64 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Event<'a> {
-    /// What `event:` said; empty if it was not there.
+    /// The value of `event:`; empty if it is absent.
     pub name: &'a str,
     pub data: &'a str,
 }
 
-/// Assembles events from chunks. Every byte is looked at once and copied at most twice.
+/// Assembles events from chunks. Every byte is scanned once and copied at most twice.
 #[derive(Debug, Default)]
 pub(crate) struct SseDecoder {
     /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
     /// The last chunk ended with CR; a LF at the start of the next one belongs to it.
     after_cr: bool,
-    /// A byte order mark can only stand before the first line.
+    /// A byte order mark is allowed only before the first line.
     past_first_line: bool,
     name: Vec<u8>,
     data: Vec<u8>,
-    /// Whether there was a `data` line: an empty one makes an event, none at all does not.
+    /// Whether there was a `data` line: an empty one makes an event, none does not.
     has_data: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct SseDecoder {
 pub(crate) struct TooLarge;
 
 impl SseDecoder {
-    /// Takes the next bytes and hands on every event they complete. Stops at the first error.
+    /// Parses the next bytes and passes on every event they complete. Stops at the first error.
     pub(crate) fn push<E: From<TooLarge>>(
         &mut self,
         bytes: &[u8],
@@ -101,14 +101,14 @@ impl SseDecoder {
                 self.name.clear();
                 self.name.extend_from_slice(value);
             }
-            // Comments (the field without a name), `id`, `retry`, and whatever comes next.
+            // Comments (fields without a name), `id`, `retry`, and unknown fields.
             _ => (),
         }
         Ok(())
     }
 
     fn end_event<E>(&mut self, each: &mut impl FnMut(Event<'_>) -> Result<(), E>) -> Result<(), E> {
-        let told = if self.has_data {
+        let result = if self.has_data {
             let (name, data) = (text(&self.name), text(&self.data));
             each(Event { name: &name, data: &data })
         } else {
@@ -117,7 +117,7 @@ impl SseDecoder {
         self.name.clear();
         self.data.clear();
         self.has_data = false;
-        told
+        result
     }
 
     fn check_size<E: From<TooLarge>>(&self, more: usize) -> Result<(), E> {
@@ -125,9 +125,9 @@ impl SseDecoder {
     }
 }
 
-/// Bytes that are no UTF-8 become U+FFFD, as in a browser.
+/// Invalid UTF-8 becomes U+FFFD, as in a browser.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
-    // Checking is several times faster than repairing, and hardly ever is there anything to repair.
+    // Validating is several times faster than repairing, which is rarely needed.
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(bytes),
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Decodes whole, then cut at every place, then byte by byte; all must agree.
+    /// Decodes whole, then split at every offset, then byte by byte; all must agree.
     fn check(input: impl AsRef<[u8]>, expect: Expect) {
         let input = input.as_ref();
         let whole = decode(&[input]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn all_line_ends_are_known() {
+    fn all_line_ends_are_accepted() {
         check(
             "event: a\ndata: 1\n\nevent: b\r\ndata: 2\r\n\r\nevent: c\rdata: 3\r\rdata: 4\n\r\n",
             expect![[r#"
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_unknown_fields_say_nothing() {
+    fn comments_and_unknown_fields_are_ignored() {
         check(
             ": keep-alive\n\n:\n\nid: 7\nretry: 10\nevent: lonely\n\nnonsense\ndata: x\n\n",
             expect![[r#"
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_data_is_an_event_and_no_data_is_none() {
+    fn event_needs_a_data_line() {
         check(
             "data:\n\ndata\n\nevent: e\n\n\n\n",
             expect![[r#"
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_counts_only_at_the_start() {
+    fn byte_order_mark_is_skipped_only_at_the_start() {
         check(
             "\u{FEFF}data: a\n\n\u{FEFF}data: b\n\n",
             expect![[r#"
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_survive_being_cut() {
+    fn characters_may_be_split_between_chunks() {
         check(
             "data: hé 日本 😀\n\n",
             expect![[r#"
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_replaced() {
+    fn invalid_utf8_is_replaced() {
         check(
             b"data: a\xFFb\xED\xA0\xBD\n\n",
             expect![[r#"
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_the_end_cuts_off_does_not_count() {
+    fn unterminated_event_is_dropped() {
         check(
             "data: whole\n\ndata: half\n",
             expect![[r#"
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_event_is_refused() {
+    fn too_large_event_is_refused() {
         let line = [b"data: ".as_slice(), &[b'x'; 1 << 20], b"\n"].concat();
         let mut decoder = SseDecoder::default();
         let mut push = |bytes| decoder.push(bytes, |_| Ok::<_, TooLarge>(()));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_stops_the_chunk() {
+    fn error_stops_the_chunk() {
         let mut seen = 0;
         let result = SseDecoder::default().push(b"data: 1\n\ndata: 2\n\n", |_| {
             seen += 1;

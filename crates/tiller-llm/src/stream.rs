@@ -1,7 +1,7 @@
-//! The socket: one request out, an answer back in chunks, each chunk decoded as it comes.
+//! The connection: sends one request and decodes the response chunk by chunk.
 //!
-//! What is said on the wire is an [`Api`]'s affair. This file asks, waits, reads and gives up, in
-//! the same way for all of them.
+//! The format belongs to an [`Api`]. This file sends, waits, reads and times out, in the same way
+//! for all of them.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -23,25 +23,26 @@ use crate::observer::Exchange;
 use crate::request_options::RequestOptions;
 use crate::{client, connect_error, interceptor, retry_after, sse};
 
-/// How one vendor is spoken to.
+/// A vendor's API.
 pub(crate) trait Api: Send + Sync + 'static {
     type Decoder: Decode;
 
-    /// What to send.
+    /// Builds the request.
     fn post(request: &Request, access: &RequestOptions) -> Result<HttpRequest, ProviderError>;
 
-    /// Makes the request good again after its body was changed, where that matters.
+    /// Updates the request after its body was changed, where necessary: a signature covers the
+    /// body.
     fn reseal(_post: &mut HttpRequest, _access: &RequestOptions) -> Result<(), ProviderError> {
         Ok(())
     }
 
     fn decoder(request: &Request) -> Self::Decoder;
 
-    /// The text of an error that came instead of an answer. The body is never empty.
+    /// The text of an error response. The body is never empty.
     fn error_text(status: u16, body: &str) -> String;
 }
 
-/// Folds a vendor's events into ours. Pure: it sees neither socket nor clock.
+/// Converts a vendor's events. Pure: no socket and no clock.
 pub(crate) trait Decode: Send + 'static {
     fn push(
         &mut self,
@@ -49,7 +50,7 @@ pub(crate) trait Decode: Send + 'static {
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError>;
 
-    /// Takes bytes as they come. Almost everybody sends server-sent events.
+    /// Decodes bytes as they arrive. Almost all APIs send server-sent events.
     fn read(
         &mut self,
         sse: &mut sse::SseDecoder,
@@ -59,7 +60,7 @@ pub(crate) trait Decode: Send + 'static {
         sse.push(bytes, |event| self.push(event, out))
     }
 
-    /// The server has nothing more to say. An answer that is not complete by now never will be.
+    /// The stream has ended. An answer that is not complete by now was cut off.
     fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError>;
 }
 
@@ -67,17 +68,17 @@ pub(crate) trait Decode: Send + 'static {
 #[derive(Debug)]
 pub(crate) struct HttpRequest {
     pub url: String,
-    /// Ours; the model's and the user's own are put on top.
+    /// The built-in headers; the model's and the user's own are added later.
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
 
-/// Opens nothing yet: a provider is only a promise to ask.
+/// Creates a provider. Nothing is opened before the first request.
 pub(crate) fn connect<A: Api>(access: RequestOptions) -> Arc<dyn Provider> {
     Arc::new(HttpProvider::<A> { access: Arc::new(access), api: PhantomData })
 }
 
-/// A model at the other end of the network.
+/// A model behind an HTTP API.
 struct HttpProvider<A> {
     access: Arc<RequestOptions>,
     api: PhantomData<A>,
@@ -92,7 +93,7 @@ impl<A: Api> Provider for HttpProvider<A> {
     }
 }
 
-/// What is still to be told: the rest of what a chunk brought, then whatever comes.
+/// The events to be returned: the rest of the last chunk, then further chunks.
 struct EventReader<A: Api> {
     events: vec::IntoIter<StreamEvent>,
     failure: Option<ProviderError>,
@@ -115,7 +116,7 @@ impl<A: Api> EventReader<A> {
     }
 }
 
-/// It is handed on with every chunk, so it is kept small.
+/// Moved with every chunk, so it is kept small.
 enum ResponseStream<A: Api> {
     Unasked(Box<NotSent>),
     Open(Box<OpenResponse<A>>),
@@ -129,7 +130,7 @@ struct NotSent {
 struct OpenResponse<A: Api> {
     response: Response,
     silence: IdleTimer,
-    /// Whether anything of the answer has been seen.
+    /// Whether anything of the answer has arrived.
     begun: bool,
     sse: sse::SseDecoder,
     decoder: A::Decoder,
@@ -138,7 +139,7 @@ struct OpenResponse<A: Api> {
     exchange: Option<Exchange>,
 }
 
-/// What one step brought: events, and perhaps the failure that ended it all.
+/// The result of one step: events, and possibly the failure that ended the stream.
 #[derive(Default)]
 struct Batch {
     events: Vec<StreamEvent>,
@@ -146,7 +147,7 @@ struct Batch {
 }
 
 impl<A: Api> ResponseStream<A> {
-    /// Goes on until there is news. `None` in the second place: there will be no more.
+    /// Continues until there are events. `None` in the second place means the end of the stream.
     async fn step(self) -> (Batch, Option<ResponseStream<A>>) {
         let mut batch = Batch::default();
         let next = match self {
@@ -170,16 +171,16 @@ impl<A: Api> OpenResponse<A> {
     async fn ask(unasked: NotSent) -> Result<Box<OpenResponse<A>>, ProviderError> {
         let NotSent { request, access } = unasked;
         let mut post = A::post(&request, &access)?;
-        if let Some(Interceptor(onlooker)) = &access.onlooker
-            && let Some(body) = onlooker.body(&post.body).await
+        if let Some(Interceptor(interceptor)) = &access.interceptor
+            && let Some(body) = interceptor.body(&post.body).await
         {
             post.body = body;
             A::reseal(&mut post, &access)?;
         }
         let HttpRequest { url, headers, body } = post;
         let mut headers = all_headers(&headers, &request, &access)?;
-        if let Some(onlooker) = &access.onlooker {
-            headers = interceptor::headers(onlooker, headers).await?;
+        if let Some(interceptor) = &access.interceptor {
+            headers = interceptor::headers(interceptor, headers).await?;
         }
         let model = request.model.clone();
         let mut exchange = Exchange::begin(&access, &model, &url, &headers, &body);
@@ -194,9 +195,9 @@ impl<A: Api> OpenResponse<A> {
         if let Some(exchange) = &exchange {
             exchange.answered(&response);
         }
-        if let Some(Interceptor(onlooker)) = &access.onlooker {
+        if let Some(Interceptor(interceptor)) = &access.interceptor {
             let headers = interceptor::texts(response.headers(), |_| true);
-            onlooker.answered(response.status().as_u16(), headers);
+            interceptor.answered(response.status().as_u16(), headers);
         }
         if !response.status().is_success() {
             let err = refused::<A>(response, &model, &access).await;
@@ -243,7 +244,7 @@ impl<A: Api> OpenResponse<A> {
         exchange: &mut Option<Exchange>,
         out: &mut Vec<StreamEvent>,
     ) -> Result<Option<Box<OpenResponse<A>>>, ProviderError> {
-        // Why a connection broke in the middle is nothing a client could act upon.
+        // Clients cannot act on the reason why a connection was lost.
         let chunk = self.silence.during(self.response.chunk()).await?.map_err(|_cut| {
             let kind = Some(Cause::Lost(LostWhen::InAnswer));
             advised(ProviderError::retry("terminated"), kind, &self.model, &self.access)
@@ -279,13 +280,13 @@ impl<A: Api> OpenResponse<A> {
         Ok(Some(self))
     }
 
-    /// The server took the request and answered with something whole: a page, or an error that
-    /// calls itself a success. No stream of events begins like this, and no frame of Amazon's.
+    /// The server responded with something else than a stream: an HTML page, or an error with a
+    /// success status. No event stream begins like this, and no frame of Amazon's.
     async fn not_a_stream(mut self, begun: Vec<u8>) -> ProviderError {
         let rest = rest_of(self.response, begun).await;
         let body = self.access.scrub(rest, &self.model.base_url);
         if errors::is_error(&body) {
-            // They know their errors when they see one.
+            // The decoder recognises its API's errors.
             let event = sse::Event { name: "error", data: &body };
             if let Err(err) = self.decoder.push(event, &mut Vec::new()) {
                 let told = Failure { body: &body, ..Failure::default() };
@@ -300,7 +301,7 @@ impl<A: Api> OpenResponse<A> {
     }
 }
 
-/// A failure goes into the record as well, if there is one.
+/// Records a failure as well, if there is an observer.
 fn noted<T>(
     exchange: &mut Option<Exchange>,
     result: Result<T, ProviderError>,
@@ -320,18 +321,18 @@ impl From<sse::TooLarge> for ProviderError {
     }
 }
 
-/// How long a server may say nothing. One timer serves the whole answer: there are as many chunks
-/// as deltas, and it costs much less to put a timer off than to set another.
+/// Limits how long a server may stay silent. One timer serves the whole answer: resetting a timer
+/// is much cheaper than creating one per chunk.
 struct IdleTimer(Option<(Duration, Pin<Box<Sleep>>)>);
 
 impl IdleTimer {
     fn of(limit: Option<Duration>) -> IdleTimer {
-        // No clock reaches to the end of a number that somebody has made up.
+        // Tokio's clock cannot represent arbitrarily large user settings.
         let limit = limit.map(|limit| limit.min(Duration::from_hours(24 * 365)));
         IdleTimer(limit.map(|limit| (limit, Box::pin(sleep(limit)))))
     }
 
-    /// Waits, but not for ever.
+    /// Waits for `work`, up to the limit.
     async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
         let Some((limit, timer)) = &mut self.0 else {
             return Ok(work.await);
@@ -349,8 +350,8 @@ impl IdleTimer {
     }
 }
 
-/// Ours first, then the model's, then the user's. The same name again replaces, but for the one
-/// header that is a list of things to switch on.
+/// Built-in headers first, then the model's, then the user's. A later value replaces an earlier
+/// one, except for the header that is a list of beta features.
 fn all_headers(
     ours: &[(&'static str, String)],
     request: &Request,
@@ -376,7 +377,7 @@ fn all_headers(
     Ok(headers)
 }
 
-/// The server answered, but with an error.
+/// The server responded with an error.
 async fn refused<A: Api>(
     response: Response,
     model: &Model,
@@ -395,7 +396,7 @@ async fn refused<A: Api>(
     advised(err, kind, model, access)
 }
 
-/// As much of the body as comes soon, and no more than a person would read.
+/// As much of the body as arrives soon, up to a limit.
 async fn rest_of(mut response: Response, mut body: Vec<u8>) -> String {
     const MAX_BYTES: usize = 64 << 10;
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -406,15 +407,15 @@ async fn rest_of(mut response: Response, mut body: Vec<u8>) -> String {
             body.extend_from_slice(&chunk);
         }
     };
-    // Too late or too long: what there is must do, and the status says the most.
+    // On a timeout, what has arrived is used; the status is the most important part.
     timeout(PATIENCE, read).await.unwrap_or(());
     body.truncate(MAX_BYTES);
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// Reads the end that follows the last event. A connection whose answer was read to the end can
-/// carry the next request; one that was dropped a few bytes earlier is closed, and every turn of
-/// a run would pay for a new one. Nobody waits for this.
+/// Reads the end of the body after the last event. A connection whose response was read to the end
+/// can carry the next request; if it were dropped a few bytes earlier, it would be closed, and
+/// every turn of a run would need a new one. Runs in the background.
 fn spare_connection(mut response: Response) {
     const GRACE: Duration = Duration::from_secs(1);
     tokio::spawn(timeout(GRACE, async move { while let Ok(Some(_)) = response.chunk().await {} }));

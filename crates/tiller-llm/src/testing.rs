@@ -1,4 +1,4 @@
-//! What the tests of several files talk about.
+//! Shared fixtures for tests.
 
 pub(crate) mod recordings;
 
@@ -52,7 +52,7 @@ pub(crate) fn old_user(text: &str) -> Message {
     Message::User(UserMessage { content: Content::Text(text.into()), timestamp: 1 })
 }
 
-/// An answer of the model that is asked again.
+/// An answer of the requested model.
 pub(crate) fn answer(content: Vec<Block>) -> Message {
     let asked = model();
     Message::Assistant(AssistantMessage {
@@ -73,7 +73,7 @@ pub(crate) fn answer(content: Vec<Block>) -> Message {
     })
 }
 
-/// An answer of somebody else.
+/// An answer of another model.
 pub(crate) fn foreign(content: Vec<Block>) -> Message {
     let mut message = answer(content);
     let Message::Assistant(answer) = &mut message else { unreachable!() };

@@ -1,4 +1,4 @@
-//! Why TLS failed, in words for a person: what the library prints is Rust.
+//! Explains TLS errors in plain text, since the library prints Rust types.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use rustls::{CertificateError, Error};
 
 use crate::diagnosis::{Cause, CertificateFault};
 
-/// The reason, and what is to blame for it.
+/// The reason, and its cause.
 pub(crate) fn explain(err: &Error) -> (String, Cause) {
     match err {
         Error::InvalidMessage(_) => ("the server does not speak TLS".to_owned(), Cause::NoTls),
@@ -46,7 +46,7 @@ fn certificate(err: &CertificateError) -> (String, CertificateFault) {
         CertificateError::NotValidForNameContext { presented, .. } => {
             let names = match presented.as_slice() {
                 [] => "names no host".to_owned(),
-                // As the library shows them: `DnsName("localhost")`.
+                // As the library prints them: `DnsName("localhost")`.
                 names => {
                     let bare = |name: &String| {
                         let inside = name.split_once('(').map_or(&**name, |(_, inside)| inside);
@@ -58,7 +58,7 @@ fn certificate(err: &CertificateError) -> (String, CertificateFault) {
             return (names, CertificateFault::OtherName);
         }
         CertificateError::Revoked => ("has been revoked", CertificateFault::Other),
-        // The library's own type is behind this; its name is the word it prints.
+        // The library's own type is private; its printed name is known.
         CertificateError::Other(err) if err.0.to_string() == "CaUsedAsEndEntity" => (
             "is that of a certificate authority (CA:TRUE), not of a server",
             CertificateFault::AuthorityAsServer,
@@ -71,7 +71,7 @@ fn certificate(err: &CertificateError) -> (String, CertificateFault) {
     (reason.to_owned(), fault)
 }
 
-/// `HandshakeFailure` as "handshake failure": the first name in what Rust prints.
+/// `HandshakeFailure` as "handshake failure": the first name in the `Debug` output.
 fn in_words(value: &impl fmt::Debug) -> String {
     let printed = format!("{value:?}");
     let end = printed.find(|c: char| !c.is_alphanumeric()).unwrap_or(printed.len());
@@ -107,7 +107,7 @@ mod tests {
     impl std::error::Error for CaUsedAsEndEntity {}
 
     #[test]
-    fn tls_errors_are_sentences_without_rust_in_them() {
+    fn tls_errors_are_plain_sentences() {
         let authority = OtherError(Arc::new(CaUsedAsEndEntity));
         let mut report = String::new();
         for err in [

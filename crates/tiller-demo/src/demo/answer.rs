@@ -1,4 +1,4 @@
-//! Speaking: what the tools gave, in a few friendly sentences.
+//! Writes the answers: tool results in a few friendly sentences.
 
 use super::file;
 use super::intent::{Task, Want};
@@ -6,12 +6,12 @@ use super::plan::{Offer, Outcome, Wanted};
 use super::sums;
 use crate::script::nearest;
 
-/// How many names of a list are spelled out.
+/// The most names that are listed.
 const NAMES_MAX: usize = 20;
-/// How many lines of an output are shown.
+/// The most lines of output that are shown.
 const LINES_MAX: usize = 20;
 
-/// What goes through its mind before a call.
+/// The thinking text before a call.
 pub(crate) fn thought(task: &Task, again: bool) -> String {
     if again {
         return "That was the first step. One more look and I can answer.".into();
@@ -44,7 +44,7 @@ pub(crate) fn thought(task: &Task, again: bool) -> String {
     }
 }
 
-/// What it says while it calls.
+/// The text that accompanies calls.
 pub(crate) fn announcement(calls: &[Wanted]) -> String {
     let argument = |call: &Wanted, name: &str| {
         call.arguments.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
@@ -92,7 +92,7 @@ pub(crate) fn talk(task: &Task) -> String {
     }
 }
 
-/// Nothing in the message was understood.
+/// The answer if nothing in the message was understood.
 pub(crate) fn not_understood(text: &str, images: usize) -> String {
     if images > 0 {
         let images = file::count(images, "image", "images");
@@ -125,14 +125,14 @@ pub(crate) fn failed(what: &str, outcome: &Outcome) -> String {
     format!("I could not {what}. The tool says:\n\n{}", fenced(&outcome.text))
 }
 
-/// The names in a listing, whichever tool made it.
+/// The names in a listing of any tool.
 pub(crate) fn names(listing: &Outcome) -> Vec<String> {
     if listing.is_error {
         return Vec::new();
     }
     let mut names: Vec<String> = items(&listing.text)
         .map(|line| match line.trim_start_matches("./").split_once('/') {
-            // `find` goes deeper than a listing does.
+            // `find` lists nested paths.
             Some((folder, _)) if listing.tool == "find" => format!("{folder}/"),
             _ => line.trim_start_matches("./").to_owned(),
         })
@@ -144,7 +144,7 @@ pub(crate) fn names(listing: &Outcome) -> Vec<String> {
     names
 }
 
-/// The lines of a list, without what a tool remarks about it.
+/// The lines of a list, without the tool's notes.
 fn items(text: &str) -> impl Iterator<Item = &str> {
     const NOTHING: [&str; 3] =
         ["(empty directory)", "(no output)", "No files found matching pattern"];
@@ -203,7 +203,7 @@ pub(crate) fn file(path: &str, outcome: &Outcome, want: Want) -> String {
     }
 }
 
-/// A file that is not there, and what there is instead.
+/// A file that does not exist, and what exists instead.
 pub(crate) fn missing(path: &str, missing: &Outcome, listing: &Outcome) -> String {
     let names = names(listing);
     let wanted = path.rsplit('/').next().unwrap_or(path);
@@ -234,7 +234,7 @@ pub(crate) fn no_tests(listing: &Outcome) -> String {
     }
 }
 
-/// `read` are the outcomes of reading `files`, which `listing` mentions.
+/// `read` are the results of reading `files`, which are in `listing`.
 pub(crate) fn project(listing: &Outcome, files: &[String], read: &[Outcome]) -> String {
     if listing.is_error {
         return failed("look around", listing);
@@ -306,7 +306,7 @@ pub(crate) fn too_many(path: &str, old: &str, count: usize) -> String {
 
 pub(crate) fn matches(pattern: &str, path: &str, outcome: &Outcome) -> String {
     let nothing = ["No matches found", "(no output)"].contains(&outcome.text.trim());
-    // A grep that finds nothing fails in a shell, and says nothing.
+    // A grep without matches fails in a shell, without output.
     let grep_failed = outcome.tool == "bash" && outcome.text.trim().ends_with("exited with code 1");
     if nothing || grep_failed {
         return format!("I found no `{pattern}` in {}.", place(path));
@@ -344,7 +344,7 @@ pub(crate) fn used(name: &str, outcome: &Outcome) -> String {
     }
 }
 
-/// How a folder is spoken of.
+/// How a folder is called in a sentence.
 fn place(path: &str) -> String {
     match path {
         "." | "" => "this folder".into(),
@@ -352,7 +352,7 @@ fn place(path: &str) -> String {
     }
 }
 
-/// A text between fences: its beginning, when it is long.
+/// A text in a code fence; only its beginning if it is long.
 fn fenced(text: &str) -> String {
     const LINE_MAX_CHARS: usize = 200;
     let text = text.trim_end();

@@ -1,11 +1,11 @@
-//! What a file is about, as far as one can tell without understanding it.
+//! Describes a file's content by simple patterns.
 
 use serde_json::Value;
 
-/// How many of anything are named.
+/// The most names in a list.
 const NAMED_MAX: usize = 8;
 
-/// Its kind, its size, and what stands out.
+/// Its kind, its size, and its outline.
 pub(crate) fn summary(path: &str, text: &str) -> String {
     let (text, lines, whole) = without_note(text);
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension).to_lowercase();
@@ -38,8 +38,8 @@ pub(crate) fn list_of(names: &[String]) -> String {
     }
 }
 
-/// The read tool adds a note in brackets when there is more: the text without it, how many lines
-/// the file has as far as we know, and whether the text is all of it.
+/// Removes the note in brackets that the read tool adds if there is more. Returns the text, the
+/// number of lines as far as known, and whether the text is complete.
 fn without_note(text: &str) -> (&str, usize, bool) {
     let note = text.rfind("\n\n[").filter(|_| text.ends_with(']'));
     let Some(at) = note.filter(|at| text[*at..].contains("offset=")) else {
@@ -55,7 +55,7 @@ fn without_note(text: &str) -> (&str, usize, bool) {
     (text, of.or(more.map(|more| shown + more)).unwrap_or(shown), false)
 }
 
-/// Whether a text that was read is all of the file.
+/// Whether the result contains the whole file.
 pub(crate) fn is_whole(text: &str) -> bool {
     without_note(text).2
 }
@@ -142,7 +142,7 @@ fn markdown(text: &str) -> Option<String> {
     (!told.is_empty()).then(|| told.join(" "))
 }
 
-/// What a source file defines, by the words that begin a line.
+/// What a source file defines, by the first words of its lines.
 fn definitions(text: &str) -> Option<String> {
     const BEFORE: [&str; 9] = [
         "pub ",
@@ -253,7 +253,7 @@ fn beginning(text: &str) -> String {
     quoted.join("\n")
 }
 
-/// Its beginning, when a text is long.
+/// The beginning of a long text.
 pub(crate) fn cut(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_told_apart() {
+    fn kinds_of_files_are_recognised() {
         let files = [
             ("a.json", "{\"name\": \"boat\", \"sails\": 2}\n"),
             ("b.json", "[1, 2]"),

@@ -1,7 +1,7 @@
-//! Reading a request: which of the things the demo can do does the user want?
+//! Parses a request: which of its tasks does the user want?
 //!
-//! A message is cut into clauses and each is held against the table `READINGS`, top to bottom; the
-//! first reading that fits wins. A small model guesses the same way, only with more numbers.
+//! A message is split into clauses, and each is matched against the table `READINGS`, top to
+//! bottom; the first match wins.
 
 mod reading;
 mod running;
@@ -18,7 +18,7 @@ use tiller_agent::provider::ToolSpec;
 
 use super::words::{Clause, Mark, Word, among, clauses, is_key};
 
-/// One thing the user wants.
+/// One task.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Task {
     List {
@@ -28,14 +28,14 @@ pub(crate) enum Task {
         paths: Vec<String>,
         want: Want,
     },
-    /// Find the README, whatever it is called, and read it.
+    /// Find the README, whatever its name, and read it.
     Readme,
     /// What the project in this folder is about.
     Project,
     Run {
         command: String,
     },
-    /// Run the tests, however this project does it.
+    /// Run the tests in the way this project does.
     RunTests,
     Write {
         path: String,
@@ -76,32 +76,32 @@ pub(crate) enum Task {
     Thanks,
     Bye,
     Help,
-    /// The user has to say more.
+    /// A question back to the user.
     Ask(&'static str),
-    /// Not without being told exactly how.
+    /// Refused without exact instructions.
     WillNotDelete {
         path: String,
     },
 }
 
-/// What to tell about a file.
+/// What to say about a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Want {
     Summary,
     Content,
 }
 
-/// What helps to understand a clause.
+/// The context for parsing a clause.
 pub(crate) struct Known<'a> {
     pub(crate) tools: &'a [ToolSpec],
-    /// What "it" is.
+    /// What "it" refers to.
     pub(crate) last_path: Option<String>,
 }
 
 type Reading = fn(&Clause, &Known) -> Option<Task>;
 
-/// The order matters: "run", "replace" and "write" say plainly what they want, "what is" could be
-/// almost anything.
+/// The order matters: "run", "replace" and "write" are unambiguous, "what is" could be almost
+/// anything.
 const READINGS: &[Reading] = &[
     running::use_tool,
     talk::sum,
@@ -123,10 +123,10 @@ const READINGS: &[Reading] = &[
     talk::manners,
 ];
 
-/// More than this in one message is not a request but a document.
+/// A message with more is a document, not a request.
 const TASKS_MAX: usize = 8;
 
-/// Everything the user wants, in the order they said it. Empty when nothing was understood.
+/// All tasks in the message, in order. Empty if nothing was understood.
 pub(crate) fn read(message: &str, mut known: Known) -> Vec<Task> {
     let mut tasks: Vec<Task> = Vec::new();
     for clause in clauses(message) {
@@ -137,7 +137,7 @@ pub(crate) fn read(message: &str, mut known: Known) -> Vec<Task> {
             known.last_path = Some(path.to_owned());
         }
         match (tasks.last_mut(), task) {
-            // "Read a.txt and summarise it" is one thing, not two.
+            // "Read a.txt and summarise it" is one task, not two.
             (
                 Some(Task::Read { paths, want }),
                 Task::Read { paths: again, want: Want::Summary },
@@ -149,7 +149,7 @@ pub(crate) fn read(message: &str, mut known: Known) -> Vec<Task> {
             break;
         }
     }
-    // Manners are noticed only when there is nothing else to do.
+    // Greetings are answered only if there is nothing else to do.
     let work = |task: &Task| !matches!(task, Task::Greet | Task::Thanks | Task::Bye);
     if tasks.iter().any(work) {
         tasks.retain(work);
@@ -163,7 +163,7 @@ fn read_clause(clause: &Clause, known: &Known) -> Option<Task> {
 }
 
 impl Task {
-    /// What "it" means after this.
+    /// What "it" refers to after this task.
     fn path(&self) -> Option<&str> {
         match self {
             Task::Read { paths, .. } => paths.last().map(String::as_str),
@@ -175,7 +175,7 @@ impl Task {
     }
 }
 
-/// The paths a clause mentions and where they stand.
+/// The paths in a clause and their positions.
 fn paths(clause: &Clause) -> Vec<(usize, String)> {
     let found = clause.words.iter().enumerate().filter(|(_, word)| is_path(word));
     found.map(|(at, word)| (at, path(word))).collect()
@@ -197,12 +197,12 @@ fn is_path(word: &Word) -> bool {
     slash || has_extension(text) || among(&word.key, FILES) || text.starts_with('@')
 }
 
-/// What a user calls the folder they are in.
+/// Words for the current folder.
 fn is_here(word: &Word) -> bool {
     is_key(word, "this here current working . it")
 }
 
-/// The folder these words speak of: "src", "the src folder", "the folder called src".
+/// The folder that these words name: "src", "the src folder", "the folder called src".
 fn folder(words: &[Word]) -> String {
     const SKIPPED: &str = "folder directory dir called named files file project code repo \
                            repository all every everywhere of in";

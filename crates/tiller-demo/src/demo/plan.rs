@@ -1,8 +1,8 @@
-//! What to do next: a task, what the tools have said so far, and the tools there are.
+//! Decides what to do next, from the task, the results so far and the available tools.
 //!
-//! The demo remembers nothing. Each request is worked through from the user's question again, with
-//! the results already there standing in for the calls that gave them, until a call has no result
-//! yet: that one is made. So it continues wherever a conversation was left.
+//! The demo has no state. Each request is processed from the user's question again, with existing
+//! results in place of their calls, until a call has no result yet: that one is made. So it
+//! continues any conversation.
 
 use serde_json::{Value, json};
 use tiller_agent::message::Arguments;
@@ -12,10 +12,10 @@ use super::answer;
 use super::file;
 use super::intent::{Task, Want, quote, quote_path};
 
-/// What the demo does with one request.
+/// What the demo does for one request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Act {
-    /// Calls made side by side, and why.
+    /// Parallel calls, and why.
     Call {
         thought: String,
         calls: Vec<Wanted>,
@@ -42,7 +42,7 @@ impl Wanted {
     }
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) tool: String,
@@ -51,7 +51,7 @@ pub(crate) struct Outcome {
     pub(crate) is_error: bool,
 }
 
-/// The tools that can be called.
+/// The available tools.
 #[derive(Clone, Copy)]
 pub(crate) struct Offer<'a>(pub(crate) &'a [ToolSpec]);
 
@@ -65,13 +65,13 @@ impl Offer<'_> {
     }
 }
 
-/// One move in a task.
+/// One step of a task.
 enum Move {
     Calls(Vec<Wanted>),
     Say(String),
 }
 
-/// Works through the tasks until a call is needed or everything is said.
+/// Processes the tasks until a call is needed or all text is written.
 pub(crate) fn next_act(tasks: &[Task], outcomes: Vec<Outcome>, offer: Offer) -> Act {
     let tools_used = !outcomes.is_empty();
     let mut outcomes = outcomes.into_iter();
@@ -88,7 +88,7 @@ pub(crate) fn next_act(tasks: &[Task], outcomes: Vec<Outcome>, offer: Offer) -> 
                     let known = done.len();
                     done.extend(outcomes.by_ref().take(calls.len()));
                     if done.len() < known + calls.len() {
-                        // Some may have been answered and others lost; ask for the others.
+                        // Some calls may have results and others not; the others are repeated.
                         let missing = calls[done.len() - known..].to_vec();
                         let thought = answer::thought(task, known > 0);
                         return Act::Call { thought, calls: missing };
@@ -159,7 +159,7 @@ fn next_move(task: &Task, done: &[Outcome], offer: Offer) -> Move {
     }
 }
 
-/// Makes the first call that can be made; says so when none can.
+/// Makes the first possible call; explains it if none is possible.
 fn one_call(
     ways: &[(&str, Value)],
     done: &[Outcome],
@@ -214,7 +214,7 @@ fn read(paths: &[String], want: Want, done: &[Outcome], offer: Offer) -> Move {
             None => Move::Say(answer::no_tool(&["read", "bash"], offer)),
         };
     }
-    // A single file that is not as expected is worth a second look.
+    // A single file with an unexpected result is checked again.
     if let ([path], [outcome]) = (paths, done)
         && outcome.is_error
     {
@@ -284,7 +284,7 @@ fn project(done: &[Outcome], offer: Offer) -> Move {
     Move::Say(answer::project(listing, &files, read))
 }
 
-/// Files that say what a project is.
+/// Files that describe a project.
 const MANIFESTS: [&str; 6] =
     ["Cargo.toml", "package.json", "pyproject.toml", "go.mod", "pom.xml", "Makefile"];
 
@@ -315,7 +315,7 @@ fn run_tests(done: &[Outcome], offer: Offer) -> Move {
     }
 }
 
-/// Reads before it edits, as one should: then it can say what is wrong before anything is.
+/// Reads before it edits, so that it can report problems before changing anything.
 fn edit(path: &str, old: &str, new: &str, done: &[Outcome], offer: Offer) -> Move {
     if !offer.has("edit") {
         return Move::Say(answer::no_tool(&["edit"], offer));
@@ -342,12 +342,12 @@ fn edit(path: &str, old: &str, new: &str, done: &[Outcome], offer: Offer) -> Mov
     }
     let text = file.map_or("", |file| file.text.as_str());
     match text.matches(old).count() {
-        // It may stand in the part that was not shown; the tool knows.
+        // It may be in the part that was not shown; the tool will report it.
         0 if !file::is_whole(text) => one_edit(),
         0 => Move::Say(format!("`{path}` does not contain `{old}`, so I left it as it is.")),
         1 => one_edit(),
         count => {
-            // The tool wants each text to be unique; whole lines usually are.
+            // The tool requires unique texts; whole lines usually are.
             let lines: Vec<&str> = text.lines().filter(|line| line.contains(old)).collect();
             let unique = |line: &&str| text.matches(line).count() == 1;
             if lines.len() > EDITS_MAX || !lines.iter().all(unique) {
@@ -359,7 +359,7 @@ fn edit(path: &str, old: &str, new: &str, done: &[Outcome], offer: Offer) -> Mov
     }
 }
 
-/// Looking each one up reads the whole file, so there is an end to it.
+/// Each edit searches the whole file, so their number is limited.
 const EDITS_MAX: usize = 20;
 
 impl Outcome {

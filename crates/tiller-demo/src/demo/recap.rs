@@ -1,16 +1,16 @@
-//! Asked to summarise the conversation itself: that is how compaction speaks to a model.
+//! Summarises the conversation, for compaction requests.
 
 use tiller_agent::provider::Request;
 
 use super::file::cut;
 
-/// Compaction offers no tools and hands over the conversation as a text.
+/// A compaction request has no tools and contains the conversation as text.
 pub(crate) fn is_wanted(request: &Request, text: &str) -> bool {
     let handed_over = text.contains("<conversation>") || text.starts_with("# Conversation");
     request.tools.is_empty() && handed_over
 }
 
-/// What was asked and done, in the sections a summary has.
+/// What was asked and done, in the sections of a summary.
 pub(crate) fn recap(text: &str) -> String {
     let asked: Vec<&str> = parts(text, "[User]: ");
     let called: Vec<&str> = parts(text, "[Assistant tool calls]: ");
@@ -37,7 +37,7 @@ fn list(out: &mut String, items: &[&str], max: usize) {
     if items.is_empty() {
         out.push_str("- (none)\n");
     }
-    // The newest say most about where things stand.
+    // The newest items are the most relevant.
     for item in &items[items.len().saturating_sub(max)..] {
         out.push_str(&format!("- {}\n", cut(item, 200)));
     }

@@ -1,6 +1,6 @@
-//! A little arithmetic: `12 * (3 + 4)`, or the same in words.
+//! Simple arithmetic: `12 * (3 + 4)`, or the same in words.
 
-/// The sum in a sentence and its value, if the sentence is a question for one.
+/// The expression in a sentence and its value, if the sentence asks for one.
 pub(crate) fn read(text: &str) -> Option<(String, Option<f64>)> {
     const ASKING: [&str; 10] =
         ["what", "is", "what's", "whats", "calculate", "compute", "how", "much", "equals", "="];
@@ -12,7 +12,7 @@ pub(crate) fn read(text: &str) -> Option<(String, Option<f64>)> {
         ("divided", "/"),
         ("x", "*"),
     ];
-    // A sum is short; a long text is not worth a look.
+    // An expression is short; long texts are not parsed.
     if text.len() > 200 {
         return None;
     }
@@ -41,9 +41,9 @@ pub(crate) fn read(text: &str) -> Option<(String, Option<f64>)> {
     reader.next().is_none().then_some((sum, value.is_finite().then_some(value)))
 }
 
-/// A number as people write it.
+/// Formats a number.
 pub(crate) fn number(value: f64) -> String {
-    // Six places are enough for a demo, and 0.1 + 0.2 is 0.3.
+    // Six digits are enough for a demo, and make 0.1 + 0.2 equal 0.3.
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".into() } else { text.into() }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_worked_out() {
+    fn expressions_are_evaluated() {
         check("What is 2+2?", Some("2+2 = 4"));
         check("12 * (3 + 4)", Some("12 * (3 + 4) = 84"));
         check("calculate 7 divided by 2", Some("7 / 2 = 3.5"));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn other_things_are_not_sums() {
+    fn other_texts_are_not_expressions() {
         check("What is 2", None);
         check("2026-11-16?", Some("2026-11-16 = 1999"));
         check("what is a + b", None);

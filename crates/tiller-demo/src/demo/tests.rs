@@ -1,4 +1,4 @@
-//! Whole conversations with the demo, in a small world of three files.
+//! Whole conversations with the demo, with three files.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::Demo;
 use crate::script::testing::{assistant, printed, request, result, tool, user};
 
-/// Files, and tools that speak as ours do.
+/// Files, and tools that respond like tiller's own.
 struct World {
     files: BTreeMap<&'static str, &'static str>,
     tools: Vec<ToolSpec>,
@@ -70,7 +70,7 @@ impl World {
     }
 }
 
-/// One answer, put together.
+/// Collects one answer.
 async fn ask(request: Request) -> (Vec<Block>, Vec<ToolCall>) {
     let mut stream = Demo::default().stream(request);
     let (mut blocks, mut calls): (Vec<Block>, Vec<ToolCall>) = Default::default();
@@ -105,7 +105,7 @@ async fn ask(request: Request) -> (Vec<Block>, Vec<ToolCall>) {
     (blocks, calls)
 }
 
-/// Asks the questions one after the other and prints what is done.
+/// Asks the questions one after the other and prints the answers.
 async fn converse(world: &World, questions: &[&str]) -> String {
     let mut messages = Vec::new();
     let mut out = String::new();
@@ -145,7 +145,7 @@ async fn check(tools: &[&str], questions: &[&str], expected: Expect) {
 }
 
 #[tokio::test]
-async fn it_looks_before_it_answers() {
+async fn reads_before_it_answers() {
     check(
         &ALL_TOOLS,
         &[
@@ -209,7 +209,7 @@ async fn it_looks_before_it_answers() {
 }
 
 #[tokio::test]
-async fn it_works_with_the_tools_it_has() {
+async fn uses_only_available_tools() {
     check(
         &["bash"],
         &["What is in this folder?", "read README.md", "search for TODO"],
@@ -273,7 +273,7 @@ async fn it_works_with_the_tools_it_has() {
 }
 
 #[tokio::test]
-async fn it_changes_files() {
+async fn changes_files() {
     check(
         &ALL_TOOLS,
         &[
@@ -319,7 +319,7 @@ async fn it_changes_files() {
 }
 
 #[tokio::test]
-async fn it_tells_what_went_wrong() {
+async fn reports_failed_tools() {
     check(
         &ALL_TOOLS,
         &[
@@ -406,7 +406,7 @@ async fn it_tells_what_went_wrong() {
 }
 
 #[tokio::test]
-async fn it_can_talk() {
+async fn answers_without_tools() {
     check(
         &["weather"],
         &["Hi!", "what is 6 * 7?", "1/0", "count to 5", "use the weather tool", "delete a.txt", "thanks", "Why is the sky blue?"],
@@ -481,7 +481,7 @@ async fn an_answer_streams_word_by_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pace_is_kept() {
+async fn words_are_delayed_by_the_pace() {
     let began = Instant::now();
     let demo = Demo::new(Duration::from_millis(30));
     let mut deltas = 0;
@@ -498,14 +498,14 @@ async fn the_pace_is_kept() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_too_long_does_not_fit() {
+async fn too_long_conversation_is_an_overflow() {
     let long = "word ".repeat(200_000);
     let items: Vec<_> = Demo::default().stream(request(vec![user(&long)])).collect().await;
     assert!(matches!(&items[..], [Err(ProviderError::Overflow { .. })]), "{items:?}");
 }
 
 #[tokio::test]
-async fn compaction_gets_its_summary() {
+async fn compaction_request_gets_a_summary() {
     let text = "<conversation>\n[User]: read a.txt\n\n[Assistant tool calls]: read(path=\"a.txt\")\n\n\
                 [Tool result]: x\n\n[User]: now fix it\n</conversation>\n\n\
                 <previous-summary>\nIt began well.\n</previous-summary>\n\nSummarise.";
@@ -530,7 +530,7 @@ async fn compaction_gets_its_summary() {
 }
 
 #[tokio::test]
-async fn an_extension_does_not_hide_the_question() {
+async fn extension_message_does_not_hide_the_question() {
     let custom = Message::Custom(CustomMessage {
         custom_type: "note".into(),
         content: Content::Text("count to 3".into()),
@@ -546,7 +546,7 @@ async fn an_extension_does_not_hide_the_question() {
 }
 
 #[tokio::test]
-async fn a_tool_of_the_client_is_filled_in() {
+async fn host_tool_gets_arguments() {
     let mut world = world(&[]);
     world.tools.push(ToolSpec {
         name: "book".into(),
@@ -570,16 +570,16 @@ async fn a_tool_of_the_client_is_filled_in() {
 }
 
 #[tokio::test]
-async fn images_are_noticed() {
+async fn images_are_mentioned() {
     let message = Message::user("", vec![Block::image("AAAA", "image/png")], 0);
     let (blocks, _) = ask(request(vec![message])).await;
     let [Block::Text { text, .. }] = &blocks[..] else { panic!("{blocks:?}") };
     assert!(text.starts_with("I got 1 image"), "{text}");
 }
 
-/// Whatever is said, there is an answer, and the same one twice.
+/// Any input gets an answer, and the same one twice.
 #[tokio::test]
-async fn anything_gets_an_answer() {
+async fn any_input_gets_an_answer() {
     const WORDS: &[&str] = &[
         "read",
         "write",

@@ -1,19 +1,19 @@
-//! A message taken apart: words with what was quoted kept whole, and the clauses they form.
+//! Splits a message into words, with quotations as one word, and into clauses.
 //!
-//! "Read `a.txt`, then run \"make test\"" is two clauses. Every word knows where it stood, so that
-//! the text a user wants written can be taken over exactly as it was typed.
+//! "Read `a.txt`, then run \"make test\"" is two clauses. Every word knows its position, so that a
+//! text to be written is taken exactly as typed.
 
 /// A word, a quotation, a piece of code or a JSON object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Word<'a> {
-    /// Lower case, without punctuation: what tables are matched against.
+    /// Lower case, without punctuation: used for matching.
     pub(crate) key: String,
-    /// As it was typed, without quotes and punctuation.
+    /// As typed, without quotes and punctuation.
     pub(crate) text: &'a str,
     pub(crate) mark: Mark,
     start: usize,
     end: usize,
-    /// The punctuation behind it.
+    /// The punctuation after it.
     tail: &'a str,
 }
 
@@ -25,10 +25,10 @@ pub(crate) enum Mark {
     Json,
 }
 
-/// Words that change nothing.
+/// Words that are ignored.
 const NOISE: &str = "the a an me us my your our please just kindly some";
 
-/// What people say before they say what they want.
+/// Phrases that precede a request.
 const OPENINGS: [&str; 12] = [
     "can you",
     "could you",
@@ -44,17 +44,17 @@ const OPENINGS: [&str; 12] = [
     "try to",
 ];
 
-/// The same in one word.
+/// The same as single words.
 const OPENING_WORDS: &str =
     "help let's and then now also so well ok okay hey first next finally afterwards again";
 
-/// After "and" or a comma these begin something new.
+/// Verbs that begin a new clause after "and" or a comma.
 const VERBS: &str = "add append calculate call change check compute count create delete describe \
                      display edit execute explain find give grep list look make open print put \
                      read remove rename replace run save search show summarise summarize tell use \
                      view what write";
 
-/// One thing said.
+/// One clause.
 #[derive(Debug)]
 pub(crate) struct Clause<'a> {
     message: &'a str,
@@ -67,7 +67,7 @@ pub(crate) fn clauses(message: &str) -> Vec<Clause<'_>> {
     let words = words(message);
     let mut clauses = Vec::new();
     let mut current: Vec<Word> = Vec::new();
-    // Behind a colon stands what the user wants kept as it is.
+    // Text after a colon is kept verbatim.
     let mut verbatim = false;
     let mut words = words.into_iter().peekable();
     while let Some(word) = words.next() {
@@ -82,7 +82,7 @@ pub(crate) fn clauses(message: &str) -> Vec<Clause<'_>> {
             close(message, &mut current, &mut clauses);
             continue;
         }
-        // "In a.txt, replace …" is one clause still.
+        // "In a.txt, replace …" is still one clause.
         let comma_ends = word.tail.contains(',')
             && current.first().is_none_or(|first| first.key != "in")
             && next.is_some_and(|next| among(&next.key, VERBS) || next.key == "then");
@@ -114,7 +114,7 @@ fn close<'a>(message: &'a str, words: &mut Vec<Word<'a>>, clauses: &mut Vec<Clau
     }
 }
 
-/// How many words at the beginning say nothing yet. "help" and "ok" alone mean what they say.
+/// How many words at the beginning to skip. "help" and "ok" alone are kept.
 fn opening(words: &[Word]) -> Option<usize> {
     let matches = |opening: &&&str| {
         let mut words = words.iter();
@@ -125,12 +125,12 @@ fn opening(words: &[Word]) -> Option<usize> {
     phrase.or(single).filter(|length| *length < words.len())
 }
 
-/// Whether a list of words, written with a space between them, has this one.
+/// Whether a list of words, separated by spaces, contains this one.
 pub(crate) fn among(key: &str, list: &str) -> bool {
     list.split(' ').any(|word| word == key)
 }
 
-/// Lists of words are written with a space between them, phrases with a slash.
+/// Lists of words are separated by spaces, phrases by slashes.
 impl<'a> Clause<'a> {
     pub(crate) fn first(&self) -> &str {
         self.words.first().map_or("", |word| &word.key)
@@ -158,7 +158,8 @@ impl<'a> Clause<'a> {
         rest.iter().position(|word| is_key(word, keys)).map(|at| from + at)
     }
 
-    /// The first word from `from` on that is not one of `keys`; the last before `to` stays.
+    /// The first word from `from` on that is not one of `keys`; the last before `to` is never
+    /// skipped.
     pub(crate) fn skip(&self, from: usize, to: usize, keys: &str) -> usize {
         let mut at = from;
         while at + 1 < to && self.words.get(at).is_some_and(|word| is_key(word, keys)) {
@@ -167,7 +168,7 @@ impl<'a> Clause<'a> {
         at
     }
 
-    /// Where one of these phrases stands: the index behind it.
+    /// The index after one of these phrases.
     pub(crate) fn phrase(&self, phrases: &str) -> Option<usize> {
         phrases.split('/').find_map(|phrase| {
             let length = phrase.split(' ').count();
@@ -178,8 +179,8 @@ impl<'a> Clause<'a> {
         })
     }
 
-    /// What stands behind the word before `from`, up to the word `to`: exactly as typed, or the
-    /// inside of a quotation when there is nothing else.
+    /// The text after the word before `from`, up to the word `to`: exactly as typed, or the inside
+    /// of a quotation if it is the only word.
     pub(crate) fn between(&self, from: usize, to: usize) -> &'a str {
         if let Some([word]) = self.words.get(from..to)
             && word.mark != Mark::Plain
@@ -194,7 +195,7 @@ impl<'a> Clause<'a> {
         self.message.get(start..end).unwrap_or("").trim()
     }
 
-    /// The same, but nothing when there are only words in it that change nothing.
+    /// Like `between`, but empty if there are only ignored words.
     pub(crate) fn span(&self, from: usize, to: usize) -> &'a str {
         if from < to { self.between(from, to) } else { "" }
     }
@@ -205,7 +206,7 @@ impl<'a> Clause<'a> {
         &self.message[self.words[0].start..self.end.max(last.end)]
     }
 
-    /// Everything from the word `from` on.
+    /// The text from the word `from` on.
     pub(crate) fn rest(&self, from: usize) -> &'a str {
         self.span(from, self.words.len())
     }
@@ -217,7 +218,7 @@ pub(crate) fn is_key(word: &Word, keys: &str) -> bool {
 
 fn words(message: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
-    // What is opened here and never closed; looked for once, not once a word.
+    // Marks without a closing one, so that each is searched only once.
     let mut unclosed = Vec::new();
     let mut at = 0;
     while let Some(gap) = message[at..].find(|c: char| !c.is_whitespace()) {
@@ -244,7 +245,7 @@ fn length_to_space(text: &str) -> usize {
     text.find(char::is_whitespace).unwrap_or(text.len())
 }
 
-/// A quotation, code or JSON that begins here: what kind, its inside, and where it is closed.
+/// A quotation, code or JSON that begins here: its kind, its inside, and its end.
 fn marked<'a>(
     message: &'a str,
     at: usize,
@@ -271,7 +272,7 @@ fn marked<'a>(
     }
     let inside = &rest[open..];
     let length = inside.match_indices(close).map(|(length, _)| length).find(|length| {
-        // An apostrophe inside a word closes nothing.
+        // An apostrophe inside a word does not close a quotation.
         let after = inside[length + close.len_utf8()..].chars().next();
         close != '\'' || !after.is_some_and(char::is_alphanumeric)
     });
@@ -293,7 +294,7 @@ fn plain<'a>(message: &'a str, start: usize, end: usize, words: &mut Vec<Word<'a
     let raw = &message[start..end];
     let head = raw.trim_start_matches(['(', '[', '"', '\'']);
     let text = head.trim_end_matches(['.', ',', '!', '?', ';', ':', ')', ']', '"', '\'']);
-    // "." and ".." are folders, "..." is nothing.
+    // "." and ".." are folders, "..." is punctuation.
     let (text, tail) = match text {
         "" => (raw, ""),
         _ => (text, &head[text.len()..]),
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_cut_into_clauses() {
+    fn messages_are_split_into_clauses() {
         check("What's in this folder?", &["what|is|in|this|folder"]);
         check(
             "Could you please read README.md and summarise it?",
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_as_typed() {
+    fn spans_are_verbatim() {
         let clauses = clauses("write The  \"big\" end to `a b.txt`!");
         let clause = &clauses[0];
         assert_eq!(clause.span(1, 3), "The  \"big\" end");

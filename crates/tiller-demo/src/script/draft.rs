@@ -1,7 +1,7 @@
-//! An answer while it is written down: which blocks there are, which are open, and how it ends.
+//! An answer being written: its blocks, which of them are open, and how it ends.
 //!
-//! Here the rules of a provider's stream are kept, so that neither a script nor the demo can
-//! break them by accident: blocks are numbered in order, begin once and end once.
+//! It enforces the rules of a provider's stream, so that neither a script nor the demo can break
+//! them by accident: blocks are numbered in order, start once and end once.
 
 use std::mem;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::step::{BlockKind, Pieces, Step, TextChunk};
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     blocks: Vec<DraftBlock>,
-    /// A new block leaves the ones before it open.
+    /// A new block leaves the previous ones open.
     hold: bool,
     over: bool,
     steps: Vec<Step>,
@@ -32,7 +32,7 @@ struct DraftBlock {
 }
 
 impl Draft {
-    /// Text and everything else is cut into deltas by `chunk`; before each, `pace` passes.
+    /// Texts are split into deltas by `chunk`; each is delayed by `pace`.
     pub(crate) fn new(chunk: TextChunk, pace: Duration) -> Draft {
         Draft { chunk, pace, ..Draft::default() }
     }
@@ -47,7 +47,7 @@ impl Draft {
         self.spell(text);
     }
 
-    /// Thinking of which the provider shows the signature only.
+    /// Thinking of which the provider sends only the signature.
     pub(crate) fn redacted(&mut self, signature: String) {
         let index =
             self.open(BlockKind::Thinking, true, |index| StreamEvent::ThinkingStart { index });
@@ -59,7 +59,7 @@ impl Draft {
         self.spell(arguments);
     }
 
-    /// Adds to a block: to the newest when none is named, and to a new text when none is open.
+    /// Adds to a block: the newest if none is named, or a new text block if none is open.
     pub(crate) fn add(&mut self, block: Option<usize>, pieces: Pieces) -> Result<(), NotOpen> {
         let index = match block {
             None if !self.blocks.iter().any(|block| block.open) => {
@@ -71,7 +71,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The block's signature is told when it ends.
+    /// The block's signature is sent when it ends.
     pub(crate) fn sign(&mut self, block: Option<usize>, signature: String) -> Result<(), NotOpen> {
         let index = self.open_block(block)?;
         self.blocks[index].signature = Some(signature);
@@ -114,7 +114,7 @@ impl Draft {
         self.over = true;
     }
 
-    /// The connection is lost: blocks stay open and nobody says that it is done.
+    /// The connection is lost: blocks stay open and there is no `Done`.
     pub(crate) fn cut(&mut self) {
         self.over = true;
     }
@@ -127,7 +127,7 @@ impl Draft {
         }
     }
 
-    /// Without a reason: `tool_use` when there are calls, else `stop`.
+    /// Without a reason: `tool_use` if there are calls, else `stop`.
     pub(crate) fn stop(&mut self, reason: Option<StopReason>, raw: Option<String>) {
         self.close_all();
         let calls = self.blocks.iter().any(|block| block.kind == BlockKind::Call);
@@ -136,12 +136,12 @@ impl Draft {
         self.over = true;
     }
 
-    /// Whether nothing can follow.
+    /// Whether the answer has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Ends the answer if nothing else has ended it, and begins the next.
+    /// Ends the answer if it has not ended, and begins the next.
     pub(crate) fn finish(&mut self) {
         if !self.over {
             self.stop(None, None);
@@ -149,7 +149,7 @@ impl Draft {
         *self = Draft { steps: mem::take(&mut self.steps), ..Draft::new(self.chunk, self.pace) };
     }
 
-    /// The steps written since they were last taken.
+    /// Takes the steps written since the last call.
     pub(crate) fn take_steps(&mut self) -> Vec<Step> {
         mem::take(&mut self.steps)
     }
@@ -209,6 +209,6 @@ impl Draft {
     }
 }
 
-/// The block does not exist or has ended already.
+/// The block does not exist or has already ended.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NotOpen(pub(crate) Option<usize>);

@@ -1,9 +1,9 @@
-//! What a script says the model will be shown, held against what it is shown.
+//! Checks a script's expectations about a request.
 
 use tiller_agent::message::{Block, Content, Message, ToolResultMessage, text_of};
 use tiller_agent::provider::Request;
 
-/// `expect user has "…"`, read.
+/// A parsed `expect user has "…"`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expectation {
     pub(crate) line: usize,
@@ -16,15 +16,15 @@ pub(crate) enum Subject {
     System,
     /// The newest user message's text.
     User,
-    /// How many images came with it.
+    /// The number of its images.
     Images,
     /// The newest answer's text.
     Assistant,
     /// The newest result, or the one of this call.
     ToolResult(Option<String>),
-    /// The same, and the tool must have failed.
+    /// Like `ToolResult`, and the tool must have failed.
     ToolError(Option<String>),
-    /// The names of the tools on offer.
+    /// The names of the available tools.
     Tools,
     /// The roles of all messages.
     Roles,
@@ -71,7 +71,7 @@ impl Subject {
         }
     }
 
-    /// Lists are compared by whole words, so that `lacks read` does not stumble over `thread`.
+    /// Lists are compared by whole words, so that `lacks read` does not match `thread`.
     fn is_list(&self) -> bool {
         matches!(self, Subject::Tools | Subject::Roles)
     }
@@ -85,7 +85,7 @@ pub(crate) enum Test {
 }
 
 impl Expectation {
-    /// In the error: what was expected and what there was instead.
+    /// The error says what was expected and what was found.
     pub(crate) fn check(&self, request: &Request) -> Result<(), String> {
         let subject = self.subject.name();
         let shown = shown(&self.subject, request);
@@ -96,7 +96,7 @@ impl Expectation {
             Ok(shown) => shown.contains(wanted),
             Err(_) => false,
         };
-        let (met, wish) = match &self.test {
+        let (met, expected) = match &self.test {
             Test::Is(wanted) => {
                 (shown.as_ref().is_ok_and(|shown| shown == wanted), format!("{subject} {wanted:?}"))
             }
@@ -110,11 +110,11 @@ impl Expectation {
             Ok(shown) => format!("the model was shown {:?}", shorten(shown)),
             Err(why) => why.clone(),
         };
-        Err(format!("line {}: expected {wish}, but {instead}", self.line))
+        Err(format!("line {}: expected {expected}, but {instead}", self.line))
     }
 }
 
-/// What the model is shown of this, or why there is nothing.
+/// What the request contains for this subject, or why it has nothing.
 fn shown(subject: &Subject, request: &Request) -> Result<String, String> {
     let newest = request.messages.iter().rev();
     match subject {
@@ -177,7 +177,7 @@ fn result<'a>(
     found.ok_or_else(|| "there is no such tool result".into())
 }
 
-/// As the role stands on the wire.
+/// The role as on the wire.
 fn role(message: &Message) -> &'static str {
     match message {
         Message::User(_) => "user",
@@ -190,7 +190,7 @@ fn role(message: &Message) -> &'static str {
     }
 }
 
-/// Enough to recognise a text by. A system prompt would bury the complaint.
+/// Enough to recognise a text. A system prompt would bury the message.
 fn shorten(text: &str) -> String {
     const SHOWN_MAX_CHARS: usize = 300;
     match text.char_indices().nth(SHOWN_MAX_CHARS) {

@@ -1,4 +1,4 @@
-//! One line of a script, read. The language is described in `docs/script-format.md`.
+//! Parses one line of a script. The language is described in `docs/script-format.md`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::expect::{Expectation, Subject, Test};
 use super::step::{Pieces, Step, TextChunk};
 use super::suggest::nearest;
 
-/// Reads line after line. `chunk` and `pace` hold from the line they stand on to the end.
+/// Parses line after line. `chunk` and `pace` apply from their line on.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     line: usize,
@@ -19,19 +19,19 @@ pub(crate) struct Parser {
     draft: Draft,
 }
 
-/// What a line was.
+/// The meaning of a line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Line {
     Blank,
-    /// A comment, or a setting for the lines that follow.
+    /// A comment, or a setting for the following lines.
     Nothing,
-    /// Part of an answer. `more` when its end says that the answer goes on.
+    /// Part of an answer. `more` if the line ends with a continuation mark.
     Steps {
         more: bool,
     },
 }
 
-/// Every word a line can begin with.
+/// Every word that a line can begin with.
 pub(super) const STEPS: &str = "say think redacted call delta repeat sign close hold chunk pace wait start \
                      response-id response-model usage stop error cut hang expect";
 
@@ -55,12 +55,12 @@ impl Parser {
         Ok(if said { Line::Steps { more } } else { Line::Nothing })
     }
 
-    /// The number of the line read last.
+    /// The number of the last parsed line.
     pub(crate) fn line(&self) -> usize {
         self.line
     }
 
-    /// The answer has all its lines.
+    /// Ends the answer.
     pub(crate) fn finish_answer(&mut self) {
         self.draft.finish();
     }
@@ -69,7 +69,8 @@ impl Parser {
         self.draft.take_steps()
     }
 
-    /// Whether the line belongs to an answer; a setting does not.
+    /// Parses a step or a setting. Returns whether the line belongs to an answer; a setting does
+    /// not.
     fn step(&mut self, line: &str) -> Result<bool, String> {
         let (word, rest) = first_word(line);
         let (name, target) = target(word)?;

@@ -1,7 +1,7 @@
-//! Plays the steps of one answer as the stream a provider gives.
+//! Plays the steps of one answer as a provider's stream.
 //!
-//! Nothing is made before it is asked for, so a script may hold an answer of a million deltas, and
-//! a stream that is dropped leaves nothing behind.
+//! Events are created on demand, so a script may have an answer of a million deltas, and a dropped
+//! stream leaves nothing behind.
 
 use std::collections::VecDeque;
 use std::future;
@@ -17,7 +17,7 @@ use tokio::time;
 
 use super::step::Step;
 
-/// What one request is answered with.
+/// The answer to one request.
 pub(crate) struct PlayedAnswer {
     steps: Steps,
     request: Arc<Request>,
@@ -26,7 +26,7 @@ pub(crate) struct PlayedAnswer {
 
 enum Steps {
     Known(vec::IntoIter<Step>),
-    /// They come while the answer is given.
+    /// Steps that arrive while the answer is played.
     Live(UnboundedReceiver<Step>),
 }
 
@@ -48,8 +48,8 @@ impl PlayedAnswer {
     }
 }
 
-/// What a script found wrong with its requests. Whoever asked gets each as an error too; this is
-/// for a test that must not overlook one.
+/// Failed expectations. Each is also the error of its request; this list is for tests, which must
+/// not miss one.
 #[derive(Clone, Default)]
 pub(crate) struct FailedExpectations {
     name: Arc<str>,
@@ -57,7 +57,7 @@ pub(crate) struct FailedExpectations {
 }
 
 impl FailedExpectations {
-    /// `name` stands before each.
+    /// `name` is the prefix of each.
     pub(crate) fn new(name: &str) -> FailedExpectations {
         FailedExpectations { name: name.into(), list: Arc::default() }
     }
@@ -73,7 +73,7 @@ impl FailedExpectations {
     }
 }
 
-/// Streams the answer that `claim` finds. The first poll begins to look for it.
+/// Streams the answer that `claim` finds, starting with the first poll.
 pub(crate) fn play(
     claim: impl Future<Output = Result<PlayedAnswer, ProviderError>> + Send + 'static,
 ) -> EventStream {
@@ -90,7 +90,7 @@ pub(crate) fn play(
 
 struct Player {
     state: PlayerState,
-    /// Events that need no more waiting.
+    /// Events ready to be returned.
     ready: VecDeque<StreamEvent>,
     started: bool,
 }
@@ -99,7 +99,7 @@ enum PlayerState {
     Claiming(Pin<Box<dyn Future<Output = Result<PlayedAnswer, ProviderError>> + Send>>),
     Playing {
         answer: PlayedAnswer,
-        /// A step that is taken a delta at a time.
+        /// A step that is played delta by delta.
         deltas: Option<Step>,
     },
     Over,
@@ -107,7 +107,7 @@ enum PlayerState {
 
 impl Player {
     async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
-        // A long answer must not keep the others on this thread from their turn.
+        // A long answer must not block other tasks on this thread.
         coop::consume_budget().await;
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -152,7 +152,7 @@ impl Player {
             Step::Fail(error) => return Err(error),
             Step::Deltas { .. } => *deltas = Some(step),
             Step::Event(event) => {
-                // The first byte of the answer is what starts it.
+                // The first event of the answer starts it.
                 if !self.started {
                     self.started = true;
                     if event != StreamEvent::Start {
@@ -165,7 +165,7 @@ impl Player {
         Ok(())
     }
 
-    /// An error is the last thing a stream says.
+    /// An error is the last item of a stream.
     fn end(&mut self, error: ProviderError) -> ProviderError {
         self.state = PlayerState::Over;
         error

@@ -1,5 +1,5 @@
-//! Who gets which answer: requests take them in the order they come, and the transcript harness
-//! can hand them out line by line while somebody waits.
+//! Assigns answers to requests in order. The transcript harness can supply them line by line while
+//! a request is waiting.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,32 +13,32 @@ use super::player::{FailedExpectations, PlayedAnswer, play};
 use super::step::Step;
 use super::{Script, ScriptError};
 
-/// Plays a script, or whatever its feeder is given.
+/// Plays a script, or the lines from its feeder.
 pub struct ScriptProvider {
     desk: Arc<AnswerQueue>,
 }
 
-/// Where requests and answers meet.
+/// Matches requests and answers.
 struct AnswerQueue {
     state: Mutex<ProviderState>,
-    /// Something was put on the desk, or the feeder left.
+    /// An answer was added, or the feeder was dropped.
     changed: Notify,
     complaints: FailedExpectations,
 }
 
 struct ProviderState {
     waiting: VecDeque<Waiting>,
-    /// A feeder may bring more.
+    /// A feeder may add more answers.
     fed: bool,
-    /// How many answers were taken.
+    /// The number of answers taken.
     taken: usize,
-    /// The line where the answer taken last begins.
+    /// The line where the last taken answer begins.
     last_line: usize,
-    /// Kept only when somebody wants to read them: each holds the whole conversation.
+    /// Stored only on request: each contains the whole conversation.
     requests: Option<Vec<Arc<Request>>>,
 }
 
-/// An answer nobody has asked for yet.
+/// An answer that was not requested yet.
 struct Waiting {
     line: usize,
     steps: WaitingSteps,
@@ -54,13 +54,13 @@ impl ScriptProvider {
         ScriptProvider::with(script, false, None)
     }
 
-    /// Also keeps the requests, for [`requests`](ScriptProvider::requests).
+    /// Also stores the requests, for [`requests`](ScriptProvider::requests).
     pub fn recording(script: Script) -> Arc<ScriptProvider> {
         ScriptProvider::with(script, false, Some(Vec::new()))
     }
 
-    /// Answers come from the feeder, line by line, also while a request waits for them. When the
-    /// feeder is dropped the script is at its end.
+    /// Answers come from the feeder, line by line, also while a request waits for them. Dropping
+    /// the feeder ends the script.
     pub fn live() -> (Arc<ScriptProvider>, ScriptFeeder) {
         let empty = Script { name: "script".into(), answers: Vec::new() };
         let provider = ScriptProvider::with(empty, true, Some(Vec::new()));
@@ -83,17 +83,17 @@ impl ScriptProvider {
         Arc::new(ScriptProvider { desk: Arc::new(desk) })
     }
 
-    /// Every request so far, if this provider keeps them.
+    /// Every request so far, if this provider stores them.
     pub fn requests(&self) -> Vec<Arc<Request>> {
         self.desk.state().requests.clone().unwrap_or_default()
     }
 
-    /// The lines where answers begin that nobody has asked for.
+    /// The first lines of answers that were not requested.
     pub fn unused(&self) -> Vec<usize> {
         self.desk.state().waiting.iter().map(|answer| answer.line).collect()
     }
 
-    /// Expectations that were not met and answers that were not there.
+    /// Failed expectations and missing answers.
     pub fn complaints(&self) -> Vec<String> {
         self.desk.complaints.list()
     }
@@ -112,7 +112,7 @@ impl AnswerQueue {
             requests.push(request.clone());
         }
         loop {
-            // Made before the look at the desk, so that nothing put there meanwhile is missed.
+            // Created before the queue is checked, so that no notification is missed.
             let changed = self.changed.notified();
             if let Some(answer) = self.take(&request)? {
                 return Ok(answer);
@@ -154,20 +154,20 @@ fn exhausted(taken: usize, last_line: usize) -> String {
     }
 }
 
-/// Hands a live script its lines.
+/// Feeds a live script line by line.
 pub struct ScriptFeeder {
     desk: Arc<AnswerQueue>,
     parser: Parser,
-    /// The answer that goes on with the next line.
+    /// The answer that continues with the next line.
     current: Option<UnboundedSender<Step>>,
 }
 
 impl ScriptFeeder {
-    /// Reads one line. It is a whole answer, unless it ends with ` \`: then the answer goes on
-    /// with the next line, and what there is of it is played meanwhile. When the request was
-    /// dropped in the middle of its answer, the next line begins the next answer.
+    /// Parses one line. It is a whole answer, unless it ends with ` \`: then the answer continues
+    /// with the next line, and its first part is played meanwhile. If the request was dropped in
+    /// the middle of its answer, the next line begins the next answer.
     pub fn feed(&mut self, line: &str) -> Result<(), ScriptError> {
-        // Whoever was listening has gone, and with them the rest of the answer.
+        // The request was dropped, so the rest of its answer is discarded.
         if self.current.as_ref().is_some_and(UnboundedSender::is_closed) {
             self.current = None;
             self.parser.finish_answer();

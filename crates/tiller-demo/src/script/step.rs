@@ -1,4 +1,4 @@
-//! What an answer is made of once its lines are read: small steps that the player takes in order.
+//! The steps of a parsed answer, which the player takes in order.
 
 use std::mem;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use tiller_agent::provider::{ProviderError, StreamEvent};
 
 use super::expect::Expectation;
 
-/// One step of an answer. A stream whose steps are used up simply ends: a whole answer has
+/// One step of an answer. A stream without further steps simply ends: a complete answer has
 /// `StreamEvent::Done` as its last step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     Event(StreamEvent),
-    /// Everything one line adds to a block, a delta at a time.
+    /// Everything that one line adds to a block, delta by delta.
     Deltas {
         index: usize,
         kind: BlockKind,
         pieces: Pieces,
-        /// How long to wait before each delta.
+        /// The delay before each delta.
         pace: Duration,
     },
     Wait(Duration),
     Expect(Expectation),
     Fail(ProviderError),
-    /// Never ends; only an abort helps.
+    /// Never ends, except by an abort.
     Hang,
 }
 
@@ -44,18 +44,18 @@ impl BlockKind {
     }
 }
 
-/// How a text is cut into deltas.
+/// How a text is split into deltas.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum TextChunk {
     #[default]
     Whole,
-    /// So many characters each.
+    /// This many characters each.
     Chars(usize),
-    /// A word each, with the white space before it.
+    /// One word each, with the white space before it.
     Words,
 }
 
-/// A word longer than this is cut, and so is a text in a script without spaces.
+/// Longer words are split, as are texts in scripts without spaces.
 const WORD_MAX_CHARS: usize = 24;
 
 impl TextChunk {
@@ -73,18 +73,18 @@ impl TextChunk {
     }
 }
 
-/// Where the first `count` characters end.
+/// The byte offset after the first `count` characters.
 fn end_of(text: &str, count: usize) -> usize {
     text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
 }
 
-/// The deltas of one step, made when they are asked for.
+/// The deltas of one step, created on demand.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pieces {
     Text {
         text: String,
         chunk: TextChunk,
-        /// How much of the text has been given.
+        /// The offset of the next delta.
         at: usize,
     },
     /// `template` with `{i}` replaced by 1, 2, … `times`.
@@ -114,7 +114,7 @@ impl Iterator for Pieces {
             Pieces::Text { text, chunk, at } => {
                 let length = chunk.first(&text[*at..]);
                 let end = *at + length;
-                // The last piece uses the text up. An empty text is one empty delta.
+                // The last delta ends the text. An empty text is one empty delta.
                 if end < text.len() {
                     let piece = text[*at..end].to_owned();
                     *at = end;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_into_deltas() {
+    fn texts_are_split_into_deltas() {
         check("", TextChunk::Whole, &[""]);
         check("", TextChunk::Chars(3), &[""]);
         check("one two", TextChunk::Whole, &["one two"]);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn cutting_loses_nothing() {
+    fn deltas_join_to_the_text() {
         let text = "A text, with  two spaces,\n\n\ttabs and 日本語のことば。 \n";
         for chunk in (1..40).map(TextChunk::Chars).chain([TextChunk::Whole, TextChunk::Words]) {
             assert_eq!(Pieces::text(text, chunk).collect::<String>(), text, "{chunk:?}");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_counted_from_one() {
+    fn template_index_starts_at_one() {
         let pieces: Vec<_> = Pieces::repeat("tok{i}/{i} ", 3).collect();
         assert_eq!(pieces, ["tok1/1 ", "tok2/2 ", "tok3/3 "]);
         assert_eq!(Pieces::repeat("x", 0).count(), 0);

@@ -1,4 +1,4 @@
-//! Requests to test a model with, and its answers printed one line per block.
+//! Requests for testing a model, and its answers printed one line per block.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub(crate) async fn printed(stream: EventStream) -> String {
     print(&items)
 }
 
-/// A line for each block and for whatever stands outside of blocks; deltas side by side.
+/// A line for each block and for each event outside blocks; deltas side by side.
 pub(crate) fn print(items: &[Result<StreamEvent, ProviderError>]) -> String {
     let mut out = String::new();
     let mut open = None;

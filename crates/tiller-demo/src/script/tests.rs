@@ -8,7 +8,7 @@ use super::parse::STEPS;
 use super::testing::{assistant, printed, request, result, user};
 use super::{Script, ScriptProvider};
 
-/// Asks for every answer of the script with the same request.
+/// Requests every answer of the script with the same request.
 async fn play_all(script: &str, request: Request) -> String {
     let script = Script::parse(script).unwrap();
     let count = script.answers();
@@ -25,7 +25,7 @@ async fn check(script: &str, expected: Expect) {
     expected.assert_eq(&play_all(script, request(vec![user("hi")])).await);
 }
 
-/// Each line is a script of its own that cannot be read.
+/// Each line is a script with a syntax error.
 fn check_errors(scripts: &str, expected: Expect) {
     let scripts = scripts.lines().map(str::trim).filter(|line| !line.is_empty());
     let errors = scripts.map(|script| {
@@ -36,7 +36,7 @@ fn check_errors(scripts: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn a_conversation_is_played_answer_by_answer() {
+async fn answers_are_played_in_order() {
     check(
         "# The model looks first.\n\
          think I should look.\n\
@@ -65,7 +65,7 @@ async fn a_conversation_is_played_answer_by_answer() {
 }
 
 #[tokio::test]
-async fn deltas_are_where_the_script_puts_them() {
+async fn explicit_deltas_are_kept() {
     check(
         "say Hel\ndelta lo\ndelta \" world\"\n\
          \nchunk 3\nsay abcdefgh\n\
@@ -107,7 +107,7 @@ async fn deltas_are_where_the_script_puts_them() {
 }
 
 #[tokio::test]
-async fn several_blocks_can_be_open_together() {
+async fn several_blocks_can_be_open_at_once() {
     check(
         "hold\n\
          call read\n\
@@ -210,7 +210,7 @@ async fn usage_and_stop_reasons() {
 }
 
 #[test]
-fn a_line_that_is_not_understood_is_named() {
+fn syntax_errors_name_their_line() {
     check_errors(
         r#"
         say a\n\n# b\nsya c
@@ -313,18 +313,18 @@ fn a_line_that_is_not_understood_is_named() {
 }
 
 #[test]
-fn files_from_every_editor_are_read() {
+fn line_ends_and_byte_order_marks_are_accepted() {
     assert_eq!(Script::parse("").unwrap().answers(), 0);
     assert_eq!(Script::parse("\u{feff}say a\r\n\r\n  say b\r\n\r\n# end").unwrap().answers(), 2);
-    // Settings and comments are no answers.
+    // Settings and comments are not answers.
     assert_eq!(Script::parse("chunk 4\npace 10ms\n\n# one\n\nsay a\n").unwrap().answers(), 1);
-    // Lines taken over from a transcript keep their mark.
+    // Lines copied from a transcript may keep their continuation mark.
     assert_eq!(Script::parse("say a \\\nsay b\n").unwrap().answers(), 1);
     assert_eq!(Script::parse("say C:\\\n").unwrap().answers(), 1);
 }
 
 #[tokio::test]
-async fn what_the_model_is_shown_can_be_checked() {
+async fn expectations_check_the_request() {
     let call = Block::ToolCall(ToolCall {
         id: "c1".into(),
         name: "read".into(),
@@ -395,7 +395,7 @@ expect user
 }
 
 #[test]
-fn the_manual_is_right() {
+fn examples_in_the_documentation_parse() {
     let manual = include_str!("../../../../docs/script-format.md");
     for word in STEPS.split(' ') {
         assert!(manual.contains(&format!("`{word}")), "{word} is not explained");

@@ -1,5 +1,5 @@
-//! What the Messages API is sent: the conversation, the tools, how much to think, and what to
-//! keep in its cache.
+//! Builds requests of the Messages API: the conversation, the tools, the thinking settings and the
+//! cache marks.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ fn headers(
         betas.push("interleaved-thinking-2025-05-14");
     }
     match access.key.as_ref().map(Secret::expose) {
-        // A token of a person's account, not a key of the API.
+        // An OAuth token of a user's account, not an API key.
         Some(token) if token.starts_with("sk-ant-oat") => {
             headers.push(("authorization", format!("Bearer {token}")));
             betas.push("oauth-2025-04-20");
@@ -98,7 +98,7 @@ impl<'a> AnthropicBody<'a> {
                 "there is nothing to send: the conversation is empty",
             ));
         }
-        // Everything up to the last question is worth keeping: the next request begins with it.
+        // Everything up to the last user message is cached: the next request begins with it.
         if let Some(turn) = messages.last_mut().filter(|turn| turn.role == "user") {
             turn.content.last_mut().into_iter().for_each(|item| item.keep(cache));
         }
@@ -116,7 +116,7 @@ impl<'a> AnthropicBody<'a> {
             system: Vec::from_iter(system),
             tools: tools(&request.tools, model, cache),
             tool_choice: AnthropicToolChoice::of(request, thinking.as_ref()),
-            // With thinking there is only one temperature.
+            // The API accepts no temperature while thinking.
             temperature: request
                 .temperature
                 .filter(|_| !thinking.as_ref().is_some_and(AnthropicThinking::is_on)),
@@ -133,7 +133,7 @@ struct AnthropicToolChoice<'a> {
 }
 
 impl<'a> AnthropicToolChoice<'a> {
-    /// A model that thinks cannot be forced to anything: such a request is refused.
+    /// A tool cannot be forced while thinking: the API refuses such a request.
     fn of(
         request: &'a Request,
         thinking: Option<&AnthropicThinking>,
@@ -144,7 +144,7 @@ impl<'a> AnthropicToolChoice<'a> {
     }
 }
 
-/// Letters, digits, `_` and `-`, at most 64 of them, and not none.
+/// Letters, digits, `_` and `-`, 1 to 64 of them.
 fn clean_id(id: &str) -> String {
     let allowed = |c: char| {
         if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
@@ -223,7 +223,7 @@ struct AnthropicSource<'a> {
     data: &'a str,
 }
 
-/// Text alone as a string, with pictures as blocks.
+/// Text alone as a string, with images as blocks.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResultContent<'a> {
@@ -242,7 +242,7 @@ impl<'a> AnthropicItem<'a> {
                 source: AnthropicSource { r#type: "base64", media_type, data },
                 cache_control: None,
             },
-            // One picture of another kind would have every later request refused.
+            // An image of an unsupported type would make every later request fail.
             UserPart::Image { mime_type, .. } => {
                 AnthropicItem::text(format!("(image omitted: {mime_type} is not supported)"))
             }
@@ -266,7 +266,7 @@ impl<'a> AnthropicItem<'a> {
                     Some(AnthropicItem::Thinking { thinking, signature })
                 }
                 _ if empty_signatures => Some(AnthropicItem::Thinking { thinking, signature: "" }),
-                // Cut short before it was signed. They refuse it as thinking.
+                // Cut short before it was signed. The API refuses it as thinking.
                 _ => (!thinking.trim().is_empty()).then(|| AnthropicItem::text(thinking)),
             },
             AssistantPart::Call { id, name, arguments, .. } => {
@@ -277,7 +277,7 @@ impl<'a> AnthropicItem<'a> {
 
     fn result(result: CallResult<'a>) -> AnthropicItem<'a> {
         let has_images = result.content.iter().any(|part| matches!(part, UserPart::Image { .. }));
-        // They take pictures only from tools that succeeded.
+        // The API accepts images only in successful results.
         let content = if has_images && !result.is_error {
             ResultContent::Items(result.content.into_iter().map(AnthropicItem::part).collect())
         } else {
@@ -295,7 +295,7 @@ impl<'a> AnthropicItem<'a> {
         }
     }
 
-    /// Marks the end of what the provider should keep.
+    /// Marks the end of what the provider should cache.
     fn keep(&mut self, cache: Cache) {
         match self {
             AnthropicItem::Text { cache_control, .. }
@@ -328,7 +328,7 @@ impl Cache {
 struct AnthropicTool<'a> {
     name: &'a str,
     description: &'a str,
-    /// Arguments come as they are spelled, not when they are complete.
+    /// Arguments are streamed before they are complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     eager_input_streaming: Option<bool>,
     input_schema: Cow<'a, Value>,
@@ -363,7 +363,7 @@ enum AnthropicThinking {
         budget_tokens: u64,
         display: &'static str,
     },
-    /// The model decides; `output_config` says how hard to try.
+    /// The model decides how much to think; `output_config` sets the effort.
     Adaptive {
         display: &'static str,
     },
@@ -386,7 +386,7 @@ fn thinking<'a>(
     access: &RequestOptions,
     max_tokens: u64,
 ) -> (Option<AnthropicThinking>, Option<OutputConfig<'a>>) {
-    /// Their least budget, and what we leave for the answer itself.
+    /// The API's smallest budget, also reserved for the answer itself.
     const LEAST: u64 = 1024;
     let (model, level) = (&*request.model, request.thinking);
     let named = model.thinking_level_map.as_ref().and_then(|map| map.get(&level));
@@ -394,7 +394,7 @@ fn thinking<'a>(
         return (None, None);
     }
     if level == ThinkingLevel::Off {
-        // A model that cannot stop thinking does not want to be told to.
+        // A model that always thinks refuses the `disabled` setting.
         let off = if named == Some(&None) { None } else { Some(AnthropicThinking::Disabled) };
         return (off, None);
     }

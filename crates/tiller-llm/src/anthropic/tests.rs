@@ -13,7 +13,7 @@ fn decode(bytes: &[u8], chunk_bytes: usize) -> String {
 }
 
 #[test]
-fn text_and_what_it_cost() {
+fn text_and_usage() {
     check(
         "anthropic_text.sse",
         expect![[r#"
@@ -32,7 +32,7 @@ fn text_and_what_it_cost() {
 }
 
 #[test]
-fn thoughts_are_signed() {
+fn thinking_has_a_signature() {
     check(
         "anthropic_thinking.sse",
         expect![[r#"
@@ -55,7 +55,7 @@ fn thoughts_are_signed() {
 }
 
 #[test]
-fn tool_arguments_arrive_in_pieces() {
+fn tool_arguments_are_streamed() {
     check(
         "anthropic_calls.sse",
         expect![[r#"
@@ -80,7 +80,7 @@ fn tool_arguments_arrive_in_pieces() {
 }
 
 #[test]
-fn what_we_do_not_know_is_borne_with() {
+fn unknown_events_are_ignored() {
     check(
         "anthropic_noise.sse",
         expect![[r#"
@@ -98,7 +98,7 @@ fn what_we_do_not_know_is_borne_with() {
 }
 
 #[test]
-fn an_error_in_the_middle() {
+fn error_event_ends_the_stream() {
     check(
         "anthropic_error.sse",
         expect![[r#"
@@ -112,7 +112,7 @@ fn an_error_in_the_middle() {
 }
 
 #[test]
-fn a_garbled_event() {
+fn garbled_event_is_retried() {
     check(
         "anthropic_malformed.sse",
         expect![[r#"
@@ -126,7 +126,7 @@ fn a_garbled_event() {
 }
 
 #[test]
-fn an_answer_that_just_ends() {
+fn stream_without_an_end_is_cut_off() {
     check(
         "anthropic_cut_off.sse",
         expect![[r#"
@@ -140,7 +140,7 @@ fn an_answer_that_just_ends() {
 }
 
 #[test]
-fn a_refusal_is_an_error_that_was_paid_for() {
+fn refusal_is_an_error_with_usage() {
     check(
         "anthropic_refusal.sse",
         expect![[r#"
@@ -157,7 +157,7 @@ fn a_refusal_is_an_error_that_was_paid_for() {
 }
 
 #[test]
-fn why_an_answer_ends() {
+fn stop_reasons_are_mapped() {
     let mut printed = String::new();
     for reason in [
         "end_turn",
@@ -190,7 +190,7 @@ fn why_an_answer_ends() {
 }
 
 #[test]
-fn long_garbage_is_shown_in_part() {
+fn long_garbage_is_shortened_in_the_error() {
     let stream = format!("data: {{\"é\":\"{}\n\n", "é".repeat(1 << 20));
     let printed = decode(stream.as_bytes(), stream.len());
     assert!(printed.len() < 20_000, "{} bytes", printed.len());

@@ -1,7 +1,7 @@
-//! Amazon's event streams: bytes in, frames out, however the bytes were cut into chunks.
+//! Amazon's event streams: bytes in, frames out, however the bytes were split into chunks.
 //!
-//! A frame has a length, headers that say what it is, a payload and two checksums. Taking it apart
-//! is the work of Amazon's own crate; saying what an exception means is ours.
+//! A frame has a length, headers, a payload and two checksums. Amazon's own crate parses it; this
+//! file interprets exceptions.
 
 use aws_smithy_eventstream::frame::{DecodedFrame, MessageFrameDecoder};
 use aws_smithy_types::event_stream::Message;
@@ -11,7 +11,7 @@ use tiller_agent::provider::ProviderError;
 use crate::errors::Failure;
 use crate::{json, sse};
 
-/// Their frames end at 16 MiB. It keeps a mad server from filling our memory.
+/// Valid frames have at most 16 MiB. It keeps a broken server from exhausting memory.
 const FRAME_MAX_BYTES: usize = 24 << 20;
 
 #[derive(Debug, Default)]
@@ -30,12 +30,12 @@ impl Frames {
         }
     }
 
-    /// The next whole frame.
+    /// The next complete frame.
     pub(super) fn next(&mut self) -> Result<Option<Frame>, ProviderError> {
         match self.decoder.decode_frame(&mut self.bytes) {
             Ok(DecodedFrame::Complete(message)) => Ok(Some(Frame { message })),
             Ok(DecodedFrame::Incomplete) => Ok(None),
-            // Something on the way has garbled the stream; asking again is likely to help.
+            // The stream is garbled; a retry is likely to help.
             Err(err) => {
                 Err(ProviderError::retry(format!("cannot read what the server sent: {err}")))
             }
@@ -72,7 +72,7 @@ impl Frame {
     }
 }
 
-/// Named as in the answer of a request that is refused at once, where a status comes along.
+/// Named as in an error response, where a status comes along.
 fn exception(name: &str, data: &str) -> ProviderError {
     let status = match name {
         "throttlingException" => Some(429),

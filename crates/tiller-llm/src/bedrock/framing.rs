@@ -1,12 +1,12 @@
-//! The other end of [`super::frames`]: events into frames, for tests and fuzz targets. Recordings
-//! are kept as text, and are put into frames here.
+//! The inverse of [`super::frames`]: events to frames, for tests and fuzz targets. Recordings are
+//! stored as text and framed here.
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 
 use crate::sse;
 
-/// The bytes of a recording as they come over the network.
+/// The bytes of a recording as sent over the network.
 pub(crate) fn framed(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     sse::SseDecoder::default()
@@ -33,7 +33,7 @@ pub(crate) fn frame(kind: &str, headers: &[(&str, &str)], payload: &str) -> Vec<
         message = message.add_header(header(name, value));
     }
     let mut bytes = Vec::new();
-    // What is too long for a frame is left out.
+    // Events too long for a frame are left out.
     write_message_to(&message, &mut bytes).unwrap_or(());
     bytes
 }

@@ -1,6 +1,6 @@
-//! What ConverseStream is sent: the conversation, the tools, how much to think, and what to keep
-//! in the cache. The words are the same for the models of all makers; thinking and the cache are
-//! asked for only where we know how.
+//! Builds requests of ConverseStream: the conversation, the tools, the thinking settings and the
+//! cache marks. The format is the same for the models of all makers; thinking and caching are used
+//! only for models known to support them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -35,13 +35,13 @@ pub(super) fn post(
         (None, Some(keys)) => {
             headers.extend(sign::headers(&url, &body, keys, SystemTime::now())?);
         }
-        // A gateway may know who we are.
+        // A gateway may add credentials itself.
         (None, None) => (),
     }
     Ok(HttpRequest { url, headers, body })
 }
 
-/// The signature is one of the body, too.
+/// The signature covers the body, too.
 pub(super) fn sign_again(
     post: &mut HttpRequest,
     access: &RequestOptions,
@@ -54,7 +54,7 @@ pub(super) fn sign_again(
     Ok(())
 }
 
-/// Ids have colons in them, and those that are ARNs have slashes.
+/// Ids contain colons, and ARNs contain slashes.
 fn escaped(id: &str) -> String {
     let mut escaped = String::with_capacity(id.len());
     for byte in id.bytes() {
@@ -104,7 +104,7 @@ impl<'a> BedrockBody<'a> {
             ));
         }
         let keeps = keeps(model);
-        // Everything up to the last question is worth keeping: the next request begins with it.
+        // Everything up to the last user message is cached: the next request begins with it.
         if let Some(turn) = messages.last_mut().filter(|turn| keeps && turn.role == "user") {
             turn.content.push(BedrockBlock::CachePoint(CachePoint::DEFAULT));
         }
@@ -124,7 +124,7 @@ impl<'a> BedrockBody<'a> {
     }
 }
 
-/// Letters, digits, `_` and `-`, at most 64 of them, and not none.
+/// Letters, digits, `_` and `-`, 1 to 64 of them.
 fn clean_id(id: &str) -> String {
     let allowed = |c: char| {
         if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
@@ -135,7 +135,8 @@ fn clean_id(id: &str) -> String {
     }
 }
 
-/// Where reading from the cache has a price, there is one. Other makers' models have no marks.
+/// A price for cache reads means that the model has a cache. Other makers' models have no cache
+/// marks.
 fn keeps(model: &Model) -> bool {
     is_claude(model) && model.cost.cache_read > 0.0
 }
@@ -146,7 +147,7 @@ struct BedrockTurn<'a> {
     content: Vec<BedrockBlock<'a>>,
 }
 
-/// The parties must take turns, so what one says in a row is one message.
+/// Roles must alternate, so consecutive messages of one role are merged.
 fn turns<'a>(said: Vec<ConvertedTurn<'a>>, model: &Model) -> Vec<BedrockTurn<'a>> {
     let mut turns: Vec<BedrockTurn> = Vec::with_capacity(said.len());
     for said in said {
@@ -233,7 +234,7 @@ impl<'a> BedrockBlock<'a> {
                 Some(format @ ("png" | "jpeg" | "gif" | "webp")) => {
                     BedrockBlock::Image(Image { format, source: BedrockSource { bytes: data } })
                 }
-                // One picture of another kind would have every later request refused.
+                // An image of an unsupported type would make every later request fail.
                 _ => BedrockBlock::Text(
                     format!("(image omitted: {mime_type} is not supported)").into(),
                 ),
@@ -255,8 +256,8 @@ impl<'a> BedrockBlock<'a> {
                     signature,
                 }))
             }
-            // Claude gets as text what was cut short before it was signed. The others do not want
-            // to see their thoughts again.
+            // Claude gets unsigned thinking, from an answer cut short, as text. Other models do not
+            // accept their thinking back.
             AssistantPart::Thinking { text, .. } => (is_claude(model) && !text.trim().is_empty())
                 .then(|| BedrockBlock::Text(text.into())),
             AssistantPart::Call { id: tool_use_id, name, arguments: input, .. } => {
@@ -315,7 +316,7 @@ impl<'a> ToolConfig<'a> {
                 BedrockTool::spec(&spec.name, &spec.description, json)
             })
             .collect();
-        // Calls in a conversation without tools are refused, so what was called is declared.
+        // The API refuses calls in a conversation without tools, so the called tools are declared.
         if tools.is_empty() {
             let names: BTreeSet<&'a str> = messages.iter().flat_map(|turn| turn.calls()).collect();
             let schema = || Cow::Owned(json!({"type": "object", "properties": {}}));

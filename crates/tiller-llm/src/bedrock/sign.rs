@@ -1,4 +1,4 @@
-//! Amazon's signature, version 4: it proves that we have the key without sending it.
+//! AWS Signature Version 4: proves possession of the key without sending it.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use tiller_agent::provider::ProviderError;
 
 use crate::request_options::AwsKeys;
 
-/// The headers to send along.
+/// The headers to add.
 pub(super) fn headers(
     url: &str,
     body: &[u8],
@@ -39,7 +39,7 @@ pub(super) fn headers(
     Ok(headers.iter().map(|header| (header.name(), header.value().to_owned())).collect())
 }
 
-/// Amazon's own addresses say which part of the world the request is for.
+/// Amazon's own URLs contain the region.
 fn region(url: &str) -> Option<&str> {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = host.split(['/', ':']).next().unwrap_or_default();
@@ -57,7 +57,7 @@ mod tests {
     use crate::request_options::Secret;
 
     #[test]
-    fn the_region_is_in_the_address() {
+    fn region_is_read_from_the_url() {
         for (url, expected) in [
             ("https://bedrock-runtime.eu-central-1.amazonaws.com/model/x", Some("eu-central-1")),
             ("https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com", Some("us-gov-west-1")),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_depends_on_everything_it_covers() {
+    fn signature_depends_on_everything_it_covers() {
         let keys = AwsKeys {
             access_key_id: "AKIDEXAMPLE".into(),
             secret_access_key: Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"),

@@ -4,7 +4,7 @@ use super::framing::{frame, framed};
 use super::*;
 use crate::testing::recordings;
 
-/// Recordings are kept as text; here they are put into frames.
+/// Recordings are stored as text and framed here.
 fn check(recording: &str, expect: Expect) {
     let text = String::from_utf8(recordings::bytes_of(recording)).unwrap();
     recordings::check_bytes(BedrockDecoder::default, &framed(&text), expect);
@@ -15,7 +15,7 @@ fn decode(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn text_and_what_it_cost() {
+fn text_and_usage() {
     check(
         "bedrock_text.sse",
         expect![[r#"
@@ -31,7 +31,7 @@ fn text_and_what_it_cost() {
 }
 
 #[test]
-fn thoughts_are_signed() {
+fn thinking_has_a_signature() {
     check(
         "bedrock_thinking.sse",
         expect![[r#"
@@ -51,7 +51,7 @@ fn thoughts_are_signed() {
 }
 
 #[test]
-fn tool_arguments_arrive_in_pieces() {
+fn tool_arguments_are_streamed() {
     check(
         "bedrock_calls.sse",
         expect![[r#"
@@ -71,7 +71,7 @@ fn tool_arguments_arrive_in_pieces() {
 }
 
 #[test]
-fn what_we_do_not_know_is_borne_with() {
+fn unknown_events_are_ignored() {
     check(
         "bedrock_noise.sse",
         expect![[r#"
@@ -86,7 +86,7 @@ fn what_we_do_not_know_is_borne_with() {
 }
 
 #[test]
-fn an_error_in_the_middle() {
+fn error_event_ends_the_stream() {
     check(
         "bedrock_error.sse",
         expect![[r#"
@@ -98,7 +98,7 @@ fn an_error_in_the_middle() {
 }
 
 #[test]
-fn an_answer_that_just_ends() {
+fn stream_without_an_end_is_cut_off() {
     check(
         "bedrock_cut_off.sse",
         expect![[r#"
@@ -110,7 +110,7 @@ fn an_answer_that_just_ends() {
 }
 
 #[test]
-fn why_an_answer_ends() {
+fn stop_reasons_are_mapped() {
     let mut printed = String::new();
     for reason in [
         "end_turn",
@@ -146,7 +146,7 @@ fn why_an_answer_ends() {
 }
 
 #[test]
-fn what_can_be_done_about_an_exception() {
+fn exceptions_are_classified() {
     let mut printed = String::new();
     for (name, payload) in [
         ("throttlingException", r#"{"message":"Too many requests, please wait"}"#),
@@ -175,7 +175,7 @@ fn what_can_be_done_about_an_exception() {
 }
 
 #[test]
-fn bytes_that_are_no_frames() {
+fn invalid_frames_are_errors() {
     let whole = frame("event", &[(":event-type", "messageStart")], "{}");
     let mut garbled = whole.clone();
     garbled[20] ^= 1;
@@ -192,7 +192,7 @@ fn bytes_that_are_no_frames() {
 }
 
 #[test]
-fn errors_instead_of_an_answer() {
+fn error_responses_are_shown() {
     let mut printed = String::new();
     for body in [r#"{"message":"no such model"}"#, r#"{"Message":"denied"}"#, "<html>"] {
         printed += &format!("{}\n", ConverseStream::error_text(400, body));

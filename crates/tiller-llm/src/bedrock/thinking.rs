@@ -1,5 +1,5 @@
-//! How a model on Bedrock is told to think. Every maker has its own words for it; we know those of
-//! Anthropic, and leave the others to their own devices.
+//! Thinking settings on Bedrock. Every maker has its own; only Anthropic's are known, other models
+//! use their defaults.
 
 use serde_json::{Value, json};
 use tiller_agent::model::{Model, ThinkingLevel};
@@ -12,19 +12,19 @@ pub(super) fn is_claude(model: &Model) -> bool {
     model.id.contains("claude")
 }
 
-/// What goes to the model past Bedrock.
+/// Fields that Bedrock passes through to the model.
 pub(super) fn thinking(
     request: &Request,
     access: &RequestOptions,
     max_tokens: u64,
 ) -> Option<Value> {
-    /// Their least budget, and what we leave for the answer itself.
+    /// The API's smallest budget, also reserved for the answer itself.
     const LEAST: u64 = 1024;
     let (model, level) = (&*request.model, request.thinking);
     if !model.reasoning || !is_claude(model) || level == ThinkingLevel::Off {
         return None;
     }
-    // The model decides; we say how hard to try.
+    // The model decides how much to think; only the effort is set.
     if flag(model, "forceAdaptiveThinking", version(&model.id) >= (4, 6)) {
         let named = model.thinking_level_map.as_ref().and_then(|map| map.get(&level)?.as_deref());
         let effort = named.unwrap_or(match level {
@@ -55,7 +55,7 @@ fn version(id: &str) -> (u32, u32) {
     (major, minor)
 }
 
-/// A number that is no date.
+/// A short number, not a date.
 fn number(word: &str) -> Option<u32> {
     word.parse().ok().filter(|number| *number < 100)
 }

@@ -8,7 +8,7 @@ use tiller_agent::model::Modality;
 use super::*;
 use crate::testing::*;
 
-/// What the model would see, one line a turn.
+/// Prints what the model would see, one line per turn.
 fn check(messages: Vec<Message>, expect: Expect) {
     check_with(&model(), false, messages, expect);
 }
@@ -16,12 +16,12 @@ fn check(messages: Vec<Message>, expect: Expect) {
 fn check_with(model: &Model, block_images: bool, messages: Vec<Message>, expect: Expect) {
     let messages: Vec<Arc<Message>> = messages.into_iter().map(Arc::new).collect();
     let clean_id = |id: &str| id.replace('|', "_");
-    let said = conversation(&messages, model, &ConvertRules { block_images, clean_id });
-    expect.assert_eq(&said.iter().map(listed).collect::<String>());
+    let turns = conversation(&messages, model, &ConvertRules { block_images, clean_id });
+    expect.assert_eq(&turns.iter().map(listed).collect::<String>());
 }
 
-fn listed(said: &ConvertedTurn<'_>) -> String {
-    let (who, what): (_, Vec<String>) = match said {
+fn listed(turns: &ConvertedTurn<'_>) -> String {
+    let (who, what): (_, Vec<String>) = match turns {
         ConvertedTurn::User(parts) => ("user", parts.iter().map(part).collect()),
         ConvertedTurn::Assistant(spoken) => ("assistant", spoken.iter().map(spoken_part).collect()),
         ConvertedTurn::Results(results) => ("results", results.iter().map(one_result).collect()),
@@ -66,7 +66,7 @@ fn text(text: &str) -> Vec<Block> {
 }
 
 #[test]
-fn a_plain_conversation_stays_as_it_is() {
+fn plain_conversation_is_unchanged() {
     check(
         vec![
             user("What is in a.txt?"),
@@ -92,7 +92,7 @@ fn a_plain_conversation_stays_as_it_is() {
 }
 
 #[test]
-fn failed_answers_are_gone_with_their_results() {
+fn failed_answers_and_their_results_are_dropped() {
     check(
         vec![
             user("one"),
@@ -109,7 +109,7 @@ fn failed_answers_are_gone_with_their_results() {
 }
 
 #[test]
-fn what_was_said_before_an_abort_stays_said() {
+fn text_before_an_abort_is_kept() {
     let thought = Block::Thinking {
         thinking: "half a thou".into(),
         thinking_signature: None,
@@ -136,7 +136,7 @@ fn what_was_said_before_an_abort_stays_said() {
 }
 
 #[test]
-fn a_failed_answer_does_not_part_calls_from_results() {
+fn failed_answer_does_not_separate_calls_from_results() {
     check(
         vec![
             user("go"),
@@ -177,7 +177,7 @@ fn every_call_has_a_result_and_every_result_a_call() {
 }
 
 #[test]
-fn results_come_before_what_was_said_meanwhile() {
+fn results_come_before_messages_sent_meanwhile() {
     check(
         vec![
             user("go"),
@@ -196,7 +196,7 @@ fn results_come_before_what_was_said_meanwhile() {
 }
 
 #[test]
-fn ids_are_made_unique() {
+fn call_ids_are_made_unique() {
     check(
         vec![
             user("go"),
@@ -218,7 +218,7 @@ fn ids_are_made_unique() {
 }
 
 #[test]
-fn thoughts_of_another_model_are_text() {
+fn thinking_of_another_model_becomes_text() {
     let signed_text = Block::Text { text: "b".into(), text_signature: Some("s2".into()) };
     let mut signed_call = call("c1", "read", json!({}));
     let Block::ToolCall(inner) = &mut signed_call else { unreachable!() };
@@ -245,7 +245,7 @@ fn thoughts_of_another_model_are_text() {
 }
 
 #[test]
-fn a_model_without_eyes_is_told_what_it_misses() {
+fn images_become_notes_for_models_without_vision() {
     let blind = Model { input: vec![Modality::Text], ..model() };
     let messages = || {
         vec![
@@ -289,7 +289,7 @@ fn a_model_without_eyes_is_told_what_it_misses() {
 }
 
 #[test]
-fn empty_things_are_left_out() {
+fn empty_content_is_left_out() {
     check(
         vec![
             user(" \n"),
@@ -307,7 +307,7 @@ fn empty_things_are_left_out() {
 }
 
 #[test]
-fn an_empty_question_is_still_a_question() {
+fn empty_prompt_is_still_sent() {
     check(
         vec![user("")],
         expect![[r#"
@@ -334,7 +334,7 @@ fn an_empty_question_is_still_a_question() {
 }
 
 #[test]
-fn what_is_no_message_of_anybody_is_told_by_the_user() {
+fn other_messages_are_sent_as_user_content() {
     let bash = |command: &str, output: &str| BashExecution {
         command: command.into(),
         output: output.into(),
@@ -398,7 +398,7 @@ fn what_is_no_message_of_anybody_is_told_by_the_user() {
 }
 
 #[test]
-fn a_long_conversation_of_repeated_ids_takes_no_longer_per_turn() {
+fn repeated_ids_take_linear_time() {
     // Quadratic work here would take minutes.
     let mut messages = Vec::new();
     for _ in 0..50_000 {
@@ -406,7 +406,7 @@ fn a_long_conversation_of_repeated_ids_takes_no_longer_per_turn() {
         messages.push(Arc::new(result("call_0", text("x"))));
     }
     let rules = ConvertRules { block_images: false, clean_id: str::to_owned };
-    let said = conversation(&messages, &model(), &rules);
-    let Some(ConvertedTurn::Results(last)) = said.last() else { panic!("ends with a result") };
-    assert_eq!((said.len(), &*last[0].id), (100_000, "call_0_50000"));
+    let turns = conversation(&messages, &model(), &rules);
+    let Some(ConvertedTurn::Results(last)) = turns.last() else { panic!("ends with a result") };
+    assert_eq!((turns.len(), &*last[0].id), (100_000, "call_0_50000"));
 }

@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-/// One failure a line, `STATUS BODY` with `-` for no status, and what can be done about each.
+/// One failure per line, `STATUS BODY` with `-` for no status, and its classification.
 fn check(failures: &str, expect: Expect) {
     let mut printed = String::new();
     for line in failures.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -20,7 +20,7 @@ fn check(failures: &str, expect: Expect) {
 }
 
 #[test]
-fn the_status_decides() {
+fn status_decides_first() {
     check(
         "
         400
@@ -172,7 +172,7 @@ fn google() {
 }
 
 #[test]
-fn a_text_alone_decides_when_there_is_nothing_else() {
+fn text_decides_without_status_and_code() {
     check(
         "
         - upstream connect error or disconnect/reset before headers
@@ -226,7 +226,7 @@ fn bad_request_that_says_overload_is_retried() {
 }
 
 #[test]
-fn the_wait_reaches_the_loop() {
+fn retry_delay_is_passed_on() {
     let waits = |body: &str, after: Option<u64>| {
         let after = after.map(Duration::from_secs);
         match (Failure { status: Some(429), body, after }).classify("429".into()) {
@@ -236,7 +236,7 @@ fn the_wait_reaches_the_loop() {
     };
     assert_eq!(waits("", Some(3)), Some(3));
     assert_eq!(waits("try again in 5s", None), Some(5));
-    // The header is meant for programs.
+    // The header takes precedence.
     assert_eq!(waits("try again in 5s", Some(3)), Some(3));
     assert_eq!(waits("", None), None);
 }

@@ -1,4 +1,4 @@
-//! What the Gemini API is sent: the conversation, the tools, and how hard to think.
+//! Builds requests of the Gemini API: the conversation, the tools and the thinking settings.
 
 use std::borrow::Cow;
 
@@ -56,11 +56,11 @@ struct GenerationConfig {
 impl<'a> GoogleBody<'a> {
     fn new(request: &'a Request, access: &RequestOptions) -> Result<GoogleBody<'a>, ProviderError> {
         let model = &*request.model;
-        // Calls and results carry no ids here: they belong together by their order.
+        // Calls and results have no ids here: they are matched by order.
         let rules = ConvertRules { block_images: access.block_images, clean_id: str::to_owned };
-        let said = convert::conversation(&request.messages, model, &rules);
-        let mut contents = Vec::with_capacity(said.len());
-        said.into_iter().for_each(|said| push_contents(said, model, &mut contents));
+        let turns = convert::conversation(&request.messages, model, &rules);
+        let mut contents = Vec::with_capacity(turns.len());
+        turns.into_iter().for_each(|turn| push_contents(turn, model, &mut contents));
         if contents.is_empty() {
             return Err(ProviderError::fatal(
                 "there is nothing to send: the conversation is empty",
@@ -93,7 +93,7 @@ struct GoogleContent<'a> {
     role: &'static str,
 }
 
-/// Any part. Only what makes it what it is, is there.
+/// A part of any kind; only the fields of its kind are set.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GooglePart<'a> {
@@ -144,7 +144,7 @@ impl<'a> GooglePart<'a> {
         GooglePart { text: Some(text.into()), ..GooglePart::default() }
     }
 
-    fn said(part: convert::UserPart<'a>) -> GooglePart<'a> {
+    fn from_user_part(part: convert::UserPart<'a>) -> GooglePart<'a> {
         match part {
             convert::UserPart::Text(text) => GooglePart::text(text),
             convert::UserPart::Image {
@@ -155,7 +155,7 @@ impl<'a> GooglePart<'a> {
             } => {
                 GooglePart { inline_data: Some(Blob { mime_type, data }), ..GooglePart::default() }
             }
-            // One picture of another kind would have every later request refused.
+            // An image of an unsupported type would make every later request fail.
             convert::UserPart::Image { mime_type, .. } => {
                 GooglePart::text(format!("(image omitted: {mime_type} is not supported)"))
             }
@@ -164,13 +164,13 @@ impl<'a> GooglePart<'a> {
 }
 
 fn push_contents<'a>(
-    said: ConvertedTurn<'a>,
+    turn: ConvertedTurn<'a>,
     model: &Model,
     contents: &mut Vec<GoogleContent<'a>>,
 ) {
-    match said {
+    match turn {
         ConvertedTurn::User(parts) => {
-            let parts = parts.into_iter().map(GooglePart::said).collect();
+            let parts = parts.into_iter().map(GooglePart::from_user_part).collect();
             contents.push(GoogleContent { parts, role: "user" });
         }
         ConvertedTurn::Assistant(spoken) => {
@@ -191,7 +191,7 @@ fn spoken_part(spoken: AssistantPart<'_>) -> GooglePart<'_> {
         AssistantPart::Text { text, signature } => {
             GooglePart { thought_signature: signature, ..GooglePart::text(text) }
         }
-        // Nothing is ever redacted here.
+        // This API has no redacted thinking.
         AssistantPart::Thinking { text, signature, .. } => GooglePart {
             thought: Some(true),
             thought_signature: signature,
@@ -205,9 +205,8 @@ fn spoken_part(spoken: AssistantPart<'_>) -> GooglePart<'_> {
     }
 }
 
-/// The first call of an answer must be signed, and calls that another model made are not. This is
-/// what Google's pages give for such a case.
-/// https://ai.google.dev/gemini-api/docs/thought-signatures
+/// The first call of an answer must be signed, but another model's calls are not. Google documents
+/// this value for that case. https://ai.google.dev/gemini-api/docs/thought-signatures
 fn vouch(parts: &mut [GooglePart<'_>]) {
     let first = parts.iter_mut().find(|part| part.function_call.is_some());
     if let Some(call) = first {
@@ -215,7 +214,7 @@ fn vouch(parts: &mut [GooglePart<'_>]) {
     }
 }
 
-/// All results of an answer together, as many as there were calls.
+/// Adds all results of an answer together, one per call.
 fn push_results<'a>(
     results: Vec<CallResult<'a>>,
     model: &Model,
@@ -234,8 +233,8 @@ fn push_results<'a>(
         if text.is_empty() && !images.is_empty() {
             text.push_str("(see the attached image)");
         }
-        let images: Vec<GooglePart> = images.into_iter().map(GooglePart::said).collect();
-        // Later models take pictures where they belong.
+        let images: Vec<GooglePart> = images.into_iter().map(GooglePart::from_user_part).collect();
+        // Newer models accept images inside results.
         let own_pictures = if thinking::is_recent(model) {
             images
         } else {
@@ -272,7 +271,7 @@ struct Tools<'a> {
 struct GoogleFunction<'a> {
     name: &'a str,
     description: &'a str,
-    /// Real JSON Schema; the older `parameters` takes only a part of it.
+    /// Real JSON Schema; the older `parameters` supports only a part of it.
     parameters_json_schema: Cow<'a, Value>,
 }
 

@@ -12,7 +12,7 @@ fn decode(stream: &str) -> String {
 }
 
 #[test]
-fn text_and_what_it_cost() {
+fn text_and_usage() {
     check(
         "google_text.sse",
         expect![[r#"
@@ -32,7 +32,7 @@ fn text_and_what_it_cost() {
 }
 
 #[test]
-fn signatures_belong_to_what_they_came_with() {
+fn signatures_are_attached_to_their_parts() {
     check(
         "google_thinking.sse",
         expect![[r#"
@@ -54,7 +54,7 @@ fn signatures_belong_to_what_they_came_with() {
 }
 
 #[test]
-fn calls_that_have_no_ids_get_some() {
+fn calls_without_ids_get_generated_ones() {
     check(
         "google_calls.sse",
         expect![[r#"
@@ -84,7 +84,7 @@ fn calls_that_have_no_ids_get_some() {
 }
 
 #[test]
-fn what_we_do_not_know_is_borne_with() {
+fn unknown_events_are_ignored() {
     check(
         "google_noise.sse",
         expect![[r#"
@@ -104,7 +104,7 @@ fn what_we_do_not_know_is_borne_with() {
 }
 
 #[test]
-fn who_answers_may_be_said_late() {
+fn response_model_may_come_late() {
     let stream = r#"data: {"promptFeedback":{}}
 
 data: {"candidates":[{"content":{"parts":[{"text":"Hi"}]}}],"responseId":"r9","modelVersion":"gemini-other"}
@@ -124,7 +124,7 @@ data: {"candidates":[{"finishReason":"STOP"}],"responseId":"r9","modelVersion":"
 }
 
 #[test]
-fn an_error_in_the_middle() {
+fn error_event_ends_the_stream() {
     check(
         "google_error.sse",
         expect![[r#"
@@ -139,7 +139,7 @@ fn an_error_in_the_middle() {
 }
 
 #[test]
-fn a_garbled_event() {
+fn garbled_event_is_retried() {
     check(
         "google_malformed.sse",
         expect![[r#"
@@ -153,7 +153,7 @@ fn a_garbled_event() {
 }
 
 #[test]
-fn an_answer_that_just_ends() {
+fn stream_without_an_end_is_cut_off() {
     check(
         "google_cut_off.sse",
         expect![[r#"
@@ -168,7 +168,7 @@ fn an_answer_that_just_ends() {
 }
 
 #[test]
-fn a_refusal_is_an_error_that_was_paid_for() {
+fn refusal_is_an_error_with_usage() {
     check(
         "google_refusal.sse",
         expect![[r#"
@@ -185,7 +185,7 @@ fn a_refusal_is_an_error_that_was_paid_for() {
 }
 
 #[test]
-fn a_prompt_that_was_refused() {
+fn blocked_prompt_is_an_error() {
     check(
         "google_blocked.sse",
         expect![[r#"
@@ -197,7 +197,7 @@ fn a_prompt_that_was_refused() {
 }
 
 #[test]
-fn why_an_answer_ends() {
+fn stop_reasons_are_mapped() {
     let mut printed = String::new();
     for reason in
         ["STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "MALFORMED_FUNCTION_CALL", "BOREDOM"]
@@ -221,7 +221,7 @@ fn why_an_answer_ends() {
 }
 
 #[test]
-fn what_can_be_done_about_an_error() {
+fn errors_are_classified() {
     let mut printed = String::new();
     for error in [
         r#"{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}"#,
@@ -240,7 +240,7 @@ fn what_can_be_done_about_an_error() {
 }
 
 #[test]
-fn errors_instead_of_an_answer() {
+fn error_responses_are_shown() {
     let body = "{\n  \"error\": {\n    \"code\": 503,\n    \"status\": \"UNAVAILABLE\"\n  }\n}";
     expect![[r#"{"error":{"code":503,"status":"UNAVAILABLE"}}"#]]
         .assert_eq(&GenerateContent::error_text(503, body));

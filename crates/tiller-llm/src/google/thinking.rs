@@ -1,5 +1,5 @@
-//! How hard a Gemini model is asked to think. Each generation is told in its own way: the second by
-//! a number of tokens, the third by a word.
+//! Thinking settings of Gemini models: the second generation takes a number of tokens, the third a
+//! level.
 
 use serde::Serialize;
 use tiller_agent::model::{Model, ThinkingLevel};
@@ -34,7 +34,7 @@ impl ThinkingConfig {
         let named = model.thinking_level_map.as_ref().and_then(|map| map.get(&level));
         let effort = match named {
             Some(Some(name)) => Effort::Level(name.to_uppercase()),
-            // A model that cannot stop thinking does not want to be told to.
+            // A model that always thinks refuses to be switched off.
             Some(None) if off => return None,
             _ if is_recent(model) => Effort::Level(word(level).to_owned()),
             _ => Effort::Budget(budget(model, level, access)),
@@ -43,8 +43,8 @@ impl ThinkingConfig {
     }
 }
 
-/// Whether it is of the third generation or later. These check the signatures of calls, and see
-/// the pictures in results.
+/// Whether it is of the third generation or later. These check the signatures of calls, and accept
+/// images in results.
 pub(super) fn is_recent(model: &Model) -> bool {
     let Some((_, name)) = model.id.split_once("gemini-") else {
         return false;
@@ -52,12 +52,12 @@ pub(super) fn is_recent(model: &Model) -> bool {
     let digits = name.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
     match digits.parse::<u32>() {
         Ok(generation) => generation >= 3,
-        // `gemini-flash-latest` is whichever is the newest.
+        // `gemini-flash-latest` is always the newest.
         Err(_) => name.ends_with("-latest"),
     }
 }
 
-/// They cannot be told to stop; the least that all of them know is to think little.
+/// They cannot be switched off; the lowest level that all of them support is low.
 fn word(level: ThinkingLevel) -> &'static str {
     match level {
         ThinkingLevel::Minimal => "MINIMAL",
@@ -67,7 +67,7 @@ fn word(level: ThinkingLevel) -> &'static str {
     }
 }
 
-/// Tokens, within what the model takes. https://ai.google.dev/gemini-api/docs/thinking
+/// Tokens, within the model's range. https://ai.google.dev/gemini-api/docs/thinking
 fn budget(model: &Model, level: ThinkingLevel, access: &RequestOptions) -> i64 {
     /// The model decides.
     const ANY: i64 = -1;

@@ -1,4 +1,4 @@
-//! Exchanges with a server of a few lines on the loopback interface.
+//! Exchanges with a small server on the loopback interface.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use super::*;
 /// For things that happen at once unless something is broken.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Serves each connection on a thread of its own and returns the address.
+/// Serves each connection on its own thread and returns the address.
 fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -26,7 +26,8 @@ fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     format!("http://{address}")
 }
 
-/// Reads one request: its first line, its headers and its body. `None` when the client has gone.
+/// Reads one request: its first line, its headers and its body. `None` if the client has
+/// disconnected.
 fn read_request(connection: &TcpStream) -> Option<(String, Vec<String>, Vec<u8>)> {
     let mut lines = Vec::new();
     let mut reader = BufReader::new(connection);
@@ -50,7 +51,7 @@ fn read_request(connection: &TcpStream) -> Option<(String, Vec<String>, Vec<u8>)
     Some((first, lines, body))
 }
 
-/// Answers by path; says in the body what was asked.
+/// Responds by path, with the request in the body.
 fn mirror(mut connection: TcpStream) {
     while let Some((first, headers, body)) = read_request(&connection) {
         let path = first.split(' ').nth(1).unwrap().to_owned();
@@ -63,11 +64,11 @@ fn mirror(mut connection: TcpStream) {
             "/round" => redirect("302 Found", "/round"),
             _ => {
                 let body = String::from_utf8_lossy(&body);
-                let said = format!("{first}\n{}\n{body}", headers.join("\n"));
+                let echo = format!("{first}\n{}\n{body}", headers.join("\n"));
                 let head = "HTTP/1.1 200 Fine\r\nx-twice: a\r\nX-Twice: b\r\nx-latin: caf\u{e9}";
-                let head = format!("{head}\r\ncontent-length: {}\r\n\r\n", said.len());
+                let head = format!("{head}\r\ncontent-length: {}\r\n\r\n", echo.len());
                 let mut bytes: Vec<u8> = head.chars().map(|c| c as u8).collect();
-                bytes.extend(said.as_bytes());
+                bytes.extend(echo.as_bytes());
                 connection.write_all(&bytes).unwrap();
                 continue;
             }
@@ -93,7 +94,7 @@ async fn body(answer: HttpResponse) -> Result<String, String> {
     Ok(String::from_utf8(bytes).unwrap())
 }
 
-/// What is answered, with the server's address as `HOST`.
+/// Prints the response, with the server's address as `HOST`.
 async fn check(host: &str, asked: HttpExchange, expected: Expect) {
     let printed = match ask(asked).await {
         Err(err) => err,
@@ -205,11 +206,11 @@ async fn redirects_are_followed_when_asked_for() {
     .await;
 }
 
-/// Pieces come when the server sends them, and letting go of the body is heard there.
+/// Chunks arrive when the server sends them, and dropping the body closes the connection.
 #[tokio::test]
-async fn a_body_comes_in_pieces() {
+async fn body_is_streamed_in_chunks() {
     let (go, gone) = mpsc::channel::<()>();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let go_on = std::sync::Mutex::new(gone);
     let host = serve(move |mut connection| {
         read_request(&connection).unwrap();
@@ -219,22 +220,24 @@ async fn a_body_comes_in_pieces() {
         connection.write_all(b"3\r\ntwo\r\n").unwrap();
         connection.set_read_timeout(Some(SOON)).unwrap();
         let end = connection.read(&mut [0]);
-        tell.send(
-            matches!(end, Ok(0)) || end.is_err_and(|err| err.kind() == ErrorKind::ConnectionReset),
-        )
-        .unwrap();
+        sender
+            .send(
+                matches!(end, Ok(0))
+                    || end.is_err_and(|err| err.kind() == ErrorKind::ConnectionReset),
+            )
+            .unwrap();
     });
     let mut answer = ask(get(&host)).await.unwrap();
     assert_eq!(answer.body.next().await.unwrap().unwrap(), b"one");
     go.send(()).unwrap();
     assert_eq!(answer.body.next().await.unwrap().unwrap(), b"two");
     drop(answer);
-    let heard = tokio::task::spawn_blocking(move || told.recv_timeout(SOON));
+    let heard = tokio::task::spawn_blocking(move || receiver.recv_timeout(SOON));
     assert!(heard.await.unwrap().unwrap());
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_ends_with_an_error() {
+async fn truncated_body_ends_with_an_error() {
     let host = serve(|mut connection| {
         read_request(&connection).unwrap();
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nonly";
@@ -246,15 +249,15 @@ async fn a_body_that_breaks_off_ends_with_an_error() {
     assert_eq!(pieces, [Ok(b"only".to_vec()), Err(expected)]);
 }
 
-/// A server that says nothing is not waited for longer than is reasonable.
+/// A silent server times out.
 #[tokio::test]
-async fn silence_has_an_end() {
+async fn silent_server_times_out() {
     let host = serve(|mut connection| {
         let (first, ..) = read_request(&connection).unwrap();
         if first.contains("/begun") {
             connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nonly").unwrap();
         }
-        // Until the client has gone.
+        // Until the client disconnects.
         read_request(&connection);
     });
     let impatient = Duration::from_secs(2);
@@ -266,7 +269,7 @@ async fn silence_has_an_end() {
 }
 
 #[tokio::test]
-async fn failures_say_what_can_be_done() {
+async fn failures_are_explained() {
     // A port that was free a moment ago.
     let host =
         format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());

@@ -1,8 +1,8 @@
-//! Tool calls while they are spelled out, and which of them a piece belongs to.
+//! Tool calls being streamed, and which of them a delta belongs to.
 //!
-//! By the book every piece has an index, and the first piece of an index has the id and the name.
-//! Servers send all indices as zero, no index, an id that comes late, an id that changes with
-//! every piece, or no id at all.
+//! According to the API every delta has an index, and the first delta of an index has the id and
+//! the name. Servers send all indices as zero, no index, an id that comes late, an id that changes
+//! with every delta, or no id at all.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::native::CallDelta;
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// In the order they were first heard of.
+    /// In the order they first appeared.
     pub all: Vec<CompletionsOpenCall>,
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
@@ -20,15 +20,15 @@ pub(super) struct Calls {
 pub(super) struct CompletionsOpenCall {
     pub id: String,
     pub name: String,
-    /// The block's place in our message, once our side has been told of it.
+    /// The block's index in the message, once it was emitted.
     pub ours: Option<usize>,
     /// Arguments that came before the id or the name.
     pub held: Option<String>,
 }
 
 impl Calls {
-    /// Finds or begins the call, and learns what the piece says of it. What remains is a piece of
-    /// the arguments. `None` if the piece says nothing at all.
+    /// Finds or starts the call and records its id and name. Returns the call's index and the piece
+    /// of arguments; `None` if the delta is empty.
     pub(super) fn take(&mut self, delta: CallDelta) -> Option<(usize, Option<String>)> {
         let function = delta.function.unwrap_or_default();
         let id = delta.id.unwrap_or_default();
@@ -64,7 +64,7 @@ impl Calls {
             Some(index) => self.by_index.get(&index).copied(),
             None => self.by_id.get(id).copied().or(last),
         };
-        // A name begins a call. It may only be repeated for the same one.
+        // A name starts a new call, unless it repeats the current one.
         found.filter(|&at| {
             let call = &self.all[at];
             let same_id = match index {

@@ -1,4 +1,4 @@
-//! Their chunks, in their words, with what the various servers make of them.
+//! The API's chunks, with the variations of various servers.
 
 use std::fmt;
 
@@ -16,21 +16,21 @@ use crate::json::{self, FirstItem};
 pub(super) struct CompletionsChunk {
     pub id: Option<String>,
     pub model: Option<String>,
-    /// Apart like the rest of what is large, so that a chunk is small to move.
+    /// Boxed like other large fields, so that a chunk is small to move.
     pub choices: Option<FirstItem<Box<Choice>>>,
-    /// Comes once, as a rule.
+    /// Usually sent once.
     pub usage: Option<Box<CompletionsWireUsage>>,
     error: Option<Box<Value>>,
     object: Option<Object>,
     code: Option<Box<Value>>,
 }
 
-/// What the whole is.
+/// The type of the whole object.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Object {
     Error,
-    /// A chunk, by whatever name.
+    /// A chunk, whatever its name.
     #[serde(other)]
     Other,
 }
@@ -39,7 +39,7 @@ enum Object {
 pub(super) struct Choice {
     pub delta: Option<CompletionsDelta>,
     pub finish_reason: Option<String>,
-    /// Moonshot counts here.
+    /// Moonshot sends the usage here.
     pub usage: Option<Box<CompletionsWireUsage>>,
 }
 
@@ -55,20 +55,20 @@ pub(super) struct CompletionsDelta {
     pub tool_calls: Option<Vec<CallDelta>>,
 }
 
-/// The fields in which servers send thoughts, and want them back.
+/// The fields in which servers send thinking, and want it back.
 pub(super) const THOUGHT_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
 impl CompletionsDelta {
-    /// What was thought, and the field it came in. Some servers fill two fields with the same.
+    /// The thinking text and its field. Some servers fill two fields with the same text.
     pub(super) fn thought(&self) -> Option<(&'static str, &str)> {
         let values = [&self.reasoning_content, &self.reasoning, &self.reasoning_text];
         let thoughts = THOUGHT_FIELDS.into_iter().zip(values);
-        let mut said = thoughts.filter_map(|(field, value)| Some((field, value.as_deref()?)));
-        said.find(|(_, thought)| !thought.is_empty())
+        let mut filled = thoughts.filter_map(|(field, value)| Some((field, value.as_deref()?)));
+        filled.find(|(_, thought)| !thought.is_empty())
     }
 }
 
-/// A text; at Mistral also a list of parts, some of them thoughts.
+/// A text; at Mistral also a list of parts, some of them thinking.
 #[derive(Debug, Default)]
 pub(super) struct CompletionsContent {
     pub text: String,
@@ -105,9 +105,9 @@ pub(super) struct CompletionsWireUsage {
     total_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
-    /// Moonshot's place for it.
+    /// Moonshot's field.
     cached_tokens: Option<u64>,
-    /// DeepSeek's.
+    /// DeepSeek's field.
     prompt_cache_hit_tokens: Option<u64>,
 }
 
@@ -123,7 +123,7 @@ struct CompletionDetails {
 }
 
 impl CompletionsWireUsage {
-    /// Their prompt includes what was cached, ours does not.
+    /// The API's prompt tokens include cached ones, ours do not.
     pub(super) fn usage(&self) -> Usage {
         let details = self.prompt_tokens_details.as_ref();
         let cache_read = details
@@ -137,7 +137,7 @@ impl CompletionsWireUsage {
         let reasoning = thought.unwrap_or(0);
         let prompt = self.prompt_tokens.unwrap_or(0);
         let mut output = self.completion_tokens.unwrap_or(0);
-        // xAI counts thoughts beside the answer, the others within. The sum tells.
+        // xAI counts thinking separately from the answer, others include it. The total shows which.
         let beside = prompt.saturating_add(output).saturating_add(reasoning);
         if reasoning > 0 && self.total_tokens == Some(beside) {
             output = output.saturating_add(reasoning);
@@ -157,7 +157,7 @@ impl CompletionsWireUsage {
 }
 
 impl CompletionsChunk {
-    /// An error that they send in place of a chunk is one here too.
+    /// An error object in place of a chunk becomes an error.
     pub(super) fn read(data: &str) -> Result<CompletionsChunk, ProviderError> {
         let chunk: CompletionsChunk =
             json::read(data).map_err(|err| errors::unreadable(data, &err))?;
@@ -171,7 +171,7 @@ impl CompletionsChunk {
 }
 
 fn failure(chunk: &CompletionsChunk, data: &str) -> ProviderError {
-    // OpenRouter passes on the status of whoever failed behind it.
+    // OpenRouter passes on the status of the server behind it.
     let inner = chunk.error.as_ref().and_then(|error| error.get("code"));
     let status = match inner.or(chunk.code.as_deref()) {
         Some(Value::Number(code)) => code.as_u64().and_then(|code| u16::try_from(code).ok()),
@@ -182,7 +182,7 @@ fn failure(chunk: &CompletionsChunk, data: &str) -> ProviderError {
     Failure { status, body: data, after: None }.classify(error_message(data))
 }
 
-/// What a person wants to read of an error: its message, if that can be found.
+/// The error's message, if it can be found.
 pub(super) fn error_message(body: &str) -> String {
     let whole = || body.trim().to_owned();
     let Ok(mut value) = json::read::<Value>(body) else {
@@ -193,17 +193,17 @@ pub(super) fn error_message(body: &str) -> String {
         value = list.first_mut().map(Value::take).unwrap_or_default();
     }
     let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(&value);
-    let told = match error {
+    let message = match error {
         Value::String(text) => Some(text.as_str()),
         error => ["message", "detail"].into_iter().find_map(|key| error.get(key)?.as_str()),
     };
-    let Some(told) = told.map(str::trim).filter(|told| !told.is_empty()) else {
+    let Some(message) = message.map(str::trim).filter(|message| !message.is_empty()) else {
         return whole();
     };
-    // "Provider returned error", says OpenRouter, and keeps the reason beside it.
+    // OpenRouter's message is "Provider returned error"; the reason is in another field.
     match error.pointer("/metadata/raw").and_then(Value::as_str).map(str::trim) {
-        Some(raw) if !raw.is_empty() => format!("{told}\n{raw}"),
-        _ => told.to_owned(),
+        Some(raw) if !raw.is_empty() => format!("{message}\n{raw}"),
+        _ => message.to_owned(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What the Chat Completions API is sent: the conversation, the tools, how hard to think, and
-//! what only some servers want to hear.
+//! Builds requests of the Chat Completions API: the conversation, the tools, the thinking settings
+//! and server-specific fields.
 
 mod messages;
 mod thinking;
@@ -68,13 +68,13 @@ struct CompletionsBody<'a> {
     prompt_cache_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_retention: Option<&'static str>,
-    /// Whom OpenRouter may pass the request to, as the user put it.
+    /// OpenRouter's provider routing, from the user's settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<&'a Value>,
-    /// The same for Vercel.
+    /// Vercel's, likewise.
     #[serde(rename = "providerOptions", skip_serializing_if = "Option::is_none")]
     provider_options: Option<Value>,
-    /// How urgent it is, for vLLM.
+    /// The priority, for vLLM.
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<&'a Value>,
 }
@@ -106,7 +106,7 @@ impl<'a> CompletionsBody<'a> {
         }
         let max_tokens = max_tokens::max_tokens(request);
         let field = |field| (server.max_tokens == field).then_some(max_tokens);
-        // Marks are the one way, names the other.
+        // Cache marks and cache keys exclude each other.
         let long = long && !server.cache_marks;
         let gateway = setting(model, "vercelGatewayRouting").filter(|routing| routing.is_object());
         Ok(CompletionsBody {
@@ -136,7 +136,7 @@ impl<'a> CompletionsBody<'a> {
     }
 }
 
-/// Anthropic's sign for "keep everything up to here", which some servers pass on.
+/// Anthropic's cache mark, which some servers pass on.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct CacheMark {
     r#type: &'static str,
@@ -157,7 +157,7 @@ struct CompletionsToolFunction<'a> {
     name: &'a str,
     description: &'a str,
     parameters: Cow<'a, Value>,
-    /// Our schemas have optional fields, which strict tools may not have.
+    /// Always false: our schemas have optional fields, which strict tools may not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
 }

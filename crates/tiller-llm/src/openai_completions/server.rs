@@ -1,5 +1,5 @@
-//! What the server at the other end makes of the API. Those we know are known by their address;
-//! what the model's `compat` says about its server wins.
+//! The differences between servers of this API. Known servers are recognised by their host;
+//! `compat` of the model overrides this.
 
 use reqwest::Url;
 use tiller_agent::model::Model;
@@ -8,34 +8,34 @@ use crate::compat::{flag, text};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Server {
-    /// Knows `store`, which keeps conversations unless told not to.
+    /// Supports `store`, which is on by default at OpenAI.
     pub store: bool,
-    /// Knows the role `developer`, as reasoning models of OpenAI call the system's.
+    /// Supports the role `developer`, the system role of OpenAI's reasoning models.
     pub developer_role: bool,
     pub reasoning_effort: bool,
-    /// Counts tokens only if asked to, and can be asked.
+    /// Sends the usage only on request, and supports the request.
     pub usage_in_streaming: bool,
     pub max_tokens: MaxTokens,
-    /// Knows `strict` in tools.
+    /// Supports `strict` in tools.
     pub strict_tools: bool,
-    /// Wants to be told the name of the tool with its result.
+    /// Requires the tool's name in a result.
     pub result_names: bool,
-    /// Wants the assistant to speak between a result and the user.
+    /// Requires an assistant message between a result and a user message.
     pub answer_after_results: bool,
-    /// Takes no thoughts back but in the text.
+    /// Accepts thinking only as text.
     pub thinking_as_text: bool,
-    /// Wants every answer back with its thoughts, even if there were none.
+    /// Requires the thinking field in every answer, even if it is empty.
     pub empty_thoughts: bool,
     pub thinking: ThinkingFormat,
-    /// Keeps what Anthropic's marks tell it to keep.
+    /// Supports Anthropic's cache marks.
     pub cache_marks: bool,
-    /// Keeps what it is told the name of.
+    /// Supports a cache key.
     pub cache_key: bool,
-    /// Can keep things for an hour or a day.
+    /// Supports caching for an hour or a day.
     pub long_cache: bool,
-    /// The headers by which it knows which requests belong together.
+    /// The headers for session affinity.
     pub affinity: &'static [&'static str],
-    /// Sends arguments as they are spelled only if asked to.
+    /// Streams arguments only on request.
     pub tool_stream: bool,
     pub ids: CompletionsIds,
 }
@@ -46,7 +46,7 @@ pub(super) enum MaxTokens {
     MaxCompletionTokens,
 }
 
-/// How it is told how hard to think.
+/// How the thinking level is set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ThinkingFormat {
     OpenAi,
@@ -62,11 +62,11 @@ pub(super) enum ThinkingFormat {
     AntLing,
 }
 
-/// Where the session's id goes at most servers that want it at all.
+/// The headers with the session id at most servers that use one.
 const SESSION: &[&str] = &["session_id", "x-client-request-id", "x-session-affinity"];
 const OPENROUTER_SESSION: &[&str] = &["x-session-id"];
 
-/// What the id of a call may be.
+/// Which ids of calls are accepted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum CompletionsIds {
     Any,
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// A server we have never heard of is taken to be like OpenAI's.
+    /// An unknown server is treated like OpenAI's.
     fn known(host: &str, model: &str) -> Server {
         use ThinkingFormat as Thinking;
         let is = |domain: &str| {
@@ -150,7 +150,7 @@ impl Server {
             tool_stream: false,
             ids: CompletionsIds::Any,
         };
-        // What most of the others have in common: they serve models, they are not OpenAI.
+        // What most other servers have in common.
         let plain = Server { store: false, developer_role: false, ..standard.clone() };
         let older = Server { max_tokens: MaxTokens::MaxTokens, ..plain.clone() };
 
@@ -193,7 +193,7 @@ impl Server {
                 ..older
             }
         } else if is("api.mistral.ai") {
-            // It refuses every field it does not know, and counts without being asked.
+            // It refuses unknown fields, and sends the usage without being asked.
             Server {
                 reasoning_effort: false,
                 usage_in_streaming: false,

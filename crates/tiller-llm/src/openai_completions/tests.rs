@@ -12,14 +12,14 @@ fn decode(stream: &str) -> String {
     recordings::decode(CompletionsDecoder::new("gpt-test", true), stream.as_bytes(), stream.len())
 }
 
-/// The events of chunks, one JSON text a line, without the end of the stream.
+/// The events of chunks, one JSON text per line, without the end of the stream.
 fn decode_chunks(chunks: &str) -> String {
     let lines = chunks.lines().map(str::trim).filter(|line| !line.is_empty());
     decode(&lines.map(|line| format!("data: {line}\n\n")).collect::<String>())
 }
 
 #[test]
-fn text_and_what_it_cost() {
+fn text_and_usage() {
     check(
         "openai_text.sse",
         expect![[r#"
@@ -37,7 +37,7 @@ fn text_and_what_it_cost() {
 }
 
 #[test]
-fn thoughts_remember_their_field() {
+fn thinking_keeps_its_field_name() {
     check(
         "openai_thinking.sse",
         expect![[r#"
@@ -82,7 +82,7 @@ fn all_blocks_end_with_the_stream() {
 }
 
 #[test]
-fn calls_that_break_the_rules() {
+fn irregular_call_deltas_are_assembled() {
     check(
         "openai_odd_calls.sse",
         expect![[r#"
@@ -109,7 +109,7 @@ fn calls_that_break_the_rules() {
 }
 
 #[test]
-fn what_we_do_not_know_is_borne_with() {
+fn unknown_events_are_ignored() {
     check(
         "openai_noise.sse",
         expect![[r#"
@@ -131,7 +131,7 @@ fn what_we_do_not_know_is_borne_with() {
 }
 
 #[test]
-fn an_error_in_the_middle() {
+fn error_event_ends_the_stream() {
     check(
         "openai_error.sse",
         expect![[r#"
@@ -144,7 +144,7 @@ fn an_error_in_the_middle() {
 }
 
 #[test]
-fn a_garbled_event() {
+fn garbled_event_is_retried() {
     check(
         "openai_malformed.sse",
         expect![[r#"
@@ -157,7 +157,7 @@ fn a_garbled_event() {
 }
 
 #[test]
-fn an_answer_that_just_ends() {
+fn stream_without_an_end_is_cut_off() {
     check(
         "openai_cut_off.sse",
         expect![[r#"
@@ -171,7 +171,7 @@ fn an_answer_that_just_ends() {
 }
 
 #[test]
-fn a_refusal_is_an_error_that_was_paid_for() {
+fn refusal_is_an_error_with_usage() {
     check(
         "openai_refusal.sse",
         expect![[r#"
@@ -187,7 +187,7 @@ fn a_refusal_is_an_error_that_was_paid_for() {
 }
 
 #[test]
-fn why_an_answer_ends() {
+fn stop_reasons_are_mapped() {
     let mut printed = String::new();
     for reason in [
         "stop",
@@ -225,7 +225,7 @@ fn why_an_answer_ends() {
 }
 
 #[test]
-fn a_call_decides_what_the_end_means() {
+fn stop_after_a_call_means_tool_use() {
     let call = r#"{"index":0,"id":"c","function":{"name":"ls","arguments":"{}"}}"#;
     let mut printed = String::new();
     for reason in ["stop", "tool_calls", "function_call", "length"] {
@@ -245,9 +245,9 @@ fn a_call_decides_what_the_end_means() {
 }
 
 #[test]
-fn a_server_that_never_says_why_it_stops() {
-    let said = r#"{"choices":[{"delta":{"content":"so"}}]}"#;
-    let stream = format!("data: {said}\n\ndata: [DONE]\n\n");
+fn missing_finish_reason_is_accepted_where_configured() {
+    let chunk = r#"{"choices":[{"delta":{"content":"so"}}]}"#;
+    let stream = format!("data: {chunk}\n\ndata: [DONE]\n\n");
     let decoder = CompletionsDecoder::new("gpt-test", false);
     expect![[r#"
         0 text
@@ -259,7 +259,7 @@ fn a_server_that_never_says_why_it_stops() {
 }
 
 #[test]
-fn a_call_without_a_name_cannot_be_made() {
+fn call_without_a_name_is_an_error() {
     expect![[r#"
         0 text
         0 + "so"
@@ -275,13 +275,13 @@ fn a_call_without_a_name_cannot_be_made() {
 }
 
 #[test]
-fn tokens_are_counted_in_many_ways() {
+fn usage_variants_of_servers_are_read() {
     let mut printed = String::new();
     for usage in [
         json!({"prompt_tokens": 80, "completion_tokens": 20, "total_tokens": 100, "prompt_tokens_details": {"cached_tokens": 30}}),
-        // xAI: thoughts beside the answer.
+        // xAI: thinking tokens separate from the answer.
         json!({"prompt_tokens": 80, "completion_tokens": 20, "total_tokens": 105, "completion_tokens_details": {"reasoning_tokens": 5}}),
-        // OpenAI: thoughts within it.
+        // OpenAI: thinking tokens included in the answer.
         json!({"prompt_tokens": 80, "completion_tokens": 20, "total_tokens": 100, "completion_tokens_details": {"reasoning_tokens": 5}}),
         // DeepSeek.
         json!({"prompt_tokens": 80, "completion_tokens": 20, "total_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 16}),
@@ -309,7 +309,7 @@ fn tokens_are_counted_in_many_ways() {
 }
 
 #[test]
-fn errors_in_place_of_chunks() {
+fn error_objects_in_the_stream_are_errors() {
     let mut printed = String::new();
     for error in [
         r#"{"error":{"message":"slow down","type":"rate_limit_error"}}"#,
@@ -342,7 +342,7 @@ fn errors_in_place_of_chunks() {
 }
 
 #[test]
-fn errors_in_place_of_answers() {
+fn error_responses_are_shown() {
     let mut printed = String::new();
     for (status, body) in [
         (429, r#"{"error":{"message":"Rate limit exceeded, slow down","type":"x","code":"y"}}"#),
@@ -381,7 +381,7 @@ fn errors_in_place_of_answers() {
 }
 
 #[test]
-fn nothing_they_can_send_makes_us_panic() {
+fn arbitrary_chunks_do_not_panic() {
     for chunk in [
         "null",
         "7",
@@ -401,7 +401,7 @@ fn nothing_they_can_send_makes_us_panic() {
 }
 
 #[test]
-fn many_calls_take_no_longer_each() {
+fn many_calls_take_linear_time() {
     let calls = 20_000;
     let chunks = (0..calls).map(|n| {
         let call = json!({"index": n, "id": format!("c{n}"), "function": {"name": "ls", "arguments": "{}"}});

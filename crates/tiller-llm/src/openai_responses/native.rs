@@ -1,4 +1,4 @@
-//! The events of the Responses API in the vendor's own words.
+//! The events of the Responses API.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use tiller_agent::provider::ProviderError;
 
 use crate::{errors, json, sse};
 
-/// Any event. All kinds in one: an enum that chooses by `type` would have to read every event
-/// twice, and an answer has tens of thousands.
+/// Any event. One struct for all kinds: an enum tagged by `type` would parse every event twice, and
+/// an answer has tens of thousands.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResponsesEvent {
     #[serde(rename = "type")]
@@ -22,9 +22,9 @@ pub(super) struct ResponsesEvent {
     #[serde(default)]
     pub content_index: usize,
     pub delta: Option<String>,
-    /// Kept as it came: reasoning is sent back word by word.
+    /// Kept unparsed: reasoning is sent back verbatim.
     pub item: Option<Box<Value>>,
-    /// Rare like the item; apart, so that an event is small to move.
+    /// Boxed like the item, so that an event is small to move.
     pub response: Option<Box<NativeResponse>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum ResponsesKind {
     RefusalDelta,
     #[serde(rename = "response.reasoning_summary_text.delta")]
     SummaryDelta,
-    /// Models that hide nothing.
+    /// Models with visible reasoning.
     #[serde(rename = "response.reasoning_text.delta")]
     ReasoningDelta,
     #[serde(rename = "response.function_call_arguments.delta")]
@@ -95,7 +95,7 @@ pub(super) enum NativeItem {
         #[serde(default)]
         arguments: String,
     },
-    /// Their own tools, which we never ask for.
+    /// The API's built-in tools, which are never requested.
     #[serde(other)]
     Unknown,
 }
@@ -106,7 +106,8 @@ pub(super) struct ResponsesWirePart {
     pub refusal: Option<String>,
 }
 
-/// An `error` event. The documents put its words at the top, some servers one level down.
+/// An `error` event. The documentation has its fields at the top level, some servers one level
+/// down.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct NativeFailure {
     pub error: Option<ResponsesWireError>,
@@ -158,16 +159,16 @@ pub(super) struct ResponsesWireOutputDetails {
 }
 
 impl From<ResponsesWireUsage> for Usage {
-    fn from(told: ResponsesWireUsage) -> Usage {
-        let cached = told.input_tokens_details.and_then(|told| told.cached_tokens).unwrap_or(0);
-        let thought = told.output_tokens_details.and_then(|told| told.reasoning_tokens);
+    fn from(usage: ResponsesWireUsage) -> Usage {
+        let cached = usage.input_tokens_details.and_then(|usage| usage.cached_tokens).unwrap_or(0);
+        let thought = usage.output_tokens_details.and_then(|usage| usage.reasoning_tokens);
         Usage {
-            input: told.input_tokens.saturating_sub(cached),
-            output: told.output_tokens,
+            input: usage.input_tokens.saturating_sub(cached),
+            output: usage.output_tokens,
             cache_read: cached,
-            total_tokens: told
+            total_tokens: usage
                 .total_tokens
-                .unwrap_or(told.input_tokens.saturating_add(told.output_tokens)),
+                .unwrap_or(usage.input_tokens.saturating_add(usage.output_tokens)),
             reasoning: Some(thought.unwrap_or(0)),
             ..Usage::default()
         }
@@ -181,7 +182,7 @@ impl ResponsesEvent {
             .map_err(|err| errors::unreadable(event.data, &err))
     }
 
-    /// An event of a kind we do not know may use the other words in its own way.
+    /// An event of an unknown kind may use the same fields with other types.
     fn strange(data: &str) -> Option<ResponsesEvent> {
         #[derive(Deserialize)]
         struct Typed {

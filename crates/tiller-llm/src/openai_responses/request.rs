@@ -1,8 +1,8 @@
-//! What the Responses API is sent: the conversation as a list of items, the tools, and how hard
-//! to think.
+//! Builds requests of the Responses API: the conversation as a list of items, the tools and the
+//! thinking settings.
 //!
-//! Nothing is stored on their side (`store: false`), so everything the model should remember goes
-//! along every time, its own encrypted reasoning included.
+//! Nothing is stored on the server (`store: false`), so each request contains everything, including
+//! the model's own encrypted reasoning.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub(crate) fn post(
     if let Some(key) = access.key.as_ref().map(Secret::expose) {
         headers.push(("authorization", format!("Bearer {key}")));
     }
-    // Requests with the same name are sent to where the conversation's beginning is remembered.
+    // Requests with the same session id are routed to the same cache.
     if flag(&request.model, "sendSessionIdHeader", true) {
         if text(&request.model, "sessionAffinityFormat") != Some("openai-nosession") {
             headers.push(("session_id", request.session_id.to_string()));
@@ -38,8 +38,7 @@ pub(crate) fn post(
     Ok(HttpRequest { url, headers, body: body(request, &request.model.id, access)? })
 }
 
-/// The body, which is the same wherever the API is spoken.
-/// `name` is what the server calls the model.
+/// The body, which is the same on every server. `name` is the server's name for the model.
 pub(crate) fn body(
     request: &Request,
     name: &str,
@@ -77,19 +76,19 @@ impl<'a> ResponsesBody<'a> {
         request: &'a Request,
         access: &RequestOptions,
     ) -> Result<ResponsesBody<'a>, ProviderError> {
-        /// The API's least.
+        /// The API's minimum.
         const LEAST_TOKENS: u64 = 16;
         let model = &*request.model;
         let rules = ConvertRules { block_images: access.block_images, clean_id };
-        let said = convert::conversation(&request.messages, model, &rules);
-        let mut input = Vec::with_capacity(said.len() + 1);
+        let turns = convert::conversation(&request.messages, model, &rules);
+        let mut input = Vec::with_capacity(turns.len() + 1);
         if !request.system.trim().is_empty() {
             let developer = model.reasoning && flag(model, "supportsDeveloperRole", true);
             let role = if developer { "developer" } else { "system" };
             input.push(ResponsesItem::System { role, content: &request.system });
         }
         let before = input.len();
-        said.into_iter().for_each(|said| push_items(said, &mut input));
+        turns.into_iter().for_each(|turn| push_items(turn, &mut input));
         if input.len() == before {
             return Err(ProviderError::fatal(
                 "there is nothing to send: the conversation is empty",
@@ -125,7 +124,7 @@ struct ResponsesToolChoice<'a> {
     name: &'a str,
 }
 
-/// Every name and id of theirs has at most this many characters.
+/// The API's limit for names and ids.
 const ID_MAX_CHARS: usize = 64;
 
 fn short(id: &str) -> &str {
@@ -133,8 +132,8 @@ fn short(id: &str) -> &str {
     &id[..end]
 }
 
-/// We store `call_id|item_id`; what joins a call and its result is the first. Letters, digits, `_`
-/// and `-` are good everywhere.
+/// Stored as `call_id|item_id`; the first part links a call and its result. Letters, digits, `_`
+/// and `-` are valid everywhere.
 fn clean_id(id: &str) -> String {
     let call_id = id.split_once('|').map_or(id, |(call_id, _)| call_id);
     let allowed = |c: char| {
@@ -158,7 +157,7 @@ enum ResponsesItem<'a> {
         role: &'static str,
         content: Vec<Input<'a>>,
     },
-    /// As it came from them.
+    /// Unchanged from the response.
     Reasoning(&'a RawValue),
     Typed(TypedItem<'a>),
 }
@@ -195,7 +194,7 @@ struct OutputText<'a> {
     annotations: [Value; 0],
 }
 
-/// Text alone as a string, with pictures as a list.
+/// Text alone as a string, with images as a list.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Output<'a> {
@@ -210,7 +209,7 @@ enum Input<'a> {
     InputImage { detail: &'static str, image_url: DataUrl<'a> },
 }
 
-/// Written without being put together first: pictures have megabytes.
+/// Serialised without building the string: images have megabytes.
 struct DataUrl<'a> {
     mime_type: &'a str,
     data: &'a str,
@@ -230,7 +229,7 @@ impl<'a> Input<'a> {
                 data,
                 mime_type: mime_type @ ("image/png" | "image/jpeg" | "image/gif" | "image/webp"),
             } => Input::InputImage { detail: "auto", image_url: DataUrl { mime_type, data } },
-            // One picture of another kind would have every later request refused.
+            // An image of an unsupported type would make every later request fail.
             UserPart::Image { mime_type, .. } => Input::InputText {
                 text: format!("(image omitted: {mime_type} is not supported)").into(),
             },
@@ -238,15 +237,15 @@ impl<'a> Input<'a> {
     }
 }
 
-fn push_items<'a>(said: ConvertedTurn<'a>, input: &mut Vec<ResponsesItem<'a>>) {
-    match said {
+fn push_items<'a>(turn: ConvertedTurn<'a>, input: &mut Vec<ResponsesItem<'a>>) {
+    match turn {
         ConvertedTurn::User(parts) => {
             let content = parts.into_iter().map(Input::new).collect();
             input.push(ResponsesItem::User { role: "user", content });
         }
         ConvertedTurn::Assistant(spoken) => {
             input.extend(spoken.into_iter().filter_map(spoken_item));
-            // They refuse reasoning that nothing followed: the answer was cut short there.
+            // The API refuses reasoning without a following item, as in an answer cut short.
             while matches!(input.last(), Some(ResponsesItem::Reasoning(_))) {
                 input.pop();
             }
@@ -268,7 +267,8 @@ fn spoken_item(spoken: AssistantPart<'_>) -> Option<ResponsesItem<'_>> {
                 phase,
             }))
         }
-        // What was cut short before the whole item had come is lost: nobody can encrypt it again.
+        // Reasoning cut short before the complete item arrived is lost: only the server can encrypt
+        // it.
         AssistantPart::Thinking { signature, .. } => signature.and_then(reasoning_item),
         AssistantPart::Call { id: call_id, own_id, name, arguments, .. } => {
             let id = own_id.and_then(|id| id.split_once('|')).map(|(_, item_id)| item_id);
@@ -282,7 +282,7 @@ fn spoken_item(spoken: AssistantPart<'_>) -> Option<ResponsesItem<'_>> {
     }
 }
 
-/// Some gateways use ids of their own making, which the API would refuse. It does not need any.
+/// Some gateways create ids of their own, which the API would refuse. Ids are optional.
 fn is_id(id: &str, kind: &str) -> bool {
     id.starts_with(kind) && id.len() <= ID_MAX_CHARS
 }
@@ -290,7 +290,7 @@ fn is_id(id: &str, kind: &str) -> bool {
 fn message_id(signature: &str) -> (Option<String>, Option<String>) {
     let (id, phase) = match serde_json::from_str::<TextSignature>(signature) {
         Ok(signature) => (signature.id, signature.phase),
-        // Older files hold the bare id.
+        // Older files contain the bare id.
         Err(_) => (signature.to_owned(), None),
     };
     (Some(id).filter(|id| is_id(id, "msg_")), phase)
@@ -326,7 +326,7 @@ struct ResponsesTool<'a> {
     name: &'a str,
     description: &'a str,
     parameters: Cow<'a, Value>,
-    /// Off must be said. Strict schemas know no optional arguments, and ours have some.
+    /// Must be set to false: strict schemas have no optional arguments, and ours have some.
     strict: bool,
 }
 
@@ -345,7 +345,7 @@ impl<'a> ResponsesTool<'a> {
 #[derive(Serialize)]
 struct ResponsesReasoning<'a> {
     effort: &'a str,
-    /// The thoughts themselves stay hidden; this is what a user gets to read.
+    /// The reasoning itself is encrypted; the summary is shown to the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'static str>,
 }
@@ -357,7 +357,7 @@ impl<'a> ResponsesReasoning<'a> {
         }
         let named = model.thinking_level_map.as_ref().and_then(|map| map.get(&level));
         let (effort, summary) = match (named, level) {
-            // A model that cannot stop thinking does not want to be told to.
+            // A model that always thinks refuses to be switched off.
             (Some(None), ThinkingLevel::Off) => return None,
             (Some(Some(name)), ThinkingLevel::Off) => (name.as_str(), None),
             (None, ThinkingLevel::Off) => ("none", None),

@@ -12,7 +12,7 @@ fn decode(stream: &str) -> String {
 }
 
 #[test]
-fn text_and_what_it_cost() {
+fn text_and_usage() {
     check(
         "responses_text.sse",
         expect![[r#"
@@ -30,7 +30,7 @@ fn text_and_what_it_cost() {
 }
 
 #[test]
-fn reasoning_is_kept_as_it_came() {
+fn reasoning_item_is_stored_verbatim() {
     check(
         "responses_reasoning.sse",
         expect![[r#"
@@ -53,7 +53,7 @@ fn reasoning_is_kept_as_it_came() {
 }
 
 #[test]
-fn calls_have_two_ids() {
+fn call_id_and_item_id_are_stored() {
     check(
         "responses_calls.sse",
         expect![[r#"
@@ -78,7 +78,7 @@ fn calls_have_two_ids() {
 }
 
 #[test]
-fn what_we_do_not_know_is_borne_with() {
+fn unknown_events_are_ignored() {
     check(
         "responses_noise.sse",
         expect![[r#"
@@ -96,7 +96,7 @@ fn what_we_do_not_know_is_borne_with() {
 }
 
 #[test]
-fn an_error_in_the_middle() {
+fn error_event_ends_the_stream() {
     check(
         "responses_error.sse",
         expect![[r#"
@@ -109,7 +109,7 @@ fn an_error_in_the_middle() {
 }
 
 #[test]
-fn an_answer_that_fails() {
+fn failed_response_is_an_error() {
     check(
         "responses_failed.sse",
         expect![[r#"
@@ -123,7 +123,7 @@ fn an_answer_that_fails() {
 }
 
 #[test]
-fn a_garbled_event() {
+fn garbled_event_is_retried() {
     check(
         "responses_malformed.sse",
         expect![[r#"
@@ -136,7 +136,7 @@ fn a_garbled_event() {
 }
 
 #[test]
-fn an_answer_that_just_ends() {
+fn stream_without_an_end_is_cut_off() {
     check(
         "responses_cut_off.sse",
         expect![[r#"
@@ -149,7 +149,7 @@ fn an_answer_that_just_ends() {
 }
 
 #[test]
-fn an_answer_that_got_too_long() {
+fn incomplete_response_stops_with_length() {
     check(
         "responses_length.sse",
         expect![[r#"
@@ -164,7 +164,7 @@ fn an_answer_that_got_too_long() {
 }
 
 #[test]
-fn items_that_only_come_whole() {
+fn items_without_deltas_are_emitted_at_their_end() {
     let mut stream = String::new();
     for (at, item) in [
         r#"{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"a"},{"type":"summary_text","text":"b"}]}"#,
@@ -199,12 +199,12 @@ fn items_that_only_come_whole() {
 }
 
 #[test]
-fn items_that_do_not_fit_each_other() {
+fn inconsistent_items_are_tolerated() {
     let item = |kind: &str, item: &str| {
         format!("data: {{\"type\":\"response.output_item.{kind}\",\"item\":{item}}}\n\n")
     };
     let stream = [
-        // The same place twice, and an end that belongs to neither.
+        // The same index twice, and an end that belongs to neither.
         item("added", r#"{"type":"message","id":"msg_1"}"#),
         item("added", r#"{"type":"reasoning","id":"rs_1"}"#),
         "data: {\"type\":\"response.output_text.delta\",\"delta\":\"lost\"}\n\n".to_owned(),
@@ -226,7 +226,7 @@ fn items_that_do_not_fit_each_other() {
 }
 
 #[test]
-fn why_an_answer_ends() {
+fn stop_reasons_are_mapped() {
     let mut printed = String::new();
     for response in [
         r#"{"status":"completed"}"#,
@@ -253,7 +253,7 @@ fn why_an_answer_ends() {
 }
 
 #[test]
-fn what_can_be_done_about_an_error() {
+fn errors_are_classified() {
     let mut printed = String::new();
     for event in [
         r#"{"type":"error","code":"rate_limit_exceeded","message":"Slow down"}"#,
@@ -282,7 +282,7 @@ fn what_can_be_done_about_an_error() {
 }
 
 #[test]
-fn errors_instead_of_an_answer() {
+fn error_responses_are_shown() {
     let body =
         r#"{"error":{"message":"Overloaded","type":"server_error","param":null,"code":null}}"#;
     let mut printed = String::new();

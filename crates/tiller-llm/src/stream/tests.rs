@@ -1,5 +1,4 @@
-//! A server of a few lines on the loopback interface, so that everything below the decoder is
-//! the real thing.
+//! A small server on the loopback interface, so that everything below the decoder is real.
 
 mod silence;
 
@@ -21,7 +20,7 @@ const KEY: &str = "sk-ant-api03-loopback";
 /// For things that happen at once unless something is broken.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Serves each connection on a thread of its own and returns the address.
+/// Serves each connection on its own thread and returns the address.
 fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -35,7 +34,7 @@ fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     format!("http://{address}")
 }
 
-/// Reads one request: its head, and its body. `None` when the client has gone.
+/// Reads one request: its head, and its body. `None` if the client has disconnected.
 fn read_request(connection: &TcpStream) -> Option<(String, String)> {
     let mut reader = BufReader::new(connection);
     let (mut head, mut length) = (String::new(), 0);
@@ -68,7 +67,7 @@ fn recording(name: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
-/// Answers every request of a connection with the same bytes.
+/// Responds to every request of a connection with the same bytes.
 fn always(response: impl Into<String>) -> impl Fn(TcpStream) {
     let response = response.into();
     move |mut connection| {
@@ -92,7 +91,7 @@ fn ask(base_url: &str) -> EventStream {
     ask_with(base_url, RequestOptions::with_key(KEY))
 }
 
-/// What came and how it ended.
+/// The events and the final error.
 async fn all(stream: EventStream) -> (Vec<StreamEvent>, Option<ProviderError>) {
     let results = timeout(SOON, stream.collect::<Vec<_>>()).await.unwrap();
     let failure = results.iter().find_map(|result| result.as_ref().err().cloned());
@@ -106,7 +105,7 @@ async fn failure(base_url: &str) -> ProviderError {
 }
 
 #[tokio::test]
-async fn an_answer() {
+async fn answer_is_streamed() {
     let (sent, requests) = mpsc::channel();
     let url = serve(move |mut connection| {
         while let Some(request) = read_request(&connection) {
@@ -141,7 +140,7 @@ async fn an_answer() {
 }
 
 #[tokio::test]
-async fn headers_are_laid_over_each_other() {
+async fn user_headers_override_model_and_built_in_ones() {
     let mut request = testing::request(vec![testing::user("hi")]);
     let mut model = testing::model();
     for (name, value) in [("Anthropic-Beta", "b"), ("x-api-key", "models"), ("x-model", "m")] {
@@ -171,7 +170,7 @@ async fn headers_are_laid_over_each_other() {
 }
 
 #[tokio::test]
-async fn an_overloaded_server() {
+async fn overloaded_server_is_retried() {
     let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
     let url = serve(always(format!(
         "HTTP/1.1 529 Overloaded\r\nretry-after: 7\r\ncontent-length: {}\r\n\r\n{body}",
@@ -183,7 +182,7 @@ async fn an_overloaded_server() {
 }
 
 #[tokio::test]
-async fn a_refused_key_is_not_repeated() {
+async fn refused_key_is_removed_from_the_error() {
     let body = format!("invalid x-api-key: {KEY}");
     let url = serve(always(format!(
         "HTTP/1.1 401 Unauthorized\r\ncontent-length: {}\r\n\r\n{body}",
@@ -202,7 +201,7 @@ async fn other_statuses() {
         failure(&status("503 Unavailable")).await,
         ProviderError::retry("503 status code (no body)")
     );
-    // The key must not follow.
+    // The key must not be sent to the redirect's target.
     assert_eq!(
         failure(&status("302 Found\r\nlocation: http://127.0.0.1:1/")).await,
         ProviderError::fatal("302 status code (no body)")
@@ -210,7 +209,7 @@ async fn other_statuses() {
 }
 
 #[tokio::test]
-async fn a_long_error_page_is_cut() {
+async fn long_error_page_is_shortened() {
     let page = "<p>".repeat(100_000);
     let url = serve(always(format!(
         "HTTP/1.1 502 Bad Gateway\r\ncontent-length: {}\r\n\r\n{page}",
@@ -220,7 +219,7 @@ async fn a_long_error_page_is_cut() {
 }
 
 #[tokio::test]
-async fn an_answer_that_ends_too_early() {
+async fn truncated_answer_is_retried() {
     let url = serve(always([OK, &recording("anthropic_cut_off.sse"), END].concat()));
     let (events, failure) = all(ask(&url)).await;
     assert!(events.contains(&StreamEvent::TextDelta { index: 0, delta: "half ".into() }));
@@ -228,7 +227,7 @@ async fn an_answer_that_ends_too_early() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_closed_in_the_middle() {
+async fn closed_connection_is_retried() {
     let url = serve(|mut connection| {
         read_request(&connection).unwrap();
         let half = [OK, &recording("anthropic_cut_off.sse")].concat();
@@ -240,7 +239,7 @@ async fn a_connection_that_is_closed_in_the_middle() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_reset_in_the_middle() {
+async fn reset_connection_is_retried() {
     let (reset, wait) = mpsc::channel::<()>();
     let wait = std::sync::Mutex::new(wait);
     let url = serve(move |mut connection| {
@@ -261,7 +260,7 @@ async fn a_connection_that_is_reset_in_the_middle() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn refused_connection_is_explained() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -269,7 +268,7 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
-async fn hung_up_before_a_word_was_said() {
+async fn connection_closed_before_the_response() {
     let url = serve(|connection| {
         read_request(&connection).unwrap();
     });
@@ -277,7 +276,7 @@ async fn hung_up_before_a_word_was_said() {
 }
 
 #[tokio::test]
-async fn no_address() {
+async fn invalid_url_is_explained() {
     assert_eq!(
         failure("not an address").await,
         ProviderError::fatal("\"not an address\" is no address of a server")
@@ -285,13 +284,13 @@ async fn no_address() {
 }
 
 #[tokio::test]
-async fn tls_is_not_spoken_here() {
+async fn missing_tls_is_explained() {
     let url = serve(always(OK)).replace("http:", "https:");
     assert_eq!(failure(&url).await, ProviderError::retry("Connection error."));
 }
 
 #[tokio::test]
-async fn nothing_happens_before_somebody_listens() {
+async fn nothing_is_sent_before_the_first_poll() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let stream = ask(&format!("http://{}", listener.local_addr().unwrap()));
@@ -302,14 +301,14 @@ async fn nothing_happens_before_somebody_listens() {
 }
 
 #[tokio::test]
-async fn letting_go_of_the_answer_closes_the_connection() {
+async fn dropping_the_stream_closes_the_connection() {
     let (gone, wait) = oneshot::channel();
     let gone = std::sync::Mutex::new(Some(gone));
     let url = serve(move |mut connection| {
         read_request(&connection).unwrap();
         let half = [OK, &recording("anthropic_cut_off.sse")].concat();
         connection.write_all(half.as_bytes()).unwrap();
-        // Nothing more is sent by the client, so this waits for the end of the connection.
+        // The client sends nothing more, so this waits for the end of the connection.
         let read = connection.read(&mut [0]);
         gone.lock().unwrap().take().unwrap().send(read.unwrap_or(0)).unwrap();
     });
@@ -321,7 +320,7 @@ async fn letting_go_of_the_answer_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn the_events_of_a_chunk_come_without_waiting() {
+async fn events_of_a_chunk_are_ready_at_once() {
     let url = serve(always([OK, &recording("anthropic_text.sse"), END].concat()));
     let mut stream = ask(&url);
     assert_eq!(stream.next().await, Some(Ok(StreamEvent::Start)));
@@ -332,13 +331,13 @@ async fn the_events_of_a_chunk_come_without_waiting() {
         at_once += 1;
     }
     assert_eq!(at_once, 10);
-    // Asking beyond the end is no fault.
+    // Polling beyond the end is allowed.
     assert_eq!(stream.next().await, None);
     assert_eq!(stream.next().await, None);
 }
 
 #[tokio::test]
-async fn a_finished_answer_leaves_its_connection_to_the_next() {
+async fn connection_is_reused_after_an_answer() {
     let (reused, wait) = oneshot::channel();
     let reused = std::sync::Mutex::new(Some(reused));
     let url = serve(move |mut connection| {
@@ -351,7 +350,7 @@ async fn a_finished_answer_leaves_its_connection_to_the_next() {
                 assert!(told.is_none_or(|told| told.is_ok()));
             }
             let answer = [OK, &recording("anthropic_text.sse")].concat();
-            // The end of the body comes by itself, as from servers that flush every event.
+            // The end of the body comes separately, as from servers that flush every event.
             let sent = connection
                 .write_all(answer.as_bytes())
                 .and_then(|()| connection.flush())
@@ -374,7 +373,7 @@ async fn a_finished_answer_leaves_its_connection_to_the_next() {
 }
 
 #[tokio::test]
-async fn every_api_is_spoken_through_the_same_socket() {
+async fn all_apis_stream_over_http() {
     let mut printed = String::new();
     for (api, name) in [
         ("openai-responses", "responses_text.sse"),
@@ -420,7 +419,7 @@ async fn every_api_is_spoken_through_the_same_socket() {
 }
 
 #[tokio::test]
-async fn an_answer_in_the_words_of_openai() {
+async fn completions_answer_is_streamed() {
     let (sent, requests) = mpsc::channel();
     let url = serve(move |mut connection| {
         while let Some(request) = read_request(&connection) {
@@ -438,7 +437,7 @@ async fn an_answer_in_the_words_of_openai() {
     let (events, failure) = all(provider.stream(request)).await;
     assert_eq!(failure, None);
     assert_eq!(events[0], StreamEvent::Start);
-    // It never said `[DONE]`.
+    // It never sent `[DONE]`.
     let raw = Some("stop".to_owned());
     assert_eq!(events.last(), Some(&StreamEvent::Done { reason: StopReason::ToolUse, raw }));
 
@@ -449,7 +448,7 @@ async fn an_answer_in_the_words_of_openai() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_words_of_openai() {
+async fn completions_error_is_shown() {
     let body =
         r#"{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}"#;
     let url = serve(always(format!(
@@ -470,7 +469,7 @@ async fn an_error_in_the_words_of_openai() {
 
 #[cfg(feature = "bedrock")]
 #[tokio::test]
-async fn an_answer_in_frames_to_a_signed_question() {
+async fn bedrock_answer_is_streamed_for_a_signed_request() {
     let text = std::fs::read_to_string(format!(
         "{}/tests/recordings/bedrock_text.sse",
         env!("CARGO_MANIFEST_DIR")

@@ -1,4 +1,4 @@
-//! Recorded answers, decoded in all ways they may arrive and printed one line an event.
+//! Recorded answers, decoded whole and in pieces, printed one line per event.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) fn check_bytes<D: Decode>(decoder: impl Fn() -> D, bytes: &[u8], expe
     assert_eq!(decode(decoder(), bytes, 1), whole, "byte by byte");
     assert_eq!(decode(decoder(), bytes, 7), whole, "seven at a time");
     expect.assert_eq(&whole);
-    // Damaged in any place it may fail, but not panic.
+    // A damaged recording may fail, but not panic.
     for at in (0..bytes.len()).step_by(7) {
         let mut damaged = bytes.to_vec();
         damaged[at] = b'1';

@@ -241,7 +241,7 @@ fn grown(kind: BlockKind, index: usize, delta: String) -> StreamEvent {
 fn failure(event: &Value) -> ProviderError {
     let told = event["error"]["errorMessage"].as_str().or(event["error"].as_str());
     match told.filter(|told| !told.trim().is_empty()) {
-        Some(told) => tiller_llm::judged(told),
+        Some(told) => tiller_llm::classify_text(told),
         None if event["reason"] == "aborted" => ProviderError::fatal("the provider gave up"),
         None => ProviderError::fatal("the provider failed without saying why"),
     }

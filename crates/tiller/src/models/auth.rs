@@ -112,7 +112,7 @@ impl Models {
             given: given.headers,
             access: RequestOptions {
                 adviser: Some(adviser),
-                onlooker: given.onlooker,
+                interceptor: given.onlooker,
                 ..self.access.clone()
             },
             variables: self.credentials.variables().clone(),

@@ -1,4 +1,4 @@
-//! Looking at what is there: files, folders, the whole project.
+//! Requests to read: files, folders, the whole project.
 
 use super::{Known, Task, Want, folder, is_here, is_path, path, paths};
 use crate::demo::words::{Clause, among, is_key};
@@ -6,7 +6,7 @@ use crate::demo::words::{Clause, among, is_key};
 const VERBS: &str = "read open show cat print display view summarise summarize explain describe \
                      see check look review inspect analyse analyze compare tell give head tail";
 
-/// Verbs after which one wants to see the text itself.
+/// Verbs that ask for the text itself.
 const SHOWING: &str = "show cat print display view open head tail";
 
 /// The README by its name alone.

@@ -1,4 +1,4 @@
-//! What needs no tool: sums, counting, a story, good manners.
+//! Requests without tools: arithmetic, counting, a story, greetings.
 
 use super::{Known, Task};
 use crate::demo::sums;

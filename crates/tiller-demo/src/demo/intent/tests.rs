@@ -1,11 +1,11 @@
-//! What people say, and what the demo takes it for.
+//! Requests, and the tasks that the demo recognises.
 
 use expect_test::{Expect, expect};
 
 use super::{Known, quote_path, read};
 use crate::script::testing::tool;
 
-/// What the demo understands, one line per task.
+/// The recognised tasks, one line each.
 fn check(questions: &str, expected: Expect) {
     let tools: Vec<_> = ["read", "bash", "edit", "write", "weather"].map(tool).into();
     let mut out = String::new();
@@ -521,7 +521,7 @@ fn other_things() {
 }
 
 #[test]
-fn what_newcomers_say() {
+fn requests_of_new_users() {
     check(
         r#"
         Summarise this folder
@@ -644,7 +644,7 @@ fn what_newcomers_say() {
 }
 
 #[test]
-fn words_for_a_shell() {
+fn shell_quoting() {
     let check = |word: &str, expected: &str| assert_eq!(quote_path(word), expected);
     check("src/main.rs", "src/main.rs");
     check("a b", "'a b'");

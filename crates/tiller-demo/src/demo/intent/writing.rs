@@ -102,7 +102,7 @@ pub(super) fn write(clause: &Clause, known: &Known) -> Option<Task> {
     Some(Task::Write { path, content })
 }
 
-/// Where a clause names a file to be written: behind "called", or whatever looks like a path.
+/// The file that a clause names for writing: after "called", or any word that looks like a path.
 fn named_file(clause: &Clause) -> Option<(usize, String)> {
     let called = clause.position("called named").map(|at| at + 1);
     if let Some((at, word)) = called.and_then(|at| Some((at, clause.words.get(at)?))) {
@@ -122,7 +122,7 @@ fn file_in_mind(clause: &Clause, known: &Known) -> Option<(usize, String)> {
     known.last_path.clone().filter(|_| into).map(|path| (at, path))
 }
 
-/// The text to write, given where the file is named.
+/// The text to write, given the position of the file.
 fn content<'a>(clause: &Clause<'a>, at: usize) -> Option<&'a str> {
     const MARKERS: &str = "with containing saying says contains reading content contents text";
     const INTRODUCTIONS: &str = "text content contents line word words following that says \
@@ -145,12 +145,12 @@ fn content<'a>(clause: &Clause<'a>, at: usize) -> Option<&'a str> {
         from += 1;
     }
     let before = clause.span(from, to);
-    // Quoted behind the file: "create a.txt: `hi`".
+    // Quoted after the file: "create a.txt: `hi`".
     let quoted = || clause.words[at + 1..].iter().find(|word| word.mark != Mark::Plain);
     Some(before).filter(|text| !text.is_empty()).or_else(|| quoted().map(|word| word.text))
 }
 
-/// Nobody who asks for a poem wants the words "a poem".
+/// A request for a poem does not mean the words "a poem".
 fn is_art(content: &str) -> bool {
     let content = content.to_lowercase();
     let mut words = content.split_whitespace();
@@ -159,7 +159,7 @@ fn is_art(content: &str) -> bool {
         && words.any(|word| among(word, "poem story haiku tale joke"))
 }
 
-/// What a language is called, the file its first program goes to, and that program around `…`.
+/// A language, the file name of its first program, and that program with `…` for the text.
 const LANGUAGES: [(&str, &str, &str); 7] = [
     ("python py", "hello.py", "print(\"…\")\n"),
     ("rust rs", "hello.rs", "fn main() {\n    println!(\"…\");\n}\n"),
@@ -170,7 +170,7 @@ const LANGUAGES: [(&str, &str, &str); 7] = [
     ("html", "hello.html", "<!doctype html>\n<title>Hello</title>\n<p>…</p>\n"),
 ];
 
-/// The program everybody asks for first: "a hello world program in Rust", "x.py that prints hi".
+/// Hello-world requests: "a hello world program in Rust", "x.py that prints hi".
 fn program(clause: &Clause) -> Option<(&'static str, String)> {
     let prints = clause.position("prints printing outputs");
     let printed = match prints.map(|at| clause.rest(at + 1)) {
@@ -182,13 +182,13 @@ fn program(clause: &Clause) -> Option<(&'static str, String)> {
     let language = LANGUAGES.iter().find(|(names, ..)| {
         clause.has(names) || file.as_ref().is_some_and(|file| among(file, names))
     });
-    // Without a language it is Python, as it so often is.
+    // The default language is Python.
     let guessed = clause.has("program script app application").then_some(&LANGUAGES[0]);
     let (_, path, source) = language.or(guessed)?;
     Some((path, source.replace('…', &printed.replace(['"', '\\'], ""))))
 }
 
-/// A sentence is easily misread, and a file deleted by mistake is gone.
+/// A sentence is easily misread, and a deleted file is lost.
 pub(super) fn delete(clause: &Clause, _: &Known) -> Option<Task> {
     let asked = clause.begins("delete remove erase rm");
     let (_, path) = paths(clause).into_iter().next().filter(|_| asked)?;

@@ -1,4 +1,4 @@
-//! Who gets which answer, and when.
+//! Which request gets which answer, and when.
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::script::testing::{print, printed, request, user};
 use crate::script::{Script, ScriptProvider};
 
 #[tokio::test]
-async fn a_script_that_is_used_up_says_so() {
+async fn exhausted_script_is_an_error() {
     let script = Script::parse("say one\n\n# here\nsay two\n").unwrap().named("talk.script");
     let provider = ScriptProvider::recording(script);
     assert_eq!(provider.unused(), [1, 4]);
@@ -31,7 +31,7 @@ async fn a_script_that_is_used_up_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_passes_only_where_the_script_says() {
+async fn delays_only_where_scripted() {
     let script =
         Script::parse("wait 500ms\nsay a\nwait 1.5s\ndelta b\n\npace 20ms\nchunk 1\nsay abc\n");
     let provider = ScriptProvider::new(script.unwrap());
@@ -41,7 +41,7 @@ async fn time_passes_only_where_the_script_says() {
     while let Some(event) = stream.next().await {
         times.push((began.elapsed().as_millis(), event.is_ok()));
     }
-    // start, text start, delta at once; then the second delta, the end and done.
+    // Start, text start, first delta at once; then the second delta, the end and done.
     assert_eq!(
         times.iter().map(|(ms, _)| *ms).collect::<Vec<_>>(),
         [500, 500, 500, 2000, 2000, 2000]
@@ -77,7 +77,7 @@ async fn hang_lasts_until_the_stream_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_never_polled_takes_nothing() {
+async fn unpolled_stream_takes_no_answer() {
     let provider = ScriptProvider::recording(Script::parse("say a\n").unwrap());
     drop(provider.stream(request(vec![])));
     assert_eq!(provider.unused(), [1]);
@@ -85,7 +85,7 @@ async fn a_stream_that_is_never_polled_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_live_answer_is_one_line_or_goes_on() {
+async fn live_answer_is_one_line_or_continued() {
     let (provider, mut feeder) = ScriptProvider::live();
     let mut stream = provider.stream(request(vec![user("what is here?")]));
     assert!(stream.next().now_or_never().is_none(), "nothing to say yet");
@@ -123,7 +123,7 @@ async fn a_live_answer_is_one_line_or_goes_on() {
 }
 
 #[tokio::test]
-async fn a_dropped_live_answer_takes_the_rest_of_it_along() {
+async fn dropped_live_answer_discards_its_rest() {
     let (provider, mut feeder) = ScriptProvider::live();
     feeder.feed("say Once upon \\").unwrap();
     let mut stream = provider.stream(request(vec![]));
@@ -143,7 +143,7 @@ async fn a_dropped_live_answer_takes_the_rest_of_it_along() {
 }
 
 #[tokio::test]
-async fn a_live_script_ends_with_its_feeder() {
+async fn live_script_ends_when_its_feeder_is_dropped() {
     let (provider, feeder) = ScriptProvider::live();
     let waiting = tokio::spawn(printed(provider.stream(request(vec![]))));
     tokio::task::yield_now().await;
@@ -155,7 +155,7 @@ async fn a_live_script_ends_with_its_feeder() {
 }
 
 #[tokio::test]
-async fn two_requests_can_wait_together() {
+async fn two_requests_can_wait_at_once() {
     let (provider, mut feeder) = ScriptProvider::live();
     let first = tokio::spawn(printed(provider.stream(request(vec![]))));
     let second = tokio::spawn(printed(provider.stream(request(vec![]))));
@@ -168,7 +168,7 @@ async fn two_requests_can_wait_together() {
 }
 
 #[tokio::test]
-async fn a_long_answer_lets_others_have_their_turn() {
+async fn long_answer_yields_to_other_tasks() {
     let provider = ScriptProvider::new(Script::parse("repeat 20000 \"tok{i} \"\n").unwrap());
     let mut stream = provider.stream(request(vec![]));
     let mut turns = 0u32;

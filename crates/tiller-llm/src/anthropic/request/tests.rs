@@ -12,7 +12,7 @@ fn check(request: &Request, expect: Expect) {
     check_with(request, &RequestOptions::with_key("sk-ant-api03-key"), expect);
 }
 
-/// The headers, then the body with one line a message.
+/// Prints the headers, then the body with one line per message.
 fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
     let HttpRequest { url, headers, body } = post(request, access).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
@@ -32,7 +32,7 @@ fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
     expect.assert_eq(&printed);
 }
 
-/// Only the part of the body that is about thinking, and the header for it.
+/// Prints only the thinking settings of the body, and their header.
 fn check_thinking(change: impl FnOnce(&mut Model), level: ThinkingLevel, expect: Expect) {
     let mut request = with_model(request(vec![user("hi")]), change);
     request.thinking = level;
@@ -59,7 +59,7 @@ fn tool(name: &str, parameters: Value) -> ToolSpec {
 }
 
 #[test]
-fn a_first_question() {
+fn first_request() {
     let mut request = request(vec![user("Hello")]);
     request.tools = vec![
         tool("read", json!({"type": "object", "properties": {"path": {"type": "string"}}})),
@@ -90,7 +90,7 @@ fn a_first_question() {
 }
 
 #[test]
-fn a_conversation_with_tools() {
+fn conversation_with_tools() {
     let error = |id: &str| {
         let mut message = result(id, vec![Block::text("no such file"), png()]);
         let Message::ToolResult(result) = &mut message else { unreachable!() };
@@ -133,7 +133,7 @@ fn a_conversation_with_tools() {
 }
 
 #[test]
-fn what_others_left_behind_is_made_acceptable() {
+fn content_of_other_models_is_converted() {
     let request = request(vec![
         user("go"),
         failed(StopReason::Error, vec![Block::text("half")]),
@@ -170,7 +170,7 @@ fn what_others_left_behind_is_made_acceptable() {
 }
 
 #[test]
-fn a_server_that_only_nearly_speaks_the_api() {
+fn compat_options_change_the_request() {
     let mut request = with_model(
         request(vec![user("go"), answer(vec![thought("Hm.", None)]), user("on")]),
         |model| {
@@ -211,7 +211,7 @@ fn a_server_that_only_nearly_speaks_the_api() {
 }
 
 #[test]
-fn the_cache_can_be_asked_to_last_an_hour() {
+fn long_cache_retention_is_one_hour() {
     let access =
         RequestOptions { cache_retention: CacheRetention::Long, ..RequestOptions::default() };
     check_with(
@@ -233,7 +233,7 @@ fn the_cache_can_be_asked_to_last_an_hour() {
 }
 
 #[test]
-fn tokens_of_an_account_are_no_api_keys() {
+fn oauth_token_is_sent_as_bearer() {
     let mut request = request(vec![user("hi")]);
     request.system = "".into();
     request.thinking = ThinkingLevel::Low;
@@ -319,7 +319,7 @@ fn levels_of_thinking() {
 }
 
 #[test]
-fn models_that_decide_for_themselves_are_told_how_hard_to_try() {
+fn adaptive_thinking_sends_the_effort() {
     use ThinkingLevel::*;
     fn adaptive(map: &[(ThinkingLevel, Option<&str>)]) -> impl FnOnce(&mut Model) {
         let map: BTreeMap<_, _> =
@@ -354,13 +354,13 @@ fn models_that_decide_for_themselves_are_told_how_hard_to_try() {
 }
 
 #[test]
-fn an_empty_conversation_is_not_sent() {
+fn empty_conversation_is_refused() {
     let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
 #[test]
-fn a_tool_can_be_called_for_unless_the_model_thinks() {
+fn forced_tool_is_sent_unless_thinking() {
     let choice = |level| {
         let mut request = request(vec![user("hi")]);
         (request.forced_tool, request.thinking) = (Some("read".to_owned()), level);

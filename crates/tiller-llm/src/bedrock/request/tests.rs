@@ -14,7 +14,7 @@ use crate::interceptor::{BoxFuture, HeaderEdit, RequestInterceptor};
 use crate::request_options::{AwsKeys, Secret};
 use crate::testing::*;
 
-/// The headers, then the body with one line a message.
+/// Prints the headers, then the body with one line per message.
 fn check(request: &Request, expect: Expect) {
     let HttpRequest { url, headers, body } =
         post(request, &RequestOptions::with_key("bedrock-key")).unwrap();
@@ -47,7 +47,7 @@ fn tool(name: &str, description: &str) -> Spec {
 }
 
 #[test]
-fn a_first_question() {
+fn first_request() {
     let mut request = request(vec![user("Hello")]);
     request.tools = vec![tool("read", "Does read."), tool("odd", "")].into();
     let request = with_model(request, |model| {
@@ -75,7 +75,7 @@ fn a_first_question() {
 }
 
 #[test]
-fn a_conversation_with_tools() {
+fn conversation_with_tools() {
     let mut refused = result("c", vec![Stored::text("no such file")]);
     let Message::ToolResult(inner) = &mut refused else { unreachable!() };
     inner.is_error = true;
@@ -115,7 +115,7 @@ fn a_conversation_with_tools() {
 }
 
 #[test]
-fn what_others_left_behind_is_made_acceptable() {
+fn content_of_other_models_is_converted() {
     let request = request(vec![
         user("go"),
         failed(StopReason::Error, vec![Stored::text("half")]),
@@ -197,17 +197,17 @@ fn requests_are_signed_unless_there_is_a_key() {
 }
 
 #[test]
-fn an_empty_conversation_is_not_sent() {
+fn empty_conversation_is_refused() {
     let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
-/// Somebody who sends something else.
-struct Meddler;
+/// An interceptor that replaces the body.
+struct BodyReplacer;
 
 const CHANGED: &[u8] = br#"{"changed":true}"#;
 
-impl RequestInterceptor for Meddler {
+impl RequestInterceptor for BodyReplacer {
     fn body(&self, _body: &[u8]) -> BoxFuture<Option<Vec<u8>>> {
         Box::pin(std::future::ready(Some(CHANGED.to_vec())))
     }
@@ -220,7 +220,7 @@ impl RequestInterceptor for Meddler {
 }
 
 #[tokio::test]
-async fn a_body_that_somebody_changes_is_signed_again() {
+async fn changed_body_is_signed_again() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
@@ -249,7 +249,7 @@ async fn a_body_that_somebody_changes_is_signed_again() {
     });
     let access = RequestOptions {
         aws: Some(keys.clone()),
-        onlooker: Some(Interceptor(Arc::new(Meddler))),
+        interceptor: Some(Interceptor(Arc::new(BodyReplacer))),
         ..RequestOptions::default()
     };
     let begun = SystemTime::now();
@@ -263,7 +263,7 @@ async fn a_body_that_somebody_changes_is_signed_again() {
         .filter_map(|line| line.strip_prefix("authorization: "))
         .map(str::trim)
         .collect();
-    // The signature has the second in it at which it was made.
+    // The signature contains the second at which it was made.
     let seconds = begun.elapsed().unwrap().as_secs() + 1;
     let made = (0..=seconds).map(|second| {
         let when = begun + Duration::from_secs(second);

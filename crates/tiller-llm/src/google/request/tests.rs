@@ -8,7 +8,7 @@ use tiller_agent::model::ThinkingLevel;
 use super::*;
 use crate::testing::*;
 
-/// The headers, then the body with one line a content.
+/// Prints the headers, then the body with one line per content.
 fn check(request: &Request, expect: Expect) {
     let HttpRequest { url, headers, body } =
         post(request, &RequestOptions::with_key("AIza-key")).unwrap();
@@ -36,7 +36,7 @@ fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request 
     request
 }
 
-/// The same model has to have given the answers, so only the one asked can change.
+/// The answers must be of the requested model, so only the request's model changes.
 fn conversation() -> Request {
     let mut refused = result("c", vec![Block::text("no such file"), png()]);
     let Message::ToolResult(inner) = &mut refused else { unreachable!() };
@@ -63,7 +63,7 @@ fn conversation() -> Request {
 }
 
 #[test]
-fn a_first_question() {
+fn first_request() {
     let mut request = request(vec![user("Hello")]);
     let tool = |name: &str, parameters| ToolSpec {
         name: name.into(),
@@ -95,7 +95,7 @@ fn a_first_question() {
 }
 
 #[test]
-fn a_conversation_with_tools() {
+fn conversation_with_tools() {
     check(
         &conversation(),
         expect![[r#"
@@ -113,7 +113,7 @@ fn a_conversation_with_tools() {
 }
 
 #[test]
-fn later_models_check_signatures_and_see_results() {
+fn newer_models_get_signatures_and_images_in_results() {
     let request = with_model(conversation(), |model| model.id = "gemini-3-pro-preview".into());
     check(
         &request,
@@ -131,7 +131,7 @@ fn later_models_check_signatures_and_see_results() {
 }
 
 #[test]
-fn what_others_left_behind_is_made_acceptable() {
+fn content_of_other_models_is_converted() {
     let request = request(vec![
         user("go"),
         failed(StopReason::Error, vec![Block::text("half")]),
@@ -212,13 +212,13 @@ fn levels_of_thinking() {
 }
 
 #[test]
-fn an_empty_conversation_is_not_sent() {
+fn empty_conversation_is_refused() {
     let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
 #[test]
-fn a_tool_can_be_called_for() {
+fn forced_tool_is_sent() {
     let choice = |tool: Option<&str>| {
         let mut request = request(vec![user("hi")]);
         request.forced_tool = tool.map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The conversation in the API's words.
+//! The conversation in the API's format.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,7 @@ pub(super) struct CompletionsAnswer<'a> {
     tool_calls: Vec<CompletionsMessageCall<'a>>,
 }
 
-/// A string, unless there is a mark to carry.
+/// A string, unless it carries a cache mark.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Text<'a> {
@@ -105,8 +105,8 @@ pub(super) fn of<'a>(
             CompletionsTurn::System { content }
         });
     }
-    for said in convert::conversation(&request.messages, model, &rules) {
-        match said {
+    for turn in convert::conversation(&request.messages, model, &rules) {
+        match turn {
             ConvertedTurn::User(parts) => {
                 turns.user(parts.into_iter().map(CompletionsItem::part).collect())
             }
@@ -117,14 +117,14 @@ pub(super) fn of<'a>(
     turns.all
 }
 
-/// Marks the beginning that never changes and the end of what was said.
+/// Marks the constant prefix and the end of the conversation.
 pub(super) fn mark(turns: &mut [CompletionsTurn<'_>], mark: CacheMark) {
     if let Some(CompletionsTurn::System { content } | CompletionsTurn::Developer { content }) =
         turns.first_mut()
     {
         content.mark(mark);
     }
-    // Not every server behind the server takes a mark in a result.
+    // Not every backend accepts a mark in a result.
     for turn in turns.iter_mut().rev() {
         match turn {
             CompletionsTurn::User { content } => {
@@ -146,8 +146,8 @@ pub(super) fn mark(turns: &mut [CompletionsTurn<'_>], mark: CacheMark) {
     }
 }
 
-/// The Responses API puts a second id behind the first. Otherwise a server's own ids are kept:
-/// some models expect to find them as they made them.
+/// The Responses API appends a second id to the first. Otherwise a server's own ids are kept: some
+/// models expect them unchanged.
 fn clean_id(id: &str) -> String {
     const MAX_CHARS: usize = 64;
     match id.split('|').next() {
@@ -156,7 +156,7 @@ fn clean_id(id: &str) -> String {
     }
 }
 
-/// The same id always becomes the same, so that calls and results still meet.
+/// Deterministic, so that calls and results still match.
 fn fitting_id(id: String, ids: CompletionsIds) -> String {
     const SHORT: usize = 40;
     match ids {
@@ -172,7 +172,7 @@ fn fitting_id(id: String, ids: CompletionsIds) -> String {
     }
 }
 
-/// Nine letters and digits that stand for the text: its FNV-1a hash in base 62.
+/// Nine letters and digits derived from the text: its FNV-1a hash in base 62.
 fn nine(text: &str) -> String {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -216,7 +216,7 @@ impl<'a> Turns<'a, '_> {
                 AssistantPart::Thinking { text, .. } if self.server.thinking_as_text => {
                     texts.push(text)
                 }
-                // Without the name of its field there is no place for it.
+                // Without the name of its field it cannot be sent back.
                 AssistantPart::Thinking { text, signature, .. } => answer.think(signature, text),
                 AssistantPart::Call { id, name, arguments, signature, .. } => {
                     answer.reasoning_details.extend(signature.and_then(hidden_thought));
@@ -231,7 +231,7 @@ impl<'a> Turns<'a, '_> {
             [text] => Some(Text::Plain(text.into())),
             _ => Some(Text::Plain(texts.join("\n\n").into())),
         };
-        // They do not take thoughts that led to nothing.
+        // The API refuses an answer with nothing but thinking.
         if answer.content.is_none() && answer.tool_calls.is_empty() {
             return;
         }
@@ -241,7 +241,7 @@ impl<'a> Turns<'a, '_> {
         self.all.push(CompletionsTurn::Assistant(answer));
     }
 
-    /// Results are text. Pictures follow all of them, as if the user had shown them.
+    /// Results are text. Images follow all of them, as user content.
     fn results(&mut self, results: Vec<CallResult<'a>>) {
         let mut pictures = Vec::new();
         for result in results {
@@ -282,7 +282,7 @@ impl CompletionsTurn<'_> {
 }
 
 impl CompletionsAnswer<'_> {
-    /// Back into the field it came from.
+    /// Sent back in the field it came from.
     fn think(&mut self, field: Option<&str>, thought: &str) {
         let slots = [&mut self.reasoning_content, &mut self.reasoning, &mut self.reasoning_text];
         let slot = THOUGHT_FIELDS.into_iter().zip(slots).find(|(name, _)| field == Some(*name));
@@ -296,7 +296,7 @@ impl CompletionsAnswer<'_> {
     }
 }
 
-/// A call's signature is the thought as it came.
+/// A call's signature is the raw reasoning detail.
 fn hidden_thought(signature: &str) -> Option<Value> {
     let detail: Value = serde_json::from_str(signature).ok()?;
     detail["type"].as_str()?.starts_with("reasoning.").then_some(detail)
@@ -304,7 +304,7 @@ fn hidden_thought(signature: &str) -> Option<Value> {
 
 impl<'a> CompletionsMessageCall<'a> {
     fn new(id: String, name: &'a str, arguments: &Arguments) -> CompletionsMessageCall<'a> {
-        // A map of JSON values can always be written.
+        // A map of JSON values can always be serialised.
         let arguments = serde_json::to_string(arguments).unwrap_or_else(|_| "{}".to_owned());
         CompletionsMessageCall {
             id,
@@ -325,7 +325,7 @@ impl<'a> CompletionsItem<'a> {
                 let url = format!("data:{mime_type};base64,{data}");
                 CompletionsItem::ImageUrl { image_url: ImageUrl { url } }
             }
-            // One picture of another kind would have every later request refused.
+            // An image of an unsupported type would make every later request fail.
             UserPart::Image { mime_type, .. } => {
                 CompletionsItem::text(format!("(image omitted: {mime_type} is not supported)"))
             }

@@ -8,7 +8,7 @@ use tiller_agent::model::{Model, ThinkingLevel};
 use super::*;
 use crate::testing::{call, png, result, thought, user};
 
-/// As the shared one, but of a model that speaks this API.
+/// Like the shared one, with a model of this API.
 fn request(messages: Vec<Message>) -> Request {
     with_model(crate::testing::request(messages), |model| {
         model.id = "gpt-test".into();
@@ -18,7 +18,7 @@ fn request(messages: Vec<Message>) -> Request {
     })
 }
 
-/// An answer of the model that is asked again.
+/// An answer of the requested model.
 fn answer(content: Vec<Block>) -> Message {
     let mut message = crate::testing::answer(content);
     let Message::Assistant(answer) = &mut message else { unreachable!() };
@@ -47,7 +47,7 @@ fn check(request: &Request, expect: Expect) {
     check_with(request, &RequestOptions::with_key("sk-key"), expect);
 }
 
-/// The headers, then the body with one line a message.
+/// Prints the headers, then the body with one line per message.
 fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
     let HttpRequest { url, headers, body } = post(request, access).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
@@ -67,7 +67,7 @@ fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
     expect.assert_eq(&printed);
 }
 
-/// Only the messages.
+/// Prints only the messages.
 fn check_messages(request: &Request, expect: Expect) {
     let body = post(request, &RequestOptions::default()).unwrap().body;
     let body: Value = serde_json::from_slice(&body).unwrap();
@@ -75,7 +75,7 @@ fn check_messages(request: &Request, expect: Expect) {
     expect.assert_eq(&messages.iter().map(|it| format!("{it}\n")).collect::<String>());
 }
 
-/// Everything in the body that other servers are not sent.
+/// Everything in the body that is not sent to other servers.
 fn extras(request: &Request, access: &RequestOptions) -> String {
     let HttpRequest { headers, body, .. } = post(request, access).unwrap();
     let Value::Object(mut body) = serde_json::from_slice(&body).unwrap() else { unreachable!() };
@@ -88,7 +88,7 @@ fn extras(request: &Request, access: &RequestOptions) -> String {
 }
 
 #[test]
-fn a_first_question() {
+fn first_request() {
     let mut request = request(vec![user("Hello")]);
     request.tools = vec![
         tool("read", json!({"type": "object", "properties": {"path": {"type": "string"}}})),
@@ -118,7 +118,7 @@ fn a_first_question() {
 }
 
 #[test]
-fn a_model_that_does_not_think() {
+fn request_of_a_model_without_thinking() {
     let request = with_model(request(vec![user("Hello")]), |model| model.reasoning = false);
     check_with(
         &request,
@@ -158,7 +158,7 @@ fn conversation() -> Vec<Message> {
 }
 
 #[test]
-fn a_conversation_with_tools() {
+fn conversation_with_tools() {
     check_messages(
         &request(conversation()),
         expect![[r#"
@@ -177,7 +177,7 @@ fn a_conversation_with_tools() {
 }
 
 #[test]
-fn a_server_with_many_wishes() {
+fn server_options_change_the_request() {
     let request = with_compat(
         request(conversation()),
         json!({
@@ -207,7 +207,7 @@ fn a_server_with_many_wishes() {
 }
 
 #[test]
-fn a_server_that_wants_thoughts_with_every_answer() {
+fn thinking_field_is_always_sent_where_required() {
     let compat = json!({"requiresReasoningContentOnAssistantMessages": true});
     let messages = vec![
         user("a"),
@@ -230,7 +230,7 @@ fn a_server_that_wants_thoughts_with_every_answer() {
 }
 
 #[test]
-fn thoughts_go_back_only_where_they_came_from() {
+fn thinking_is_sent_back_to_the_same_model_only() {
     let messages = vec![
         user("a"),
         answer(vec![
@@ -261,7 +261,7 @@ fn thoughts_go_back_only_where_they_came_from() {
 }
 
 #[test]
-fn hidden_thoughts_go_back_with_their_calls() {
+fn encrypted_thinking_is_sent_back_with_its_call() {
     let detail = json!({"type": "reasoning.encrypted", "id": "call_1", "data": "c2VjcmV0"});
     let signed = |id: &str, signature: &str| {
         let Block::ToolCall(mut call) = call(id, "ls", json!({})) else { unreachable!() };
@@ -287,7 +287,7 @@ fn hidden_thoughts_go_back_with_their_calls() {
 }
 
 #[test]
-fn ids_are_made_to_fit() {
+fn call_ids_are_adapted_to_the_server() {
     let messages = || {
         let ids = ["call_abc|fc_0123456789", "functions.read:0", &"x".repeat(80), "abcDEF123"];
         let calls = ids.iter().map(|id| call(id, "ls", json!({})));
@@ -329,7 +329,7 @@ fn ids_are_made_to_fit() {
 }
 
 #[test]
-fn what_is_kept_at_anthropic_through_others() {
+fn anthropic_cache_marks_are_set() {
     let mut request = with_model(request(conversation()), |model| {
         model.id = "anthropic/claude-test".into();
         model.base_url = "https://openrouter.ai/api/v1".into();
@@ -369,7 +369,7 @@ fn what_is_kept_at_anthropic_through_others() {
 }
 
 #[test]
-fn a_mark_finds_the_last_words() {
+fn cache_mark_is_on_the_last_text() {
     let compat = json!({"cacheControlFormat": "anthropic"});
     let messages = vec![
         user("a"),
@@ -401,7 +401,7 @@ fn a_mark_finds_the_last_words() {
 }
 
 #[test]
-fn servers_known_by_their_address() {
+fn known_servers_are_recognised_by_host() {
     let mut printed = String::new();
     for (base_url, id) in [
         ("http://localhost:11434/v1", "qwen3"),
@@ -469,7 +469,7 @@ fn servers_known_by_their_address() {
 }
 
 #[test]
-fn the_models_description_wins() {
+fn compat_overrides_the_known_server() {
     let mut printed = String::new();
     for compat in [
         json!({}),
@@ -526,7 +526,7 @@ fn the_models_description_wins() {
 }
 
 #[test]
-fn what_is_kept_for_long() {
+fn long_cache_retention() {
     let access =
         RequestOptions { cache_retention: CacheRetention::Long, ..RequestOptions::default() };
     let request = request(vec![user("hi")]);
@@ -544,7 +544,7 @@ fn what_is_kept_for_long() {
 }
 
 #[test]
-fn how_hard_to_think() {
+fn thinking_formats_of_servers() {
     use ThinkingLevel::*;
     let mut printed = String::new();
     let template = json!({
@@ -664,13 +664,13 @@ fn how_hard_to_think() {
 }
 
 #[test]
-fn an_empty_conversation_is_not_sent() {
+fn empty_conversation_is_refused() {
     let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
 #[test]
-fn a_tool_can_be_called_for() {
+fn forced_tool_is_sent() {
     let choice = |tool: Option<&str>| {
         let mut request = request(vec![user("hi")]);
         request.forced_tool = tool.map(str::to_owned);

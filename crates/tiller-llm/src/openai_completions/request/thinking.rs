@@ -1,4 +1,4 @@
-//! How hard to think, in the words of each server.
+//! Thinking settings in the format of each server.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use tiller_agent::provider::Request;
 use crate::compat::setting;
 use crate::openai_completions::server::{Server, ThinkingFormat};
 
-/// The fields of the request that are about thinking; hardly ever more than two of them.
+/// The thinking fields of the request; rarely more than two are set.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct CompletionsThinking<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,13 +49,13 @@ impl<'a> CompletionsThinking<'a> {
         let on = level != ThinkingLevel::Off;
         let entry = model.thinking_level_map.as_ref().and_then(|map| map.get(&level));
         let named = entry.and_then(|name| name.as_deref());
-        // The model has no such level. If that is `off`, it cannot stop thinking and does not
-        // want to be told to.
+        // The model has no such level. If it is `off`, the model always thinks and refuses to be
+        // switched off.
         let absent = entry == Some(&None);
         let switch = (on || !absent).then_some(on);
         let word = (!absent).then_some(named.unwrap_or(if on { level.name() } else { "none" }));
         let effort = word.filter(|_| on && server.reasoning_effort);
-        // There is a word for `off` only if the model's description has it.
+        // `off` has a name only if the model's description sets it.
         let variables = Variables { on, effort: if on { word } else { named } };
 
         match server.thinking {
@@ -107,14 +107,14 @@ impl<'a> CompletionsThinking<'a> {
     }
 }
 
-/// What `{"$var": …}` can stand for in the arguments of a chat template.
+/// The values of `{"$var": …}` in the arguments of a chat template.
 struct Variables<'a> {
     on: bool,
     effort: Option<&'a str>,
 }
 
 impl Variables<'_> {
-    /// `None` for something that is to be left out.
+    /// `None` for a value that is left out.
     fn fill(&self, template: &Value) -> Option<Value> {
         match template {
             Value::Object(fields) => match fields.get("$var") {

@@ -11,7 +11,7 @@ fn check(request: &Request, expect: Expect) {
     check_with(request, &RequestOptions::with_key("sk-key"), expect);
 }
 
-/// The headers, then the body with one line an item.
+/// Prints the headers, then the body with one line per item.
 fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
     let HttpRequest { url, headers, body } = post(request, access).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
@@ -38,7 +38,7 @@ fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request 
     request
 }
 
-fn said(text: &str, signature: &str) -> Block {
+fn signed_text(text: &str, signature: &str) -> Block {
     Block::Text { text: text.into(), text_signature: Some(signature.into()) }
 }
 
@@ -46,7 +46,7 @@ const REASONING: &str =
     r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAAAA=="}"#;
 
 #[test]
-fn a_first_question() {
+fn first_request() {
     let mut request = request(vec![user("Hello")]);
     let parameters = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let description = "Does read.".to_owned();
@@ -74,12 +74,12 @@ fn a_first_question() {
 }
 
 #[test]
-fn a_conversation_with_tools() {
+fn conversation_with_tools() {
     let request = request(vec![
         Message::user("Look at these", vec![png(), Block::image("AA==", "image/bmp")], 1),
         answer(vec![
             thought("First, look.", Some(REASONING)),
-            said("Reading.", r#"{"v":1,"id":"msg_1","phase":"commentary"}"#),
+            signed_text("Reading.", r#"{"v":1,"id":"msg_1","phase":"commentary"}"#),
             call("call_1|fc_1", "read", json!({"path": "a", "limit": 3})),
             call("call_2|ctx_of_a_gateway", "read", json!({})),
             call("call_3", "read", json!({})),
@@ -116,19 +116,19 @@ fn a_conversation_with_tools() {
 }
 
 #[test]
-fn what_others_left_behind_is_made_acceptable() {
+fn content_of_other_models_is_converted() {
     let request = request(vec![
         user("go"),
         failed(StopReason::Error, vec![Block::text("half")]),
         foreign(vec![
             thought("Hm.", Some("theirs")),
-            said("So.", r#"{"v":1,"id":"msg_theirs"}"#),
+            signed_text("So.", r#"{"v":1,"id":"msg_theirs"}"#),
             call("toolu é|fc_theirs", "read", json!({})),
             call("", "read", json!({})),
             call(&"x".repeat(99), "read", json!({})),
         ]),
         result("toolu é|fc_theirs", vec![Block::text("")]),
-        // Twice the same id.
+        // The same id twice.
         answer(vec![call("call|fc_1", "read", json!({})), call("call|fc_2", "read", json!({}))]),
         user("go on"),
     ]);
@@ -166,7 +166,7 @@ fn what_others_left_behind_is_made_acceptable() {
 }
 
 #[test]
-fn reasoning_goes_back_only_whole_and_with_what_followed() {
+fn incomplete_reasoning_is_not_sent_back() {
     let request = request(vec![
         user("go"),
         answer(vec![
@@ -174,8 +174,8 @@ fn reasoning_goes_back_only_whole_and_with_what_followed() {
             thought("no item", Some("EqQBCkYI==")),
             thought("another item", Some(r#"{"type":"message"}"#)),
             thought("", Some(REASONING)),
-            said("old signature", "msg_old"),
-            said("long signature", &format!("msg_{}", "x".repeat(99))),
+            signed_text("old signature", "msg_old"),
+            signed_text("long signature", &format!("msg_{}", "x".repeat(99))),
             thought("", Some(REASONING)),
         ]),
         user("go on"),
@@ -208,7 +208,7 @@ fn reasoning_goes_back_only_whole_and_with_what_followed() {
 }
 
 #[test]
-fn a_server_that_only_nearly_speaks_the_api() {
+fn compat_options_change_the_request() {
     let access =
         RequestOptions { cache_retention: CacheRetention::Long, ..RequestOptions::default() };
     let request = with_model(request(vec![user("hi")]), |model| {
@@ -292,13 +292,13 @@ fn levels_of_thinking() {
 }
 
 #[test]
-fn an_empty_conversation_is_not_sent() {
+fn empty_conversation_is_refused() {
     let err = post(&request(Vec::new()), &RequestOptions::default()).unwrap_err();
     assert_eq!(err, ProviderError::fatal("there is nothing to send: the conversation is empty"));
 }
 
 #[test]
-fn a_tool_can_be_called_for() {
+fn forced_tool_is_sent() {
     let choice = |tool: Option<&str>| {
         let mut request = request(vec![user("hi")]);
         request.forced_tool = tool.map(str::to_owned);

@@ -1,8 +1,8 @@
-//! Servers that fall silent, at every point where one can. A run must not wait for ever.
+//! Servers that fall silent at every possible point. A run must not wait forever.
 
 use super::*;
 
-/// Serves up to some point, and then says nothing more until the test is over.
+/// Serves up to some point, and then stays silent until the test is over.
 struct Mute {
     url: String,
     _open: mpsc::Sender<()>,
@@ -58,8 +58,8 @@ async fn in_the_middle() {
     assert_eq!(failure, silence());
 }
 
-/// The time to connect is the same for all, so here the clock is ours: it jumps to the next
-/// deadline once everybody waits.
+/// The connect timeout is fixed, so this test uses a paused clock, which jumps to the next deadline
+/// once all tasks are waiting.
 #[tokio::test(start_paused = true)]
 async fn before_the_connection_is_made() {
     let mute = Mute::after(|_| ());
