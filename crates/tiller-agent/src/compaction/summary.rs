@@ -119,12 +119,12 @@ impl Summarizer {
     pub async fn write_branch(
         &self,
         messages: &[Arc<Message>],
-        wishes: &BranchOptions,
+        options: &BranchOptions,
         listener: &impl ProgressListener,
     ) -> Result<Summary, SummaryError> {
         let mut usage = Usage::default();
         let mut notes = PartialSummary { writer: self, listener, usage: &mut usage };
-        let (kind, focus) = match (&wishes.instructions, wishes.is_all) {
+        let (kind, focus) = match (&options.instructions, options.is_all) {
             (Some(instructions), true) => (SummaryKind::Branch(instructions), None),
             (focus, _) => (SummaryKind::Branch(BRANCH), focus.as_deref()),
         };
