@@ -70,7 +70,10 @@ fn a_command_in_the_pause_does_not_take_the_place_of_what_follows() {
         client.say(&json!({"id": "1", "type": "prompt", "message": "/look"}));
         let mut records = client.until(|record| record["id"] == "1");
         let is_late = records.iter().any(|record| record["type"] == "agent_start");
-        records.extend(client.until_type("agent_settled"));
+        // The next run may be over before the command is answered.
+        if !records.iter().any(|record| record["type"] == "agent_settled") {
+            records.extend(client.until_type("agent_settled"));
+        }
         assert!(records.iter().any(is_rule), "{records:?}");
         if !is_late {
             return;
