@@ -1,5 +1,4 @@
-//! What extensions cost: the time from nothing to the first one loaded, the memory it takes, and
-//! the time a hook holds up a call.
+//! The cost of extensions: time until the first one is loaded, memory, and the duration of a hook.
 //!
 //! `cargo bench -p tiller-js --bench engine`
 
@@ -43,14 +42,14 @@ async fn measure() {
         let stage = Stage::set(&[("ext.ts", GATE)], Limits::default());
         let begun = Instant::now();
         let report = stage.load().await;
-        stage.guests.bind().await;
+        stage.extensions.bind().await;
         loads.push(begun.elapsed());
         assert!(report.errors.is_empty(), "{:?}", report.errors);
         if round == 0 {
             after = memory_kb();
             kept = Some(stage);
         } else {
-            stage.guests.stop();
+            stage.extensions.stop();
         }
     }
     let first = loads[0];
@@ -66,7 +65,7 @@ async fn measure() {
             input: json!({"command": "ls -la src && cat Cargo.toml"}),
         };
         let begun = Instant::now();
-        let verdict = stage.guests.run_hook(call).await.expect("the gate is open");
+        let verdict = stage.extensions.run_hook(call).await.expect("the gate is open");
         calls.push(begun.elapsed());
         assert_eq!(verdict.block, None);
     }
@@ -76,7 +75,7 @@ async fn measure() {
     for _ in 0..50 {
         let hook = Context { messages: vec![message.clone(); 200] };
         let begun = Instant::now();
-        stage.guests.run_hook(hook).await.expect("context fails open");
+        stage.extensions.run_hook(hook).await.expect("context fails open");
         contexts.push(begun.elapsed());
     }
     println!("a context hook with 200 messages: {:.1?} at the median", median(&mut contexts));

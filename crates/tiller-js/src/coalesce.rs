@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 4 << 10;
 const EVENTS_MAX: usize = 10_000;
 
 /// The sending end. Dropping it ends the stream after what is queued.
-pub(crate) type Teller = Box<dyn ProgressSink>;
+pub(crate) type BoxedProgressSink = Box<dyn ProgressSink>;
 
 pub(crate) trait ProgressSink: Send {
     fn tell(&self, said: String);
@@ -38,7 +38,7 @@ pub trait Coalesce: Default + Send + 'static {
 }
 
 /// A channel for the progress of one call.
-pub(crate) fn channel<M: Coalesce>() -> (Teller, Progress<M>) {
+pub(crate) fn channel<M: Coalesce>() -> (BoxedProgressSink, Progress<M>) {
     let shared = Arc::new(ProgressState::<M> { waiting: Mutex::default(), news: Notify::new() });
     (Box::new(ProgressSender { shared: shared.clone() }), Progress { shared })
 }
@@ -216,13 +216,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deltas_of_one_block_melt_and_the_order_stays() {
-        let (teller, mut progress) = channel::<JoinDeltas>();
+    async fn deltas_of_one_block_are_joined_in_order() {
+        let (sender, mut progress) = channel::<JoinDeltas>();
         let start = json!({ "type": "text_start", "contentIndex": 1 });
         for event in [delta(0, "a"), delta(0, "b"), start.clone(), delta(1, "c"), delta(1, "d")] {
-            teller.tell(event.to_string());
+            sender.tell(event.to_string());
         }
-        drop(teller);
+        drop(sender);
         for expected in [delta(0, "ab"), start, delta(1, "cd")] {
             assert_eq!(progress.next().await, Some(expected));
         }
@@ -231,10 +231,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_endless_answer_ends_with_an_error() {
-        let (teller, mut progress) = channel::<JoinDeltas>();
+        let (sender, mut progress) = channel::<JoinDeltas>();
         let start = json!({ "type": "text_start", "contentIndex": 0 }).to_string();
-        (0..EVENTS_MAX * 2).for_each(|_| teller.tell(start.clone()));
-        drop(teller);
+        (0..EVENTS_MAX * 2).for_each(|_| sender.tell(start.clone()));
+        drop(sender);
         let mut heard = 0;
         let mut last = Value::Null;
         while let Some(event) = progress.next().await {
@@ -244,19 +244,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_text_nobody_reads_the_newest_part_is_kept() {
-        let (teller, mut progress) = channel::<JoinText>();
+    async fn unread_text_keeps_the_newest_part() {
+        let (sender, mut progress) = channel::<JoinText>();
         let piece = "x".repeat(1000);
-        (0..10_000).for_each(|_| teller.tell(piece.clone()));
-        teller.tell("the end".to_owned());
+        (0..10_000).for_each(|_| sender.tell(piece.clone()));
+        sender.tell("the end".to_owned());
         let heard = progress.next().await.unwrap();
         assert!(heard.len() <= TEXT_MAX_BYTES && heard.ends_with("xthe end"), "{}", heard.len());
-        drop(teller);
+        drop(sender);
         assert_eq!(progress.next().await, None);
     }
 
     #[test]
-    fn small_pieces_of_a_text_take_no_more_room_than_large_ones() {
+    fn small_pieces_of_text_are_joined() {
         let mut text = JoinText::default();
         (0..100_000).for_each(|_| text.push(String::new()));
         (0..100_000).for_each(|_| text.push("x".to_owned()));
@@ -265,11 +265,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_what_replaces_what_was_before_the_newest_is_heard() {
-        let (teller, mut progress) = channel::<KeepNewest>();
-        ["one", "two"].into_iter().for_each(|said| teller.tell(said.to_owned()));
+    async fn keep_newest_delivers_the_newest() {
+        let (sender, mut progress) = channel::<KeepNewest>();
+        ["one", "two"].into_iter().for_each(|said| sender.tell(said.to_owned()));
         assert_eq!(progress.next().await.as_deref(), Some("two"));
-        drop(teller);
+        drop(sender);
         assert_eq!(progress.next().await, None);
     }
 }

@@ -14,6 +14,7 @@ use sidecar::Sidecar;
 use crate::engine_handle::{EngineSpec, JsError};
 use crate::engine_loop::OperationEvent;
 use crate::engine_state::{EngineState, Task};
+use crate::entry::Entry;
 
 pub(crate) enum Engine {
     Embedded(Embedded),
@@ -52,10 +53,10 @@ impl Engine {
         }
     }
 
-    pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), JsError> {
+    pub(crate) fn call(&self, call: u64, entry: Entry, json: &str) -> Result<(), JsError> {
         match self {
-            Engine::Embedded(embedded) => embedded.call(call, entry, json),
-            Engine::Sidecar(sidecar) => sidecar.call(call, entry, json),
+            Engine::Embedded(embedded) => embedded.call(call, entry.name(), json),
+            Engine::Sidecar(sidecar) => sidecar.call(call, entry.name(), json),
         }
     }
 

@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, Access};
 use crate::bus::Bus;
-use crate::coalesce::Teller;
+use crate::coalesce::BoxedProgressSink;
 use crate::config::{Config, Extension, Permissions, Runtime};
 use crate::engine::sidecar;
 use crate::engine_loop;
+use crate::entry::Entry;
 use crate::event;
 use crate::mailbox::{Mailbox, mailbox};
 use crate::memory::Hold;
@@ -172,13 +173,13 @@ pub(crate) enum RunSignal {
 /// A call of a function of the JavaScript runtime.
 pub(crate) struct EngineCall {
     pub id: u64,
-    pub entry: &'static str,
+    pub entry: Entry,
     /// A label for reports: an event's name, or the entry's.
     pub what: &'static str,
     pub json: String,
     pub reply: oneshot::Sender<Result<String, CallError>>,
     /// Receives the call's progress.
-    pub progress: Option<Teller>,
+    pub progress: Option<BoxedProgressSink>,
 }
 
 /// The backlog was full and the event was dropped. Reported once, until the backlog is empty again.
@@ -244,7 +245,7 @@ impl EngineHandle {
         let shared = Arc::new(HandleState::default());
         let runtime = config.runtime.clone();
         let grace = config.limits.slice.max(GRACE_MIN);
-        let seat = engine_loop::EngineContext {
+        let context = engine_loop::EngineContext {
             config,
             world,
             permissions,
@@ -261,7 +262,7 @@ impl EngineHandle {
             .name("extensions".into())
             // Room for deep recursion in scripts and in the parser; only touched pages use memory.
             .stack_size(16 << 20)
-            .spawn(move || engine_loop::run(seat))?;
+            .spawn(move || engine_loop::run(context))?;
         Ok(EngineHandle { line: EngineSender { to, shared }, permissions, grace, runtime })
     }
 
@@ -298,17 +299,17 @@ impl EngineHandle {
         self.send(Message::Stop);
     }
 
-    pub(crate) fn call(&self, entry: &'static str, input: &impl Serialize) -> PendingCall {
-        self.call_about(entry, entry, input, None, None)
+    pub(crate) fn call(&self, entry: Entry, input: &impl Serialize) -> PendingCall {
+        self.call_about(entry, entry.name(), input, None, None)
     }
 
     pub(crate) fn call_about(
         &self,
-        entry: &'static str,
+        entry: Entry,
         what: &'static str,
         input: &impl Serialize,
         cancel: Option<CancellationToken>,
-        progress: Option<Teller>,
+        progress: Option<BoxedProgressSink>,
     ) -> PendingCall {
         let id = self.line.shared.next_call.fetch_add(1, Ordering::Relaxed) + 1;
         let (reply, result) = oneshot::channel();

@@ -5,7 +5,6 @@
 //! never settles is failed here, because an interrupted function never settles by itself; and an
 //! engine that had to be interrupted too often is restarted.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +21,7 @@ use crate::engine_handle::{
     CallError, EngineCall, EngineSender, EngineSpec, HandleState, JsError, Message, RunSignal,
 };
 use crate::engine_state::{ActiveCall, EngineState, STRIKES_COUNT_FOR, Task};
+use crate::entry::{Entry, EntryLimits};
 use crate::mailbox::{Gone, Inbox, Mailbox};
 use crate::modules::{Modules, OwnFiles};
 use crate::operations::{OpError, OpOutput};
@@ -61,7 +61,7 @@ struct ReplayLog {
 
 struct ReplayedCall {
     call: u64,
-    entry: &'static str,
+    entry: Entry,
     json: String,
 }
 
@@ -82,9 +82,6 @@ impl CrashCount {
     }
 }
 
-/// Calls that configure an engine and are replayed after a restart.
-const FORMATIVE: [&str; 3] = ["load", "bind", "flags"];
-
 /// How long after a turn garbage is collected while a call without a time limit is pending.
 const COLLECT_AFTER: Duration = Duration::from_secs(5);
 
@@ -92,49 +89,48 @@ const COLLECT_AFTER: Duration = Duration::from_secs(5);
 const TIMERS_AT_ONCE: usize = 64;
 
 /// Runs until `Stop`, or until all senders are gone.
-pub(crate) fn run(seat: EngineContext) {
+pub(crate) fn run(context: EngineContext) {
     // Inside the runtime's context, `Instant::now` is the runtime's time.
-    let runtime = seat.config.runtime.clone();
-    let _entered = (seat.config.clock == EngineClock::Runtime).then(|| runtime.enter());
-    serve_all(&seat);
-    seat.bus.leave(&seat.shared);
+    let runtime = context.config.runtime.clone();
+    let _entered = (context.config.clock == EngineClock::Runtime).then(|| runtime.enter());
+    serve_all(&context);
+    context.bus.leave(&context.shared);
 }
 
-fn serve_all(seat: &EngineContext) {
+fn serve_all(context: &EngineContext) {
     let mut memory = ReplayLog::default();
-    let mut waiting = VecDeque::new();
     loop {
-        seat.bus.join(EngineSender { to: seat.to.clone(), shared: seat.shared.clone() });
+        context.bus.join(EngineSender { to: context.to.clone(), shared: context.shared.clone() });
         let core = Rc::new(EngineState::new(
-            seat.config.clone(),
-            seat.world.clone(),
-            seat.permissions,
-            Modules::new(seat.body.runtime(), seat.own_files.clone()),
-            seat.shared.clone(),
-            seat.to.clone(),
-            seat.bus.clone(),
+            context.config.clone(),
+            context.world.clone(),
+            context.permissions,
+            Modules::new(context.body.runtime(), context.own_files.clone()),
+            context.shared.clone(),
+            context.to.clone(),
+            context.bus.clone(),
         ));
-        let engine = match Engine::start(&seat.body, core.clone()) {
+        let engine = match Engine::start(&context.body, core.clone()) {
             Ok(engine) => engine,
             Err(thrown) => {
                 abandon(&core, memory.guards, &thrown);
-                return refuse_all(seat, &core, &thrown);
+                return refuse_all(context, &core, &thrown);
             }
         };
-        let mut host = EngineLoop {
+        let mut engine_loop = EngineLoop {
             core: core.clone(),
             engine,
             memory: &mut memory,
             is_retired: false,
             collect_at: None,
         };
-        host.restore();
-        match host.serve(&seat.from, &mut waiting) {
+        engine_loop.restore();
+        match engine_loop.serve(&context.from) {
             End::Stop => return core.cancel_all(),
             End::Restart => (),
             End::GiveUp(thrown) => {
-                drop(host);
-                return refuse_all(seat, &core, &thrown);
+                drop(engine_loop);
+                return refuse_all(context, &core, &thrown);
             }
         }
     }
@@ -157,19 +153,16 @@ struct EngineLoop<'m> {
 }
 
 impl EngineLoop<'_> {
-    fn serve(&mut self, from: &Inbox, early: &mut VecDeque<Message>) -> End {
+    fn serve(&mut self, from: &Inbox) -> End {
         loop {
-            let message = match early.pop_front() {
-                Some(message) => Some(message),
-                None => match self.wait(from) {
-                    Ok(message) => message,
-                    Err(Gone) => return End::Stop,
-                },
+            let message = match self.wait(from) {
+                Ok(message) => message,
+                Err(Gone) => return End::Stop,
             };
             match message {
                 Some(Message::Stop) => return End::Stop,
                 Some(Message::Retire) => self.is_retired = true,
-                Some(message) => self.take(message),
+                Some(message) => self.handle(message),
                 None => (),
             }
             self.fire_timers();
@@ -182,7 +175,7 @@ impl EngineLoop<'_> {
                 self.give_up_calls();
                 return End::Restart;
             }
-            if let Some(end) = self.look_at_sidecar() {
+            if let Some(end) = self.check_sidecar() {
                 return end;
             }
         }
@@ -210,7 +203,7 @@ impl EngineLoop<'_> {
         from.recv_until(due)
     }
 
-    fn take(&mut self, message: Message) {
+    fn handle(&mut self, message: Message) {
         match message {
             Message::Call(call) => self.call(call),
             Message::Emit { what, json, .. } => {
@@ -242,15 +235,9 @@ impl EngineLoop<'_> {
     }
 
     fn call(&mut self, call: EngineCall) {
-        let limits = &self.core.config.limits;
         let since = Instant::now();
-        let (slice, limit) = match call.entry {
-            "ask" | "emit_and_wait" | "prepare" => (limits.slice, Some(limits.hook)),
-            "tool" | "bash" | "command" => (limits.long_slice, None),
-            "stream" => (limits.slice, None),
-            _ => (limits.long_slice, Some(limits.load)),
-        };
-        if FORMATIVE.contains(&call.entry) {
+        let EntryLimits { slice, total, .. } = call.entry.limits(&self.core.config.limits);
+        if call.entry.is_replayed() {
             let step = ReplayedCall { call: call.id, entry: call.entry, json: call.json.clone() };
             self.memory.steps.push(step);
         }
@@ -260,8 +247,8 @@ impl EngineLoop<'_> {
             reply: call.reply,
             progress: call.progress,
             since,
-            deadline: limit.map(|limit| since + limit),
-            limit: limit.unwrap_or_default(),
+            deadline: total.map(|total| since + total),
+            limit: total.unwrap_or_default(),
         };
         self.core.calls.borrow_mut().insert(call.id, waiting);
         let task = Task { call: call.id, extension: 0 };
@@ -291,9 +278,9 @@ impl EngineLoop<'_> {
 
     fn slice_of(&self, task: Task) -> Duration {
         let limits = &self.core.config.limits;
-        match self.core.calls.borrow().get(&task.call).map(|call| call.entry) {
-            Some("tool" | "bash" | "command" | "load") => limits.long_slice,
-            _ => limits.slice,
+        match self.core.calls.borrow().get(&task.call) {
+            Some(call) => call.entry.limits(limits).later_slice,
+            None => limits.slice,
         }
     }
 
@@ -388,7 +375,7 @@ impl EngineLoop<'_> {
     }
 
     /// Replaces a sidecar that is stuck or gone, unless that happens too often.
-    fn look_at_sidecar(&mut self) -> Option<End> {
+    fn check_sidecar(&mut self) -> Option<End> {
         let sidecar = self.engine.sidecar()?;
         let now = Instant::now();
         sidecar.nudge(now);
@@ -443,12 +430,14 @@ impl EngineLoop<'_> {
             .iter()
             .map(|ReplayedCall { entry, json, .. }| {
                 let input: Value = serde_json::from_str(json).unwrap_or_default();
-                json!({ "entry": entry, "input": input })
+                json!({ "entry": entry.name(), "input": input })
             })
             .collect();
         let json = json!({ "steps": steps, "guards": self.memory.guards }).to_string();
         let limit = self.core.config.limits.long_slice;
-        self.turn(Task::default(), limit, "restart", |engine| engine.call(0, "restore", &json));
+        self.turn(Task::default(), limit, "restart", |engine| {
+            engine.call(0, Entry::Restore, &json)
+        });
     }
 }
 
@@ -464,8 +453,8 @@ fn abandon(core: &EngineState, guards: Vec<String>, thrown: &JsError) {
 }
 
 /// Without an engine, every call fails with the reason.
-fn refuse_all(seat: &EngineContext, core: &EngineState, thrown: &JsError) {
-    while let Ok(message) = seat.from.recv() {
+fn refuse_all(context: &EngineContext, core: &EngineState, thrown: &JsError) {
+    while let Ok(message) = context.from.recv() {
         match message {
             Message::Call(call) => {
                 // The caller may have dropped the receiver.

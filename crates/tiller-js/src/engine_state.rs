@@ -15,9 +15,10 @@ use tokio::time::Instant;
 
 use crate::access::{self, Access};
 use crate::bus::Bus;
-use crate::coalesce::Teller;
+use crate::coalesce::BoxedProgressSink;
 use crate::config::{Config, Permissions};
 use crate::engine_handle::{CallError, HandleState, JsError};
+use crate::entry::Entry;
 use crate::mailbox::Mailbox;
 use crate::memory::Memory;
 use crate::modules::{Modules, stack};
@@ -70,10 +71,10 @@ pub(crate) struct Task {
 
 /// A pending call.
 pub(crate) struct ActiveCall {
-    pub entry: &'static str,
+    pub entry: Entry,
     pub what: &'static str,
     pub reply: oneshot::Sender<Result<String, CallError>>,
-    pub progress: Option<Teller>,
+    pub progress: Option<BoxedProgressSink>,
     pub since: Instant,
     /// When it exceeds its limit, if it has one.
     pub deadline: Option<Instant>,

@@ -18,6 +18,7 @@ use crate::bus::Bus;
 use crate::coalesce::{self, JoinDeltas, JoinText, Progress};
 use crate::config::{Config, Extension, HookObserver, HookTiming, Runtime};
 use crate::engine_handle::{Backlogged, CallError, EngineHandle, JsError, PendingCall, RunSignal};
+use crate::entry::Entry;
 use crate::event::Event;
 use crate::hook::{Hook, Operations, ToolCall, UserBash};
 use crate::registrations::{LoadError, OwnRegistrations, Registrations};
@@ -42,7 +43,6 @@ struct State {
     shared: Vec<(EngineKind, EngineHandle)>,
     /// The engine of each extension, by number. The numbers are the order in which handlers run.
     seats: BTreeMap<u32, Slot>,
-    bound: bool,
     /// Engines of the previous folder, in which commands may still be running.
     retired: Vec<EngineHandle>,
 }
@@ -117,17 +117,16 @@ impl Extensions {
     pub async fn set_flags(&self, values: &serde_json::Map<String, Value>) {
         for thread in self.threads() {
             // Setting a flag cannot fail; an engine that is gone has no flags.
-            thread.call("flags", values).await.ok();
+            thread.call(Entry::Flags, values).await.ok();
         }
     }
 
     /// Allows extensions to act: before this, they can only register. Registrations made by then
     /// are visible in [`Extensions::registrations`].
     pub async fn bind(&self) {
-        self.state().bound = true;
         for thread in self.threads() {
             // `bind` cannot fail.
-            thread.call("bind", &Value::Null).await.ok();
+            thread.call(Entry::Bind, &Value::Null).await.ok();
         }
     }
 
@@ -163,7 +162,7 @@ impl Extensions {
     /// Emits an event and waits until all handlers are done, within the time limit of a hook.
     pub async fn emit_and_wait(&self, event: &Event) {
         for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
-            let telling = thread.call_about("emit_and_wait", event.name(), event, None, None);
+            let telling = thread.call_about(Entry::EmitAndWait, event.name(), event, None, None);
             if let Err(trouble) = self.timed(event.name(), telling).await {
                 self.report(event.name(), &trouble.to_string()).await;
             }
@@ -175,7 +174,7 @@ impl Extensions {
     pub async fn tell_each_within(&self, event: &Event, patience: Duration) {
         let mut telling = FuturesUnordered::new();
         for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
-            let heard = thread.call_about("emit_and_wait", event.name(), event, None, None);
+            let heard = thread.call_about(Entry::EmitAndWait, event.name(), event, None, None);
             telling.push(self.timed(event.name(), heard));
             // Engines that are not done yet are awaited together with the others.
             if let Ok(Some(Err(trouble))) = tokio::time::timeout(patience, telling.next()).await {
@@ -213,7 +212,7 @@ impl Extensions {
                 continue;
             }
             let question = HookCall { name: H::NAME, event: &hook, so_far: &outcome, extensions };
-            let asking = thread.call_about("ask", H::NAME, &question, cancel.clone(), None);
+            let asking = thread.call_about(Entry::Ask, H::NAME, &question, cancel.clone(), None);
             match self.timed(H::NAME, asking).await {
                 Ok(answer) => {
                     let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
@@ -277,7 +276,7 @@ impl Extensions {
             at: thrown.at,
             stack: thrown.stack,
         };
-        Some(match thread.call("command", &input).await {
+        Some(match thread.call(Entry::Command, &input).await {
             // A command that stops its engine has asked for a reload.
             Ok(_) | Err(CallError::Stopped) => Ok(()),
             Err(CallError::Thrown(thrown)) => Err(failed(thrown)),
@@ -300,7 +299,7 @@ impl Extensions {
         let (progress, said) = coalesce::channel();
         let input = json!({ "operations": operations, "command": command, "cwd": cwd });
         let running = self.thread_of(operations.extension).map(|thread| {
-            thread.call_about("bash", "user_bash", &input, Some(cancel), Some(progress))
+            thread.call_about(Entry::Bash, "user_bash", &input, Some(cancel), Some(progress))
         });
         let end = async move {
             let refused = |reason: String| HookRefused { reason };
@@ -334,7 +333,8 @@ impl Extensions {
         let input = json!({ "extension": provider.extension, "provider": provider.name,
             "model": model, "context": context, "options": options });
         let (progress, events) = coalesce::channel::<JoinDeltas>();
-        let running = thread.call_about("stream", "stream", &input, Some(cancel), Some(progress));
+        let running =
+            thread.call_about(Entry::Stream, "stream", &input, Some(cancel), Some(progress));
         let events = futures_util::stream::unfold(events, |mut events| async move {
             let event = events.next().await?;
             Some((event, events))
@@ -359,7 +359,8 @@ impl Extensions {
         }
         let input =
             json!({ "extension": known.extension, "provider": provider, "credential": stored });
-        let made = thread.call("signIn", &input).await.map_err(|trouble| trouble.to_string())?;
+        let made =
+            thread.call(Entry::SignIn, &input).await.map_err(|trouble| trouble.to_string())?;
         Ok(serde_json::from_str(&made).unwrap_or_default())
     }
 
@@ -367,7 +368,7 @@ impl Extensions {
     pub async fn refresh_models(&self, options: &Value) -> serde_json::Map<String, Value> {
         let mut errors = serde_json::Map::new();
         for thread in self.threads() {
-            match thread.call("refreshModels", options).await {
+            match thread.call(Entry::RefreshModels, options).await {
                 Ok(failed) => {
                     let failed: serde_json::Map<String, Value> =
                         serde_json::from_str(&failed).unwrap_or_default();
@@ -399,7 +400,7 @@ impl Extensions {
     pub async fn start_over(&self) -> Vec<LoadError> {
         let mut errors = Vec::new();
         for thread in self.threads() {
-            match thread.call("renew", &Value::Null).await {
+            match thread.call(Entry::Renew, &Value::Null).await {
                 Ok(failed) => {
                     let failed: Vec<(String, String)> =
                         serde_json::from_str(&failed).unwrap_or_default();
@@ -412,18 +413,6 @@ impl Extensions {
         errors
     }
 
-    /// Stops everything that was loaded and loads these instead, from their files as they are now.
-    /// `session_shutdown` has to be told before, `session_start` after.
-    pub async fn reload(&self, extensions: &[Extension]) -> LoadReport {
-        let bound = self.state().bound;
-        self.stop();
-        let report = self.load(extensions).await;
-        if bound {
-            self.bind().await;
-        }
-        report
-    }
-
     /// Removes all loaded extensions, so that others can be loaded. Running commands finish first,
     /// in the session that is open by then.
     pub async fn retire(&self) {
@@ -432,7 +421,7 @@ impl Extensions {
         before.retired.iter().for_each(EngineHandle::stop);
         for thread in &threads {
             // `retire` cannot fail.
-            thread.call("retire", &Value::Null).await.ok();
+            thread.call(Entry::Retire, &Value::Null).await.ok();
             thread.retire();
         }
         self.state().retired = threads;

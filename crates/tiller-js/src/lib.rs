@@ -28,6 +28,7 @@ mod registrations;
 mod tool;
 mod coalesce;
 mod bus;
+mod entry;
 mod engine_handle;
 mod mailbox;
 mod engine_loop;

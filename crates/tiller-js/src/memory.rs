@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_given_back() {
+    fn dropped_hold_releases_memory() {
         let memory = Memory::new(100);
         let first = memory.hold(30).unwrap();
         assert!(memory.hold(30).is_err());

@@ -9,6 +9,7 @@ use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
 
 use crate::coalesce::{self, KeepNewest};
 use crate::engine_handle::{CallError, EngineHandle};
+use crate::entry::Entry;
 
 /// `prepares` says whether it has a function that rewrites its arguments before they are checked.
 pub(crate) fn tool(spec: ToolSpec, extension: u32, thread: EngineHandle, prepares: bool) -> Tool {
@@ -34,7 +35,7 @@ async fn prepare(
 ) -> Result<Arguments, Failure> {
     let call = json!({ "extension": extension, "name": name, "params": arguments });
     let prepared =
-        thread.call("prepare", &call).await.map_err(|trouble| failure(&name, trouble))?;
+        thread.call(Entry::Prepare, &call).await.map_err(|trouble| failure(&name, trouble))?;
     match serde_json::from_str(&prepared) {
         Ok(Value::Object(arguments)) => Ok(arguments),
         _ => Err(Failure::new(format!(
@@ -55,7 +56,7 @@ async fn run(
         "toolCallId": &*cx.call_id });
     let (progress, mut shown) = coalesce::channel::<KeepNewest>();
     let mut running =
-        thread.call_about("tool", "tool", &call, Some(cx.cancel.clone()), Some(progress));
+        thread.call_about(Entry::Tool, "tool", &call, Some(cx.cancel.clone()), Some(progress));
     let result = loop {
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! Small helpers of pi-ai. What is expected here is what pi 0.87.1 gives.
+//! Helpers of pi-ai. The expected values are those of pi 0.87.1.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use expect_test::{Expect, expect};
 use support::Stage;
 
-/// What the body says by `log`.
+/// Compares what the body writes with `log`.
 async fn check(body: &str, expect: Expect) {
     let extension = format!(
         r#"

@@ -20,12 +20,12 @@ async fn stage(source: &str) -> Stage {
     };
     let stage = Stage::set(&[("ext.js", source)], limits);
     assert_eq!(stage.load().await.errors, []);
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     stage
 }
 
 async fn command(stage: &Stage, name: &str) -> String {
-    let answer = tokio::time::timeout(Duration::from_secs(60), stage.guests.command(name, ""));
+    let answer = tokio::time::timeout(Duration::from_secs(60), stage.extensions.command(name, ""));
     match answer.await {
         Ok(Some(Ok(()))) => "done".into(),
         Ok(Some(Err(failed))) => failed.error,

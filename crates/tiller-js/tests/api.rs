@@ -11,7 +11,7 @@ use support::Stage;
 use tiller_agent::tool::{ToolContext, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
-/// Runs the body of a command and shows what came of it.
+/// Runs a command body and compares what is recorded.
 async fn check(body: &str, expect: Expect) {
     check_with(body, &[], expect).await;
 }
@@ -65,7 +65,7 @@ async fn messages_and_entries() {
 }
 
 #[tokio::test]
-async fn what_ctx_knows() {
+async fn ctx_reads_session_and_model_state() {
     check(
         r#"
         console.log(ctx.cwd === process.cwd(), ctx.mode, ctx.hasUI, ctx.isIdle(), ctx.isProjectTrusted(), ctx.hasPendingMessages());
@@ -134,7 +134,7 @@ async fn dialogs() {
 }
 
 #[tokio::test]
-async fn dialogs_are_heard_of() {
+async fn opening_and_closing_a_dialog_emits_events() {
     let stage = Stage::play(&[(
         "ext.ts",
         r#"export default (pi) => {
@@ -160,7 +160,7 @@ async fn dialogs_are_heard_of() {
 }
 
 #[tokio::test]
-async fn remarks_and_what_needs_a_terminal() {
+async fn notices_are_shown_and_terminal_features_do_nothing() {
     check(
         r#"
         ctx.ui.notify("hello", "warning"); ctx.ui.notify("plain");
@@ -188,7 +188,7 @@ async fn remarks_and_what_needs_a_terminal() {
 }
 
 #[tokio::test]
-async fn commands_of_the_shell() {
+async fn exec_runs_commands_and_reports_failures() {
     check(
         r#"
         console.log(await pi.exec("sh", ["-c", "echo out; echo err >&2; exit 3"]));
@@ -211,7 +211,7 @@ async fn commands_of_the_shell() {
 }
 
 #[tokio::test]
-async fn requests_to_models() {
+async fn extension_requests_a_model() {
     check(
         r#"
         const { complete } = await import("@earendil-works/pi-ai");
@@ -233,12 +233,12 @@ async fn requests_to_models() {
 }
 
 #[tokio::test]
-async fn a_command_that_throws() {
+async fn throwing_command_is_reported() {
     check("await null;\nctx.nothing.here();", expect!["extension_error command:go command: cannot read property 'here' of undefined at DIR/ext.ts:2:1"]).await;
 }
 
 #[tokio::test]
-async fn the_bus() {
+async fn bus_delivers_events_in_one_engine() {
     let stage = Stage::play(&[
         ("ext-1.ts", "export default (pi) => { pi.events.on('ping', (data) => pi.events.emit('pong', data + 1)); pi.events.on('ping', () => { throw new Error('bad listener'); }); };"),
         ("ext-2.ts", "export default (pi) => { const off = pi.events.on('pong', (data) => { console.log('pong', data); off(); }); pi.registerCommand('go', { handler() { pi.events.emit('ping', 1); pi.events.emit('ping', 2); } }); };"),
@@ -267,7 +267,7 @@ async fn flags() {
     )])
     .await;
     let values = json!({"fast": true, "name": "n", "other": true});
-    stage.guests.set_flags(values.as_object().unwrap()).await;
+    stage.extensions.set_flags(values.as_object().unwrap()).await;
     stage.command("go").await;
     expect![[r#"
         Info: false undefined undefined
@@ -303,9 +303,9 @@ async fn a_new_session_starts_over() {
         };"#,
     )])
     .await;
-    *stage.world.guests.lock().unwrap() = Some(stage.guests.clone());
+    *stage.world.extensions.lock().unwrap() = Some(stage.extensions.clone());
     stage.command("go").await;
-    *stage.world.guests.lock().unwrap() = None;
+    *stage.world.extensions.lock().unwrap() = None;
     expect![[r#"
         Info: made 1
         loaded ext.ts session_start×1
@@ -321,7 +321,7 @@ async fn a_new_session_starts_over() {
 }
 
 #[tokio::test]
-async fn late_registrations_are_noticed() {
+async fn registrations_after_loading_are_published() {
     let stage = Stage::play(&[(
         "ext.ts",
         r#"export default (pi) => pi.registerCommand("go", { handler: () => {
@@ -334,10 +334,10 @@ async fn late_registrations_are_noticed() {
     .await;
     stage.log();
     stage.command("go").await;
-    let now = stage.guests.registrations();
+    let now = stage.extensions.registrations();
     let tools: Vec<&str> = now.tools.iter().map(|tool| tool.tool.name()).collect();
     let commands: Vec<&str> = now.commands.iter().map(|command| command.name.as_str()).collect();
-    let hears = stage.guests.has_listener("tool_call");
+    let hears = stage.extensions.has_listener("tool_call");
     expect![[r#"
         ["late"] ["go", "more"] true Some(("mine", true))
         act RegisterProvider { name: "mine", config: Object {"baseUrl": String("http://x"), "apiKey": String("$K"), "api": String("openai-completions"), "models": Array [Object {"id": String("m")}], "streams": Bool(true), "hasOauth": Bool(false), "extensionPath": String("DIR/ext.ts")} }
@@ -351,7 +351,7 @@ async fn late_registrations_are_noticed() {
 async fn run_tool(source: &str, arguments: Value, cancel_after_ms: Option<u64>) -> String {
     let stage = Stage::play(&[("ext.ts", source)]).await;
     stage.log();
-    let tool = stage.guests.registrations().tools[0].tool.clone();
+    let tool = stage.extensions.registrations().tools[0].tool.clone();
     let cancel = CancellationToken::new();
     let cwd = Arc::new(stage.dir.path().to_owned());
     let (cx, shown) = ToolContext::new(cwd, cancel.clone(), true, Arc::from([]));
@@ -408,7 +408,7 @@ async fn a_tool_fails() {
 }
 
 #[tokio::test]
-async fn a_tool_hears_that_it_is_no_longer_wanted() {
+async fn cancelled_tool_call_aborts_its_signal() {
     let shown = run_tool(
         r#"export default (pi) => pi.registerTool({ name: "t", label: "T", description: "d", parameters: { type: "object" },
             execute: (id, params, signal) => new Promise((resolve, reject) => signal.addEventListener("abort", () => reject(new Error("stopped by signal")))) });"#,
@@ -444,7 +444,7 @@ async fn a_provider_streams() {
     )])
     .await;
     let events: Vec<Value> = stage
-        .guests
+        .extensions
         .stream(
             "mine",
             json!({"id": "m"}),

@@ -1,6 +1,6 @@
-//! `pi.events` between extensions in engines of their own.
+//! `pi.events` between extensions in separate engines.
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::print_stderr, reason = "whoever runs the tests shall know what was left out")]
+#![allow(clippy::print_stderr, reason = "skipped tests are reported")]
 
 mod support;
 
@@ -37,7 +37,7 @@ const LISTENER: &str = r#"
         });
     };"#;
 
-/// In the order of the alphabet: the two of them work at the same time.
+/// Sorted, because the two engines run at the same time.
 const HEARD: &str = r#"Info: answered {"done":true}
 Info: heard object {"n":1,"list":[null,"two"],"when":"1970-01-01T00:00:00.000Z"}
 Info: heard string "last"
@@ -46,16 +46,16 @@ Info: the same: true
 Warning: pi.events, there: not told to extensions in other engines: it is a Map"#;
 
 async fn check(stage: Stage, change: impl Fn(&mut tiller_js::Extension)) {
-    let mut extensions = stage.extensions();
+    let mut extensions = stage.extension_files();
     change(&mut extensions[1]);
-    let report = stage.guests.load(&extensions).await;
+    let report = stage.extensions.load(&extensions).await;
     assert!(report.errors.is_empty(), "{:?}", report.errors);
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     stage.log();
     stage.command("go").await;
     stage.world.wait_for("answered").await;
     assert_eq!(stage.sorted_log(), HEARD);
-    // Nobody listens any more, so nothing is told and nothing complained about.
+    // The listener is gone, so nothing is sent and nothing is reported.
     stage.command("go").await;
     expect!["Info: the same: true"].assert_eq(&stage.log());
 }
@@ -65,12 +65,12 @@ fn files() -> [(&'static str, &'static str); 2] {
 }
 
 #[tokio::test]
-async fn one_that_is_isolated_is_heard_and_hears() {
+async fn bus_connects_isolated_extensions() {
     check(Stage::set(&files(), quick_limits()), |extension| extension.isolate = true).await;
 }
 
 #[tokio::test]
-async fn one_in_node_is_heard_and_hears() {
+async fn bus_connects_extensions_in_node() {
     if !support::skip::has_node() {
         return;
     }

@@ -1,5 +1,4 @@
-//! Sources and values that are nested very deeply. They are refused with an error; no stack runs
-//! out.
+//! Deeply nested sources and values. They are refused with an error; no stack overflows.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -15,20 +14,20 @@ fn nested(open: &str, close: &str) -> String {
     format!("{}1{}", open.repeat(LEVELS), close.repeat(LEVELS))
 }
 
-/// Loads an extension beside these files and shows what came of it, the first line of each.
+/// Loads an extension with these files and compares the first line of each error or log entry.
 async fn check(files: &[(&str, &str)], expect: Expect) {
     let stage = Stage::set(files, quick_limits());
     let report = stage.load().await;
     for error in &report.errors {
         stage.world.note(format!("not loaded: {}", error.error));
     }
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     stage.command("go").await;
     expect.assert_eq(&stage.log());
 }
 
 #[tokio::test]
-async fn a_source_that_is_nested_too_deeply_is_not_loaded() {
+async fn deeply_nested_source_is_refused() {
     let refused = || {
         expect![[r#"
             not loaded: Failed to load extension: DIR/ext.ts: nested more than 2000 levels deep
@@ -41,7 +40,7 @@ async fn a_source_that_is_nested_too_deeply_is_not_loaded() {
 }
 
 #[tokio::test]
-async fn modules_that_are_nested_too_deeply_are_not_loaded() {
+async fn deeply_nested_modules_are_refused() {
     let source = "import { createRequire } from 'node:module';
         const require = createRequire(import.meta.url);
         const attempts = {
@@ -81,7 +80,7 @@ async fn modules_that_are_nested_too_deeply_are_not_loaded() {
 }
 
 #[tokio::test]
-async fn values_that_are_nested_too_deeply_do_not_reach_the_host() {
+async fn deeply_nested_values_are_not_sent_to_the_host() {
     let source = "import { native } from 'tiller:host';
         const deep = (levels) => { let value = 1; for (let i = 0; i < levels; i++) value = [value]; return value; };
         const attempts = {
@@ -116,8 +115,8 @@ async fn values_that_are_nested_too_deeply_do_not_reach_the_host() {
     .await;
     let stage = Stage::set(&[("ext.js", source)], quick_limits());
     stage.load().await;
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     let call = ToolCall { tool_call_id: "c".into(), tool_name: "bash".into(), input: json!({}) };
-    let refused = stage.guests.run_hook(call).await;
+    let refused = stage.extensions.run_hook(call).await;
     assert!(refused.is_err());
 }

@@ -1,4 +1,4 @@
-//! What extensions are told and asked, and what they answer.
+//! Events and hooks, and the results of handlers.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -16,18 +16,18 @@ fn call(input: serde_json::Value) -> ToolCall {
     ToolCall { tool_call_id: "c1".into(), tool_name: "bash".into(), input }
 }
 
-/// Asks each of several extensions' handlers about a `bash` call with `command`.
+/// Runs the `tool_call` hook for a `bash` call with `command`.
 async fn check_call(sources: &[&str], expect: Expect) {
     let names = ["ext-1.ts", "ext-2.ts", "ext-3.ts"];
     let files: Vec<(&str, &str)> = names.into_iter().zip(sources.iter().copied()).collect();
     let stage = Stage::play(&files).await;
     stage.log();
-    let outcome = stage.guests.run_hook(call(json!({"command": "ls"}))).await;
+    let outcome = stage.extensions.run_hook(call(json!({"command": "ls"}))).await;
     expect.assert_eq(&format!("{outcome:?}\n{}", stage.log()));
 }
 
 #[tokio::test]
-async fn a_call_goes_through() {
+async fn tool_call_without_objection_is_allowed() {
     check_call(&["export default (pi) => pi.on('tool_call', async (event, ctx) => { console.log(event, ctx.hasUI, ctx.mode); });"], expect![[r#"
         Ok(ToolVerdict { block: None, terminate: false, input: None })
         Info: {
@@ -39,7 +39,7 @@ async fn a_call_goes_through() {
 }
 
 #[tokio::test]
-async fn a_call_is_blocked_and_later_handlers_are_not_asked() {
+async fn blocked_tool_call_skips_later_handlers() {
     check_call(
         &[
             "export default (pi) => { pi.on('tool_call', () => undefined); pi.on('tool_call', (e) => ({ block: true, reason: `no ${e.input.command}` })); };",
@@ -74,7 +74,7 @@ async fn arguments_are_changed_in_place() {
 }
 
 #[tokio::test]
-async fn a_throwing_gate_stays_shut() {
+async fn throwing_tool_call_handler_blocks_the_call() {
     check_call(
         &["export default (pi) => pi.on('tool_call', (e) => { throw new Error('gate broke'); });"],
         expect![[r#"
@@ -88,7 +88,7 @@ async fn a_throwing_gate_stays_shut() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn hook_without_handlers_has_the_default_result() {
     check_call(
         &["export default (pi) => pi.on('session_start', () => {});"],
         expect![[r#"
@@ -99,7 +99,7 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
-async fn results_chain() {
+async fn tool_result_handlers_chain() {
     let stage = Stage::play(&[
         ("ext-1.ts", "export default (pi) => { pi.on('tool_result', (e) => ({ content: [{ type: 'text', text: 'first' }] })); pi.on('tool_result', () => { throw new Error('oops'); }); };"),
         ("ext-2.ts", "export default (pi) => pi.on('tool_result', (e) => { console.log(e.content[0].text, e.isError); return { isError: true, details: { seen: 1 } }; });"),
@@ -115,7 +115,7 @@ async fn results_chain() {
         is_error: false,
         usage: None,
     };
-    let change = stage.guests.run_hook(hook).await.unwrap();
+    let change = stage.extensions.run_hook(hook).await.unwrap();
     expect![[r#"
         ToolResultChange { content: Some(Array [Object {"type": String("text"), "text": String("first")}]), details: Some(Object {"seen": Number(1)}), is_error: Some(true), usage: None }
         extension_error ext-1.ts tool_result: oops at DIR/ext-1.ts:1:144
@@ -138,7 +138,7 @@ async fn input_is_transformed_and_handled() {
             source: InputSource::Rpc,
             streaming_behavior: None,
         };
-        shown.push(format!("{:?}", stage.guests.run_hook(hook).await.unwrap()));
+        shown.push(format!("{:?}", stage.extensions.run_hook(hook).await.unwrap()));
     }
     expect![[r#"
         Continue
@@ -151,7 +151,7 @@ async fn input_is_transformed_and_handled() {
 }
 
 #[tokio::test]
-async fn prompts_grow() {
+async fn system_prompt_changes_accumulate() {
     let stage = Stage::play(&[
         ("ext-1.ts", "export default (pi) => pi.on('before_agent_start', (e, ctx) => ({ systemPrompt: e.systemPrompt + ' One.', message: { customType: 'n', content: 'note', display: false } }));"),
         ("ext-2.ts", "export default (pi) => pi.on('before_agent_start', (e, ctx) => { console.log(e.systemPrompt, '/', ctx.getSystemPrompt()); e.systemPromptOptions.selectedTools.push('x'); return { systemPrompt: e.systemPrompt + ' Two.' }; });"),
@@ -164,14 +164,14 @@ async fn prompts_grow() {
         system_prompt: "Zero.".into(),
         system_prompt_options: json!({"selectedTools": ["read"]}),
     };
-    let change = stage.guests.run_hook(hook).await.unwrap();
+    let change = stage.extensions.run_hook(hook).await.unwrap();
     expect![[r#"
         PromptChange { messages: [Object {"customType": String("n"), "content": String("note"), "display": Bool(false)}], system_prompt: Some("Zero. One. Two."), system_prompt_options: Some(Object {"selectedTools": Array [String("read"), String("x")]}) }
         Info: Zero. One. / Zero. One."#]].assert_eq(&format!("{change:?}\n{}", stage.log()));
 }
 
 #[tokio::test]
-async fn other_questions() {
+async fn other_hooks_return_their_results() {
     let stage = Stage::play(&[(
         "ext.ts",
         r#"export default (pi) => {
@@ -189,20 +189,22 @@ async fn other_questions() {
     .await;
     stage.log();
     stage.world.answers.lock().unwrap().push(true.into());
-    let guests = &stage.guests;
+    let extensions = &stage.extensions;
     let messages = vec![json!({"role": "user", "content": "a"})];
-    let context = guests.run_hook(Context { messages }).await;
-    let payload = guests.run_hook(BeforeProviderRequest { payload: json!({"model": "m"}) }).await;
+    let context = extensions.run_hook(Context { messages }).await;
+    let payload =
+        extensions.run_hook(BeforeProviderRequest { payload: json!({"model": "m"}) }).await;
     let switch = |reason| SessionBeforeSwitch { reason, target_session_file: None };
-    let stays = guests.run_hook(switch(SwitchReason::New)).await;
-    let leaves = guests.run_hook(switch(SwitchReason::Resume)).await;
+    let stays = extensions.run_hook(switch(SwitchReason::New)).await;
+    let leaves = extensions.run_hook(switch(SwitchReason::Resume)).await;
     let found =
-        guests.run_hook(ResourcesDiscover { cwd: ".".into(), reason: "startup".into() }).await;
-    let bash = guests
+        extensions.run_hook(ResourcesDiscover { cwd: ".".into(), reason: "startup".into() }).await;
+    let bash = extensions
         .run_hook(UserBash { command: "x".into(), exclude_from_context: false, cwd: ".".into() })
         .await;
-    let message =
-        guests.run_hook(MessageEnd { message: json!({"role": "assistant", "content": []}) }).await;
+    let message = extensions
+        .run_hook(MessageEnd { message: json!({"role": "assistant", "content": []}) })
+        .await;
     let shown = format!(
         "{context:?}\n{payload:?}\n{stays:?}\n{leaves:?}\n{found:?}\n{bash:?}\n{message:?}\n{}",
         stage.log()
@@ -222,7 +224,7 @@ async fn other_questions() {
 }
 
 #[tokio::test]
-async fn events_keep_their_order_and_mistakes_are_told() {
+async fn events_keep_their_order_and_errors_are_reported() {
     let stage = Stage::play(&[
         (
             "ext-1.ts",
@@ -238,12 +240,13 @@ async fn events_keep_their_order_and_mistakes_are_told() {
     ])
     .await;
     stage.log();
-    let guests = &stage.guests;
-    guests.emit(&Event::SessionStart { reason: StartReason::Startup, previous_session_file: None });
-    guests.emit(&Event::AgentStart);
-    guests.emit(&Event::TurnStart { turn_index: 0, timestamp: 1 });
-    guests.run_hook(call(json!({}))).await.unwrap();
-    guests.emit_and_wait(&Event::AgentStart).await;
+    let extensions = &stage.extensions;
+    extensions
+        .emit(&Event::SessionStart { reason: StartReason::Startup, previous_session_file: None });
+    extensions.emit(&Event::AgentStart);
+    extensions.emit(&Event::TurnStart { turn_index: 0, timestamp: 1 });
+    extensions.run_hook(call(json!({}))).await.unwrap();
+    extensions.emit_and_wait(&Event::AgentStart).await;
     expect![[r#"
         Info: start startup 1
         Info: started
@@ -255,7 +258,7 @@ async fn events_keep_their_order_and_mistakes_are_told() {
 }
 
 #[tokio::test]
-async fn an_isolated_extension_keeps_its_place_in_the_order() {
+async fn isolated_extension_keeps_its_load_order() {
     let adds = |name: &str| {
         format!(
             "export default (pi) => pi.on('tool_call', (e) => {{ e.input.command += '{name}'; globalThis.n = (globalThis.n ?? 0) + 1; console.log(globalThis.n); }});"
@@ -266,11 +269,11 @@ async fn an_isolated_extension_keeps_its_place_in_the_order() {
         &[("ext-1.ts", &a), ("ext-2.ts", &b), ("ext-3.ts", &c)],
         support::quick_limits(),
     );
-    let mut extensions = stage.extensions();
+    let mut extensions = stage.extension_files();
     extensions[1].isolate = true;
-    stage.guests.load(&extensions).await;
-    stage.guests.bind().await;
-    let verdict = stage.guests.run_hook(call(json!({"command": "-"}))).await;
+    stage.extensions.load(&extensions).await;
+    stage.extensions.bind().await;
+    let verdict = stage.extensions.run_hook(call(json!({"command": "-"}))).await;
     expect![[r#"
         Ok(ToolVerdict { block: None, terminate: false, input: Some(Object {"command": String("-abc")}) })
         Info: 1

@@ -1,6 +1,6 @@
-//! Extensions that mean harm, or are only badly written. Each is asked about a tool call; whatever
-//! it does, the answer comes in time, the call is not let through by accident, and a well-behaved
-//! extension beside it goes on.
+//! Hostile or badly written extensions. Each handles a `tool_call` hook; whatever it does, the hook
+//! ends in time, the call is not allowed by accident, and a well-behaved extension in the same
+//! engine goes on.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -40,8 +40,8 @@ fn call() -> ToolCall {
     }
 }
 
-/// Loads `body` as a handler of `tool_call` beside a good extension, asks, and looks whether the
-/// good one still works.
+/// Loads `body` as a handler of `tool_call` beside a good extension, runs the hook, and checks that
+/// the good one still works.
 async fn check(body: &str, expect: Expect) {
     let source = format!("export default (pi) => pi.on('tool_call', {body});");
     check_source(&source, expect).await;
@@ -68,14 +68,14 @@ async fn play(limits: Limits, source: &str) -> String {
     for error in &report.errors {
         stage.world.note(format!("not loaded: {}", error.error));
     }
-    stage.guests.bind().await;
-    let verdict = match stage.guests.run_hook(call()).await {
+    stage.extensions.bind().await;
+    let verdict = match stage.extensions.run_hook(call()).await {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     };
     stage.world.note(verdict);
     stage
-        .guests
+        .extensions
         .emit_and_wait(&Event::SessionStart {
             reason: StartReason::Startup,
             previous_session_file: None,
@@ -86,7 +86,7 @@ async fn play(limits: Limits, source: &str) -> String {
     stage.log()
 }
 
-/// An engine that is started anew may lose a command with it, but not one after the other.
+/// A restart may fail one command, but not one after the other.
 async fn ping_until_pong(stage: &Stage) {
     let begun = Instant::now();
     while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("pong")) {
@@ -95,7 +95,7 @@ async fn ping_until_pong(stage: &Stage) {
     }
 }
 
-/// Reports come when they come, and as often as somebody errs.
+/// Sorts the errors to the front: when and how often they are reported varies.
 fn errors_first(log: &str) -> String {
     let (mut errors, others): (Vec<&str>, Vec<&str>) =
         log.lines().partition(|line| line.starts_with("extension_error"));
@@ -105,7 +105,7 @@ fn errors_first(log: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_endless_loop() {
+async fn endless_loop_is_interrupted() {
     check(
         "() => { for (;;); }",
         expect![[r#"
@@ -118,7 +118,7 @@ async fn an_endless_loop() {
 }
 
 #[tokio::test]
-async fn a_loop_that_catches_everything() {
+async fn loop_that_catches_everything_is_interrupted() {
     check(
         "() => { for (;;) { try { for (;;); } catch { continue; } finally { continue; } } }",
         expect![[r#"
@@ -131,7 +131,7 @@ async fn a_loop_that_catches_everything() {
 }
 
 #[tokio::test]
-async fn a_loop_behind_an_await() {
+async fn loop_after_an_await_is_interrupted() {
     check(
         "async () => { await null; await new Promise((r) => setTimeout(r, 5)); for (;;); }",
         expect![[r#"
@@ -144,7 +144,7 @@ async fn a_loop_behind_an_await() {
 }
 
 #[tokio::test]
-async fn endless_recursion() {
+async fn endless_recursion_throws() {
     check_unhurried(
         "() => { const f = () => f() + 1; return f(); }",
         expect![[r#"
@@ -164,7 +164,7 @@ async fn endless_recursion() {
 }
 
 #[tokio::test]
-async fn more_memory_than_there_is() {
+async fn exceeding_the_memory_limit_fails_the_hook() {
     check_unhurried(
         "() => { const all = []; for (;;) all.push(new Uint8Array(4 << 20)); }",
         expect![[r#"
@@ -184,7 +184,7 @@ async fn more_memory_than_there_is() {
 }
 
 #[tokio::test]
-async fn getters_that_throw() {
+async fn throwing_getters_do_not_break_the_host() {
     check_unhurried(
         "() => ({ get block() { throw new Error('no'); } })",
         expect![[r#"
@@ -220,7 +220,7 @@ async fn getters_that_throw() {
 }
 
 #[tokio::test]
-async fn a_promise_that_never_settles() {
+async fn never_settling_promise_times_out() {
     check(
         "() => new Promise(() => {})",
         expect![[r#"
@@ -232,19 +232,19 @@ async fn a_promise_that_never_settles() {
 }
 
 #[tokio::test]
-async fn an_endless_chain_of_promises() {
+async fn endless_chain_of_promises_is_interrupted() {
     let bad = "export default (pi) => pi.on('tool_call', () => { const f = () => Promise.resolve().then(f); f(); return new Promise(() => {}); });";
     let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], limits());
     stage.load().await;
-    stage.guests.bind().await;
-    let refused = stage.guests.run_hook(call()).await.err().unwrap();
+    stage.extensions.bind().await;
+    let refused = stage.extensions.run_hook(call()).await.err().unwrap();
     assert_eq!(refused.reason, "stopped after 150 ms");
-    // Whether its time or its memory runs out first, and whom that meets, is a matter of speed.
+    // Whether time or memory runs out first, and in which call, depends on speed.
     ping_until_pong(&stage).await;
 }
 
 #[tokio::test]
-async fn ten_thousand_timers() {
+async fn ten_thousand_timers_do_not_block_a_hook() {
     check_within(
         Limits { slice: Duration::from_secs(3), hook: Duration::from_secs(5), ..limits() },
         "export default (pi) => pi.on('tool_call', async () => { let n = 0; await new Promise((done) => { for (let i = 0; i < 10000; i++) setTimeout(() => { if (++n === 10000) done(); }, i % 7); }); console.log(n); });",
@@ -258,22 +258,22 @@ async fn ten_thousand_timers() {
 }
 
 #[tokio::test]
-async fn an_interval_that_loops() {
+async fn looping_interval_is_interrupted() {
     let bad = "export default (pi) => { setInterval(() => { for (;;); }, 1); };";
     let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], limits());
     stage.load().await;
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     let begun = Instant::now();
     while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("started anew")) {
         assert!(begun.elapsed() < Duration::from_secs(10));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // It goes on being started anew.
+    // The engine is restarted again and again.
     ping_until_pong(&stage).await;
 }
 
 #[tokio::test]
-async fn the_prototypes_of_everything() {
+async fn replaced_prototypes_do_not_break_the_runtime() {
     check_within(
         unhurried(),
         r#"export default (pi) => {
@@ -296,7 +296,7 @@ async fn the_prototypes_of_everything() {
 }
 
 #[tokio::test]
-async fn ways_out() {
+async fn process_exit_and_kill_are_refused() {
     check_unhurried(
         "() => process.exit(1)",
         expect![[r#"
@@ -324,7 +324,7 @@ async fn ways_out() {
 }
 
 #[tokio::test]
-async fn it_does_not_even_load() {
+async fn hanging_or_throwing_load_is_reported() {
     check_source(
         "for (;;);\nexport default () => {};",
         expect![[r#"
@@ -357,7 +357,7 @@ async fn it_does_not_even_load() {
 }
 
 #[tokio::test]
-async fn a_regular_expression_that_takes_for_ever() {
+async fn catastrophic_regular_expression_is_interrupted() {
     check(
         "() => /^(a+)+$/.test('a'.repeat(40) + 'b')",
         expect![[r#"
@@ -370,7 +370,7 @@ async fn a_regular_expression_that_takes_for_ever() {
 }
 
 #[tokio::test]
-async fn rejections_nobody_handles() {
+async fn unhandled_rejections_are_reported() {
     check_unhurried("() => { Promise.reject(new Error('nobody cares')); setTimeout(() => { throw new Error('from a timer'); }, 1); return new Promise((done) => setTimeout(done, 50)); }", expect![[r#"
         extension_error ext-bad.js timer: from a timer at DIR/ext-bad.js:1:123
         extension_error ext-bad.js unhandled_rejection: nobody cares at DIR/ext-bad.js:1:70
@@ -380,18 +380,18 @@ async fn rejections_nobody_handles() {
 }
 
 #[tokio::test]
-async fn an_engine_is_started_anew_and_the_gate_is_back() {
+async fn restarted_engine_has_its_tool_call_handler_again() {
     let bad = "export default (pi) => { let n = 0; pi.on('tool_call', (e) => { n++; if (e.input.command === 'loop') for (;;); return { block: true, reason: `asked ${n} times` }; }); };";
     let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], limits());
     stage.load().await;
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     let ask = |command: &str| ToolCall { input: json!({"command": command}), ..call() };
     for command in ["x", "loop", "loop", "x", "loop", "x"] {
-        let verdict = stage.guests.run_hook(ask(command)).await;
+        let verdict = stage.extensions.run_hook(ask(command)).await;
         stage.world.note(format!("{command}: {:?}", verdict.map(|verdict| verdict.block)));
     }
     let log = errors_first(&stage.log());
-    // The other extension hears of the restart when it does.
+    // When the other extension is notified of the restart varies.
     let log: Vec<&str> = log.lines().filter(|line| !line.contains("good")).collect();
     expect![[r#"
         extension_error <runtime> restart: the engine was started anew after 3 interruptions
@@ -406,20 +406,20 @@ async fn an_engine_is_started_anew_and_the_gate_is_back() {
 }
 
 #[tokio::test]
-async fn a_guard_that_does_not_come_back() {
+async fn lost_guard_blocks_what_it_guarded() {
     let guard = "import { existsSync, writeFileSync } from 'node:fs';\nif (existsSync('seen')) throw new Error('only once');\nwriteFileSync('seen', '');\nexport default (pi) => pi.on('tool_call', () => {});\n";
     let looping = "export default (pi) => pi.registerCommand('loop', { handler() { setTimeout(() => { for (;;); }, 0); } });";
     let limits = Limits { strikes: 1, ..limits() };
     let stage = Stage::set(&[("ext-guard.js", guard), ("ext-loop.js", looping)], limits);
     stage.load().await;
-    stage.guests.bind().await;
-    let ask = || async { stage.guests.run_hook(call()).await.map(|verdict| verdict.block) };
+    stage.extensions.bind().await;
+    let ask = || async { stage.extensions.run_hook(call()).await.map(|verdict| verdict.block) };
     stage.world.note(format!("{:?}", ask().await));
     stage.command("loop").await;
     while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("only once")) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Answered when the restart is over, whatever it does then.
+    // Returns after the restart, with any result.
     stage.command("loop").await;
     stage.world.note(format!("{:?}", ask().await));
     expect![[r#"
@@ -431,21 +431,21 @@ async fn a_guard_that_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn too_much_to_tell() {
+async fn full_backlog_drops_events_and_reports_once() {
     let slow = "export default (pi) => pi.on('agent_start', () => new Promise(() => {}));";
     let stage = Stage::set(&[("ext-slow.js", slow)], Limits { backlog: 10, ..limits() });
     stage.load().await;
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     let begun = Instant::now();
     for _ in 0..2000 {
-        stage.guests.emit(&Event::AgentStart);
+        stage.extensions.emit(&Event::AgentStart);
     }
     assert!(begun.elapsed() < Duration::from_secs(1));
-    stage.guests.stop();
+    stage.extensions.stop();
 }
 
 #[tokio::test]
-async fn what_is_not_allowed() {
+async fn denied_operations_throw() {
     let source = r#"
         import { readFileSync } from "node:fs";
         import { execSync, spawn } from "node:child_process";
@@ -463,10 +463,10 @@ async fn what_is_not_allowed() {
             }
         } });"#;
     let stage = Stage::set(&[("ext.js", source)], limits());
-    let mut extensions = stage.extensions();
+    let mut extensions = stage.extension_files();
     extensions[0].permissions = Permissions { fs: false, exec: false, net: false, env: false };
-    stage.guests.load(&extensions).await;
-    stage.guests.bind().await;
+    stage.extensions.load(&extensions).await;
+    stage.extensions.bind().await;
     stage.command("go").await;
     expect![[r#"
         Info: read EACCES: this extension has no permission for fs

@@ -1,4 +1,4 @@
-//! Files become extensions: TypeScript, modules, scripts, packages, and what is wrong with them.
+//! Loading: TypeScript, modules, scripts, packages, and errors in them.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -104,7 +104,7 @@ async fn a_script_can_be_an_extension() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_undefined_and_told_once() {
+async fn missing_export_is_undefined_and_reported_once() {
     check(
         &[
             (
@@ -135,7 +135,7 @@ async fn what_is_missing_is_undefined_and_told_once() {
 }
 
 #[tokio::test]
-async fn pi_goes_by_two_names() {
+async fn pi_packages_resolve_under_both_names() {
     check(
         &[(
             "ext.ts",
@@ -162,7 +162,7 @@ async fn pi_goes_by_two_names() {
 }
 
 #[tokio::test]
-async fn mistakes_are_told_with_the_author_s_line() {
+async fn errors_have_the_authors_positions() {
     check(
         &[
             ("ext-1.ts", "const a = 1;\nconst b = ;\n"),
@@ -212,7 +212,7 @@ async fn modules_belong_to_one_extension() {
 }
 
 #[tokio::test]
-async fn cycles_are_no_trap() {
+async fn import_cycles_load() {
     check(
         &[
             ("ext.ts", "import { a } from './a';\nexport default () => console.log(a());\n"),
@@ -227,7 +227,7 @@ async fn cycles_are_no_trap() {
 }
 
 #[tokio::test]
-async fn names_taken_twice() {
+async fn name_conflicts_are_reported() {
     let both = r#"export default (pi) => {
         const tool = { name: "t", label: "T", description: "d", parameters: { type: "object" }, execute() {} };
         pi.registerTool(tool);

@@ -1,4 +1,4 @@
-//! Node's modules and the web's objects, as extensions use them.
+//! Node's modules and web globals.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use expect_test::{Expect, expect};
 use support::Stage;
 
-/// Runs the body of a function that may await, with `log` to show things.
+/// Runs an async function body and compares what it logs.
 async fn check(body: &str, expect: Expect) {
     check_with(body, |_| {}, expect).await;
 }
@@ -23,7 +23,7 @@ async fn check_with(body: &str, set_up: impl FnOnce(&Stage), expect: Expect) {
 }
 
 #[tokio::test]
-async fn files_at_once() {
+async fn synchronous_file_functions() {
     check(
         r#"
         const fs = require("fs"); const path = require("path");
@@ -354,7 +354,7 @@ async fn the_process_and_the_machine() {
 }
 
 #[tokio::test]
-async fn every_module_of_ours_is_whole() {
+async fn every_built_in_module_loads() {
     check(
         r#"
         const pi = ["pi-coding-agent", "pi-ai", "pi-ai/compat", "pi-ai/oauth", "pi-tui", "pi-agent-core"].map((name) => `@earendil-works/${name}`);

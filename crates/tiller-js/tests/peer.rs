@@ -1,5 +1,5 @@
-//! What we say to a sidecar and it to us, with a shell in the place of node: it shows how little
-//! the one on the other side has to know, and what becomes of one that knows less.
+//! The sidecar protocol, with a shell script in place of node: shows how little a sidecar has to
+//! implement, and how failures are handled.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -14,7 +14,8 @@ use tiller_js::event::Event;
 use tiller_js::hook::ToolCall;
 use tiller_js::{EngineChoice, Extension, Limits, Runtime};
 
-/// How a shell becomes a sidecar: its last two words are the numbers of its files.
+/// Functions for a shell script that acts as a sidecar: its last two arguments are the descriptors
+/// of the sockets.
 const HEAD: &str = r#"#!/bin/bash
 line=${*: -2:1}; news=${*: -1}
 say() { echo "$1" >&$line; }
@@ -25,7 +26,7 @@ registered='{\"extensions\":[{\"number\":1,\"path\":\"ext.ts\",\"handlers\":[[\"
 load() { hear; ask "{\"type\":\"sync\",\"name\":\"registered\",\"json\":\"$registered\",\"task\":[0,1]}"; say "{\"type\":\"reply\",\"call\":$id,\"json\":\"null\"}"; took; }
 "#;
 
-/// A stage whose only node is a shell that does this.
+/// A stage whose only node is this shell script.
 fn stage(script: &str) -> Stage {
     let limits = Limits { slice: Duration::from_millis(1500), ..quick_limits() };
     let stage = Stage::set(&[("ext.ts", "")], limits.clone());
@@ -41,28 +42,28 @@ async fn check(script: &str, expect: Expect) {
     let stage = stage(script);
     let one = Extension::new(stage.dir.path().join("ext.ts"));
     let one = Extension { engine: EngineChoice::Sidecar(Runtime::Node), ..one };
-    for error in stage.guests.load(&[one]).await.errors {
+    for error in stage.extensions.load(&[one]).await.errors {
         stage.world.note(format!("not loaded: {}", error.error));
     }
-    stage.guests.emit(&Event::AgentStart);
+    stage.extensions.emit(&Event::AgentStart);
     let call = ToolCall {
         tool_call_id: "c1".into(),
         tool_name: "bash".into(),
         input: json!({"command": "ls"}),
     };
-    stage.world.note(match stage.guests.run_hook(call).await {
+    stage.world.note(match stage.extensions.run_hook(call).await {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     });
     if script.contains("echo farewell") {
         stage.world.wait_for("farewell").await;
     }
-    stage.guests.stop();
+    stage.extensions.stop();
     expect.assert_eq(&stage.sorted_log());
 }
 
 #[tokio::test]
-async fn a_conversation() {
+async fn sidecar_protocol_round_trip() {
     check(
         r#"
         say '{"type":"hello"}'
@@ -101,7 +102,7 @@ async fn a_conversation() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_fit() {
+async fn sidecar_reports_unfit() {
     let too_old = r#"say '{"type":"unfit","why":"version v1 is too old"}'"#;
     check(too_old, expect![[r#"
         None
@@ -109,21 +110,21 @@ async fn one_that_is_not_fit() {
 }
 
 #[tokio::test]
-async fn one_that_says_nothing() {
+async fn sidecar_exits_before_its_first_line() {
     check("exit 3", expect![[r#"
         None
         not loaded: Failed to load extension: node (DIR/bin/node) cannot be used: it ended before it began"#]]).await;
 }
 
 #[tokio::test]
-async fn one_that_makes_no_sense() {
+async fn sidecar_sends_invalid_json() {
     check(r#"say '{"type":"hello"}'; load; hear; hear; say 'what?'; sleep 60"#, expect![[r#"
         extension_error <runtime> sidecar: node said what makes no sense: expected value at line 1 column 1
         refused: node said what makes no sense: expected value at line 1 column 1"#]]).await;
 }
 
 #[tokio::test]
-async fn one_that_does_not_hear() {
+async fn sidecar_never_reads_messages() {
     check(
         r#"say '{"type":"hello"}'; load; exec sleep 60"#,
         expect![[r#"
@@ -134,7 +135,7 @@ async fn one_that_does_not_hear() {
 }
 
 #[tokio::test]
-async fn one_that_closes_its_files() {
+async fn sidecar_closes_its_sockets() {
     check(
         r#"say '{"type":"hello"}'; load; hear; hear; eval "exec $line>&-"; exec sleep 60"#,
         expect![[r#"

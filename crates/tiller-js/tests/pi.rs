@@ -1,4 +1,4 @@
-//! What pi's packages give to extensions that use their functions.
+//! The functions of pi's packages.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use expect_test::{Expect, expect};
 use support::Stage;
 
-/// Runs the body of a command that shows things, and compares what it showed.
+/// Runs a command body and compares what it notifies.
 async fn check(body: &str, expect: Expect) {
     let source = format!(
         r#"
@@ -43,7 +43,7 @@ async fn front_matter_ends_at_a_line_that_begins_with_dashes() {
 }
 
 #[tokio::test]
-async fn arguments_are_converted_and_checked_as_those_of_tools() {
+async fn tool_arguments_are_converted_and_checked() {
     check(
         r#"
         const parameters = { type: "object", properties: { n: { type: "number" }, list: { type: "array", items: { type: "string" } },
@@ -101,7 +101,7 @@ async fn text_is_cut_to_a_width() {
 }
 
 #[tokio::test]
-async fn small_things_have_their_names() {
+async fn small_helpers_exist() {
     check(
         r#"
         show(pi.keyText("tui.select.cancel"), pi.keyHint("tui.select.confirm", "choose"), pi.keyText("nothing"));
@@ -118,7 +118,7 @@ async fn small_things_have_their_names() {
 }
 
 #[tokio::test]
-async fn files_are_looked_for_where_the_extension_says() {
+async fn skills_are_loaded_from_the_given_folder() {
     check(
         r#"
         const operations = { exists: async (path) => path !== "/far/gone",

@@ -1,4 +1,4 @@
-//! Those who listen slowly: what is told meanwhile melts, and nothing of it is missing.
+//! Slow receivers: queued progress is merged, and nothing is lost.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,7 +9,7 @@ use support::Stage;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
-async fn an_extension_that_listens_slowly_hears_a_model_in_larger_steps() {
+async fn slow_reader_gets_merged_model_events() {
     let stage = Stage::play(&[(
         "ext.ts",
         r#"
@@ -35,7 +35,7 @@ async fn an_extension_that_listens_slowly_hears_a_model_in_larger_steps() {
 }
 
 #[tokio::test]
-async fn a_provider_that_nobody_listens_to_is_heard_in_larger_steps() {
+async fn unread_provider_events_are_merged() {
     let stage = Stage::play(&[(
         "ext.ts",
         r#"
@@ -56,7 +56,7 @@ async fn a_provider_that_nobody_listens_to_is_heard_in_larger_steps() {
     .await;
     let (model, context) = (json!({"id": "m"}), json!({"messages": []}));
     let cancel = CancellationToken::new();
-    let events = stage.guests.stream("mine", model, context, json!({}), cancel);
+    let events = stage.extensions.stream("mine", model, context, json!({}), cancel);
     stage.world.wait_for("all said").await;
     let events: Vec<Value> = events.collect().await;
     let said = events.iter().filter_map(|event| event["delta"].as_str());
@@ -65,9 +65,9 @@ async fn a_provider_that_nobody_listens_to_is_heard_in_larger_steps() {
     assert_eq!(events.last().unwrap()["type"], "done");
 }
 
-/// Counts the characters that are searched and put together, whatever the number of pieces.
+/// Counts the characters that are searched and joined, whatever the number of chunks.
 #[tokio::test]
-async fn each_character_of_a_line_to_a_sidecar_is_handled_twice() {
+async fn splitting_lines_is_linear() {
     let lines = include_str!("../js/sidecar/lines.js");
     let counts = r#"
         import { lines } from "./lines.js";

@@ -1,5 +1,5 @@
-//! Extensions in node, beside us. Where there is no node that is new enough, these tests are
-//! skipped; what we say to a sidecar and it to us is tested without one in `peer.rs`.
+//! Extensions in a node sidecar. Skipped without a node that is new enough; `peer.rs` tests the
+//! sidecar protocol without node.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -17,14 +17,14 @@ use tiller_js::hook::ToolCall;
 use tiller_js::{EngineChoice, Extension, Extensions, Limits, Permissions, Runtime};
 use tokio_util::sync::CancellationToken;
 
-/// The `PATH`, if there is a node in it that can be a sidecar.
+/// The `PATH`, if it contains a node that can be a sidecar.
 fn path_with_node() -> Option<String> {
     skip::has_node().then(|| std::env::var("PATH").ok())?
 }
 
-/// Bun has its own way with modules, so a little of everything is tried there too.
+/// Bun loads modules differently, so a little of everything is tested there too.
 #[tokio::test]
-async fn a_bun_can_do_it_as_well() {
+async fn bun_runs_extensions() {
     if Command::new("bun").arg("--version").output().is_err() {
         skip::skip("SIDECAR", "there is no bun");
         return;
@@ -60,13 +60,13 @@ async fn a_bun_can_do_it_as_well() {
     let stage = Stage::set_with(&files, quick_limits(), true, path);
     let one = Extension::new(stage.dir.path().join("ext.ts"));
     let one = Extension { engine: EngineChoice::Sidecar(Runtime::Bun), ..one };
-    let report = stage.guests.load(&[one]).await;
+    let report = stage.extensions.load(&[one]).await;
     stage.world.note(shown(&report, &stage));
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     *stage.world.answers.lock().unwrap() = vec!["blue".into()];
     stage.command("ask").await;
     for command in ["ls", "loop", "ls"] {
-        stage.world.note(verdict(&stage.guests, command).await);
+        stage.world.note(verdict(&stage.extensions, command).await);
     }
     expect![[r#"
         Info: object hello one function function function
@@ -83,7 +83,7 @@ async fn a_bun_can_do_it_as_well() {
     .assert_eq(&stage.log());
 }
 
-/// A stage with the extensions loaded, in whatever engine they belong.
+/// A stage with the extensions loaded, each in the engine that suits it.
 async fn play(files: &[(&str, &str)]) -> Option<Stage> {
     play_within(quick_limits(), files).await
 }
@@ -92,7 +92,7 @@ async fn play_within(limits: Limits, files: &[(&str, &str)]) -> Option<Stage> {
     let stage = Stage::set_with(files, limits, true, path_with_node()?);
     let report = stage.load().await;
     stage.world.note(shown(&report, &stage));
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     Some(stage)
 }
 
@@ -137,28 +137,28 @@ const DATABASE: &str = r#"
         });
     }"#;
 
-/// Whether a call may go through, in words.
-async fn verdict(guests: &Extensions, command: &str) -> String {
+/// The outcome of a `tool_call` hook, as text.
+async fn verdict(extensions: &Extensions, command: &str) -> String {
     let call = ToolCall {
         tool_call_id: "c1".into(),
         tool_name: "bash".into(),
         input: json!({ "command": command }),
     };
-    match guests.run_hook(call).await {
+    match extensions.run_hook(call).await {
         Ok(verdict) => format!("{:?} {:?}", verdict.block, verdict.input.map(|it| it.to_string())),
         Err(refused) => format!("refused: {}", refused.reason),
     }
 }
 
 #[tokio::test]
-async fn what_needs_sqlite_runs_beside_us() {
+async fn extension_that_needs_sqlite_runs_in_a_sidecar() {
     let Some(stage) = play(&[("ext.ts", DATABASE)]).await else { return };
     *stage.world.answers.lock().unwrap() = vec!["blue".into()];
     stage.command("ask").await;
     for command in ["rm x", "ls"] {
-        stage.world.note(verdict(&stage.guests, command).await);
+        stage.world.note(verdict(&stage.extensions, command).await);
     }
-    let tools = stage.guests.registrations().tools;
+    let tools = stage.extensions.registrations().tools;
     let arguments = json!({"word": "blue"}).as_object().unwrap().clone();
     let (cx, _shown) = ToolContext::new(
         Arc::new(stage.dir.path().to_owned()),
@@ -184,7 +184,7 @@ async fn what_needs_sqlite_runs_beside_us() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_found_out_while_loading() {
+async fn missing_features_are_found_while_loading() {
     check(
         &[
             (
@@ -219,7 +219,7 @@ async fn what_is_missing_is_found_out_while_loading() {
 }
 
 #[tokio::test]
-async fn modules_are_the_same_as_here() {
+async fn modules_load_as_in_the_embedded_engine() {
     check(
         &[
             (
@@ -262,7 +262,7 @@ async fn modules_are_the_same_as_here() {
 }
 
 #[tokio::test]
-async fn mistakes_are_told_in_the_authors_lines() {
+async fn sidecar_errors_have_the_authors_positions() {
     let files = [(
         "ext.ts",
         "import 'node:sqlite';\ninterface Nothing {}\n\nexport default (pi) => {\n\tpi.registerCommand('go', { handler: async () => {\n\t\tawait null;\n\t\tthrow new Error('no good');\n\t} });\n\tpi.on('session_start', () => {\n\t\tsetTimeout(() => { throw new Error('late'); }, 1);\n\t\tPromise.reject(new Error('alone'));\n\t\tprocess.exit(1);\n\t});\n};",
@@ -270,7 +270,7 @@ async fn mistakes_are_told_in_the_authors_lines() {
     let Some(stage) = play(&files).await else { return };
     stage.command("go").await;
     let start = Event::SessionStart { reason: StartReason::Startup, previous_session_file: None };
-    stage.guests.emit_and_wait(&start).await;
+    stage.extensions.emit_and_wait(&start).await;
     stage.world.wait_for("late").await;
     expect![[r#"
         command /go None
@@ -281,10 +281,10 @@ async fn mistakes_are_told_in_the_authors_lines() {
         loaded ext.ts session_start×1"#]].assert_eq(&stage.sorted_log());
 }
 
-/// A hook that loops, here and behind an `await`, and a process that ends itself: each time another
-/// one takes over, and what was guarded has not happened.
+/// A hook that loops, before and after an `await`, and a process that exits: each time the sidecar
+/// is restarted and the guarded call is blocked.
 #[tokio::test]
-async fn one_that_is_stuck_or_gone_is_started_anew() {
+async fn stuck_or_exited_sidecar_is_restarted() {
     let limits = Limits { slice: Duration::from_millis(400), strikes: 9, ..quick_limits() };
     let source = r#"
         import "node:sqlite";
@@ -297,7 +297,7 @@ async fn one_that_is_stuck_or_gone_is_started_anew() {
         });"#;
     let Some(stage) = play_within(limits, &[("ext.ts", source)]).await else { return };
     for command in ["loop", "ls", "later", "ls", "die", "ls", "wait"] {
-        let verdict = verdict(&stage.guests, command).await;
+        let verdict = verdict(&stage.extensions, command).await;
         stage.world.note(format!("{command}: {verdict}"));
     }
     expect![[r#"
@@ -316,7 +316,7 @@ async fn one_that_is_stuck_or_gone_is_started_anew() {
 }
 
 #[tokio::test]
-async fn one_that_falls_all_the_time_is_given_up_and_its_gate_stays_shut() {
+async fn sidecar_that_keeps_failing_is_abandoned_and_its_guard_blocks() {
     let source = r#"
         import "node:sqlite";
         export default (pi) => {
@@ -328,8 +328,8 @@ async fn one_that_falls_all_the_time_is_given_up_and_its_gate_stays_shut() {
     for _ in 0..3 {
         stage.command("die").await;
     }
-    stage.world.note(verdict(&stage.guests, "ls").await);
-    stage.world.note(format!("{} commands", stage.guests.registrations().commands.len()));
+    stage.world.note(verdict(&stage.extensions, "ls").await);
+    stage.world.note(format!("{} commands", stage.extensions.registrations().commands.len()));
     expect![[r#"
         loaded ext.ts tool_call×1 session_start×1
         command /die None
@@ -349,7 +349,7 @@ async fn one_that_falls_all_the_time_is_given_up_and_its_gate_stays_shut() {
 }
 
 #[tokio::test]
-async fn one_that_dies_while_it_is_loaded_does_not_take_the_others_along() {
+async fn exit_while_loading_does_not_affect_other_extensions() {
     check(
         &[
             (
@@ -374,9 +374,9 @@ async fn one_that_dies_while_it_is_loaded_does_not_take_the_others_along() {
     .await;
 }
 
-/// What an extension writes, or its children do, is no part of the conversation.
+/// What an extension or its children print is not part of the protocol.
 #[tokio::test]
-async fn output_and_input_are_its_own() {
+async fn sidecar_output_is_logged_and_input_is_empty() {
     let files = [(
         "ext.ts",
         r#"
@@ -397,7 +397,7 @@ async fn output_and_input_are_its_own() {
 }
 
 #[tokio::test]
-async fn the_settings_have_the_last_word() {
+async fn settings_override_the_engine_choice() {
     let Some(path) = path_with_node() else { return };
     let source =
         "import 'node:sqlite'; export default () => console.log(process.versions.v8 !== '0.0.0');";
@@ -412,7 +412,7 @@ async fn the_settings_have_the_last_word() {
         Extension { permissions: denied, ..one.clone() },
         Extension { engine: EngineChoice::Sidecar(Runtime::Node), permissions: denied, ..one },
     ];
-    let report = stage.guests.load(&all).await;
+    let report = stage.extensions.load(&all).await;
     for error in report.errors {
         stage.world.note(error.error);
     }

@@ -1,5 +1,5 @@
-//! Extensions that are stuck in a call of the host, and extensions that have the host hold more
-//! than they may. A hook is given up in time, and memory outside the engine counts as the engine's.
+//! Extensions that block in a host operation, and extensions that make the host allocate too much.
+//! Hooks end in time, and memory outside the engine counts against its limit.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -42,18 +42,18 @@ async fn stage(body: &str, limits: Limits) -> Stage {
     nix::unistd::mkfifo(&stage.dir.path().join("fifo.js"), Mode::S_IRWXU).unwrap();
     let report = stage.load().await;
     assert_eq!(report.errors, []);
-    stage.guests.bind().await;
+    stage.extensions.bind().await;
     stage
 }
 
-/// What becomes of a tool call that this handler is asked about.
+/// The outcome of a `tool_call` hook with this handler.
 async fn check(body: &str, expect: Expect) {
     check_within(limits(), body, expect).await;
 }
 
 async fn check_within(limits: Limits, body: &str, expect: Expect) {
     let stage = stage(body, limits).await;
-    let verdict = match stage.guests.run_hook(call()).await {
+    let verdict = match stage.extensions.run_hook(call()).await {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     };
@@ -61,7 +61,7 @@ async fn check_within(limits: Limits, body: &str, expect: Expect) {
 }
 
 #[tokio::test]
-async fn a_fifo_that_is_never_written_to() {
+async fn reading_a_fifo_without_writer_times_out() {
     let stopped = || expect!["refused: stopped after 150 ms"];
     check("() => { fs.readFileSync('fifo'); }", stopped()).await;
     check(
@@ -73,7 +73,7 @@ async fn a_fifo_that_is_never_written_to() {
 }
 
 #[tokio::test]
-async fn a_fifo_that_is_never_read() {
+async fn writing_a_fifo_without_reader_times_out() {
     let stopped = || expect!["refused: stopped after 150 ms"];
     check("() => { fs.writeFileSync('fifo', 'x'); }", stopped()).await;
     check("() => { fs.openSync('fifo', 'w'); }", stopped()).await;
@@ -81,7 +81,7 @@ async fn a_fifo_that_is_never_read() {
 }
 
 #[tokio::test]
-async fn a_fifo_is_no_module_and_is_not_copied() {
+async fn fifo_is_neither_imported_nor_copied() {
     let refusal = |attempt: &str| {
         format!(
             "async () => {{ try {{ {attempt} }} catch (error) {{
@@ -105,7 +105,7 @@ async fn a_fifo_is_no_module_and_is_not_copied() {
 }
 
 #[tokio::test]
-async fn a_fifo_with_somebody_at_the_other_end_works() {
+async fn fifo_with_both_ends_open_works() {
     let stage = stage(
         "async () => { fs.writeFileSync('fifo', 'to the test'); const back = await fs.promises.readFile('fifo', 'utf8'); return { block: true, reason: back }; }",
         Limits { slice: Duration::from_secs(20), ..limits() },
@@ -119,22 +119,22 @@ async fn a_fifo_with_somebody_at_the_other_end_works() {
         heard
     });
     assert_eq!(
-        stage.guests.run_hook(call()).await.unwrap().block.as_deref(),
+        stage.extensions.run_hook(call()).await.unwrap().block.as_deref(),
         Some("from the test")
     );
     assert_eq!(other.join().unwrap(), "to the test");
 }
 
 #[tokio::test]
-async fn a_read_beside_the_engine_ends_with_the_engine() {
+async fn pending_read_ends_with_the_engine() {
     let stage = stage("() => { fs.promises.readFile('fifo'); fs.promises.open('fifo').then((file) => file.read(new Uint8Array(9))); }", limits()).await;
-    assert_eq!(stage.guests.run_hook(call()).await.unwrap().block, None);
-    // Otherwise the runtime would wait for the thread that reads, and the test would not end.
-    stage.guests.stop();
+    assert_eq!(stage.extensions.run_hook(call()).await.unwrap().block, None);
+    // Otherwise the runtime would wait for the blocked reader thread, and the test would not end.
+    stage.extensions.stop();
 }
 
 #[tokio::test]
-async fn a_key_of_a_billion_rounds() {
+async fn pbkdf2_with_a_billion_rounds_times_out() {
     check(
         "() => { crypto.pbkdf2Sync('a', 'b', 1e9, 64, 'sha512'); }",
         expect!["refused: stopped after 150 ms"],
@@ -148,7 +148,7 @@ async fn a_key_of_a_billion_rounds() {
 }
 
 #[tokio::test]
-async fn work_of_the_engine_that_cannot_be_interrupted() {
+async fn uninterruptible_work_is_reported_as_stuck() {
     check(
         "() => { 'a'.repeat(300_000).indexOf('a'.repeat(150_000) + 'b'); }",
         expect!["refused: the extension does not come to an end"],
@@ -157,7 +157,7 @@ async fn work_of_the_engine_that_cannot_be_interrupted() {
 }
 
 #[tokio::test]
-async fn a_child_that_is_waited_for_too_long() {
+async fn spawn_sync_of_a_long_child_times_out() {
     let limits = Limits {
         hook: Duration::from_millis(100),
         hook_max: Duration::from_millis(300),
@@ -180,19 +180,19 @@ async fn too_much(body: &str) {
 }
 
 #[tokio::test]
-async fn buffers_of_the_host_count() {
+async fn host_buffers_count_as_memory() {
     too_much("() => { const all = []; for (let i = 0; i < 64; i++) all.push(crypto.randomBytes(1 << 20)); }").await;
     too_much("() => { const all = []; for (let i = 0; i < 64; i++) all.push(new TextEncoder().encode('x'.repeat(1 << 20))); }").await;
 }
 
 #[tokio::test]
-async fn files_without_an_end() {
+async fn endless_file_exceeds_the_memory_limit() {
     too_much("() => { fs.readFileSync('/dev/zero'); }").await;
     too_much("async () => { await fs.promises.readFile('/dev/zero'); }").await;
 }
 
 #[tokio::test]
-async fn a_little_that_unpacks_to_much() {
+async fn compression_bomb_exceeds_the_memory_limit() {
     let bomb = "zlib.gzipSync(zlib.gzipSync(new Uint8Array(20 << 20)))";
     let twice = format!(
         "() => {{ const zip = zlib.gzipSync(new Uint8Array(15 << 20)); const all = new Uint8Array(zip.length * 8); for (let i = 0; i < 8; i++) all.set(zip, i * zip.length); zlib.gunzipSync(all); {bomb}; }}"
@@ -201,23 +201,23 @@ async fn a_little_that_unpacks_to_much() {
 }
 
 #[tokio::test]
-async fn operations_that_pile_up() {
+async fn pending_operations_count_as_memory() {
     too_much("async () => { const all = []; const zip = new Uint8Array(1 << 20); for (let i = 0; i < 64; i++) all.push(new Promise((yes, no) => fs.write(0, zip, 0, zip.length, null, (error) => error?.code === 'ERR_OUT_OF_MEMORY' ? no(error) : yes())), fs.promises.writeFile('fifo', zip)); await Promise.all(all); }").await;
 }
 
 #[tokio::test]
-async fn bytes_that_nobody_reads() {
+async fn unread_bytes_count_as_memory() {
     too_much("async () => { const child = spawn('sleep', ['60']); try { for (let i = 0; i < 64; i++) child.stdin.write(new Uint8Array(1 << 20)); } finally { child.kill('SIGKILL'); } }").await;
     too_much("async () => { const server = net.createServer(() => {}).listen(0); await new Promise((done) => server.on('listening', done)); const socket = net.connect(server.address().port); await new Promise((done) => socket.on('connect', done)); socket.pause(); const { native } = await import('tiller:host'); for (let i = 0; ; i++) native.sync('net.write', String(i % 64), new Uint8Array(1 << 20)); }").await;
 }
 
 #[tokio::test]
-async fn json_of_very_many_values() {
+async fn json_of_many_values_exceeds_the_memory_limit() {
     too_much("async (_event, ctx) => { ctx.sessionManager.appendCustomEntry('x', JSON.parse(`[${'0,'.repeat(1 << 20)}0]`)); }").await;
 }
 
 #[tokio::test]
-async fn a_stack_of_very_many_lines_is_read_in_part() {
+async fn very_long_stack_is_truncated() {
     check_within(
         roomy(),
         "() => { const error = new Error('long'); error.stack = '    at f (/dev/zero:1:1)\\n    at f (fifo:1:1)\\n'.repeat(10000); throw error; }",

@@ -74,7 +74,7 @@ fn names_called(text: &str) -> impl Iterator<Item = &str> {
 
 /// A new event has to be given permissions here.
 #[test]
-fn listeners_that_decide_about_more_than_the_conversation() {
+fn listeners_that_need_permissions() {
     let rows = NAMES.iter().map(|name| (*name, needs(Access::Listener(name))));
     table(
         rows,
@@ -87,7 +87,7 @@ fn listeners_that_decide_about_more_than_the_conversation() {
 }
 
 #[test]
-fn tools_by_what_they_do() {
+fn tools_need_permissions_for_what_they_do() {
     let names = ["bash", "read", "write", "edit", "grep", "find", "ls", "another"];
     let rows = names.map(|name| (name, needs(Access::ToolCall(name))));
     table(
@@ -133,7 +133,7 @@ fn requests() {
 }
 
 #[test]
-fn providers_by_what_is_in_them() {
+fn providers_need_permissions_for_their_configuration() {
     let rows = [
         ("models", json!({"models": [{"id": "m", "cost": {"input": 1}}]})),
         ("a plain key", json!({"apiKey": "k", "headers": {"x": "y"}})),
@@ -160,7 +160,7 @@ fn providers_by_what_is_in_them() {
 }
 
 #[test]
-fn everything_else() {
+fn other_accesses_need_permissions() {
     let credential = Query::Models(ModelRead::Credential { provider: "p".into() });
     let unregister = Action::UnregisterProvider { name: "p".into() };
     let rows = [
@@ -188,7 +188,7 @@ fn everything_else() {
 }
 
 #[test]
-fn one_permission_that_lacks_is_enough() {
+fn one_missing_permission_denies_access() {
     let denied = |permissions: Permissions| {
         check(permissions, Access::Sidecar).err().map(|Denied { lacking }| lacking)
     };

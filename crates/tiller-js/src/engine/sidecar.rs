@@ -310,10 +310,11 @@ impl Sidecar {
         }
         let limits = &self.core.config.limits;
         let calls = self.core.calls.borrow();
-        let works = |call: &crate::engine_state::ActiveCall| {
-            !matches!(call.entry, "ask" | "emit_and_wait" | "prepare")
+        let limit = if calls.values().any(|call| !call.entry.is_hook()) {
+            limits.long_slice
+        } else {
+            limits.slice
         };
-        let limit = if calls.values().any(works) { limits.long_slice } else { limits.slice };
         let (task, what) = match calls.iter().next() {
             Some((&call, waiting)) if calls.len() == 1 => {
                 (Task { call, extension: self.whose.get() }, waiting.what)

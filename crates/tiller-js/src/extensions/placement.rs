@@ -8,6 +8,7 @@ use crate::access::{self, Access};
 use crate::config::{EngineChoice, Extension, Permissions, Runtime};
 use crate::engine::sidecar::Program;
 use crate::engine_handle::{CallError, EngineHandle, EngineSpec, JsError};
+use crate::entry::Entry;
 use crate::registrations::LoadError;
 
 /// Why an extension was not loaded.
@@ -134,7 +135,7 @@ impl Extensions {
             .map_err(|err| Failure::NoEngine(format!("no thread for it: {err}")))?;
         let path = extension.path.to_string_lossy();
         let input = json!({ "number": number, "path": path, "strictly": strictly });
-        match thread.call("load", &input).await {
+        match thread.call(Entry::Load, &input).await {
             Ok(_) => Ok(()),
             Err(CallError::Thrown(thrown)) => Err(Failure::Thrown(thrown)),
             Err(CallError::NoEngine(why)) => {

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn exports_show() {
+    fn exports_are_found_in_scripts() {
         check("exports.a = 1; module.exports.b = 2; exports['c-d'] = 3;", expect!["a b c | "]);
         check("module.exports = { x, y: { z: 1 }, 'w': f(1, 2), v() {} };", expect!["v w x y | "]);
         check(
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_of_nothing_but_exports_is_read_once() {
+    fn scanning_exports_is_linear() {
         let literals = exports(&"exports={a,".repeat(200_000));
         assert_eq!(literals.names, ["a", "exports"]);
         assert_eq!(exports(&"__exportStar(x".repeat(200_000)), Exports::default());

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_are_not_looked_for() {
+    fn names_outside_the_extension_are_refused() {
         let importer = Path::new("/home/u/.pi/agent/extensions/mine/index.ts");
         let may = |name: &str| own().may_name(importer, name);
         for name in ["./a.ts", "lodash", "node:fs", "./lib/../a.js", "/home/u/node_modules/a/b.js"]
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_those_the_extension_could_import() {
+    fn only_importable_packages_are_allowed() {
         let is_package = |path: &str| own().is_in_package(Path::new(path));
         assert!(is_package("/home/u/node_modules/a/data.json"));
         assert!(is_package("/home/u/.pi/agent/extensions/mine/node_modules/.pnpm/a/b.json"));

@@ -1,4 +1,4 @@
-//! A stage for extensions: a folder of files, and a world that writes down what is asked of it.
+//! A test stage for extensions: a folder of files, and a host that records what is asked of it.
 #![allow(dead_code, reason = "each test file uses its own part of the stage")]
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Stage {
     pub dir: TempDir,
     pub world: Arc<Fake>,
-    pub guests: Extensions,
+    pub extensions: Extensions,
 }
 
 impl Stage {
@@ -35,7 +35,7 @@ impl Stage {
         let stage = Stage::set(files, quick_limits());
         let report = stage.load().await;
         stage.world.note(shown(&report, &stage));
-        stage.guests.bind().await;
+        stage.extensions.bind().await;
         stage
     }
 
@@ -56,7 +56,7 @@ impl Stage {
         Stage::raise(dir, world, limits, sidecars, path)
     }
 
-    /// The same stage in another `PATH`.
+    /// The same stage with another `PATH`.
     pub fn with_path(self, limits: Limits, path: String) -> Stage {
         Stage::raise(self.dir, self.world, limits, true, path)
     }
@@ -83,11 +83,11 @@ impl Stage {
             clock: Default::default(),
             hook_observer: None,
         };
-        let guests = Extensions::new(config, world.clone());
-        Stage { dir, world, guests }
+        let extensions = Extensions::new(config, world.clone());
+        Stage { dir, world, extensions }
     }
 
-    pub fn extensions(&self) -> Vec<Extension> {
+    pub fn extension_files(&self) -> Vec<Extension> {
         let mut names: Vec<_> = std::fs::read_dir(self.dir.path())
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -98,18 +98,18 @@ impl Stage {
     }
 
     pub async fn load(&self) -> LoadReport {
-        self.guests.load(&self.extensions()).await
+        self.extensions.load(&self.extension_files()).await
     }
 
     pub async fn command(&self, name: &str) {
-        match self.guests.command(name, "").await {
+        match self.extensions.command(name, "").await {
             None => self.world.note(format!("no command {name}")),
             Some(Ok(())) => (),
             Some(Err(error)) => self.world.report(error),
         }
     }
 
-    /// What was written down, in the order of the alphabet where nobody promises another.
+    /// The recorded lines, sorted, for tests without a fixed order.
     pub fn sorted_log(&self) -> String {
         let log = self.log();
         let mut lines: Vec<&str> = log.lines().collect();
@@ -117,7 +117,7 @@ impl Stage {
         lines.join("\n")
     }
 
-    /// What was written down since the last time, with the folder's name taken out.
+    /// The lines recorded since the last call, with the folder's path replaced.
     pub fn log(&self) -> String {
         let lines = std::mem::take(&mut *self.world.lines.lock().unwrap());
         let root = self.dir.path().to_string_lossy().into_owned();
@@ -126,7 +126,7 @@ impl Stage {
     }
 }
 
-/// Short enough for tests of those who exceed them.
+/// Short limits, for tests that exceed them.
 pub fn quick_limits() -> Limits {
     Limits {
         memory_bytes: 64 << 20,
@@ -166,15 +166,15 @@ pub fn shown(report: &LoadReport, _stage: &Stage) -> String {
     lines.join("\n")
 }
 
-/// A world that agrees to everything.
+/// A host that agrees to everything.
 #[derive(Default)]
 pub struct Fake {
     pub lines: Mutex<Vec<String>>,
     pub root: Mutex<String>,
-    /// What the user answers, in order; then there is nobody.
+    /// The user's answers, in order; then dialogs are cancelled.
     pub answers: Mutex<Vec<Value>>,
     pub pages: Mutex<HashMap<String, Vec<String>>>,
-    pub guests: Mutex<Option<Extensions>>,
+    pub extensions: Mutex<Option<Extensions>>,
     pub entries: Mutex<Vec<Value>>,
 }
 
@@ -183,7 +183,7 @@ impl Fake {
         self.lines.lock().unwrap().push(line.into());
     }
 
-    /// Waits until something with these words was written down.
+    /// Waits until a line with this text is recorded.
     pub async fn wait_for(&self, words: &str) {
         let begun = std::time::Instant::now();
         while !self.lines.lock().unwrap().iter().any(|line| line.contains(words)) {
@@ -245,13 +245,13 @@ impl HostApi for Fake {
 
     fn request(&self, request: Request) -> BoxFuture<Result<Value, String>> {
         self.note(format!("request {request:?}"));
-        let guests = self.guests.lock().unwrap().clone();
+        let extensions = self.extensions.lock().unwrap().clone();
         Box::pin(async move {
             match request {
                 Request::SetModel { .. } => Ok(true.into()),
                 Request::NewSession { .. } => {
-                    if let Some(guests) = guests {
-                        guests.start_over().await;
+                    if let Some(extensions) = extensions {
+                        extensions.start_over().await;
                     }
                     Ok(json!({"cancelled": false}))
                 }
@@ -333,7 +333,7 @@ impl HostApi for Fake {
             }
         }
         let mut child = command.spawn()?;
-        // Ours are closed with the command, so that the end of the child shows.
+        // Closes our copies, so that the end of the child shows.
         drop(command);
         let pid = child.id();
         let stdin = Mutex::new(child.stdin.take());
@@ -421,7 +421,7 @@ impl Child for Process {
     }
 
     fn kill(&self, signal: i32) {
-        // It may have ended by itself.
+        // It may have exited.
         let kill = format!("kill -{signal} {} 2>/dev/null", self.pid);
         Command::new("sh").args(["-c", &kill]).status().ok();
     }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_is_timed() {
+    fn only_the_first_message_is_timed() {
         let start = Instant::now();
         let mut turns = Turns::default();
         let one = begin(&mut turns, LIMIT * 10, start);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn time_with_a_child_does_not_count() {
+    fn time_waiting_for_a_child_does_not_count() {
         let start = Instant::now();
         let mut turns = Turns::default();
         begin(&mut turns, LIMIT, start);

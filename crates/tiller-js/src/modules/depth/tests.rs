@@ -58,7 +58,7 @@ fn nested(n: usize) -> Vec<(&'static str, &'static str, String)> {
 }
 
 #[test]
-fn whatever_is_nested_too_deeply_is_refused() {
+fn deeply_nested_source_is_refused() {
     for (name, ending, source) in nested(32_000) {
         let path = format!("/x.{ending}");
         let refused = check(Path::new(&path), &source);
@@ -67,7 +67,7 @@ fn whatever_is_nested_too_deeply_is_refused() {
 }
 
 #[test]
-fn whatever_is_not_refused_can_be_parsed() {
+fn accepted_source_can_be_parsed() {
     for (name, ending, _) in nested(1) {
         let source = |n: usize| nested(n).into_iter().find(|(known, ..)| *known == name).unwrap().2;
         let path = format!("/x.{ending}");
@@ -88,7 +88,7 @@ fn whatever_is_not_refused_can_be_parsed() {
 }
 
 #[test]
-fn a_long_source_is_not_a_deep_one() {
+fn long_flat_source_is_not_deep() {
     let check = |source: &str| check(Path::new("/x.ts"), source).unwrap();
     let statements = "foo(a, [b, { c: 1 }]);\nif (a < b) { c() } else d();\n".repeat(20_000);
     assert!(check(&statements) < 20);

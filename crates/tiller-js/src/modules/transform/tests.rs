@@ -25,7 +25,7 @@ fn check(path: &str, source: &str, expect: Expect) {
 }
 
 #[test]
-fn types_are_taken_out_and_so_are_imports_of_types() {
+fn types_and_type_imports_are_removed() {
     check(
         "a.ts",
         "import { Api, value } from 'x';\nimport type { T } from 'y';\nexport default function (pi: Api): void { value(pi as any); }\n",
@@ -41,7 +41,7 @@ fn types_are_taken_out_and_so_are_imports_of_types() {
 }
 
 #[test]
-fn more_than_stripping() {
+fn enums_and_parameter_properties_are_transformed() {
     check(
         "a.ts",
         "export enum E { A, B = 'b' }\nexport class C { constructor(private x: number) {} }\nnamespace N { export const y = 1 }\nexport const { p, q: [r] } = N as any;\n",
@@ -68,7 +68,7 @@ fn more_than_stripping() {
 }
 
 #[test]
-fn links_of_every_kind() {
+fn imports_and_exports_are_listed() {
     check(
         "a.js",
         "import d, * as all from 'a';\nimport { x as y, 'odd name' as z } from 'b';\nimport 'c';\nexport * from 'd';\nexport * as e from 'e';\nexport { f as g, default } from 'f';\nexport { y };\n",
@@ -112,7 +112,7 @@ fn scripts() {
 }
 
 #[test]
-fn a_module_is_one_whatever_its_package_says() {
+fn module_syntax_overrides_package_type() {
     let unit = transform(Path::new("a.ts"), "import { x } from 'y';\nexport { x };\n", Some(false));
     assert!(!unit.unwrap().is_script);
     let unit = transform(Path::new("a.js"), "exports.x = 1;\n", Some(false));
@@ -120,7 +120,7 @@ fn a_module_is_one_whatever_its_package_says() {
 }
 
 #[test]
-fn a_module_may_use_what_scripts_have() {
+fn module_may_use_script_globals() {
     check(
         "a.ts",
         "import x from 'x';\nconst y = require('y');\nexport const z = [x, y, __dirname];\nfunction f(require: any) { return require; }\n",
@@ -143,12 +143,12 @@ fn a_module_may_use_what_scripts_have() {
 }
 
 #[test]
-fn a_complaint_names_the_place() {
+fn syntax_error_has_a_position() {
     check("dir/a.ts", "const a = 1;\nconst b = ;\n", expect!["dir/a.ts:2:11: Unexpected token"]);
 }
 
 #[test]
-fn places_are_those_of_the_author() {
+fn positions_map_to_the_authors_source() {
     let source = "interface A {\n  x: number;\n}\n\nexport function f(a: A) {\n  throw new Error(String(a.x));\n}\n";
     let code = transform(Path::new("a.ts"), source, None).unwrap().code;
     let line = code.lines().position(|line| line.contains("throw")).unwrap() as u32 + 1;
