@@ -1,22 +1,23 @@
 //! All extensions, as the rest of the program sees them.
 
+mod engines;
 mod placement;
+mod providers;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use futures_util::stream::{BoxStream, FuturesUnordered};
+use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{self, Access};
+use self::engines::Engines;
 use crate::bus::Bus;
-use crate::coalesce::{self, JoinDeltas, JoinText, Progress};
-use crate::config::{Config, Extension, HookObserver, HookTiming, Runtime};
+use crate::coalesce::{self, JoinText, Progress};
+use crate::config::{Config, Extension, HookObserver, HookTiming};
 use crate::engine_handle::{Backlogged, CallError, EngineHandle, JsError, PendingCall, RunSignal};
 use crate::entry::Entry;
 use crate::event::Event;
@@ -34,29 +35,7 @@ struct Inner {
     config: Arc<Config>,
     world: Arc<dyn HostApi>,
     bus: Arc<Bus>,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The shared engine of each kind.
-    shared: Vec<(EngineKind, EngineHandle)>,
-    /// The engine of each extension, by number. The numbers are the order in which handlers run.
-    seats: BTreeMap<u32, Slot>,
-    /// Engines of the previous folder, in which commands may still be running.
-    retired: Vec<EngineHandle>,
-}
-
-/// Extensions of one kind share an engine.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum EngineKind {
-    Embedded,
-    Sidecar(Runtime),
-}
-
-#[derive(Clone)]
-struct Slot {
-    thread: EngineHandle,
+    engines: Mutex<Engines>,
 }
 
 /// The outcome of loading.
@@ -75,14 +54,14 @@ pub struct HookRefused {
 
 impl Extensions {
     pub fn new(config: Config, world: Arc<dyn HostApi>) -> Extensions {
-        let (config, bus, state) = (Arc::new(config), Arc::default(), Mutex::default());
-        Extensions { inner: Arc::new(Inner { config, world, bus, state }) }
+        let (config, bus, engines) = (Arc::new(config), Arc::default(), Mutex::default());
+        Extensions { inner: Arc::new(Inner { config, world, bus, engines }) }
     }
 
     /// Loads extensions in order, after those already loaded. An extension that fails to load is
     /// reported and left out.
     pub async fn load(&self, extensions: &[Extension]) -> LoadReport {
-        let last = self.state().seats.last_key_value().map_or(0, |(number, _)| *number);
+        let last = self.engines().last_number();
         let numbered: Vec<_> = (last + 1..).zip(extensions.iter().cloned()).collect();
         let mut errors = self.load_at(&numbered).await;
         let registrations = self.registrations();
@@ -103,7 +82,7 @@ impl Extensions {
     /// What the extensions currently register.
     pub fn registrations(&self) -> Registrations {
         let mut all: Vec<(OwnRegistrations, EngineHandle)> = Vec::new();
-        for thread in self.threads() {
+        for thread in self.all_engines() {
             let own = thread.own().into_iter();
             all.extend(
                 own.filter(|own| self.is_at(own.number, &thread)).map(|own| (own, thread.clone())),
@@ -115,7 +94,7 @@ impl Extensions {
 
     /// Sets flag values from the command line, by name. Unknown names are ignored.
     pub async fn set_flags(&self, values: &serde_json::Map<String, Value>) {
-        for thread in self.threads() {
+        for thread in self.all_engines() {
             // Setting a flag cannot fail; an engine that is gone has no flags.
             thread.call(Entry::Flags, values).await.ok();
         }
@@ -124,7 +103,7 @@ impl Extensions {
     /// Allows extensions to act: before this, they can only register. Registrations made by then
     /// are visible in [`Extensions::registrations`].
     pub async fn bind(&self) {
-        for thread in self.threads() {
+        for thread in self.all_engines() {
             // `bind` cannot fail.
             thread.call(Entry::Bind, &Value::Null).await.ok();
         }
@@ -137,7 +116,7 @@ impl Extensions {
         let hears = |thread: &EngineHandle| {
             thread.hears(name) || (is_guarded && thread.lost_guard().is_some())
         };
-        self.threads().iter().any(hears)
+        self.all_engines().iter().any(hears)
     }
 
     /// Emits an event to all listeners without waiting. Events keep their order. Returns false if
@@ -145,7 +124,7 @@ impl Extensions {
     pub fn emit(&self, event: &Event) -> bool {
         let mut json = None;
         let mut are_all_told = true;
-        for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
+        for thread in self.all_engines().iter().filter(|thread| thread.hears(event.name())) {
             let json = json.get_or_insert_with(|| to_json(event)).clone();
             let told = thread.line.emit(event.name(), json, self.inner.config.limits.backlog, None);
             if let Err(Backlogged { is_news }) = told {
@@ -161,7 +140,7 @@ impl Extensions {
 
     /// Emits an event and waits until all handlers are done, within the time limit of a hook.
     pub async fn emit_and_wait(&self, event: &Event) {
-        for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
+        for thread in self.all_engines().iter().filter(|thread| thread.hears(event.name())) {
             let telling = thread.call_about(Entry::EmitAndWait, event.name(), event, None, None);
             if let Err(trouble) = self.timed(event.name(), telling).await {
                 self.report(event.name(), &trouble.to_string()).await;
@@ -173,7 +152,7 @@ impl Extensions {
     /// is not done.
     pub async fn tell_each_within(&self, event: &Event, patience: Duration) {
         let mut telling = FuturesUnordered::new();
-        for thread in self.threads().iter().filter(|thread| thread.hears(event.name())) {
+        for thread in self.all_engines().iter().filter(|thread| thread.hears(event.name())) {
             let heard = thread.call_about(Entry::EmitAndWait, event.name(), event, None, None);
             telling.push(self.timed(event.name(), heard));
             // Engines that are not done yet are awaited together with the others.
@@ -266,7 +245,7 @@ impl Extensions {
     pub async fn command(&self, name: &str, args: &str) -> Option<Result<(), ExtensionError>> {
         let registrations = self.registrations();
         let command = registrations.commands.iter().find(|command| command.name == name)?;
-        let thread = self.thread_of(command.extension)?;
+        let thread = self.engine_of(command.extension)?;
         let input =
             json!({ "extension": command.extension, "name": command.own_name, "args": args });
         let failed = |thrown: JsError| ExtensionError {
@@ -298,7 +277,7 @@ impl Extensions {
     ) -> (Progress<JoinText>, impl Future<Output = Result<Value, HookRefused>> + use<>) {
         let (progress, said) = coalesce::channel();
         let input = json!({ "operations": operations, "command": command, "cwd": cwd });
-        let running = self.thread_of(operations.extension).map(|thread| {
+        let running = self.engine_of(operations.extension).map(|thread| {
             thread.call_about(Entry::Bash, "user_bash", &input, Some(cancel), Some(progress))
         });
         let end = async move {
@@ -309,75 +288,6 @@ impl Extensions {
             serde_json::from_str(&result).map_err(|err| refused(err.to_string()))
         };
         (said, end)
-    }
-
-    /// Streams an answer of an extension's provider: the events of an assistant message stream, the
-    /// last of which is `done` or `error`. The events carry no partial message, but the parts of it
-    /// that deltas do not show: id and name of a tool call, signatures.
-    pub fn stream(
-        &self,
-        provider: &str,
-        model: Value,
-        context: Value,
-        options: Value,
-        cancel: CancellationToken,
-    ) -> BoxStream<'static, Value> {
-        let registrations = self.registrations();
-        let known = registrations.providers.into_iter().find(|known| known.name == provider);
-        let seat = known.and_then(|known| Some((self.thread_of(known.extension)?, known)));
-        let Some((thread, provider)) = seat else {
-            let error = json!({ "type": "error", "reason": "error",
-                "error": { "errorMessage": format!("no provider \"{provider}\"") } });
-            return futures_util::stream::iter([error]).boxed();
-        };
-        let input = json!({ "extension": provider.extension, "provider": provider.name,
-            "model": model, "context": context, "options": options });
-        let (progress, events) = coalesce::channel::<JoinDeltas>();
-        let running =
-            thread.call_about(Entry::Stream, "stream", &input, Some(cancel), Some(progress));
-        let events = futures_util::stream::unfold(events, |mut events| async move {
-            let event = events.next().await?;
-            Some((event, events))
-        });
-        let end = futures_util::stream::once(running).filter_map(|result| async move {
-            let trouble = result.err()?;
-            Some(json!({ "type": "error", "reason": "error",
-                "error": { "errorMessage": trouble.to_string() } }))
-        });
-        events.chain(end).boxed()
-    }
-
-    /// Has an extension's provider make a key from a stored credential: `{key, renewed?}`, where
-    /// `renewed` is the credential to store instead.
-    pub async fn sign_in(&self, provider: &str, stored: Value) -> Result<Value, String> {
-        let providers = self.registrations().providers;
-        let known = providers.into_iter().find(|known| known.name == provider);
-        let seat = known.and_then(|known| Some((self.thread_of(known.extension)?, known)));
-        let (thread, known) = seat.ok_or_else(|| format!("no provider \"{provider}\""))?;
-        if let Err(denied) = access::check(thread.permissions, Access::SignIn) {
-            return Err(denied.to_string());
-        }
-        let input =
-            json!({ "extension": known.extension, "provider": provider, "credential": stored });
-        let made =
-            thread.call(Entry::SignIn, &input).await.map_err(|trouble| trouble.to_string())?;
-        Ok(serde_json::from_str(&made).unwrap_or_default())
-    }
-
-    /// Has the providers refresh their models, with pi's options. Returns errors by provider.
-    pub async fn refresh_models(&self, options: &Value) -> serde_json::Map<String, Value> {
-        let mut errors = serde_json::Map::new();
-        for thread in self.threads() {
-            match thread.call(Entry::RefreshModels, options).await {
-                Ok(failed) => {
-                    let failed: serde_json::Map<String, Value> =
-                        serde_json::from_str(&failed).unwrap_or_default();
-                    errors.extend(failed);
-                }
-                Err(trouble) => self.report("refresh_models", &trouble.to_string()).await,
-            }
-        }
-        errors
     }
 
     /// A run began: sets `ctx.signal`.
@@ -399,7 +309,7 @@ impl Extensions {
     /// `session_shutdown` and `session_start`.
     pub async fn start_over(&self) -> Vec<LoadError> {
         let mut errors = Vec::new();
-        for thread in self.threads() {
+        for thread in self.all_engines() {
             match thread.call(Entry::Renew, &Value::Null).await {
                 Ok(failed) => {
                     let failed: Vec<(String, String)> =
@@ -416,72 +326,49 @@ impl Extensions {
     /// Removes all loaded extensions, so that others can be loaded. Running commands finish first,
     /// in the session that is open by then.
     pub async fn retire(&self) {
-        let threads = self.threads();
-        let before = std::mem::take(&mut *self.state());
+        let engines = self.all_engines();
+        let before = std::mem::take(&mut *self.engines());
         before.retired.iter().for_each(EngineHandle::stop);
-        for thread in &threads {
+        for thread in &engines {
             // `retire` cannot fail.
             thread.call(Entry::Retire, &Value::Null).await.ok();
             thread.retire();
         }
-        self.state().retired = threads;
+        self.engines().retired = engines;
     }
 
     /// Stops all engines. Pending calls fail with `Stopped`.
     pub fn stop(&self) {
-        let state = std::mem::take(&mut *self.state());
-        for seat in state.seats.values() {
-            seat.thread.stop();
-        }
-        for (_, shared) in &state.shared {
-            shared.stop();
-        }
-        state.retired.iter().for_each(EngineHandle::stop);
+        let engines = std::mem::take(&mut *self.engines());
+        engines.stop();
     }
 
     fn run_signal(&self, signal: RunSignal) {
-        for thread in self.threads() {
+        for thread in self.all_engines() {
             thread.run_signal(signal);
         }
     }
 
-    /// Groups of consecutive extensions in the same engine, in load order, so that a chain of
-    /// handlers runs in that order across engines.
     fn engine_groups(&self) -> Vec<(EngineHandle, (u32, u32))> {
-        let state = self.state();
-        let mut stretches: Vec<(EngineHandle, (u32, u32))> = Vec::new();
-        for (&number, seat) in &state.seats {
-            match stretches.last_mut() {
-                Some((thread, (_, last))) if thread.is(&seat.thread) => *last = number,
-                _ => stretches.push((seat.thread.clone(), (number, number))),
-            }
-        }
-        stretches
+        self.engines().groups()
     }
 
-    fn threads(&self) -> Vec<EngineHandle> {
-        let state = self.state();
-        let mut threads: Vec<EngineHandle> = Vec::new();
-        for seat in state.seats.values() {
-            if !threads.iter().any(|thread| thread.is(&seat.thread)) {
-                threads.push(seat.thread.clone());
-            }
-        }
-        threads
+    fn all_engines(&self) -> Vec<EngineHandle> {
+        self.engines().all()
     }
 
-    fn thread_of(&self, extension: u32) -> Option<EngineHandle> {
-        self.state().seats.get(&extension).map(|seat| seat.thread.clone())
+    fn engine_of(&self, extension: u32) -> Option<EngineHandle> {
+        self.engines().of(extension).cloned()
     }
 
     /// Whether the extension with this number runs in that engine. Engines are not trusted to name
     /// only their own.
-    fn is_at(&self, extension: u32, thread: &EngineHandle) -> bool {
-        self.state().seats.get(&extension).is_some_and(|seat| seat.thread.is(thread))
+    fn is_at(&self, extension: u32, engine: &EngineHandle) -> bool {
+        self.engines().of(extension).is_some_and(|known| known.is(engine))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn engines(&self) -> MutexGuard<'_, Engines> {
+        self.inner.engines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reports an error, and returns when the host has it.

@@ -3,7 +3,8 @@
 
 use serde_json::json;
 
-use super::{EngineKind, Extensions, Slot};
+use super::Extensions;
+use super::engines::EngineKind;
 use crate::access::{self, Access};
 use crate::config::{EngineChoice, Extension, Permissions, Runtime};
 use crate::engine::sidecar::Program;
@@ -139,7 +140,7 @@ impl Extensions {
             Ok(_) => Ok(()),
             Err(CallError::Thrown(thrown)) => Err(Failure::Thrown(thrown)),
             Err(CallError::NoEngine(why)) => {
-                self.drop_engine(&thread);
+                self.engines().drop_engine(&thread);
                 Err(Failure::NoEngine(why))
             }
             Err(trouble) => Err(Failure::Thrown(JsError {
@@ -157,34 +158,10 @@ impl Extensions {
         extension: &Extension,
         number: u32,
     ) -> std::io::Result<EngineHandle> {
-        let mut state = self.state();
         let start = || {
             let (config, world) = (self.inner.config.clone(), self.inner.world.clone());
             EngineHandle::start(config, world, extension, body, self.inner.bus.clone())
         };
-        let shared = state.shared.iter().find(|(known, _)| *known == kind);
-        let thread = match (extension.shares(), shared) {
-            (true, Some((_, shared))) => shared.clone(),
-            (true, None) => {
-                let shared = start()?;
-                state.shared.push((kind, shared.clone()));
-                shared
-            }
-            (false, _) => start()?,
-        };
-        let before = state.seats.insert(number, Slot { thread: thread.clone() });
-        // Stops the extension's own engine if it moves to another one.
-        if let Some(Slot { thread }) = before.filter(|_| !extension.shares()) {
-            thread.stop();
-        }
-        Ok(thread)
-    }
-
-    /// Drops an engine that failed to start, so that the next extension starts another one.
-    fn drop_engine(&self, thread: &EngineHandle) {
-        let mut state = self.state();
-        state.shared.retain(|(_, shared)| !shared.is(thread));
-        state.seats.retain(|_, seat| !seat.thread.is(thread));
-        thread.stop();
+        self.engines().assign(kind, extension, number, start)
     }
 }
