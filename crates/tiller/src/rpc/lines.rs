@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_skipped_to_its_end() {
+    fn line_over_the_limit_is_skipped_to_its_end() {
         let seen = lines(&[b"12345\n123", b"456\n12\n1234567"], 5);
         assert_eq!(seen, [text("12345"), Line::TooLong, text("12"), Line::TooLong]);
     }

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_16_mib_and_for_one_long_line_in_any_case() {
+    fn held_requests_have_room_for_16_mib_or_one_longer_line() {
         let mut parked = Parked::default();
         let long = format!(r#"{{"type":"set_session_name","name":"{}"}}"#, "x".repeat(20 << 20));
         assert!(!parked.has_no_room_for(&request(&long)));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn short_lines_take_room_too() {
+    fn short_lines_count_with_a_fixed_overhead() {
         let mut parked = Parked::default();
         let mut count = 0;
         while !parked.has_no_room_for(&request(r#"{"type":"get_messages"}"#)) {

@@ -97,7 +97,7 @@ fn agent_end_and_agent_settled_are_two_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_blocks_cost_as_much_as_they_are_long() {
+async fn output_for_many_blocks_stays_proportional_to_the_message() {
     for level in LEVELS {
         for arguments in ["", "{}"] {
             let steps: Vec<Update> = (0..8000).flat_map(|index| call(index, arguments)).collect();
@@ -118,7 +118,7 @@ async fn many_blocks_cost_as_much_as_they_are_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_blocks_for_a_reader_that_stopped_cost_little() {
+async fn blocks_are_written_without_the_message_while_the_reader_is_behind() {
     for level in LEVELS {
         let steps = (0..8000).flat_map(|index| call(index, "{}")).collect();
         let (_, most) = written(level, false, steps);
@@ -127,7 +127,7 @@ async fn many_blocks_for_a_reader_that_stopped_cost_little() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_without_the_message_names_its_call_and_later_ones_have_the_message_again() {
+async fn update_without_the_message_names_its_call() {
     let mut steps: Vec<Update> = (0..4000).flat_map(|index| call(index, "")).collect();
     steps.extend([
         Update::TextStart { index: 4000 },
@@ -151,7 +151,7 @@ async fn a_step_without_the_message_names_its_call_and_later_ones_have_the_messa
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_step_of_an_ordinary_message_has_the_message() {
+async fn every_update_of_an_ordinary_message_has_the_message() {
     let long = format!("{{\"text\":\"{}\"}}", "x".repeat(50_000));
     let few = (0..16).flat_map(|index| call(index, &long));
     let many = (0..150).flat_map(|index| call(index, r#"{"path":"somewhere/in/the/tree.rs"}"#));

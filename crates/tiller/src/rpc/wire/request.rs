@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_come_back_as_they_were() {
+    fn ids_are_echoed_as_spelled() {
         check(r#"{"id":"a","type":"abort"}"#, expect![[r#""a" Abort"#]]);
         check(r#"{"type":"abort","id":1.50}"#, expect!["1.50 Abort"]);
         check(r#"{"id":null,"type":"abort"}"#, expect!["null Abort"]);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_command_is_a_parse_error() {
+    fn line_that_is_no_command_is_a_parse_error() {
         check("null", expect!["- Parse parse: Failed to parse command: expected a JSON object"]);
         check("[1]", expect!["- Parse parse: Failed to parse command: expected a JSON object"]);
         check(
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_out_of_range_is_refused_with_its_label() {
+    fn number_out_of_range_is_refused_with_its_id() {
         check(
             r#"{"id":"1","type":1e400}"#,
             expect![[
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_costs_one_character() {
+    fn lone_surrogate_escape_is_replaced() {
         check(
             r#"{"type":"steer","message":"a\ud83d \ud83d\ude00 \\ud83d"}"#,
             expect![[r#"- Steer { message: "a� 😀 \\ud83d", images: [] }"#]],
