@@ -1,4 +1,4 @@
-//! Tells the program what it was built from: the target, and the commit where there is one.
+//! Passes the build target and the commit to the program.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn main() {
     println!("cargo::rustc-env=BUILT_FROM={built_from}");
 }
 
-/// Absent in a packaged crate: there it is no repository, or a folder of somebody else's.
+/// Absent in a packaged crate: there is no repository, or it belongs to another project.
 fn commit() -> Option<String> {
     let prefix = git(&["rev-parse", "--show-prefix"])?;
     if prefix != "crates/tiller/" {
@@ -27,7 +27,7 @@ fn commit() -> Option<String> {
     git(&["rev-parse", "--short=9", "HEAD"])
 }
 
-/// What git prints, if there is a git and it is content.
+/// The output of git, if it is installed and succeeds.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

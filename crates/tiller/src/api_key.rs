@@ -1,4 +1,5 @@
-//! The key that the command line gives: where it is read from, and how it leaves the process title.
+//! The API key of the command line: where it is read from, and how it is hidden from the process
+//! list.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -11,11 +12,11 @@ use crate::auth_command::ask;
 use crate::print_mode::complain;
 use crate::usage::StartError;
 
-/// No key is longer.
+/// Longer than any key.
 const KEY_MAX_BYTES: u64 = 64 << 10;
 
-/// Puts the key that `--api-key` or `--api-key-file` means into `args`, and takes one that was
-/// typed out of the process title, where every user of the machine can read it.
+/// Resolves `--api-key` or `--api-key-file` to a key in `args`, and removes a typed key from the
+/// process title, which every user of the machine can read.
 pub fn take(args: &mut Args) -> Result<(), StartError> {
     let key = match (args.api_key.as_deref(), args.api_key_file.as_deref()) {
         (None, None) => return Ok(()),
@@ -44,8 +45,8 @@ pub fn take(args: &mut Args) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The first line of stdin; what follows it is the message. A person at a terminal is asked, and
-/// what is typed is not shown.
+/// The first line of stdin; the message follows it. At a terminal the user is prompted, without
+/// echo.
 fn asked() -> Result<String, String> {
     let what = if io::stdin().is_terminal() { "--api-key" } else { "stdin" };
     let key = ask(what).map_err(|err| format!("cannot read the key from {what}: {err}"))?;
@@ -55,13 +56,13 @@ fn asked() -> Result<String, String> {
     Ok(key)
 }
 
-/// The first line of a file. A pipe is read too, so that `<(pass show KEY)` can be one.
+/// The first line of a file. A pipe works too, so that `<(pass show KEY)` can be one.
 fn read(path: &Path) -> Result<String, String> {
     let failed = |why: String| format!("--api-key-file {}: {why}", path.display());
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|err| failed(err.to_string()))?;
     file.take(KEY_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|err| failed(err.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| failed("it is not a text".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| failed("it is not text".to_owned()))?;
     let key = text.lines().next().unwrap_or_default().trim();
     if key.is_empty() {
         return Err(failed("there is no key in its first line".to_owned()));
@@ -73,8 +74,8 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Overwrites typed keys where the system shows them. The title is the memory that the arguments
-/// were passed in; the kernel gives it to us as a file, so no pointer is needed. The standard
-/// library has copied the arguments, and reads that memory only to copy it again.
+/// were passed in; the kernel exposes it as a file, so no pointer is needed. The standard library
+/// has copied the arguments, and reads that memory only to copy it again.
 #[cfg(target_os = "linux")]
 fn hide_from_title() -> io::Result<()> {
     let title = std::fs::read("/proc/self/cmdline")?;
@@ -91,17 +92,17 @@ fn hide_from_title() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Where in our memory the arguments begin: `arg_start`, field 48 of proc_pid_stat(5).
+/// Where in memory the arguments begin: `arg_start`, field 48 of proc_pid_stat(5).
 #[cfg(target_os = "linux")]
 fn title_address() -> io::Result<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The second field is the program's name in parentheses, and may have blanks in it.
+    // The second field is the program's name in parentheses, and may contain spaces.
     let address = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(45));
     let address = address.and_then(|field| field.parse().ok()).filter(|&address| address > 0);
-    address.ok_or_else(|| io::Error::other("/proc/self/stat does not say where it is"))
+    address.ok_or_else(|| io::Error::other("/proc/self/stat has no arg_start"))
 }
 
-/// Where the keys are in a command line whose arguments end with NUL.
+/// The ranges of keys in a command line whose arguments end with NUL.
 fn keys(title: &[u8]) -> Vec<Range<usize>> {
     let mut keys = Vec::new();
     let (mut start, mut is_key) = (0, false);
@@ -153,7 +154,7 @@ mod tests {
         for (content, why) in [
             (&b""[..], "there is no key in its first line"),
             (b"\nsk-1\n", "there is no key in its first line"),
-            (b"\xff\n", "it is not a text"),
+            (b"\xff\n", "it is not text"),
             (&[b'x'; 100_000], "its first line is longer than 65536 bytes"),
         ] {
             assert_eq!(check(content), Err(format!("--api-key-file KEY: {why}")));

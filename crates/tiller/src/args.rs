@@ -16,7 +16,7 @@ use crate::rpc::wire::Level;
 use crate::tool_filter;
 use crate::usage::{complaint, unknown_options};
 
-/// A coding agent that other programs drive.
+/// A coding agent that other programs drive
 #[derive(Debug, Parser)]
 #[command(
     name = "tiller",
@@ -26,7 +26,7 @@ use crate::usage::{complaint, unknown_options};
     after_help = include_str!("../texts/help-examples.md")
 )]
 pub struct Args {
-    /// rpc (JSON lines both ways), json (the events of one run) or text (the answer)
+    /// Output: rpc (JSON lines both ways), json (events of one run) or text (the answer)
     #[arg(
         long,
         value_enum,
@@ -38,7 +38,7 @@ pub struct Args {
     /// Print the answer to the given message and exit
     #[arg(short, long, help_heading = "Modes")]
     pub print: bool,
-    /// Shapes of the records: pi, pi-delta or xcsh [default: pi]
+    /// Record format: pi, pi-delta or xcsh [default: pi]
     #[arg(
         long,
         value_enum,
@@ -61,28 +61,28 @@ pub struct Args {
     /// Work in this folder
     #[arg(long, value_name = "DIR", help_heading = "Modes")]
     pub cwd: Option<PathBuf>,
-    /// Model to use: provider/id, or a part of it; :thinking may follow
+    /// Model: provider/id or a part of it, optionally followed by :LEVEL for thinking
     #[arg(long, value_name = "MODEL", help_heading = "Model")]
     pub model: Option<String>,
-    /// Look for the model at this provider only
+    /// Search for the model at this provider only
     #[arg(long, value_name = "NAME", help_heading = "Model")]
     pub provider: Option<String>,
     /// Models to cycle through: names or patterns, separated by commas
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', action = ArgAction::Set, help_heading = "Model")]
     pub models: Option<Vec<String>>,
-    /// List the models that can be asked, or those a search finds
+    /// List the usable models, or those that match a search
     #[arg(long, value_name = "SEARCH", num_args = 0..=1, default_missing_value = "", help_heading = "Model")]
     pub list_models: Option<String>,
-    /// Key for the model's provider in this run; - reads it from stdin
+    /// API key for the model's provider in this run; - reads it from stdin
     #[arg(long, value_name = "KEY", help_heading = "Model")]
     pub api_key: Option<String>,
     /// The same, from the first line of a file
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub api_key_file: Option<PathBuf>,
-    /// How hard to think: off, minimal, low, medium, high, xhigh
+    /// Thinking level: off, minimal, low, medium, high, xhigh
     #[arg(long, value_name = "LEVEL", help_heading = "Model")]
     thinking: Option<String>,
-    /// Play this conversation file as the model tiller/script
+    /// Play this script file as the model tiller/script
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub script: Option<PathBuf>,
     /// Milliseconds between two words of tiller/demo
@@ -95,38 +95,38 @@ pub struct Args {
     /// Tools the model may not use (-xt)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', action = ArgAction::Set, help_heading = "Tools")]
     pub exclude_tools: Vec<String>,
-    /// No tools but those that --tools names (-nt)
+    /// No tools except those named by --tools (-nt)
     #[arg(long, help_heading = "Tools")]
     pub no_tools: bool,
-    /// The same, and those that a host or an extension brings (-nbt)
+    /// No built-in tools, but those of hosts and extensions (-nbt)
     #[arg(long, help_heading = "Tools")]
     pub no_builtin_tools: bool,
 
-    /// Go on with this folder's newest session
+    /// Continue this folder's newest session
     #[arg(short, long, help_heading = "Session")]
     pub r#continue: bool,
-    /// Go on with a session; without an id, choose from a list
+    /// Resume a session; without an id, choose from a list
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
     pub resume: Option<String>,
-    /// Go on with this session: a file, an id, or the beginning of one
+    /// Resume this session: a file, an id, or the beginning of an id
     #[arg(long, value_name = "SESSION", help_heading = "Session")]
     pub session: Option<String>,
-    /// Go on with the session of this id, or begin one with it
+    /// Resume the session with this id, or create it
     #[arg(long, value_name = "ID", help_heading = "Session")]
     pub session_id: Option<String>,
-    /// Begin with a copy of this session
+    /// Start with a copy of this session
     #[arg(long, value_name = "SESSION", help_heading = "Session")]
     pub fork: Option<String>,
-    /// Keep sessions in this folder
+    /// Store sessions in this folder
     #[arg(long, value_name = "DIR", help_heading = "Session")]
     pub session_dir: Option<PathBuf>,
-    /// Only look at the session, also while another process writes to it
+    /// Open the session read-only, even while another process writes to it
     #[arg(long, help_heading = "Session")]
     pub read_only: bool,
-    /// Keep nothing on disk
+    /// Store nothing on disk
     #[arg(long, help_heading = "Session")]
     pub no_session: bool,
-    /// Write a session as a page for people, and exit
+    /// Export a session as an HTML page, and exit
     #[arg(long, value_names = ["FILE", "OUT"], num_args = 1..=2, action = ArgAction::Set, help_heading = "Session")]
     pub export: Option<Vec<PathBuf>>,
     /// Name of the session
@@ -136,46 +136,46 @@ pub struct Args {
     /// Trust the project: use its settings, skills and prompts
     #[arg(short, long, overrides_with = "no_approve", help_heading = "Files")]
     approve: bool,
-    /// Do not, whatever was decided before (-na)
+    /// Do not trust the project, whatever was decided before (-na)
     #[arg(long, overrides_with = "approve", help_heading = "Files")]
     no_approve: bool,
-    /// Do not read AGENTS.md and the like (-nc)
+    /// Do not read AGENTS.md and similar files (-nc)
     #[arg(long, help_heading = "Files")]
     no_context_files: bool,
-    /// Skills in this file or folder, too; may be repeated
+    /// Also load skills from this file or folder; may be repeated
     #[arg(long, value_name = "PATH", help_heading = "Files")]
     skill: Vec<String>,
-    /// No skills but those that --skill names (-ns)
+    /// No skills except those named by --skill (-ns)
     #[arg(long, help_heading = "Files")]
     no_skills: bool,
-    /// Templates in this file or folder, too; may be repeated
+    /// Also load prompt templates from this file or folder; may be repeated
     #[arg(long, value_name = "PATH", help_heading = "Files")]
     prompt_template: Vec<String>,
-    /// No templates but those that are named so (-np)
+    /// No prompt templates except those named by --prompt-template (-np)
     #[arg(long, help_heading = "Files")]
     no_prompt_templates: bool,
     /// No rules
     #[arg(long, help_heading = "Files")]
     no_rules: bool,
-    /// Said to the model first instead of our words; may be a file
+    /// Replace the system prompt by this text or file
     #[arg(long, value_name = "TEXT", help_heading = "Files")]
     system_prompt: Option<String>,
-    /// Said behind that; may be repeated
+    /// Append this text or file to the system prompt; may be repeated
     #[arg(long, value_name = "TEXT", help_heading = "Files")]
     append_system_prompt: Vec<String>,
     /// Load this extension; may be repeated
     #[arg(short, long, value_name = "PATH", help_heading = "Files")]
     extension: Vec<String>,
-    /// No extensions but those that -e names
+    /// No extensions except those named by -e
     #[arg(long, help_heading = "Files")]
     no_extensions: bool,
-    /// End if an extension cannot be loaded
+    /// Exit if an extension cannot be loaded
     #[arg(long, help_heading = "Files")]
     strict_extensions: bool,
-    /// Log requests, responses, hooks and children to this file
+    /// Log requests, responses, hooks and child processes to this file
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub log_file: Option<PathBuf>,
-    /// Only skills whose names match one of these, as hosts of xcsh ask for
+    /// Load only skills whose names match one of these patterns (used by xcsh hosts)
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', action = ArgAction::Set, hide = true)]
     skills: Option<Vec<String>>,
     #[command(flatten)]
@@ -184,22 +184,22 @@ pub struct Args {
     /// Print the version
     #[arg(short, long, visible_short_alias = 'V')]
     pub version: bool,
-    /// What to say, one message after the other; @FILE adds a text or a picture
+    /// Messages to send, one after the other; @FILE attaches a text or image
     #[arg(value_name = "MESSAGE")]
     pub messages: Vec<String>,
-    /// Options nobody knows, passed by a host that is used to nobody minding.
+    /// Unknown options; ignored because xcsh hosts pass extra flags.
     #[arg(skip)]
     pub(crate) unknown: Vec<String>,
-    /// Options that only an extension can know.
+    /// Unknown options that an extension may have registered.
     #[arg(skip)]
     foreign: Vec<ExtensionFlag>,
-    /// What is wrong with them if none does.
+    /// The error to report if no extension has.
     #[arg(skip)]
     pub foreign_complaint: Option<String>,
 }
 
-/// Flags that hosts pass to programs with a screen, title lines or servers of their own. Here they
-/// mean nothing, and nobody needs to hear of that.
+/// Flags for programs with a screen, window titles or their own servers. They have no effect here,
+/// and are accepted silently.
 #[derive(Debug, clap::Args)]
 struct IgnoredFlags {
     #[arg(long, hide = true)]
@@ -212,7 +212,7 @@ struct IgnoredFlags {
     tui_mode: Option<String>,
     #[arg(long, hide = true)]
     verbose: bool,
-    /// There is no network but the model's.
+    /// There is no network access except to models.
     #[arg(long, hide = true)]
     offline: bool,
     #[arg(long, hide = true)]
@@ -243,19 +243,19 @@ impl RunMode {
     }
 }
 
-/// What the command line says about extensions.
+/// Extension flags of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct ExtensionFlags {
     pub paths: Vec<String>,
-    /// Those that are found by themselves are left out.
+    /// Do not load extensions from the default folders.
     pub only_these: bool,
-    /// One that cannot be loaded ends the start.
+    /// Exit if an extension cannot be loaded.
     pub is_strict: bool,
     /// Options that extensions may have registered.
     pub foreign: Vec<ExtensionFlag>,
 }
 
-/// An option that we do not know, as it was typed.
+/// An unknown option, as typed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtensionFlag {
     /// Without its dashes.
@@ -263,19 +263,19 @@ pub struct ExtensionFlag {
     pub value: Option<String>,
 }
 
-/// What to do instead of starting.
+/// Why tiller exits instead of starting.
 #[derive(Debug)]
 pub enum EarlyExit {
-    /// Help was asked for. The rest of what was typed says which extensions there are.
+    /// `--help`. The rest of the command line says which extensions to load for it.
     Help(String, Option<Box<Args>>),
-    /// The command line makes no sense; the sentence says why.
+    /// An invalid command line, with the error text.
     Complain(String),
 }
 
 impl Args {
-    /// Reads the command line. `arguments` begins with the program's own name.
+    /// Parses the command line. `arguments` begins with the program's own name.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, EarlyExit> {
-        let mut arguments = spelled_out(arguments);
+        let mut arguments = expand_short_flags(arguments);
         let (mut unknown, mut foreign, mut complaints) = (Vec::new(), Vec::new(), Vec::new());
         let mut args = loop {
             match Args::try_parse_from(&arguments) {
@@ -287,9 +287,9 @@ impl Args {
                     let rest = has_rest.then(|| Args::read(arguments).ok()).flatten();
                     return Err(EarlyExit::Help(err.render().to_string(), rest.map(Box::new)));
                 }
-                Err(err) => match lenient_about(&err, &mut arguments) {
+                Err(err) => match ignore_unknown_option(&err, &mut arguments) {
                     Some(option) => unknown.push(option),
-                    None => match take_foreign(&err, &mut arguments) {
+                    None => match take_extension_flag(&err, &mut arguments) {
                         Some(flag) => {
                             complaints.push(complaint(&err));
                             foreign.push(flag);
@@ -321,7 +321,7 @@ impl Args {
         self.mode.unwrap_or(RunMode::Text)
     }
 
-    /// The wire level: the flag, else `TILLER_WIRE`, else what the name we were started under says.
+    /// The wire level: the flag, else `TILLER_WIRE`, else by the program's own name.
     pub fn level(&self, variables: &HashMap<String, String>) -> Level {
         let from_env = || {
             let name = variables.get("TILLER_WIRE")?;
@@ -334,8 +334,8 @@ impl Args {
         Duration::from_millis(self.pace)
     }
 
-    /// The level asked for. One that nobody knows is told and otherwise ignored, as hosts of pi
-    /// are used to.
+    /// The requested thinking level. An unknown one is reported and otherwise ignored, as hosts of
+    /// pi expect.
     pub(crate) fn thinking(&self, diagnostics: &mut Vec<String>) -> Option<ThinkingLevel> {
         let name = self.thinking.as_deref()?;
         let level = ThinkingLevel::read(name);
@@ -346,8 +346,8 @@ impl Args {
         level
     }
 
-    /// What is said about the user's and the project's files.
-    pub(crate) fn flags(&self, level: Level) -> ResourceFlags {
+    /// The resource flags.
+    pub(crate) fn resource_flags(&self, level: Level) -> ResourceFlags {
         ResourceFlags {
             approve: match (self.approve, self.no_approve) {
                 (true, _) => Some(true),
@@ -365,12 +365,12 @@ impl Args {
             append_system_prompt: self.append_system_prompt.clone(),
             own_models: self.models.is_some(),
             usual_todos: level == Level::Xcsh && self.mode() == RunMode::Rpc,
-            complain: Some(complain),
+            print: Some(complain),
         }
     }
 
-    /// The extensions that the command line names, and whether they are the only ones.
-    pub(crate) fn extensions(&self) -> ExtensionFlags {
+    /// The extension flags.
+    pub(crate) fn extension_flags(&self) -> ExtensionFlags {
         ExtensionFlags {
             paths: self.extension.clone(),
             only_these: self.no_extensions,
@@ -387,8 +387,8 @@ impl Args {
     }
 }
 
-/// What `--version` prints. Under the name of another program, and for its clients, that
-/// program's version, and nothing else: some of them check it.
+/// The output of `--version`. Under another program's name, and for its clients, this is only that
+/// program's version: some clients check it.
 pub fn version(variables: &HashMap<String, String>) -> String {
     let wire = variables.get("TILLER_WIRE").and_then(|name| Level::from_str(name, true).ok());
     let version = env!("CARGO_PKG_VERSION");
@@ -424,7 +424,7 @@ const SHORT: [(&str, &str); 8] = [
     ("-na", "--no-approve"),
 ];
 
-fn spelled_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+fn expand_short_flags(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut is_option = true;
     let long = |argument: OsString| {
         is_option &= argument != "--";
@@ -434,9 +434,9 @@ fn spelled_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     arguments.into_iter().map(long).collect()
 }
 
-/// xcsh ignores options it does not know, and its hosts may rely on that. Takes the option out of
-/// the command line.
-fn lenient_about(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<String> {
+/// xcsh ignores unknown options, and its hosts may rely on that. Removes the option from the
+/// command line.
+fn ignore_unknown_option(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<String> {
     if err.kind() != ErrorKind::UnknownArgument || program_name() != "xcsh" {
         return None;
     }
@@ -450,9 +450,9 @@ fn lenient_about(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<Str
     Some(option.clone())
 }
 
-/// An option with two dashes may be one that an extension registers. Takes it out of the command
-/// line, with what follows it if that can be a value.
-fn take_foreign(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<ExtensionFlag> {
+/// An option with two dashes may be registered by an extension. Removes it from the command line,
+/// with the following argument if that can be its value.
+fn take_extension_flag(err: &clap::Error, arguments: &mut Vec<OsString>) -> Option<ExtensionFlag> {
     if err.kind() != ErrorKind::UnknownArgument {
         return None;
     }

@@ -1,4 +1,4 @@
-//! `@FILE` on the command line: texts and pictures that go with the first message.
+//! `@FILE` on the command line: texts and images attached to the first message.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use tiller_agent::message::Block;
 use tiller_tools::image;
 
-/// What a plain mode is to say at once.
+/// A message that a print mode sends at once.
 #[derive(Debug, Default, PartialEq)]
 pub struct InitialMessage {
     pub text: String,
     pub images: Vec<Block>,
 }
 
-/// More than this is not meant for a model.
+/// Larger files are not meant for a model.
 const FILE_MAX_BYTES: u64 = 32 << 20;
 
-/// Makes one message of what was piped in, the files, and what was typed.
+/// Builds one message from stdin, the files, and the typed text.
 pub fn first_message(
     piped: Option<String>,
     files: &[PathBuf],
@@ -34,7 +34,7 @@ pub fn first_message(
             }
             None => {
                 let text = String::from_utf8(bytes);
-                let text = text.map_err(|_| format!("cannot attach {name}: it is not a text"))?;
+                let text = text.map_err(|_| format!("cannot attach {name}: it is not text"))?;
                 format!("\n{text}\n")
             }
         };
@@ -51,7 +51,7 @@ pub fn first_message(
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let metadata = path.metadata().map_err(|err| err.to_string())?;
     if !metadata.is_file() {
-        return Err("it is not a file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let file = File::open(path).map_err(|err| err.to_string())?;
     let mut bytes = Vec::new();

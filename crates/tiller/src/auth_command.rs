@@ -1,6 +1,6 @@
-//! `tiller auth`: storing keys by hand.
+//! `tiller auth`: stores, lists and removes keys.
 //!
-//! A key is typed without being shown, or piped in. It is never printed again.
+//! A key is typed without echo, or piped in. It is never printed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,40 +14,40 @@ use crate::credentials::{remove, set};
 use crate::launch::ProcessEnv;
 use crate::settings::Settings;
 
-/// Store the keys of providers.
+/// Store API keys of providers
 #[derive(Debug, Parser)]
 #[command(name = "tiller auth", disable_version_flag = true)]
 pub enum AuthCommand {
     /// Store a key: typed, or the first line of stdin
     ///
-    /// `$NAME` stands for a variable of the environment and `!command` for what a command prints;
-    /// both are looked up when the key is used.
+    /// `$NAME` stands for an environment variable and `!command` for the output of a command; both
+    /// are resolved when the key is used.
     Set {
         provider: String,
-        /// Store it for a provider that is not known, without asking
+        /// Store it for an unknown provider, without asking
         #[arg(short, long)]
         yes: bool,
     },
     /// Show which providers have a key, and where it comes from
     List,
-    /// Forget a stored key
+    /// Remove a stored key
     Remove { provider: String },
 }
 
 impl AuthCommand {
-    /// Does it. Returns what to print.
-    pub fn run(self, surroundings: &ProcessEnv) -> Result<String, String> {
-        let path = surroundings.agent_dir().join("auth.json");
+    /// Runs the command. Returns what to print.
+    pub fn run(self, env: &ProcessEnv) -> Result<String, String> {
+        let path = env.agent_dir().join("auth.json");
         match self {
             AuthCommand::Set { provider, yes } => {
-                let models = surroundings.models(&Settings::default(), &mut Vec::new());
+                let models = env.models(&Settings::default(), &mut Vec::new());
                 if !yes && !models.provider_names().any(|known| known == provider) {
                     let nearest = nearest(&provider, models.provider_names());
                     confirm_unknown(&provider, nearest)?;
                 }
                 let key = ask(&provider).map_err(|err| format!("cannot read the key: {err}"))?;
                 if key.is_empty() {
-                    return Err("no key was given; nothing is stored".to_owned());
+                    return Err("no key was given; nothing was stored".to_owned());
                 }
                 set(&path, &provider, &key)?;
                 Ok(format!("The key for {provider} is in {}\n", path.display()))
@@ -58,15 +58,15 @@ impl AuthCommand {
                 }
                 Ok(format!("The key for {provider} is no longer in {}\n", path.display()))
             }
-            AuthCommand::List => Ok(list(surroundings)),
+            AuthCommand::List => Ok(list(env)),
         }
     }
 }
 
-fn list(surroundings: &ProcessEnv) -> String {
+fn list(env: &ProcessEnv) -> String {
     let mut problems = Vec::new();
     let settings = Settings::default();
-    let models = surroundings.models(&settings, &mut problems);
+    let models = env.models(&settings, &mut problems);
     let credentials = models.credentials();
     let mut providers: BTreeSet<String> = credentials.providers();
     providers.extend(models.provider_names().map(str::to_owned));
@@ -92,23 +92,23 @@ fn list(surroundings: &ProcessEnv) -> String {
     text
 }
 
-/// The known name that was probably meant.
+/// The known name most similar to what was typed.
 fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let distance = |known: &&str| strsim::osa_distance(&typed, known);
     known.filter(|known| distance(known) <= 2).min_by_key(distance)
 }
 
-/// A key under a name that nothing looks for is never used, so the user confirms the name first.
+/// A key under an unknown name is never used, so the user confirms the name first.
 fn confirm_unknown(provider: &str, nearest: Option<&str>) -> Result<(), String> {
     let meant = nearest.map(|nearest| format!(" (did you mean {nearest}?)")).unwrap_or_default();
     let unknown = format!("Unknown provider: {provider}{meant}");
     let stdin = io::stdin();
     if !stdin.is_terminal() {
-        return Err(format!("{unknown}; nothing is stored. With --yes it is stored anyway"));
+        return Err(format!("{unknown}; nothing was stored. Use --yes to store it anyway"));
     }
     let mut stderr = io::stderr().lock();
-    let question = format!("{unknown}. An extension may bring it. Store a key for it? [y/N] ");
+    let question = format!("{unknown}. An extension may register it. Store a key for it? [y/N] ");
     let mut answer = String::new();
     stderr
         .write_all(question.as_bytes())
@@ -116,11 +116,11 @@ fn confirm_unknown(provider: &str, nearest: Option<&str>) -> Result<(), String> 
         .map_err(|err| format!("cannot read the answer: {err}"))?;
     match answer.trim().to_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err("nothing is stored".to_owned()),
+        _ => Err("nothing was stored".to_owned()),
     }
 }
 
-/// Reads a key: what is typed at a terminal, where it is not shown, or the first line of stdin.
+/// Reads a key: typed at a terminal without echo, or the first line of stdin.
 pub(crate) fn ask(provider: &str) -> io::Result<String> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
@@ -130,7 +130,7 @@ pub(crate) fn ask(provider: &str) -> io::Result<String> {
     }
     let terminal = File::from(stdin.as_fd().try_clone_to_owned()?);
     let mut stderr = io::stderr().lock();
-    // What is typed before the terminal is mute would be discarded, so it is mute first.
+    // Input typed before echo is off would be discarded, so it is turned off first.
     let silence = Silence::of(&terminal)?;
     write!(stderr, "Key for {provider}: ")?;
     let typed = read_line(&mut &terminal);
@@ -139,8 +139,8 @@ pub(crate) fn ask(provider: &str) -> io::Result<String> {
     typed.map(|key| key.trim().to_owned())
 }
 
-/// Reads what is typed, key by key. The terminal does nothing for us meanwhile, not even with
-/// Ctrl-C: a process that it ended would leave it mute.
+/// Reads input key by key. The terminal is in raw mode meanwhile, so Ctrl-C does nothing: a process
+/// killed by it would leave the echo off.
 fn read_line(keys: &mut impl Read) -> io::Result<String> {
     const INTERRUPT: u8 = 3;
     const END: u8 = 4;
@@ -152,7 +152,7 @@ fn read_line(keys: &mut impl Read) -> io::Result<String> {
         match key[0] {
             _ if read == 0 => break,
             b'\r' | b'\n' | END => break,
-            INTERRUPT => return Err(io::Error::new(io::ErrorKind::Interrupted, "given up")),
+            INTERRUPT => return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted")),
             ERASE_ALL => typed.clear(),
             8 | 127 => {
                 typed.pop();
@@ -163,7 +163,7 @@ fn read_line(keys: &mut impl Read) -> io::Result<String> {
     String::from_utf8(typed).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not text"))
 }
 
-/// A terminal that shows nothing, for as long as this lives.
+/// Turns the terminal's echo off until dropped.
 struct Silence<'a> {
     terminal: &'a File,
     before: Termios,
@@ -181,7 +181,7 @@ impl Silence<'_> {
 
 impl Drop for Silence<'_> {
     fn drop(&mut self) {
-        // Whoever closed the terminal no longer sees it.
+        // Fails only if the terminal is gone.
         tcsetattr(self.terminal, SetArg::TCSAFLUSH, &self.before).ok();
     }
 }
@@ -197,6 +197,6 @@ mod tests {
         assert_eq!(read("kex\x7fy\r"), Ok("key".into()));
         assert_eq!(read("wrong\x15key\x04"), Ok("key".into()));
         assert_eq!(read("\x7f\x7fkey"), Ok("key".into()));
-        assert_eq!(read("ke\x03y\n"), Err("given up".into()));
+        assert_eq!(read("ke\x03y\n"), Err("interrupted".into()));
     }
 }

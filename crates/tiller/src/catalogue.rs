@@ -1,7 +1,7 @@
-//! The models tiller knows by itself, as `cargo xtask catalogue` packed them.
+//! The built-in model catalogue, as packed by `cargo xtask catalogue`.
 //!
-//! The packed text stays in the program's file until somebody asks: a provider's name costs the
-//! list of providers, one model the lines of its provider. Nothing is read to start.
+//! The packed text is parsed on demand: a provider's name needs only the list of providers, a model
+//! only its provider's lines. Start-up reads nothing.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -13,20 +13,20 @@ static PACKED: &str = include_str!("../data/catalogue.txt");
 #[derive(Default)]
 pub(crate) struct Catalogue {
     index: OnceLock<Index>,
-    /// What models share; read when the first one is.
+    /// Values that models share; parsed with the first model.
     shared: OnceLock<Shared>,
 }
 
-/// A provider and where its models stand.
+/// A provider and the range of its models.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Provider {
     pub(crate) name: &'static str,
-    /// The id of the model it is asked when nobody chose one.
+    /// The id of its default model.
     pub(crate) default: &'static str,
     models: &'static str,
 }
 
-/// A model as far as its own line tells.
+/// A model as far as its own line describes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CatalogueEntry {
     pub(crate) provider: &'static str,
@@ -48,7 +48,7 @@ struct Numbers {
 
 struct Index {
     providers: Vec<Provider>,
-    /// The lists behind the providers, and how long each is.
+    /// The tables after the providers, and the length of each.
     rest: &'static str,
     counts: Vec<usize>,
 }
@@ -62,7 +62,7 @@ struct Shared {
 }
 
 impl Catalogue {
-    /// In the order of their names.
+    /// Sorted by name.
     pub(crate) fn providers(&self) -> &[Provider] {
         &self.index().providers
     }
@@ -75,7 +75,7 @@ impl Catalogue {
         self.provider(provider)?.entries().find(|entry| entry.id == id)
     }
 
-    /// The API this model speaks.
+    /// The API of this model.
     pub(crate) fn api(&self, entry: &CatalogueEntry) -> &'static str {
         fields(self.shared().endpoints[entry.numbers.endpoint]).next().unwrap_or_default()
     }
@@ -178,7 +178,7 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
 
-/// Four prices, then five numbers for each tier: where it begins, and its prices.
+/// Four prices, then five numbers for each tier: its threshold, and its prices.
 fn price(line: &'static str) -> Price {
     let mut numbers = fields(line).map(|number| number.parse().unwrap_or(0.0));
     let mut next = || numbers.next().unwrap_or(0.0);
@@ -203,7 +203,7 @@ fn level_map(line: &'static str) -> BTreeMap<ThinkingLevel, Option<String>> {
     level_names(named.map(|(level, name)| (*level, (name != "-").then_some(name))))
 }
 
-/// What the levels are called at a model. Names of levels that do not exist are left out.
+/// The provider's names of thinking levels. Names of levels that do not exist are left out.
 pub(crate) fn level_names<'a>(
     named: impl Iterator<Item = (&'a str, Option<&'a str>)>,
 ) -> BTreeMap<ThinkingLevel, Option<String>> {

@@ -1,4 +1,4 @@
-//! What time it is. Messages carry the wall clock; tests stop it.
+//! The clock. Messages carry the wall-clock time; tests stop it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
     System,
-    /// Begins at a given time and moves with the runtime's clock, which a test may hold still.
+    /// Starts at a given time and follows the runtime's clock, which a test may pause.
     From {
         start: UnixMs,
         since: Instant,

@@ -1,4 +1,4 @@
-//! The conversation that is open: the session it is kept in, and what the model sees of it.
+//! The open conversation: its session, and the messages the model sees.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use tiller_session::{Body, BranchSummary, Compaction, Durability, Error, Session
 
 pub struct Conversation {
     session: Session,
-    /// What the model sees. A large session is opened without reading it: that waits for the
-    /// first request that needs it.
+    /// The messages the model sees. A large session is opened without reading them; they are loaded
+    /// when a request first needs them.
     context: Option<Vec<Arc<Message>>>,
-    /// What a provider counted before this message no longer holds.
+    /// Token counts of providers before this message no longer hold.
     fresh_from: usize,
     durability: Durability,
     owed: Owed,
 }
 
-/// Results that the disk did not take. Their calls are stored, and a conversation with an
-/// unanswered call is one that no provider accepts: so they are stored before anything else is.
+/// Tool results that could not be written. Their calls are stored, and no provider accepts a
+/// conversation with an unanswered call: so they are stored before anything else.
 #[derive(Default)]
 struct Owed {
     results: Vec<Arc<Message>>,
-    /// Why the first one was not stored.
+    /// Why the first one could not be stored.
     why: String,
-    /// Stored by now, and not told.
+    /// Stored by now, but not announced.
     stored: Vec<Arc<Message>>,
 }
 
-/// How long a conversation is.
+/// The length of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tokens {
-    /// As a provider counted it, with an estimate of what came after.
+    /// As counted by a provider, with an estimate of later messages.
     Counted(u64),
-    /// The messages alone, without what else is in a request.
+    /// An estimate of the messages alone, without the rest of a request.
     Estimated(u64),
 }
 
@@ -56,8 +56,8 @@ impl Conversation {
         Conversation { session, context, fresh_from: 0, durability, owed: Owed::default() }
     }
 
-    /// Goes on with a stored session. A call that a crash left without a result gets one, since
-    /// no provider takes a conversation with an open call.
+    /// Resumes a stored session. A call that a crash left without a result gets one, since no
+    /// provider accepts an unanswered call.
     pub fn resume(
         session: Session,
         durability: Durability,
@@ -96,7 +96,7 @@ impl Conversation {
         self.session.context_len()
     }
 
-    /// What the model sees, read from disk when it was not yet.
+    /// The messages the model sees, loaded from disk if necessary.
     pub(crate) fn messages(&mut self) -> Result<&[Arc<Message>], Error> {
         if self.context.is_none() {
             let context = self.session.context()?;
@@ -106,12 +106,13 @@ impl Conversation {
         Ok(self.context.as_deref().unwrap_or_default())
     }
 
-    /// The same, if it was read already.
+    /// The same, if already loaded.
     pub(crate) fn loaded(&self) -> Option<&[Arc<Message>]> {
         self.context.as_deref()
     }
 
-    /// The newest messages, back to the one that is `enough`. Cheap however long the session is.
+    /// The newest messages, back to the first for which `enough` is true. Cheap even in a long
+    /// session.
     pub(crate) fn tail(
         &self,
         mut enough: impl FnMut(&Message) -> bool,
@@ -123,7 +124,7 @@ impl Conversation {
         Ok(context[from..].to_vec())
     }
 
-    /// Tokens in the model's window.
+    /// Tokens in the model's context window.
     pub(crate) fn tokens(&self) -> Result<Tokens, Error> {
         if let Some(context) = &self.context {
             return Ok(Tokens::of(context, self.fresh_from));
@@ -136,8 +137,8 @@ impl Conversation {
         Ok(Tokens::of(&tail, if is_counted { 0 } else { tail.len() }))
     }
 
-    /// Where to cut the conversation, but for its last `skip` messages, to keep about so many
-    /// tokens of it, and the entry to keep from. Nothing when it is too short for that.
+    /// Where to cut the conversation, without its last `skip` messages, to keep about `keep`
+    /// tokens, and the first entry to keep. `None` if it is too short.
     pub(crate) fn cut(&self, keep: u64, skip: usize) -> Result<Option<(Plan, String)>, Error> {
         let mut context = self.session.context()?.messages;
         context.truncate(context.len().saturating_sub(skip));
@@ -147,21 +148,20 @@ impl Conversation {
         Ok(Some((plan, first_kept)))
     }
 
-    /// Puts a summary in the place of everything before an entry.
-    /// Gives the id of the entry that says so.
+    /// Replaces everything before an entry by a summary. Returns the id of the compaction entry.
     pub(crate) fn compact(&mut self, compaction: Compaction, now: UnixMs) -> Result<String, Error> {
         let id = self.record(Body::Compaction(compaction), now)?;
         self.reread()?;
         Ok(id)
     }
 
-    /// The session says something else than before: what the model sees is read again.
+    /// Reloads the messages from the session.
     pub(crate) fn reread(&mut self) -> Result<(), Error> {
         self.context = None;
         self.messages().map(|_| ())
     }
 
-    /// Adds a message. When this returns it is in the file, as safe as the user wants it.
+    /// Appends a message. On return it is in the file, as durable as configured.
     pub(crate) fn push(&mut self, message: Arc<Message>, now: UnixMs) -> Result<(), Error> {
         self.store_owed(now)?;
         self.push_now(message, now)
@@ -176,14 +176,14 @@ impl Conversation {
         Ok(())
     }
 
-    /// Adds an entry that is no message.
+    /// Appends an entry that is not a message.
     pub(crate) fn record(&mut self, body: Body, now: UnixMs) -> Result<String, Error> {
         self.store_owed(now)?;
         self.write(|session| session.append(body, now))
     }
 
-    /// What the session says is what the model sees, also when a line is there that could not be
-    /// made safe.
+    /// Keeps the messages in step with the session, also if an entry was written but could not be
+    /// synced.
     fn write<T>(
         &mut self,
         write: impl FnOnce(&mut Session) -> Result<T, Error>,
@@ -200,8 +200,8 @@ impl Conversation {
         (!self.owed.results.is_empty()).then_some(self.owed.why.as_str())
     }
 
-    /// A message of a run was not stored. A result is stored later; anything else is not part of
-    /// the conversation.
+    /// A message of a run was not stored. A result is stored later; any other message is not part
+    /// of the conversation.
     pub(crate) fn owe(&mut self, message: Arc<Message>, why: &str) {
         if matches!(*message, Message::ToolResult(_)) {
             if self.owed.results.is_empty() {
@@ -211,8 +211,8 @@ impl Conversation {
         }
     }
 
-    /// An answer could not be made safe, so its tools are not run; but it is stored, so its calls
-    /// must have results.
+    /// An answer was written but could not be synced, so its tools do not run; it is stored, so its
+    /// calls need results.
     pub(crate) fn owe_results_of(&mut self, message: &Message, why: &str, now: UnixMs) {
         let calls = message.as_assistant().into_iter().flat_map(|answer| answer.tool_calls());
         for call in calls {
@@ -220,7 +220,7 @@ impl Conversation {
         }
     }
 
-    /// Stores the results that are owed, as many as the disk takes.
+    /// Stores owed results until a write fails.
     pub(crate) fn store_owed(&mut self, now: UnixMs) -> Result<(), Error> {
         while let Some(result) = self.owed.results.first().cloned() {
             let stored = self.push_now(result.clone(), now);
@@ -252,12 +252,12 @@ impl Conversation {
         self.write(|session| session.set_label(target, label, now)).map(|_| ())
     }
 
-    /// Hides the newest answer and the results of its calls. Returns the entries that say so.
+    /// Hides the newest answer and the results of its calls. Returns the entries for that.
     pub(crate) fn hide_last_answer(&mut self, now: UnixMs) -> Result<Vec<Box<RawValue>>, Error> {
         let mut entries = Vec::new();
         for target_id in self.session.last_answer()? {
             let hidden = self.record(Body::ContextEdit { target_id, replacement: None }, now);
-            // Some of it may be hidden by now.
+            // Parts of it may be hidden already.
             let id = hidden.inspect_err(|_| self.context = None)?;
             let text = self.session.raw(&id)?;
             entries.extend(text.and_then(|text| RawValue::from_string(text).ok()));
@@ -270,7 +270,7 @@ impl Conversation {
         Ok(entries)
     }
 
-    /// Moves to another place in the tree, or before everything.
+    /// Moves to another entry of the tree, or before the first.
     pub(crate) fn navigate(&mut self, to: Option<&str>, now: UnixMs) -> Result<(), Error> {
         self.store_owed(now)?;
         self.write(|session| session.navigate(to, now))?;
@@ -278,8 +278,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// The same, and there says what happened on the branch that was left. Gives the id of the
-    /// entry that does.
+    /// The same, and appends a summary of the abandoned branch. Returns the id of its entry.
     pub(crate) fn navigate_with(
         &mut self,
         to: Option<&str>,
@@ -293,7 +292,7 @@ impl Conversation {
         Ok(id)
     }
 
-    /// A run has ended: what it said is made safe.
+    /// A run has ended: syncs its entries.
     pub(crate) fn run_ended(&mut self) -> Result<(), Error> {
         if self.durability.syncs_after_run() {
             self.session.sync()?;
@@ -302,7 +301,7 @@ impl Conversation {
     }
 }
 
-/// The result of a call that has none of its own.
+/// A placeholder result for a call without one.
 fn no_result(call: &ToolCall, text: &str, now: UnixMs) -> Arc<Message> {
     Arc::new(Message::ToolResult(ToolResultMessage {
         tool_call_id: call.id.clone(),

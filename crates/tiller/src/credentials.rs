@@ -1,8 +1,8 @@
-//! Keys: who may ask which provider.
+//! API keys and sign-ins of providers.
 //!
-//! A key is looked up when a request is made, in the order of precedence: the command line,
-//! `auth.json`, `models.json`, the environment. What stands in a file as a command is run then and
-//! not before; until then it counts as a key.
+//! A key is looked up for each request, in this order: the command line, `auth.json`,
+//! `models.json`, the environment. A key that a file gives as a command counts as present; the
+//! command runs when the key is first needed.
 
 mod config_value;
 mod environment;
@@ -32,11 +32,11 @@ use oauth::OauthRefresh;
 
 #[derive(Default)]
 pub struct Credentials {
-    /// `--api-key`, for the one provider it was given for.
+    /// `--api-key` and the one provider it applies to.
     command_line: Option<(String, String)>,
     auth_file: Arc<Mutex<AuthFile>>,
     models_file: HashMap<String, ConfigValue>,
-    /// What extensions say about the providers they bring.
+    /// Credentials of providers registered by extensions.
     extensions: HashMap<String, ExtensionCredential>,
     variables: Arc<HashMap<String, String>>,
     amazon: Arc<Aws>,
@@ -45,7 +45,7 @@ pub struct Credentials {
 struct ExtensionCredential {
     key: Option<ConfigValue>,
     sign_in: Option<Arc<dyn SignIn>>,
-    /// It is asked without a key.
+    /// Requests need no key.
     is_keyless: bool,
 }
 
@@ -54,28 +54,28 @@ struct ExtensionCredential {
 pub(crate) enum KeySource {
     CommandLine,
     AuthFile,
-    /// Signed in, until this time in milliseconds since 1970.
+    /// Signed in; expires at this time in milliseconds since 1970.
     SignIn(Option<f64>),
     ModelsFile,
-    /// An extension brought it, or needs none.
+    /// Registered by an extension, which supplies a key or needs none.
     Extension,
     Variable(&'static str),
-    /// Requests are signed with what this variable leads to.
+    /// Requests are signed with credentials found through this variable.
     Ambient(&'static str),
 }
 
-/// How to get at a key. Has no `Debug`, because it may hold one.
+/// How to get a key. Has no `Debug`, because it may hold one.
 #[derive(Clone)]
 pub(crate) enum Key {
     Known(String),
-    /// A command prints it. The file whose commands are run only once also keeps what they print.
+    /// A command prints it. For `auth.json` the output is cached in the file's [`AuthFile`].
     Printed {
         by: ConfigValue,
         once: Option<Arc<Mutex<AuthFile>>>,
     },
-    /// Somebody makes it of a stored sign-in, which they may have to renew.
+    /// An extension derives it from a stored sign-in, which it may have to refresh.
     SignedIn(OauthRefresh),
-    /// There is none to send. What requests are signed with is [`Aws`]'s affair.
+    /// No key is sent; [`Aws`] signs the requests.
     Ambient,
 }
 
@@ -96,7 +96,7 @@ impl Credentials {
         }
     }
 
-    pub fn give(&mut self, provider: &str, key: &str) {
+    pub fn set_command_line(&mut self, provider: &str, key: &str) {
         self.command_line = Some((provider.to_owned(), key.to_owned()));
     }
 
@@ -105,12 +105,12 @@ impl Credentials {
         self.models_file.values().flat_map(ConfigValue::variables).collect()
     }
 
-    pub(crate) fn take_from_models_file(&mut self, provider: &str, key: ConfigValue) {
+    pub(crate) fn add_models_file_key(&mut self, provider: &str, key: ConfigValue) {
         self.models_file.insert(provider.to_owned(), key);
     }
 
-    /// An extension brings a provider.
-    pub(crate) fn take_from_extension(
+    /// Adds the credentials of a provider that an extension registers.
+    pub(crate) fn add_extension(
         &mut self,
         provider: &str,
         key: Option<ConfigValue>,
@@ -121,7 +121,7 @@ impl Credentials {
             .insert(provider.to_owned(), ExtensionCredential { key, sign_in, is_keyless });
     }
 
-    pub(crate) fn forget_extension(&mut self, provider: &str) {
+    pub(crate) fn remove_extension(&mut self, provider: &str) {
         self.extensions.remove(provider);
     }
 
@@ -129,11 +129,12 @@ impl Credentials {
         &self.variables
     }
 
-    pub(crate) fn amazon(&self) -> &Arc<Aws> {
+    pub(crate) fn aws(&self) -> &Arc<Aws> {
         &self.amazon
     }
 
-    /// A variable as this provider sees it: what is stored with its key, else the environment.
+    /// An environment variable as this provider sees it: stored with its key, else from the
+    /// environment.
     pub(crate) fn variable(&self, provider: &str, name: &str) -> Option<String> {
         let file = self.auth_file();
         let own = match file.entry(provider) {
@@ -151,7 +152,7 @@ impl Credentials {
         self.find(provider).ok().map(|(_, source)| source)
     }
 
-    /// A sign-in as it is stored, where that is what counts.
+    /// The stored sign-in, if it is what authenticates this provider.
     pub(crate) fn sign_in(&self, provider: &str) -> Option<serde_json::Value> {
         if !matches!(self.source(provider), Some(KeySource::SignIn(_))) {
             return None;
@@ -163,23 +164,22 @@ impl Credentials {
     }
 
     /// Whether a command prints the key.
-    pub(crate) fn is_printed(&self, provider: &str) -> bool {
+    pub(crate) fn is_from_command(&self, provider: &str) -> bool {
         matches!(self.key(provider), Ok(Key::Printed { .. }))
     }
 
-    /// The key, or the reason why something that should be one is none.
+    /// The key, or the reason why a configured key cannot be used.
     pub(crate) fn key(&self, provider: &str) -> Result<Key, Option<String>> {
         self.find(provider).map(|(key, _)| key)
     }
 
-    /// What was given for providers by name, beside the environment.
+    /// The providers configured by name, without the environment.
     pub(crate) fn providers(&self) -> BTreeSet<String> {
         let given = self.command_line.iter().map(|(provider, _)| provider);
         given.chain(self.models_file.keys()).chain(self.auth_file().providers()).cloned().collect()
     }
 
-    /// Every value here that others must not see. What a command would print is among them once it
-    /// has been run.
+    /// Every value that must not be shown. The output of a command is included once it has run.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let given = self.command_line.iter().map(|(_, key)| key.clone());
         let variable = |name: &str| self.variables.get(name).map(String::as_str);
@@ -193,18 +193,17 @@ impl Credentials {
         secrets
     }
 
-    /// A key that cannot be used does not stand in the way of the next; but if there is none, the
-    /// first reason is the one to tell.
+    /// Skips a key that cannot be used. If there is no other, the first reason is reported.
     fn find(&self, provider: &str) -> Result<(Key, KeySource), Option<String>> {
         if let Some((name, key)) = &self.command_line
             && name == provider
         {
             return Ok((Key::Known(key.clone()), KeySource::CommandLine));
         }
-        let stored = self.stored(provider).transpose();
-        let described = || self.described(provider).transpose();
+        let stored = self.auth_file_key(provider).transpose();
+        let described = || self.models_file_key(provider).transpose();
         let mut refused = None;
-        let brought = || self.brought(provider).transpose();
+        let brought = || self.extension_key(provider).transpose();
         for attempt in [stored, described(), brought()] {
             match attempt {
                 Ok(Some(found)) => return Ok(found),
@@ -223,8 +222,8 @@ impl Credentials {
         Err(refused)
     }
 
-    /// In `auth.json`.
-    fn stored(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
+    /// From `auth.json`.
+    fn auth_file_key(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
         let file = self.auth_file();
         let found = match file.entry(provider)? {
             AuthEntry::Key { key, env } => {
@@ -242,7 +241,9 @@ impl Credentials {
                 }
                 .map(|key| (key, KeySource::AuthFile))
             }
-            AuthEntry::Oauth { expires, whole, .. } if self.renews(provider, whole, *expires) => {
+            AuthEntry::Oauth { expires, whole, .. }
+                if self.can_refresh(provider, whole, *expires) =>
+            {
                 let by = self.extensions.get(provider)?.sign_in.clone()?;
                 let file = self.auth_file.clone();
                 Ok((Key::SignedIn(OauthRefresh { by, file }), KeySource::SignIn(*expires)))
@@ -251,7 +252,7 @@ impl Credentials {
                 if *expires <= Clock::System.now() as f64 =>
             {
                 let when = time::iso(*expires as u64);
-                Err(format!("the sign-in in auth.json ended {when}. {SIGN_IN_AGAIN}"))
+                Err(format!("the sign-in in auth.json expired {when}. {SIGN_IN_AGAIN}"))
             }
             AuthEntry::Oauth { access, expires, .. } => {
                 Ok((Key::Known(access.clone()), KeySource::SignIn(*expires)))
@@ -260,8 +261,8 @@ impl Credentials {
         Some(found)
     }
 
-    /// In `models.json`.
-    fn described(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
+    /// From `models.json`.
+    fn models_file_key(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
         let value = self.models_file.get(provider)?;
         let key = match value.fill(|name| self.variables.get(name).map(String::as_str)) {
             Some(Ok(key)) => Key::Known(key),
@@ -271,15 +272,15 @@ impl Credentials {
         Some(Ok((key, KeySource::ModelsFile)))
     }
 
-    /// Whether an extension can make a key of this sign-in, renewed if it has to be.
-    fn renews(&self, provider: &str, whole: &Json, expires: Option<f64>) -> bool {
+    /// Whether an extension can turn this sign-in into a key, refreshed if necessary.
+    fn can_refresh(&self, provider: &str, whole: &Json, expires: Option<f64>) -> bool {
         let is_over = expires.is_some_and(|expires| expires <= Clock::System.now() as f64);
         self.extensions.get(provider).is_some_and(|brought| brought.sign_in.is_some())
             && (!is_over || whole["refresh"].is_string())
     }
 
-    /// Brought by an extension.
-    fn brought(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
+    /// From an extension.
+    fn extension_key(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
         let brought = self.extensions.get(provider)?;
         let Some(value) = &brought.key else {
             return brought.is_keyless.then_some(Ok((Key::Ambient, KeySource::Extension)));
@@ -293,14 +294,14 @@ impl Credentials {
     }
 
     fn auth_file(&self) -> MutexGuard<'_, AuthFile> {
-        let mut file = hold(&self.auth_file);
+        let mut file = lock(&self.auth_file);
         file.refresh();
         file
     }
 }
 
 impl Key {
-    /// The key itself, whatever it takes.
+    /// Resolves the key; runs a command or refreshes a sign-in if necessary.
     pub(crate) async fn find(
         self,
         provider: &str,
@@ -313,7 +314,7 @@ impl Key {
             Key::Printed { by, once } => {
                 let key = by.find(variables).await?;
                 if let Some(file) = once {
-                    hold(&file).remember(provider, key.clone());
+                    lock(&file).remember(provider, key.clone());
                 }
                 Ok(Some(key))
             }
@@ -339,8 +340,8 @@ impl fmt::Display for KeySource {
     }
 }
 
-/// Nothing that holds it can panic halfway.
-fn hold(file: &Mutex<AuthFile>) -> MutexGuard<'_, AuthFile> {
+/// The lock is never poisoned: code that holds it cannot panic.
+fn lock(file: &Mutex<AuthFile>) -> MutexGuard<'_, AuthFile> {
     file.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,8 +1,8 @@
-//! A session as a page that anybody can open: one HTML file that needs no network, reads well
-//! without scripting and better with it, and keeps the user's keys to itself.
+//! Exports a session as one HTML file that needs no network, works without scripting and better
+//! with it, and does not contain the user's keys.
 //!
-//! Everything that a person reads is drawn here, in Rust, by [`entry`]; `assets/page.js` only
-//! finds, folds and filters what is there. What the page promises is in `docs/export.md`.
+//! All content is rendered here, by [`entry`]; `assets/page.js` only searches, folds and filters
+//! it. `docs/export.md` says what the page guarantees.
 
 mod page;
 mod head;
@@ -28,38 +28,38 @@ use std::sync::Arc;
 use tiller_agent::provider::ToolSpec;
 use tiller_session::Session;
 
-/// A session that will never have a file.
+/// The session will never have a file.
 pub(crate) const IN_MEMORY: &str = "Cannot export in-memory session to HTML";
-/// A session that has none yet, or nothing in it.
+/// The session has no file yet, or no entries.
 pub(crate) const NOTHING_YET: &str = "Nothing to export yet - start a conversation first";
 
-/// What to make a page of, and with what.
+/// The input of an export.
 pub struct Export {
     /// The session's file.
     pub session: PathBuf,
-    /// Absolute.
+    /// Absolute path of the page.
     pub to: PathBuf,
     /// Values that must not be in the page.
     pub secrets: Vec<String>,
-    /// How much each model can hold, by `provider/model`.
+    /// The context window of each model, by `provider/model`.
     pub windows: HashMap<String, u64>,
-    /// Known while the session is open.
+    /// Known only while the session is open.
     pub setting: Option<Setting>,
 }
 
-/// What the model was told, and what it could use.
+/// The system prompt and the tools.
 pub struct Setting {
     pub system: Arc<str>,
     pub tools: Arc<[ToolSpec]>,
 }
 
 impl Export {
-    /// Where a page goes that is asked for like this. `prefix` is whose client asks.
-    pub fn place(session: &Path, wanted: Option<&Path>, prefix: &str, cwd: &Path) -> PathBuf {
-        file::place(session, wanted, prefix, cwd)
+    /// The path of the page. `prefix` names the kind of client that asks.
+    pub fn place(session: &Path, requested: Option<&Path>, prefix: &str, cwd: &Path) -> PathBuf {
+        file::place(session, requested, prefix, cwd)
     }
 
-    /// Reads the session and writes the page. Takes as long as that takes: for a blocking thread.
+    /// Reads the session and writes the page. Call it on a blocking thread.
     pub fn run(&self) -> Result<(), String> {
         let session = Session::open_read_only(&self.session).map_err(|err| err.to_string())?;
         if session.stats().total_messages == 0 {

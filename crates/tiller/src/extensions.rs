@@ -1,4 +1,4 @@
-//! Extensions: JavaScript of the user's and the project's own that changes what tiller does.
+//! Extensions: the user's and the project's own JavaScript that changes what tiller does.
 
 pub(crate) mod model_stream;
 pub(crate) mod decoder;

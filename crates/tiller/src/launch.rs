@@ -1,4 +1,5 @@
-//! From flags, files and environment to everything that is decided before the first line is read.
+//! Start-up: turns flags, files and environment into a [`ServerConfig`], before the first line is
+//! read.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
 use crate::export::Export;
-use crate::extensions::find::{Discovery, Problem, find, nowhere};
+use crate::extensions::find::{Discovery, Problem, find, missing_path};
 use crate::extensions::{flags, offline_load};
 use crate::log::{Log, LogRecord};
 use crate::models::{ModelTable, Models};
@@ -35,43 +36,43 @@ use crate::startup_session::StartupSession;
 use crate::tool_filter::ToolRules;
 use crate::usage::StartError;
 
-/// What a server starts with.
+/// Everything a server starts with.
 pub struct ServerConfig {
     pub level: Level,
     pub on_eof: OnEof,
     pub settings: Settings,
     pub models: Models,
     pub model: Option<Arc<Model>>,
-    /// What the command line says about it.
+    /// The resource flags of the command line.
     pub choice: ModelArgs,
     pub thinking: ThinkingLevel,
     pub workplace: Workspace,
-    pub place: Project,
-    pub house: ExtensionPlan,
-    /// Whether extensions may name the client's window.
+    pub project: Project,
+    pub extension_plan: ExtensionPlan,
+    /// Whether extensions may set the client's window title.
     pub shows_titles: bool,
     pub conversation: Conversation,
-    pub shelf: SessionStore,
+    pub store: SessionStore,
     pub clock: Clock,
     pub log: Log,
-    /// What was found wrong on the way here. Not fatal, but the user should know.
+    /// Problems found on the way. Not fatal, but shown to the user.
     pub diagnostics: Vec<String>,
 }
 
-/// Where the agent works and with what.
+/// Where the agent works and with which tools.
 pub struct Workspace {
     pub cwd: Arc<PathBuf>,
     pub tools: Arc<ToolSet>,
-    /// Told to every child.
+    /// Environment of every child process.
     pub env: Arc<[(String, String)]>,
     pub shell: Shell,
     pub resize: Resize,
-    /// Whether the model gets `todo_write`; unsaid, the wire level decides.
+    /// Whether the model gets `todo_write`; if unset, the wire level decides.
     pub todo_tool: Option<bool>,
     pub tool_rules: ToolRules,
 }
 
-/// The world as the process found it.
+/// The environment of the process.
 pub struct ProcessEnv {
     pub cwd: PathBuf,
     pub variables: HashMap<String, String>,
@@ -80,8 +81,8 @@ pub struct ProcessEnv {
 impl ProcessEnv {
     pub fn of_process() -> Result<ProcessEnv, String> {
         let cwd = std::env::current_dir()
-            .map_err(|err| format!("cannot tell the working directory: {err}"))?;
-        // A variable that is not Unicode is none that we know.
+            .map_err(|err| format!("cannot determine the working directory: {err}"))?;
+        // Variables that are not Unicode are skipped: tiller uses none of them.
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
@@ -93,7 +94,7 @@ impl ProcessEnv {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Where settings, keys and sessions are kept.
+    /// The folder of settings, keys and sessions.
     pub(crate) fn agent_dir(&self) -> PathBuf {
         let home = || self.variable("HOME").map(PathBuf::from).unwrap_or_default();
         match self.variable("PI_CODING_AGENT_DIR") {
@@ -107,22 +108,22 @@ impl ProcessEnv {
 }
 
 impl ProcessEnv {
-    /// What the user and the project prefer, where no command line has a say.
+    /// The user's and the project's settings, without flags.
     pub(crate) fn settings(&self) -> Settings {
-        Project::find(self.whereabouts(), ResourceFlags::default()).settings()
+        Project::find(self.dirs(), ResourceFlags::default()).settings()
     }
 
-    fn whereabouts(&self) -> Dirs {
+    fn dirs(&self) -> Dirs {
         let home = self.variable("HOME").map(PathBuf::from);
         Dirs { cwd: self.cwd.clone(), agent_dir: self.agent_dir(), home }
     }
 
-    /// The user's and the project's own files, as far as they have to be known at the start.
-    fn place(&self, args: &Args) -> Project {
-        Project::find(self.whereabouts(), args.flags(args.level(&self.variables)))
+    /// Settings and trust of the project in the working directory.
+    fn project(&self, args: &Args) -> Project {
+        Project::find(self.dirs(), args.resource_flags(args.level(&self.variables)))
     }
 
-    /// The models there are, with the keys there are for them.
+    /// The model registry, with all configured keys.
     pub(crate) fn models(&self, settings: &Settings, diagnostics: &mut Vec<String>) -> Models {
         let agent_dir = self.agent_dir();
         let credentials =
@@ -136,8 +137,8 @@ impl ProcessEnv {
         models
     }
 
-    /// The log that the command line or the environment asks for. One that cannot be written does
-    /// not keep tiller from starting.
+    /// The log that the command line or the environment asks for. If it cannot be written, tiller
+    /// starts without it.
     fn log(&self, args: &Args, keys: &Credentials, diagnostics: &mut Vec<String>) -> Log {
         let from_env = || self.variable("TILLER_LOG").map(PathBuf::from);
         let Some(path) = args.log_file.clone().or_else(from_env) else { return Log::default() };
@@ -147,8 +148,8 @@ impl ProcessEnv {
         })
     }
 
-    /// Where sessions are kept: in the folder that was chosen, else with all others.
-    pub(crate) fn shelf(&self, chosen: Option<PathBuf>, clock: Clock) -> SessionStore {
+    /// The session store: in the folder that was chosen, else in the agent folder.
+    pub(crate) fn session_store(&self, chosen: Option<PathBuf>, clock: Clock) -> SessionStore {
         let from_env = || self.variable("PI_CODING_AGENT_SESSION_DIR").map(PathBuf::from);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let owner = Owner {
@@ -163,72 +164,65 @@ impl ProcessEnv {
     }
 }
 
-/// What `--list-models` prints, and what there is to say about it.
+/// The output of `--list-models`, and diagnostics.
 pub fn list_models(
     args: &Args,
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     search: &str,
 ) -> Result<(ModelTable, Vec<String>), String> {
-    let place = surroundings.place(args);
-    refuse_missing(&place, args)?;
-    let mut diagnostics = place.problems().to_vec();
-    let mut models = surroundings.models(&place.settings(), &mut diagnostics);
+    let project = env.project(args);
+    refuse_missing(&project, args)?;
+    let mut diagnostics = project.problems().to_vec();
+    let mut models = env.models(&project.settings(), &mut diagnostics);
     add_builtin(&mut models, args)?;
-    let Discovery { found, problems } = find(&place, &args.extensions());
+    let Discovery { found, problems } = find(&project, &args.extension_flags());
     let told = |it: Problem| format!("Failed to load extension \"{}\": {}", it.what, it.error);
     diagnostics.extend(problems.into_iter().map(told));
     if !found.is_empty() {
         let extensions: Vec<_> = found.into_iter().map(|found| found.extension).collect();
-        let around = ExtensionEnv { has_ui: false, ..around(args, surroundings, &place) };
-        let cwd = surroundings.cwd.clone();
-        diagnostics.extend(offline_load::bring(&mut models, &extensions, around, cwd)?);
+        let extension_env = ExtensionEnv { has_ui: false, ..extension_env(args, env, &project) };
+        let cwd = env.cwd.clone();
+        diagnostics.extend(offline_load::add_models(&mut models, &extensions, extension_env, cwd)?);
     }
     Ok((models.list(search), diagnostics))
 }
 
-/// What `--help` says about options of extensions, and what there is to say about that. Nothing is
-/// loaded where there are none.
-pub fn foreign_help(
-    args: &Args,
-    surroundings: &ProcessEnv,
-) -> Result<(String, Vec<String>), String> {
-    let place = surroundings.place(args);
-    let Discovery { found, .. } = find(&place, &args.extensions());
+/// The options of extensions for `--help`, and diagnostics. Loads nothing if there are no
+/// extensions.
+pub fn extension_help(args: &Args, env: &ProcessEnv) -> Result<(String, Vec<String>), String> {
+    let project = env.project(args);
+    let Discovery { found, .. } = find(&project, &args.extension_flags());
     if found.is_empty() {
         return Ok(Default::default());
     }
     let extensions: Vec<_> = found.into_iter().map(|found| found.extension).collect();
-    let around = ExtensionEnv { has_ui: false, ..around(args, surroundings, &place) };
-    let (flags, problems) = offline_load::flags(&extensions, around, surroundings.cwd.clone())?;
+    let extension_env = ExtensionEnv { has_ui: false, ..extension_env(args, env, &project) };
+    let (flags, problems) = offline_load::flags(&extensions, extension_env, env.cwd.clone())?;
     Ok((flags::help(&flags), problems))
 }
 
-/// `--export FILE [OUT]`. Returns where the page is.
-pub fn export(
-    args: &Args,
-    surroundings: &ProcessEnv,
-    paths: &[PathBuf],
-) -> Result<PathBuf, String> {
-    let cwd = &surroundings.cwd;
+/// `--export FILE [OUT]`. Returns the path of the page.
+pub fn export(args: &Args, env: &ProcessEnv, paths: &[PathBuf]) -> Result<PathBuf, String> {
+    let cwd = &env.cwd;
     let session = cwd.join(paths.first().ok_or("--export requires a session file")?);
-    // What is wrong with the settings is said by whoever needs them.
+    // Problems in the settings are not reported here.
     let mut diagnostics = Vec::new();
-    let settings_path = surroundings.agent_dir().join("settings.json");
+    let settings_path = env.agent_dir().join("settings.json");
     let settings = Settings::load(&settings_path, &mut diagnostics);
-    let models = surroundings.models(&settings, &mut diagnostics);
-    let prefix = args.level(&surroundings.variables).file_prefix();
+    let models = env.models(&settings, &mut diagnostics);
+    let prefix = args.level(&env.variables).file_prefix();
     let export = Export {
         to: Export::place(&session, paths.get(1).map(PathBuf::as_path), prefix, cwd),
         session,
         secrets: models.secrets(),
-        windows: models.windows(),
+        windows: models.context_windows(),
         setting: None,
     };
     export.run()?;
     Ok(export.to)
 }
 
-/// Why nothing is launched, and what was found wrong before.
+/// Why tiller cannot start, and diagnostics found before.
 pub struct NotLaunched {
     pub why: StartError,
     pub diagnostics: Vec<String>,
@@ -236,9 +230,9 @@ pub struct NotLaunched {
 
 impl ServerConfig {
     /// Decides everything.
-    pub fn prepare(args: &Args, surroundings: ProcessEnv) -> Result<ServerConfig, NotLaunched> {
+    pub fn prepare(args: &Args, env: ProcessEnv) -> Result<ServerConfig, NotLaunched> {
         let mut diagnostics = Vec::new();
-        match ServerConfig::decide(args, surroundings, &mut diagnostics) {
+        match ServerConfig::decide(args, env, &mut diagnostics) {
             Ok(launch) => Ok(ServerConfig { diagnostics, ..launch }),
             Err(why) => Err(NotLaunched { why, diagnostics }),
         }
@@ -246,23 +240,23 @@ impl ServerConfig {
 
     fn decide(
         args: &Args,
-        surroundings: ProcessEnv,
+        env: ProcessEnv,
         diagnostics: &mut Vec<String>,
     ) -> Result<ServerConfig, StartError> {
         args.session_name().map_err(StartError::Usage)?;
         let unknown = args.unknown.iter();
         diagnostics.extend(unknown.map(|option| format!("Unknown option {option} is ignored")));
-        let agent_dir = surroundings.agent_dir();
-        let mut place = surroundings.place(args);
-        refuse_missing(&place, args)?;
-        let mut settings = place.settings();
-        let variables = &surroundings.variables;
-        let mut models = surroundings.models(&settings, diagnostics);
+        let agent_dir = env.agent_dir();
+        let mut project = env.project(args);
+        refuse_missing(&project, args)?;
+        let mut settings = project.settings();
+        let variables = &env.variables;
+        let mut models = env.models(&settings, diagnostics);
         add_builtin(&mut models, args)?;
         if let (Some(provider), Some(key)) = (&args.provider, &args.api_key) {
-            models.credentials_mut().give(provider, key);
+            models.credentials_mut().set_command_line(provider, key);
         }
-        let log = surroundings.log(args, models.credentials(), diagnostics);
+        let log = env.log(args, models.credentials(), diagnostics);
         models.observe(log.requests());
         log.watch_children();
         let choice = ModelArgs::of(args);
@@ -270,11 +264,10 @@ impl ServerConfig {
         models.set_scope(choice.scope(&settings), &mut unmet);
         let clock = Clock::System;
         let chosen = args.session_dir.clone();
-        let mut shelf = surroundings.shelf(chosen, clock);
-        shelf.keeps = !args.no_session;
-        shelf.chosen = shelf.chosen.or_else(|| settings.session_dir.clone());
-        let opening =
-            StartupSession { args, shelf: &shelf, cwd: &surroundings.cwd, now: clock.now() };
+        let mut store = env.session_store(chosen, clock);
+        store.keeps = !args.no_session;
+        store.chosen = store.chosen.or_else(|| settings.session_dir.clone());
+        let opening = StartupSession { args, store: &store, cwd: &env.cwd, now: clock.now() };
         opening.refuse_conflicts()?;
         let session = opening.session(diagnostics)?;
         let chosen = choice.settle(&mut models, &settings, &session, &mut unmet);
@@ -285,21 +278,21 @@ impl ServerConfig {
         let thinking = thinking.unwrap_or(settings.default_thinking_level);
         let conversation = opening.conversation(session, &settings, model.as_deref(), thinking)?;
         diagnostics.extend(conversation.session().problems().iter().map(ToString::to_string));
-        if conversation.cwd() != surroundings.cwd {
-            place = place.again(conversation.cwd());
-            settings = place.settings();
+        if conversation.cwd() != env.cwd {
+            project = project.reread(conversation.cwd());
+            settings = project.settings();
         }
         let tool_rules = ToolRules::of(args, &settings);
-        let tools = chosen_tools(&tool_rules, &settings);
+        let tools = selected_tools(&tool_rules, &settings);
         let key_variables = models.credentials().key_variables();
         let mut workplace = Workspace {
             shell: settings.shell(),
             resize: settings.resize(),
-            env: child_env(&agent_dir, &surroundings, |name, value| {
+            env: child_env(&agent_dir, &env, |name, value| {
                 let is_key = args.api_key.as_deref() == Some(value) || key_variables.contains(name);
                 is_key && !settings.tools.passes(name)
             }),
-            // Chosen like all others, but it belongs to the server.
+            // Selected like all others, but it belongs to the server.
             todo_tool: tool_rules.selects(TODO_TOOL),
             tool_rules,
             ..Workspace::new(conversation.cwd(), tools)
@@ -311,19 +304,22 @@ impl ServerConfig {
             cwd: conversation.cwd().to_string_lossy(),
             model: model.as_ref().map(|model| format!("{}/{}", model.provider, model.id)),
         });
-        let around = ExtensionEnv { log: log.clone(), ..around(args, &surroundings, &place) };
-        let mut house = ExtensionPlan::find(&place, args.extensions(), around);
-        if house.is_empty() {
+        let extension_env =
+            ExtensionEnv { log: log.clone(), ..extension_env(args, &env, &project) };
+        let mut extension_plan =
+            ExtensionPlan::find(&project, args.extension_flags(), extension_env);
+        if extension_plan.is_empty() {
             if let Some(why) = &args.foreign_complaint {
                 return Err(StartError::Usage(why.clone()));
             }
             chosen?;
             diagnostics.extend(unmet);
             let unknown = workplace.tool_rules.unknown.drain(..);
-            diagnostics.extend(unknown.map(|name| format!("there is no tool called `{name}`")));
+            diagnostics.extend(unknown.map(|name| format!("unknown tool `{name}`")));
         } else {
-            // Extensions may bring what is missing, so it is not missed before they are there.
-            house.choice = Some(choice.clone());
+            // Extensions may register missing tools, so unknown names are reported after they are
+            // loaded.
+            extension_plan.choice = Some(choice.clone());
         }
         let wants_titles = variables.get("PI_RPC_EMIT_TITLE").is_some_and(|value| value == "1");
         let shows_titles = level != Level::Xcsh || wants_titles;
@@ -336,11 +332,11 @@ impl ServerConfig {
             choice,
             thinking,
             workplace,
-            place,
-            house,
+            project,
+            extension_plan,
             shows_titles,
             conversation,
-            shelf,
+            store,
             clock,
             log,
             diagnostics: Vec::new(),
@@ -348,39 +344,39 @@ impl ServerConfig {
     }
 }
 
-/// An extension that is named and not there ends the start, whether or not the others are strict.
-fn refuse_missing(place: &Project, args: &Args) -> Result<(), String> {
-    match nowhere(place, &args.extensions()) {
+/// A missing extension named on the command line is an error, strict or not.
+fn refuse_missing(project: &Project, args: &Args) -> Result<(), String> {
+    match missing_path(project, &args.extension_flags()) {
         Some(path) => Err(format!("Extension path does not exist: {}", path.display())),
         None => Ok(()),
     }
 }
 
 /// What extensions see of the process.
-fn around(args: &Args, surroundings: &ProcessEnv, place: &Project) -> ExtensionEnv {
-    let agent_dir = surroundings.agent_dir();
-    let home = surroundings.variable("HOME").map(PathBuf::from);
+fn extension_env(args: &Args, env: &ProcessEnv, project: &Project) -> ExtensionEnv {
+    let agent_dir = env.agent_dir();
+    let home = env.variable("HOME").map(PathBuf::from);
     let (mode, has_ui) = match args.mode() {
         RunMode::Rpc => ("rpc", true),
         RunMode::Json => ("json", false),
         RunMode::Text => ("print", false),
     };
-    let variables = surroundings.variables.iter();
+    let variables = env.variables.iter();
     ExtensionEnv {
         home_dir: home.unwrap_or_else(|| agent_dir.clone()),
         agent_dir,
         mode,
         has_ui,
         variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect(),
-        sidecars: may_have_sidecars(place),
+        sidecars: may_have_sidecars(project),
         clock: EngineClock::Wall,
         log: Log::default(),
     }
 }
 
-/// Unless one of the files says otherwise.
-fn may_have_sidecars(place: &Project) -> bool {
-    let said = |scope| place.layers().said::<Option<bool>>(scope, "extensionSidecars");
+/// Sidecars are allowed unless one of the settings files forbids them.
+fn may_have_sidecars(project: &Project) -> bool {
+    let said = |scope| project.layers().value::<Option<bool>>(scope, "extensionSidecars");
     [Scope::User, Scope::Project].into_iter().all(|scope| said(scope) != Some(false))
 }
 
@@ -396,17 +392,17 @@ fn add_builtin(models: &mut Models, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn chosen_tools(rules: &ToolRules, settings: &Settings) -> Vec<Tool> {
+fn selected_tools(rules: &ToolRules, settings: &Settings) -> Vec<Tool> {
     let is_usual = |name: &str| tiller_tools::DEFAULT.contains(&name);
     let wanted = |tool: &Tool| rules.selects(tool.name()).unwrap_or(is_usual(tool.name()));
     let chosen = tiller_tools::builtin().into_iter().filter(wanted);
-    let mut chosen: Vec<Tool> = chosen.map(|tool| preferred(tool, settings)).collect();
+    let mut chosen: Vec<Tool> = chosen.map(|tool| with_settings(tool, settings)).collect();
     rules.sort(&mut chosen, Tool::name);
     chosen
 }
 
-/// A tool as the user wants it.
-pub(crate) fn preferred(tool: Tool, settings: &Settings) -> Tool {
+/// A tool with the user's settings applied.
+pub(crate) fn with_settings(tool: Tool, settings: &Settings) -> Tool {
     match tool.name() {
         "bash" => tiller_tools::bash::with(settings.shell()),
         "read" => tiller_tools::read::with(settings.resize()),
@@ -414,27 +410,27 @@ pub(crate) fn preferred(tool: Tool, settings: &Settings) -> Tool {
     }
 }
 
-/// What every child is told: that an agent started it, and where the agent keeps its programs.
-/// Variables that hold a key of the user's own are emptied; `holds_key` says which.
+/// Environment of every child process: marks it as started by an agent, and extends `PATH` with the
+/// agent folder's programs. Variables that hold a key are emptied; `holds_key` says which.
 fn child_env(
     agent_dir: &Path,
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     holds_key: impl Fn(&str, &str) -> bool,
 ) -> Arc<[(String, String)]> {
     let bin = agent_dir.join("bin").to_string_lossy().into_owned();
-    let path = match surroundings.variable("PATH") {
+    let path = match env.variable("PATH") {
         Some(path) => format!("{bin}:{path}"),
         None => bin,
     };
     let pairs = [("PATH", path.as_str()), ("PI_CODING_AGENT", "true"), ("AI_AGENT", "pi")];
-    let emptied = surroundings.variables.iter().filter(|(name, value)| holds_key(name, value));
+    let emptied = env.variables.iter().filter(|(name, value)| holds_key(name, value));
     let emptied = emptied.map(|(name, _)| (name.clone(), String::new()));
     let told = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
     emptied.chain(told).collect()
 }
 
 impl Workspace {
-    /// A workplace without preferences.
+    /// A workspace with default settings.
     pub fn new(cwd: PathBuf, tools: Vec<Tool>) -> Workspace {
         Workspace {
             cwd: Arc::new(cwd),
@@ -447,18 +443,18 @@ impl Workspace {
         }
     }
 
-    /// Works in the way the user prefers, with the same tools.
-    pub(crate) fn prefer(&mut self, settings: &Settings) {
+    /// Applies settings; the tools stay the same.
+    pub(crate) fn apply_settings(&mut self, settings: &Settings) {
         let (shell, resize) = (settings.shell(), settings.resize());
         if (&self.shell, self.resize) == (&shell, resize) {
             return;
         }
-        let tools = self.tools.iter().map(|tool| preferred(tool.clone(), settings)).collect();
+        let tools = self.tools.iter().map(|tool| with_settings(tool.clone(), settings)).collect();
         self.tools = Arc::new(ToolSet::new(tools));
         (self.shell, self.resize) = (shell, resize);
     }
 
-    /// What the children of a tool are told about the conversation besides.
+    /// Additional environment for the child processes of a tool, about the conversation.
     pub(crate) fn tool_env(
         &self,
         session_id: &str,

@@ -1,6 +1,6 @@
 //! tiller: a coding agent that other programs drive.
 //!
-//! This crate owns stdin, stdout, settings and the environment, and wires the others together.
+//! This crate owns stdin, stdout, settings and the environment, and connects the other crates.
 //! Begin reading at [`rpc::server`].
 
 pub mod args;

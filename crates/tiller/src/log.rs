@@ -1,8 +1,8 @@
-//! The log that `TILLER_LOG` or `--log-file` asks for: requests, responses, hooks and children, with
-//! their times, one JSON object a line. docs/log.md describes the records.
+//! The log of `TILLER_LOG` or `--log-file`: requests, responses, hooks and child processes with
+//! their times, one JSON object per line. docs/log.md describes the records.
 //!
-//! Off, a [`Log`] is a `None`, and nothing is collected anywhere. A log that cannot be written is
-//! reported once and otherwise ignored: the run goes on.
+//! If logging is off, a [`Log`] is `None` and nothing is collected. A write error is reported once
+//! and otherwise ignored: the run continues.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions, Permissions};
@@ -33,11 +33,11 @@ struct OpenLog {
     file: File,
     mask: Mask,
     started: Instant,
-    /// A record could not be written, and the user knows.
+    /// A write error was already reported.
     is_broken: AtomicBool,
 }
 
-/// One line of the log, beside its time and the number of the process.
+/// One line of the log, without its time and process id.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum LogRecord<'a> {
@@ -102,13 +102,13 @@ struct Line<'a> {
 }
 
 impl Log {
-    /// Opens the file, or says why it cannot be used. `secrets` are masked in every record.
+    /// Opens the file, or returns why it cannot be used. `secrets` are masked in every record.
     pub(crate) fn open(
         path: &Path,
         secrets: impl IntoIterator<Item = String>,
     ) -> Result<Log, String> {
         let failed = |err: io::Error| format!("cannot log to {}: {err}", path.display());
-        // A link could lead to any file of the user's, and a pipe would be waited for.
+        // Refuse links, which could lead to any of the user's files, and pipes, which would block.
         let file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -117,7 +117,7 @@ impl Log {
             .open(path)
             .map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
-            return Err(format!("cannot log to {}: it is not a file", path.display()));
+            return Err(format!("cannot log to {}: it is not a regular file", path.display()));
         }
         file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
         let (mask, is_broken) = (Mask::new(secrets), AtomicBool::new(false));
@@ -130,20 +130,20 @@ impl Log {
         }
     }
 
-    /// The last record of a process that ends with this code.
+    /// The last record of a process, with its exit code.
     pub fn end(&self, exit_code: u8) {
         if let Some(log) = &self.0 {
             log.write(&LogRecord::End { exit_code, ms: ms(log.started.elapsed()) });
         }
     }
 
-    /// Who hears of requests, if there is a log.
+    /// The observer of requests, if there is a log.
     pub(crate) fn requests(&self) -> Option<Observer> {
         let log = self.0.clone()?;
         Some(Observer::new(move |observed| log.write(&exchanged(observed))))
     }
 
-    /// Who hears of hooks, if there is a log.
+    /// The observer of hooks, if there is a log.
     pub(crate) fn hooks(&self) -> Option<HookObserver> {
         let log = self.0.clone()?;
         Some(HookObserver(Arc::new(move |HookTiming { name, after, error }| {
@@ -151,7 +151,7 @@ impl Log {
         })))
     }
 
-    /// Logs children from here on, if there is a log.
+    /// Logs child processes from now on, if there is a log.
     pub(crate) fn watch_children(&self) {
         let Some(log) = self.0.clone() else { return };
         tiller_tools::process::observe(move |event| {
@@ -175,7 +175,7 @@ impl OpenLog {
             line = masked;
         }
         line.push('\n');
-        // One write for one record, so that those of several threads and processes stay whole.
+        // One write per record, so that records of several threads and processes stay whole.
         if let Err(err) = (&self.file).write_all(line.as_bytes())
             && !self.is_broken.swap(true, Ordering::Relaxed)
         {

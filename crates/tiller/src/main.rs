@@ -1,4 +1,4 @@
-//! The process: read the command line, start the right mode, end cleanly.
+//! The process: parse the command line, start the requested mode, exit cleanly.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -10,7 +10,7 @@ use tiller::api_key;
 use tiller::args::{Args, EarlyExit, RunMode, version};
 use tiller::attachments::{InitialMessage, first_message};
 use tiller::auth_command::AuthCommand;
-use tiller::launch::{NotLaunched, ProcessEnv, ServerConfig, export, foreign_help, list_models};
+use tiller::launch::{NotLaunched, ProcessEnv, ServerConfig, export, extension_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
 use tiller::print_mode::{self, complain};
 use tiller::rpc::stdio::serve_stdio;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match start() {
         Ok(code) => {
             tiller_tools::process::end_all();
-            // Threads may still sit in a blocking read of stdin; they end with the process.
+            // Threads may still block in a read of stdin; they end with the process.
             std::process::exit(code.into())
         }
         Err(why) => {
@@ -57,9 +57,9 @@ fn start() -> Result<u8, StartError> {
         let cannot = |err| format!("cannot work in {} (--cwd): {err}", folder.display());
         std::env::set_current_dir(folder).map_err(cannot)?;
     }
-    let surroundings = ProcessEnv::of_process()?;
+    let env = ProcessEnv::of_process()?;
     if args.version {
-        return Ok(show(&format!("{}\n", version(&surroundings.variables)))?);
+        return Ok(show(&format!("{}\n", version(&env.variables)))?);
     }
     if let Some(why) = mistaken_command(&args).filter(|_| may_be_command) {
         return Err(StartError::Usage(why));
@@ -67,11 +67,11 @@ fn start() -> Result<u8, StartError> {
     api_key::take(&mut args)?;
     let ends_soon = args.list_models.is_some() || args.export.is_some();
     if let Some(why) = args.foreign_complaint.as_ref().filter(|_| ends_soon) {
-        // No extension is loaded that could know the option.
+        // No extension is loaded that could have registered the option.
         return Err(StartError::Usage(why.clone()));
     }
     if let Some(search) = &args.list_models {
-        let (listing, problems) = list_models(&args, &surroundings, search)?;
+        let (listing, problems) = list_models(&args, &env, search)?;
         warn(&problems);
         show(&listing.table)?;
         if let Some(note) = listing.note {
@@ -80,24 +80,23 @@ fn start() -> Result<u8, StartError> {
         return Ok(0);
     }
     if let Some(paths) = &args.export {
-        let page = export(&args, &surroundings, paths)?;
+        let page = export(&args, &env, paths)?;
         return Ok(show(&format!("Exported to: {}\n", page.display()))?);
     }
-    serve(args, surroundings)
+    serve(args, env)
 }
 
-/// The mode that the command line asks for, to its end. Returns the exit code.
-fn serve(args: Args, surroundings: ProcessEnv) -> Result<u8, StartError> {
+/// Runs the requested mode to its end. Returns the exit code.
+fn serve(args: Args, env: ProcessEnv) -> Result<u8, StartError> {
     tiller_tools::process::install();
-    let launch = ServerConfig::prepare(&args, surroundings).map_err(
-        |NotLaunched { why, diagnostics }| {
+    let launch =
+        ServerConfig::prepare(&args, env).map_err(|NotLaunched { why, diagnostics }| {
             warn(&diagnostics);
             why
-        },
-    )?;
-    // Where extensions judge the project, what is said of it waits for their word.
-    if !launch.house.has_judges() {
-        warn(launch.place.problems());
+        })?;
+    // If extensions decide about trust, its diagnostics wait for that.
+    if !launch.extension_plan.has_judges() {
+        warn(launch.project.problems());
     }
     warn(&launch.diagnostics);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -118,7 +117,7 @@ fn serve(args: Args, surroundings: ProcessEnv) -> Result<u8, StartError> {
         }
     };
     log.end(code);
-    // Whoever still waits for a slow disk on another thread ends with the process.
+    // Threads that wait for a slow disk end with the process.
     runtime.shutdown_background();
     Ok(code)
 }
@@ -132,17 +131,17 @@ fn help_as_flag(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// `--help`, with the options that extensions add.
+/// `--help`, with the options of extensions.
 fn help(text: &str, rest: Option<&Args>) -> Result<u8, String> {
     let (foreign, problems) = match rest {
-        Some(args) => foreign_help(args, &ProcessEnv::of_process()?)?,
+        Some(args) => extension_help(args, &ProcessEnv::of_process()?)?,
         None => Default::default(),
     };
     warn(&problems);
     show(&format!("{text}{foreign}"))
 }
 
-/// Reads the rest of the command line as this command, and does it.
+/// Parses the rest of the command line as this command, and runs it.
 fn command<C: Parser>(
     arguments: &[OsString],
     run: impl FnOnce(C) -> Result<u8, String>,
@@ -154,7 +153,7 @@ fn command<C: Parser>(
     }
 }
 
-/// What a plain mode is to say: piped, typed, and in files.
+/// The messages of a print mode: from stdin, the command line, and files.
 fn messages(args: Args, cwd: PathBuf) -> Result<Vec<InitialMessage>, StartError> {
     let piped = if std::io::stdin().is_terminal() {
         None
@@ -178,7 +177,7 @@ fn messages(args: Args, cwd: PathBuf) -> Result<Vec<InitialMessage>, StartError>
     Err(match std::env::args_os().len() {
         0 | 1 => StartError::Alone,
         _ => StartError::Usage(
-            "Missing message: type one, pipe one in, or serve a client with --mode rpc".to_owned(),
+            "Missing message: pass one as an argument, pipe one in, or use --mode rpc".to_owned(),
         ),
     })
 }

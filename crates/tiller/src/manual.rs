@@ -1,4 +1,4 @@
-//! `tiller completions SHELL` and `tiller man`, made of the same definitions as the command line.
+//! `tiller completions SHELL` and `tiller man`, generated from the definitions of the command line.
 
 use clap::{Command, CommandFactory, Parser, ValueEnum};
 use clap_complete::Shell;
@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::auth_command::AuthCommand;
 use crate::session_command::SessionCommand;
 
-/// Print completions for a shell.
+/// Print completions for a shell
 #[derive(Debug, Parser)]
 #[command(
     name = "tiller completions",
@@ -18,7 +18,7 @@ pub struct CompletionsCommand {
     shell: Shell,
 }
 
-/// Print the manual page, for man(1).
+/// Print the manual page, for man(1)
 #[derive(Debug, Parser)]
 #[command(name = "tiller man", disable_version_flag = true)]
 pub struct ManCommand;
@@ -40,7 +40,7 @@ impl ManCommand {
     }
 }
 
-/// The command line with everything that stands in the place of flags.
+/// The command line with all subcommands.
 fn whole() -> Command {
     let shells: Vec<String> = Shell::value_variants().iter().map(ToString::to_string).collect();
     let shells = format!("Print completions for a shell: {}", shells.join(", "));

@@ -1,8 +1,9 @@
-//! The models there are, and which of them can be asked.
+//! The model registry: every known model, and which of them can be used.
 //!
-//! Three places know models: the catalogue in the program, the user's `models.json`, and those
-//! built in that need no account. Here they are one list; `resolve` finds what a person means in
-//! it, `scope` the few they want to cycle through, `access` the way to the one that is asked.
+//! Models come from the catalogue in the program, the user's `models.json`, extensions, and the
+//! built-in models that need no account. [`Models`] merges them into one list. `resolve` finds the
+//! model a user typed, `scope` selects the models to cycle through, and `auth` resolves the key and
+//! headers of a request.
 
 mod spanned_json;
 mod file;
@@ -32,7 +33,7 @@ pub(crate) use auth::{RequestOverrides, ResolvedAuth};
 pub(crate) use extension_providers::{ProviderRegistration, StreamsAnswers};
 pub use list::ModelTable;
 pub use resolve::Resolved;
-pub(crate) use scope::Scoped;
+pub(crate) use scope::ScopedModel;
 
 use crate::catalogue::{Catalogue, CatalogueEntry};
 use crate::credentials::Credentials;
@@ -47,16 +48,16 @@ pub struct Models {
     catalogue: Catalogue,
     file: ModelsFile,
     builtin: Vec<Builtin>,
-    /// What extensions bring, on top of all others.
-    brought: Vec<RegisteredProvider>,
+    /// Providers registered by extensions. They override all others.
+    registered: Vec<RegisteredProvider>,
     credentials: Credentials,
-    access: RequestOptions,
-    /// Who has a say in the requests of the conversation.
-    onlooker: Option<Interceptor>,
-    scope: Vec<Scoped>,
-    /// What is wrong with the user's file.
+    options: RequestOptions,
+    /// Hooks that may change the requests of the conversation.
+    interceptor: Option<Interceptor>,
+    scope: Vec<ScopedModel>,
+    /// Problems in `models.json`.
     problems: Vec<String>,
-    /// How hard the user wants single models to think, by their full names.
+    /// The user's thinking level for single models, by full name.
     thinking: HashMap<String, ThinkingLevel>,
 }
 
@@ -65,13 +66,13 @@ struct Builtin {
     provider: Arc<dyn Provider>,
 }
 
-/// A model as far as names go; [`Models::model`] gives all of it.
+/// A model's names and origin. [`Models::model`] builds the whole model.
 #[derive(Clone, Copy)]
 struct ModelRef<'a> {
     provider: &'a str,
     id: &'a str,
     name: &'a str,
-    place: ModelOrigin<'a>,
+    origin: ModelOrigin<'a>,
 }
 
 #[derive(Clone, Copy)]
@@ -79,7 +80,7 @@ enum ModelOrigin<'a> {
     Catalogue(CatalogueEntry),
     File(&'a Arc<Model>),
     Builtin(&'a Arc<Model>),
-    Brought(&'a Arc<Model>),
+    Extension(&'a Arc<Model>),
 }
 
 impl Models {
@@ -88,46 +89,46 @@ impl Models {
             catalogue: Catalogue::default(),
             file: ModelsFile::default(),
             builtin: Vec::new(),
-            brought: Vec::new(),
+            registered: Vec::new(),
             credentials,
-            access: RequestOptions { cache_retention: cache, ..RequestOptions::default() },
-            onlooker: None,
+            options: RequestOptions { cache_retention: cache, ..RequestOptions::default() },
+            interceptor: None,
             scope: Vec::new(),
             problems: Vec::new(),
             thinking: HashMap::new(),
         };
-        models.prefer(settings);
+        models.apply_settings(settings);
         models
     }
 
-    /// Asks models in the way the user prefers, from the next request on.
-    pub(crate) fn prefer(&mut self, settings: &Settings) {
+    /// Applies the user's request settings, from the next request on.
+    pub(crate) fn apply_settings(&mut self, settings: &Settings) {
         let (defaults, wanted) = (ThinkingBudgets::default(), settings.thinking_budgets);
         let silence = Duration::from_millis(settings.http_idle_timeout_ms);
-        self.access.idle_timeout = (!silence.is_zero()).then_some(silence);
-        self.access.thinking_budgets = ThinkingBudgets {
+        self.options.idle_timeout = (!silence.is_zero()).then_some(silence);
+        self.options.thinking_budgets = ThinkingBudgets {
             minimal: wanted.minimal.unwrap_or(defaults.minimal),
             low: wanted.low.unwrap_or(defaults.low),
             medium: wanted.medium.unwrap_or(defaults.medium),
             high: wanted.high.unwrap_or(defaults.high),
         };
-        self.access.block_images = settings.images.block_images;
+        self.options.block_images = settings.images.block_images;
         self.thinking = settings.model_thinking_levels.clone();
     }
 
-    /// Adds a model that answers without an account.
+    /// Adds a built-in model, which needs no account.
     pub fn add_builtin(&mut self, model: Model, provider: Arc<dyn Provider>) {
         self.builtin.push(Builtin { model: Arc::new(model), provider });
     }
 
-    /// Somebody wants to look at the requests of the conversation.
+    /// Sets the hooks that may change the requests of the conversation.
     pub(crate) fn set_interceptor(&mut self, onlooker: Interceptor) {
-        self.onlooker = Some(onlooker);
+        self.interceptor = Some(onlooker);
     }
 
-    /// Has every request from here on recorded.
+    /// Records every request from now on.
     pub(crate) fn observe(&mut self, observer: Option<Observer>) {
-        self.access.observer = observer;
+        self.options.observer = observer;
     }
 
     pub fn credentials_mut(&mut self) -> &mut Credentials {
@@ -145,59 +146,62 @@ impl Models {
         self.problems = diagnostics[before..].to_vec();
         for provider in &self.file.providers {
             if let Some(key) = &provider.api_key {
-                self.credentials.take_from_models_file(&provider.name, key.clone());
+                self.credentials.add_models_file_key(&provider.name, key.clone());
             }
         }
     }
 
-    /// The models that can be asked right now: those of the catalogue by provider, then the
-    /// user's own in the order of their file. Those that need no account are only offered when
-    /// there is nothing else; who asks for one by name gets it in any case.
+    /// The usable models: those of the catalogue by provider, then the user's own in file order.
+    /// Built-in models are listed only if there is nothing else; they can always be selected by
+    /// name.
     pub(crate) fn available(&self) -> Vec<Arc<Model>> {
-        let usable: Vec<_> = self.with_key().collect();
+        let usable: Vec<_> = self.with_account().collect();
         if usable.is_empty() {
             return self.builtin.iter().map(|builtin| builtin.model.clone()).collect();
         }
         usable
     }
 
-    /// The models that a client is shown. Clients take a listed model for a sign-in, so those that
-    /// need no account are shown only if one of them was chosen.
+    /// The models shown to a client. Clients treat a listed model as a configured provider, so
+    /// built-in models are shown only if one of them is selected.
     pub(crate) fn offered(&self, chosen: Option<&Model>) -> Vec<Arc<Model>> {
-        let mut offered: Vec<_> = self.with_key().collect();
+        let mut offered: Vec<_> = self.with_account().collect();
         if chosen.is_some_and(|model| model.provider == BUILTIN) {
             offered.extend(self.builtin.iter().map(|builtin| builtin.model.clone()));
         }
         offered
     }
 
-    /// Those an account is there for.
-    fn with_key(&self) -> impl Iterator<Item = Arc<Model>> {
+    /// The usable models that need an account.
+    fn with_account(&self) -> impl Iterator<Item = Arc<Model>> {
         self.known_at(|provider| provider != BUILTIN && self.credentials.has(provider))
             .filter(|known| self.is_supported(known))
             .map(|known| self.model(&known))
             .filter(|model| auth::missing_variable(&model.base_url).is_none())
-            .filter(|model| !self.is_withheld(model))
+            .filter(|model| !self.is_unavailable(model))
     }
 
-    /// A model by its full name, if it can be asked.
+    /// Finds a model by its full name, if it can be used.
     pub(crate) fn usable(&self, provider: &str, id: &str) -> Option<Arc<Model>> {
         let model = self.model(&self.find(provider, id)?);
         self.check_access(&model).is_ok().then_some(model)
     }
 
-    /// How hard the user wants this model to think, if they said so for this one.
+    /// The user's thinking level for this model, if one is set.
     pub(crate) fn thinking(&self, model: &Model) -> Option<ThinkingLevel> {
         self.thinking.get(&full_name(&model.provider, &model.id)).copied()
     }
 
-    /// What a new session starts with when nobody asked for a model: the user's default, else a
-    /// provider's own, else the first that can be asked.
+    /// The model of a new session if none was requested: the user's default, else the default of a
+    /// provider with a key, else the first usable model.
     pub fn default_model(&self, settings: &Settings) -> Option<Arc<Model>> {
-        self.preferred(settings).or_else(|| self.first_default()).or_else(|| self.with_key().next())
+        self.preferred(settings)
+            .or_else(|| self.first_default())
+            .or_else(|| self.with_account().next())
     }
 
-    /// The user's default. It counts also without a key: the prompt then says what is missing.
+    /// The user's default. It also counts without a key: the prompt then fails with a text that
+    /// says what is missing.
     fn preferred(&self, settings: &Settings) -> Option<Arc<Model>> {
         let provider = settings.default_provider.as_deref();
         let known = match (provider, settings.default_model.as_deref()) {
@@ -214,7 +218,7 @@ impl Models {
         Some(self.model(&known))
     }
 
-    /// The default of the first provider there is a key for.
+    /// The default of the first provider that has a key.
     fn first_default(&self) -> Option<Arc<Model>> {
         let others = self.catalogue.providers().iter().map(|provider| provider.name);
         let others = others.filter(|name| !FIRST.contains(name));
@@ -225,7 +229,7 @@ impl Models {
         })
     }
 
-    /// The model this provider is asked when nobody chose one.
+    /// The provider's model if none was requested.
     fn default_of(&self, provider: &str) -> Option<ModelRef<'_>> {
         let usual = self.catalogue.provider(provider);
         usual
@@ -238,10 +242,10 @@ impl Models {
     }
 
     fn find(&self, provider: &str, id: &str) -> Option<ModelRef<'_>> {
-        let is_brought = self.brought(provider).is_some();
-        let provider = if is_brought { provider } else { azure::canonical(provider) };
+        let is_registered = self.registered(provider).is_some();
+        let provider = if is_registered { provider } else { azure::canonical(provider) };
         if self.is_replaced(provider) {
-            return self.brought(provider)?.models().find(|known| known.id == id);
+            return self.registered(provider)?.models().find(|known| known.id == id);
         }
         let builtin = || {
             let mut models = self.builtin.iter().map(|builtin| &builtin.model);
@@ -255,17 +259,17 @@ impl Models {
         self.known_at(|_| true)
     }
 
-    /// Every model at the providers that are wanted. A described model takes the place of the one
-    /// the catalogue has under its name.
+    /// All models of the providers that `wanted` accepts. A model in `models.json` replaces the
+    /// catalogue's model of the same name.
     fn known_at(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = ModelRef<'_>> {
-        // The question may cost something, and a provider has many models.
+        // `wanted` may be expensive and a provider has many models, so ask once per provider.
         let is_meant = |provider: &str| !self.is_replaced(provider) && wanted(provider);
         let catalogue: Vec<_> =
             self.catalogue.providers().iter().filter(|provider| is_meant(provider.name)).collect();
         let described: Vec<_> =
             self.file.providers.iter().filter(|provider| is_meant(&provider.name)).collect();
         let brought: Vec<_> =
-            self.brought.iter().filter(|brought| wanted(brought.name())).collect();
+            self.registered.iter().filter(|brought| wanted(brought.name())).collect();
         let builtin: &[Builtin] = if wanted(BUILTIN) { &self.builtin } else { &[] };
         let entries = catalogue.into_iter().flat_map(|provider| provider.entries());
         let entries = entries.map(|entry| {
@@ -288,7 +292,7 @@ impl Models {
             provider: entry.provider,
             id: entry.id,
             name,
-            place: ModelOrigin::Catalogue(entry),
+            origin: ModelOrigin::Catalogue(entry),
         }
     }
 
@@ -296,7 +300,7 @@ impl Models {
         self.resolve_placeholders(self.base_model(known))
     }
 
-    /// A model of a known provider under a name that nobody has heard of.
+    /// A model of a known provider under an unknown id.
     fn model_like(&self, known: &ModelRef<'_>, id: &str) -> Arc<Model> {
         let like = (*self.base_model(known)).clone();
         self.resolve_placeholders(Arc::new(Model {
@@ -306,10 +310,10 @@ impl Models {
         }))
     }
 
-    /// As it is written down, before the environment has a say.
+    /// The model as described, without values from the environment.
     fn base_model(&self, known: &ModelRef<'_>) -> Arc<Model> {
-        match known.place {
-            ModelOrigin::Builtin(model) | ModelOrigin::Brought(model) => model.clone(),
+        match known.origin {
+            ModelOrigin::Builtin(model) | ModelOrigin::Extension(model) => model.clone(),
             ModelOrigin::File(model) => self.with_provider_overrides(model.clone()),
             ModelOrigin::Catalogue(entry) => {
                 let mut model = self.catalogue.model(&entry);
@@ -319,22 +323,22 @@ impl Models {
         }
     }
 
-    /// Whether we know how to talk to it. The user's own models are always offered: who described
-    /// one is told what is wrong with it, not left to wonder where it went.
+    /// Whether its API is implemented. The user's own models always count as supported, so that
+    /// using one reports what is wrong instead of hiding it.
     fn is_supported(&self, known: &ModelRef<'_>) -> bool {
-        match known.place {
+        match known.origin {
             ModelOrigin::Catalogue(entry) => tiller_llm::supports(self.catalogue.api(&entry)),
-            ModelOrigin::File(_) | ModelOrigin::Builtin(_) | ModelOrigin::Brought(_) => true,
+            ModelOrigin::File(_) | ModelOrigin::Builtin(_) | ModelOrigin::Extension(_) => true,
         }
     }
 
-    /// How much each known model can hold, by `provider/id`.
-    pub(crate) fn windows(&self) -> HashMap<String, u64> {
+    /// The context window of each known model, by `provider/id`.
+    pub(crate) fn context_windows(&self) -> HashMap<String, u64> {
         let window = |known: ModelRef<'_>| (known.full_name(), self.model(&known).context_window);
         self.known().map(window).collect()
     }
 
-    /// Every value that others must not see: keys, and passwords in addresses.
+    /// Every value that must not be shown: keys, and passwords in URLs.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut secrets = self.credentials.secrets();
         for known in self.known() {
@@ -347,18 +351,18 @@ impl Models {
         let described = self.file.providers.iter().map(|provider| &*provider.name);
         let builtin = self.builtin.iter().map(|builtin| &*builtin.model.provider);
         let known = self.catalogue.providers().iter().map(|provider| provider.name);
-        let brought = self.brought.iter().map(RegisteredProvider::name);
+        let brought = self.registered.iter().map(RegisteredProvider::name);
         described.chain(builtin).chain(known).chain(brought)
     }
 
-    /// A provider's name as it is written here.
+    /// A provider's name in the registry's own spelling.
     fn provider_name(&self, name: &str) -> Option<&str> {
         let called =
             |name: &str| self.provider_names().find(|known| known.eq_ignore_ascii_case(name));
         called(name).or_else(|| called(azure::canonical(name)))
     }
 
-    /// Stands where there is no model; it cannot be asked anything.
+    /// A placeholder where there is no model; it cannot be used.
     pub(crate) fn none() -> Arc<Model> {
         let name = String::from("none");
         Arc::new(Model {
@@ -371,7 +375,7 @@ impl Models {
         })
     }
 
-    /// pi's own placeholder for no model.
+    /// pi's placeholder for no model.
     pub(crate) fn unknown() -> Model {
         Model {
             id: "unknown".into(),
@@ -391,7 +395,7 @@ impl Models {
     }
 }
 
-/// Whose default comes first when there are keys for several; the others follow by name.
+/// Provider order for the default model if several have keys; the others follow by name.
 const FIRST: &[&str] = &["anthropic", "openai", "deepseek", "google", "openrouter", "groq"];
 
 impl<'a> ModelRef<'a> {
@@ -404,11 +408,11 @@ impl<'a> ModelRef<'a> {
     }
 
     fn of(model: &'a Model, place: ModelOrigin<'a>) -> ModelRef<'a> {
-        ModelRef { provider: &model.provider, id: &model.id, name: &model.name, place }
+        ModelRef { provider: &model.provider, id: &model.id, name: &model.name, origin: place }
     }
 
     fn is_builtin(&self) -> bool {
-        matches!(self.place, ModelOrigin::Builtin(_))
+        matches!(self.origin, ModelOrigin::Builtin(_))
     }
 
     fn full_name(&self) -> String {

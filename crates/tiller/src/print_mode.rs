@@ -1,7 +1,7 @@
 //! One run without a host: `-p` prints the answer, `--mode json` prints the events.
 //!
-//! Both are a client of the same server, in the same process: they send prompts as lines and
-//! read what comes back, like everybody else.
+//! Both are clients of the same server in the same process: they send prompts as lines and read the
+//! records, like any other client.
 
 mod screen;
 mod wording;
@@ -25,7 +25,7 @@ use crate::usage::USAGE;
 use screen::Screen;
 use wording::readable;
 
-/// Says the messages one after the other and prints what comes of it. Returns the exit code.
+/// Sends the messages one after the other and prints the results. Returns the exit code.
 pub async fn run(mode: RunMode, mut launch: ServerConfig, messages: Vec<InitialMessage>) -> u8 {
     launch.on_eof = OnEof::Finish;
     if mode == RunMode::Json
@@ -61,7 +61,7 @@ pub async fn run(mode: RunMode, mut launch: ServerConfig, messages: Vec<InitialM
     match outcome {
         Ok(outcome) if code == 0 => outcome.print(),
         Ok(_) => code,
-        // What kept the server from starting was said, and is why nothing came of the message.
+        // A start-up error was already printed, and explains why there is no answer.
         Err(_) if code == 1 || code == USAGE => code,
         Err(why) => {
             complain(&why);
@@ -70,10 +70,10 @@ pub async fn run(mode: RunMode, mut launch: ServerConfig, messages: Vec<InitialM
     }
 }
 
-/// The exit code where an answer ended at the output limit.
+/// The exit code if an answer was cut off at the output limit.
 const CUT_OFF: u8 = 3;
 
-/// On a terminal the answer is shown as it grows, and what happens meanwhile on stderr.
+/// On a terminal the answer is printed as it streams, and progress goes to stderr.
 fn screen_of_process(model: String) -> Screen<Stdout, Stderr> {
     let (out, err) = (std::io::stdout(), std::io::stderr());
     let (streams, erases) = (out.is_terminal(), err.is_terminal());
@@ -82,14 +82,14 @@ fn screen_of_process(model: String) -> Screen<Stdout, Stderr> {
     screen
 }
 
-/// What came of the messages.
+/// The result of all messages.
 #[derive(Default)]
 struct Outcome {
-    /// The last thing the model said, unless it was shown already.
+    /// The last answer, unless it was already shown.
     answer: Option<String>,
     /// Tokens of the last answer, if it was cut off at the output limit.
     cut: Option<u64>,
-    /// The same for any of them.
+    /// Whether any answer was cut off.
     any_cut: bool,
 }
 
@@ -107,7 +107,7 @@ impl Outcome {
     }
 }
 
-/// Everything on stdin.
+/// Reads stdin to its end.
 pub fn piped() -> std::io::Result<String> {
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes)?;
@@ -121,15 +121,15 @@ struct Client {
     screen: Screen<Stdout, Stderr>,
     outcome: Outcome,
     failure: Option<String>,
-    /// Why stdout takes no more.
+    /// Why stdout cannot be written any more.
     unwritable: Option<String>,
-    /// How often the request that failed was tried again.
+    /// How often the failed request was retried.
     retries: u64,
-    /// How many messages were said so far, which numbers the requests.
+    /// The number of messages sent, which numbers the requests.
     said: usize,
 }
 
-/// As much of a record as we look at.
+/// The fields of a record that are used here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
@@ -152,7 +152,7 @@ struct Record<'a> {
     error_message: Option<String>,
 }
 
-/// How an answer grew.
+/// A delta of an answer.
 #[derive(Deserialize)]
 struct Step {
     #[serde(rename = "type")]
@@ -160,7 +160,7 @@ struct Step {
     delta: Option<String>,
 }
 
-/// Of the state, too.
+/// The fields of the state that are used here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct State {
@@ -168,7 +168,7 @@ struct State {
 }
 
 impl Client {
-    /// Ends by dropping its end of the lines, which the server takes as the end of input.
+    /// Ends by dropping its sender, which the server takes as the end of input.
     async fn talk(mut self, messages: Vec<InitialMessage>) -> Result<Outcome, String> {
         let mut records = Lines::new(LINE_MAX_BYTES * 16);
         for InitialMessage { text, images } in messages {
@@ -176,11 +176,11 @@ impl Client {
             let id = format!("prompt-{}", self.said);
             let prompt = json!({"id": id, "type": "prompt", "message": text, "images": images});
             let line = Line::Text(prompt.to_string().into_bytes());
-            // A server that has gone will be noticed by its silence.
+            // If the server is gone, the record channel is closed too, and read() notices.
             self.lines.send(Input::Lines(vec![line])).await.ok();
             while !self.read(&mut records).await {}
             if self.unwritable.is_some() {
-                // The rest would be for nothing.
+                // Later messages would fail too.
                 let abort = Line::Text(br#"{"type":"abort"}"#.to_vec());
                 self.lines.send(Input::Lines(vec![abort])).await.ok();
             }
@@ -201,7 +201,7 @@ impl Client {
         }
     }
 
-    /// Takes in the next chunk. True when the work is done, or the server is.
+    /// Handles the next chunk. Returns true when the run has ended, or the server has.
     async fn read(&mut self, records: &mut Lines) -> bool {
         let Some(chunk) = self.drain.next().await else { return true };
         let mut lines = Vec::new();
@@ -240,13 +240,13 @@ impl Client {
         record.kind == "agent_settled" || self.unwritable.is_some()
     }
 
-    /// A prompt that was a command of an extension's, or that one has seen to, begins no run. So
-    /// the state is asked for: where nothing runs, nothing is waited for.
+    /// A prompt that an extension handles starts no run. So the client asks for the state: if
+    /// nothing runs, there is nothing to wait for.
     fn response(&mut self, id: Option<&str>, state: Option<State>) -> bool {
         let (prompt, question) = (format!("prompt-{}", self.said), format!("state-{}", self.said));
         if id == Some(&prompt) {
             let line = json!({"id": question, "type": "get_state"}).to_string().into_bytes();
-            // A server that has gone will be noticed by its silence.
+            // If the server is gone, the record channel is closed too, and read() notices.
             self.lines.try_send(Input::Lines(vec![Line::Text(line)])).ok();
             return false;
         }
@@ -287,7 +287,7 @@ impl Client {
     }
 }
 
-/// What the model said, each block on lines of its own.
+/// The text of an answer, each block on its own lines.
 fn texts(content: &[Block]) -> String {
     let text = |block: &Block| match block {
         Block::Text { text, .. } => Some(text.clone()),
@@ -308,8 +308,7 @@ fn session_header(launch: &ServerConfig) -> Vec<u8> {
     header.to_string().into_bytes()
 }
 
-/// One line on stdout, if there is any. A reader that has gone wants no more of it, and that is no
-/// error; a disk that is full is one.
+/// Prints a line to stdout, if there is one. A closed pipe is not an error; a full disk is one.
 fn print(line: &[u8]) -> Result<(), String> {
     let mut stdout = std::io::stdout().lock();
     let newline: &[u8] = if line.is_empty() || line.ends_with(b"\n") { b"" } else { b"\n" };
@@ -322,8 +321,8 @@ fn print(line: &[u8]) -> Result<(), String> {
     }
 }
 
-/// One sentence on stderr.
+/// Prints one line to stderr.
 pub fn complain(why: &str) {
-    // There is nowhere left to say that stderr is closed.
+    // There is no way to report that stderr is closed.
     writeln!(std::io::stderr().lock(), "{why}").ok();
 }

@@ -1,8 +1,8 @@
-//! The system prompt: what the model is told before anybody says anything.
+//! The system prompt.
 //!
-//! It is put together from its parts in a fixed order and holds nothing that changes by itself:
-//! no date, no state of the project. The same tools, folder and files give the same bytes, so
-//! that providers can keep it in their caches.
+//! It is assembled from its parts in a fixed order and contains nothing that changes by itself: no
+//! date, no state of the project. The same tools, folder and files give the same bytes, so that
+//! providers can cache it.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const STANDING_RULES: &str = include_str!("../prompts/standing-rules.md");
 const RULE_FILES: &str = include_str!("../prompts/rule-files.md");
 const SKILLS: &str = include_str!("../prompts/skills.md");
 
-/// A prompt, and what it was made of. It is made again when any of that is another one.
+/// A prompt and the parts it was built from. Rebuilt when a part changes.
 pub(crate) struct SystemPrompt {
     tools: Arc<ToolSet>,
     cwd: Arc<PathBuf>,
@@ -58,18 +58,18 @@ impl SystemPrompt {
     }
 }
 
-/// What a prompt is put together from. Extensions may change any of it for a run.
+/// The parts of a prompt. Extensions may change any of them for a run.
 pub(crate) struct Parts<'a> {
     pub(crate) tools: Vec<&'a Tool>,
-    /// Advice beside that of the tools.
+    /// Guidelines in addition to those of the tools.
     pub(crate) advice: &'a [String],
-    /// Instead of tiller's own words.
+    /// Replaces tiller's own text.
     pub(crate) own: Option<&'a str>,
     pub(crate) addendum: Option<&'a str>,
     pub(crate) context_files: &'a [ContextFile],
     pub(crate) skills: Vec<&'a Skill>,
     pub(crate) rules: &'a RuleFiles,
-    /// Whatever else there is to say, under names of its own.
+    /// Further sections, by name.
     pub(crate) sections: Vec<(&'a str, &'a str)>,
     pub(crate) cwd: &'a Path,
 }
@@ -106,14 +106,14 @@ impl<'a> Parts<'a> {
         if !self.context_files.is_empty() {
             prompt.section("project_context", &project_context(self.context_files));
         }
-        // A skill is a file, and somebody must be able to read it.
+        // Skills are files, so they are listed only if a tool can read files.
         if !self.skills.is_empty() && (is_active("read") || is_active("bash")) {
             prompt.section("skills", &skills(&self.skills));
         }
         if !self.rules.standing.is_empty() {
             prompt.section("standing_rules", &standing_rules(self.rules));
         }
-        // A rule that is only listed is a file, too.
+        // Listed rules are files too.
         if !self.rules.listed.is_empty() && (is_active("read") || is_active("bash")) {
             prompt.section("rule_files", &rule_files(self.rules));
         }
@@ -145,7 +145,7 @@ fn tool_lines(tools: &[&Tool]) -> String {
     if lines.is_empty() { "(none)".to_owned() } else { lines.join("\n") }
 }
 
-/// Each rule once, in the order of the tools; how to speak comes last.
+/// Each guideline once, in the order of the tools; those about the answer come last.
 fn rules(tools: &[&Tool], advice: &[String]) -> String {
     let is_active = |name: &str| tools.iter().any(|tool| tool.name() == name);
     let mut lines: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! `tiller session list` and `tiller session check FILE`: looking after sessions by hand.
+//! `tiller session list` and `tiller session check FILE`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,53 +10,51 @@ use crate::clock::Clock;
 use crate::launch::ProcessEnv;
 use crate::startup_session::one_line;
 
-/// Look after stored sessions.
+/// List and check stored sessions
 #[derive(Debug, Parser)]
 #[command(name = "tiller session", disable_version_flag = true)]
 pub enum SessionCommand {
     /// List the sessions of this folder, newest first
     List {
-        /// Those of all folders
+        /// Include the sessions of all folders
         #[arg(long)]
         all: bool,
-        /// At most this many
+        /// Maximum number of sessions
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
-        /// Look in this folder
+        /// Read sessions from this folder
         #[arg(long, value_name = "DIR")]
         session_dir: Option<PathBuf>,
     },
-    /// Report what is wrong with a session file; the file itself is not touched
+    /// Report damage in a session file, without changing the file
     Check {
         file: PathBuf,
-        /// Write what can be saved into a new file
+        /// Write what can be recovered to a new file
         #[arg(long, value_name = "NEW")]
         repair: Option<PathBuf>,
     },
 }
 
 impl SessionCommand {
-    /// Does it. Returns the exit code: 1 when damage was found.
-    pub fn run(self, surroundings: &ProcessEnv) -> Result<u8, String> {
+    /// Runs the command. Returns the exit code: 1 if damage was found.
+    pub fn run(self, env: &ProcessEnv) -> Result<u8, String> {
         match self {
-            SessionCommand::List { all, limit, session_dir } => {
-                list(surroundings, all, limit, session_dir)
-            }
+            SessionCommand::List { all, limit, session_dir } => list(env, all, limit, session_dir),
             SessionCommand::Check { file, repair } => look_at(&file, repair.as_deref()),
         }
     }
 }
 
 fn list(
-    surroundings: &ProcessEnv,
+    env: &ProcessEnv,
     all: bool,
     limit: usize,
     session_dir: Option<PathBuf>,
 ) -> Result<u8, String> {
-    let mut shelf = surroundings.shelf(session_dir, Clock::System);
-    shelf.chosen = shelf.chosen.or_else(|| surroundings.settings().session_dir);
-    let cwd = (!all).then_some(surroundings.cwd.as_path());
-    let listing = shelf.list(cwd, limit, None);
+    let mut store = env.session_store(session_dir, Clock::System);
+    store.chosen = store.chosen.or_else(|| env.settings().session_dir);
+    let cwd = (!all).then_some(env.cwd.as_path());
+    let listing = store.list(cwd, limit, None);
     let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
     let lines = listing.sessions.iter().map(one_line);
     print(lines.chain(listing.next.map(|_| "… and more; --limit shows them".to_owned())))?;
@@ -74,7 +72,7 @@ fn look_at(file: &Path, into: Option<&Path>) -> Result<u8, String> {
     let head = format!("{}: {verdict}, {entries} entries", file.display());
     let unreadable = unreadable.iter().map(|(id, why)| format!("  entry {id}: {why}"));
     let problems = problems.iter().map(|problem| format!("  {problem}"));
-    let saved = into.map(|into| format!("  what can be saved is in {}", into.display()));
+    let saved = into.map(|into| format!("  recovered content is in {}", into.display()));
     print([head].into_iter().chain(problems).chain(unreadable).chain(saved))?;
     Ok(u8::from(!is_sound))
 }

@@ -1,4 +1,4 @@
-//! Where sessions are kept, and how one is found.
+//! The session store: where sessions are stored, and how one is found.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,25 +7,25 @@ use tiller_agent::message::UnixMs;
 use tiller_session::list::{self, Cursor, Listing, Scope};
 use tiller_session::{Error, Files, NewSession, Owner, Session, SessionId, Storage, paths};
 
-/// How long the lock of a dead process is waited for.
+/// How long to wait for the lock of a dead process.
 const LAST_BREATH: Duration = Duration::from_secs(2);
 
-/// The user's shelf of sessions.
+/// Creates, opens and lists the user's sessions.
 #[derive(Clone, Debug)]
 pub struct SessionStore {
     /// `--no-session`: new sessions stay in memory.
     pub keeps: bool,
-    /// The folder with a folder for every project.
+    /// The folder with a subfolder for every project.
     pub root: PathBuf,
-    /// The one folder the user chose instead.
+    /// The single folder the user chose instead.
     pub chosen: Option<PathBuf>,
     pub owner: Owner,
-    /// The disk, or what a test has instead.
+    /// The file system, or a test's substitute.
     pub files: Files,
 }
 
 impl SessionStore {
-    /// A session that has nothing in it yet.
+    /// A new, empty session.
     pub fn begin(&self, id: SessionId, cwd: &Path, parent: Option<String>, now: UnixMs) -> Session {
         let new = NewSession { id, cwd: cwd.to_owned(), parent_session: parent, now };
         Session::new(new, self.storage(cwd))
@@ -40,7 +40,7 @@ impl SessionStore {
         }
     }
 
-    /// Where a session is kept that follows this one: beside it, wherever that is.
+    /// Where a session that follows this one is stored: in the same folder.
     pub fn beside(&self, session: &Session) -> Storage {
         match (self.storage(session.cwd()), session.path().and_then(Path::parent)) {
             (Storage::Folder { owner, files, .. }, Some(dir)) => {
@@ -54,13 +54,14 @@ impl SessionStore {
         self.chosen.clone().unwrap_or_else(|| paths::project_dir(&self.root, cwd))
     }
 
-    /// Opens a stored session to go on with it. Reads the whole file: for a blocking thread.
+    /// Opens a stored session to continue it. Reads the whole file, so call it on a blocking
+    /// thread.
     pub fn open(&self, path: &Path) -> Result<Session, Error> {
         let deadline = Instant::now() + LAST_BREATH;
         loop {
             match Session::open_on(self.files.clone(), path, self.owner.clone()) {
-                // A process that was killed holds its lock until the last of its children, which
-                // are being killed too, have let go of it.
+                // A killed process holds its lock until the last of its children, which are being
+                // killed too, has released it.
                 Err(Error::InUse { owner: Some(owner), .. })
                     if self.has_died(&owner) && Instant::now() < deadline =>
                 {
@@ -97,7 +98,7 @@ impl SessionStore {
         list::list(scope, limit, before)
     }
 
-    /// The session of this working directory that was written to last.
+    /// The most recently written session of this working directory.
     pub fn newest(&self, cwd: &Path) -> std::io::Result<Option<PathBuf>> {
         let dir = self.dir(cwd);
         let cwd = self.chosen.is_some().then_some(cwd);
@@ -115,8 +116,8 @@ impl SessionStore {
         found.into_iter().find(is_it)
     }
 
-    /// What the user means by `--session X`: a path, else an id or the beginning of one, first in
-    /// this project and then anywhere.
+    /// Resolves `--session X`: a path, else an id or its beginning, first in this project and then
+    /// in all.
     pub fn find(&self, wanted: &str, cwd: &Path) -> Result<PathBuf, String> {
         if wanted.contains(['/', '\\']) || wanted.ends_with(".jsonl") {
             return Ok(cwd.join(wanted));
@@ -126,7 +127,7 @@ impl SessionStore {
         let everywhere = Scope::All { sessions: &self.root };
         for scope in [here, everywhere] {
             let found = list::find(scope, wanted)
-                .map_err(|err| format!("cannot look for sessions: {err}"))?;
+                .map_err(|err| format!("cannot search sessions: {err}"))?;
             if let Some(path) = found.into_iter().next() {
                 return Ok(path);
             }

@@ -1,7 +1,8 @@
-//! `settings.json`: what the user prefers, for everything and for a project.
+//! `settings.json`: the user's and the project's preferences.
 //!
-//! The types are the truth: `docs/settings.md` is made of their comments and defaults, and a test
-//! compares the two. Files are read and never written, so whatever else they hold stays.
+//! The types are the source of truth: `docs/settings.md` is generated from their comments and
+//! defaults, and a test compares the two. Files are only read, never written, so unknown content
+//! stays.
 
 mod file;
 mod layers;
@@ -30,79 +31,78 @@ pub use extensions::{
     ExtensionEngine, ExtensionPermissions, ExtensionSettings, Package, PackagePart,
 };
 pub(crate) use file::read_file;
-pub(crate) use layers::{Layers, Places, Scope, resolve};
+pub(crate) use layers::{Layers, PathBases, Scope, resolve};
 
 use crate::credentials::key_names;
 use crate::models::glob::matches;
 use crate::rpc::wire::{InterruptMode, QueueMode};
 
-/// The settings tiller honours, with their defaults filled in.
+/// The settings tiller uses, with defaults filled in.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Settings {
-    /// Provider of the model that a new session begins with.
+    /// Provider of the default model of new sessions.
     pub default_provider: Option<String>,
     /// Id of that model.
     pub default_model: Option<String>,
-    /// How hard a model thinks unless something else says so: `off`, `minimal`, `low`, `medium`,
-    /// `high` or `xhigh`.
+    /// Default thinking level: `off`, `minimal`, `low`, `medium`, `high` or `xhigh`.
     #[schemars(with = "String")]
     pub default_thinking_level: ThinkingLevel,
-    /// How hard single models think, by `provider/id`.
+    /// Thinking levels of single models, by `provider/id`.
     #[schemars(with = "HashMap<String, String>")]
     pub model_thinking_levels: HashMap<String, ThinkingLevel>,
-    /// Tokens a model may think at each level.
+    /// Thinking tokens per level.
     pub thinking_budgets: ThinkingBudgets,
-    /// Patterns of the models to cycle through; none means all. `--models` comes first.
+    /// Patterns of the models to cycle through; empty means all. `--models` takes precedence.
     pub enabled_models: Vec<String>,
-    /// How many steering messages are said at once.
+    /// How many queued steering messages are delivered at once.
     pub(crate) steering_mode: QueueMode,
-    /// How many follow-up messages are said at once.
+    /// How many queued follow-up messages are delivered at once.
     pub(crate) follow_up_mode: QueueMode,
-    /// Whether steering waits for the tools of a turn or ends them.
+    /// Whether steering waits for the running tools of a turn or cancels them.
     pub(crate) interrupt_mode: InterruptMode,
-    /// Tools a model gets unless `--tools` names others.
+    /// The model's tools unless `--tools` names others.
     pub default_tools: Option<Vec<String>>,
-    /// The program that runs commands; bash unless told otherwise.
+    /// The shell that runs commands; bash if not set.
     pub shell_path: Option<PathBuf>,
-    /// Put on a line before every command.
+    /// A line put before every command.
     pub shell_command_prefix: Option<String>,
-    /// What tools may do.
+    /// Restrictions of tools.
     pub tools: ToolsSettings,
-    /// What becomes of pictures.
+    /// Handling of images.
     pub images: Images,
-    /// How a run that failed in a way that may pass is tried again.
+    /// How a run is retried after a temporary failure.
     pub retry: RetrySettings,
-    /// When and how a long conversation is summed up.
+    /// When and how a long conversation is compacted.
     pub compaction: CompactionSettings,
-    /// How a branch that is left behind is summed up.
+    /// How an abandoned branch is summarised.
     pub branch_summary: BranchSummarySettings,
-    /// How sessions are kept.
+    /// How sessions are stored.
     pub session: SessionSettings,
-    /// Where sessions are kept, if not with all others. In a project's file this counts like
-    /// everything else there: when the project is trusted.
+    /// Where sessions are stored, if not in the agent folder. A project's setting counts only if
+    /// the project is trusted.
     pub session_dir: Option<PathBuf>,
-    /// Milliseconds a provider may stay silent; 0 waits for ever.
+    /// Milliseconds without data from a provider before the request fails; 0 waits forever.
     pub http_idle_timeout_ms: u64,
-    /// Whether the files of a project nobody has decided about are used. Counts in the user's
-    /// own file only.
+    /// Whether to use the files of a project without a trust decision. Only read from the user's
+    /// own file.
     pub default_project_trust: DefaultProjectTrust,
-    /// More files or folders with skills. Relative ones start at the folder of the settings file.
+    /// More files or folders with skills. Relative paths start at the folder of the settings file.
     pub skills: Vec<String>,
-    /// More files or folders with prompt templates, in the same way.
+    /// More files or folders with prompt templates; relative paths as above.
     pub prompts: Vec<String>,
-    /// Files or folders with extensions, in the same way. `!PATTERN` and `-PATH` leave out what
-    /// would be loaded, `+PATH` takes it in again.
+    /// Files or folders with extensions; relative paths as above. `!PATTERN` and `-PATH` exclude
+    /// extensions that would be loaded, `+PATH` includes one again.
     pub extensions: Vec<String>,
-    /// Packages with extensions, as pi has installed them: `npm:NAME`, `git:HOST/PATH` or a path,
-    /// or an object with that as its `source` and a list of `extensions`. Those of both files
-    /// count; of one package the project's word does.
+    /// Packages with extensions, as installed by pi: `npm:NAME`, `git:HOST/PATH` or a path, or an
+    /// object with that as its `source` and a list of `extensions`. The packages of both files are
+    /// loaded; if both name one package, the project's entry counts.
     pub packages: Vec<Package>,
-    /// What single extensions may do, by the name of their file, folder or package, or by their
-    /// path; names and paths may be patterns. What the user forbids, no project allows.
+    /// Permissions of single extensions, by the name of their file, folder or package, or by path;
+    /// names and paths may be patterns. A project cannot allow what the user forbids.
     pub extension_settings: HashMap<String, ExtensionSettings>,
-    /// Whether an extension that needs what cannot run inside tiller may run in a `node` or `bun`
-    /// beside it. If one of the two files says no, it is no.
+    /// Whether an extension that cannot run inside tiller may run in a separate `node` or `bun`
+    /// process. If either file says no, it may not.
     pub extension_sidecars: bool,
     /// xcsh's todo list.
     pub todo: TodoSettings,
@@ -110,39 +110,39 @@ pub struct Settings {
     pub tasks: TasksSettings,
     /// xcsh's rules that interrupt an answer.
     pub ttsr: TtsrSettings,
-    /// Everything the files say, also what tiller does not know.
+    /// The content of both files, unknown keys included.
     #[serde(skip)]
     pub raw: Map<String, Value>,
 }
 
-/// What tools may do.
+/// Restrictions of tools.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct ToolsSettings {
     /// Variables with provider keys (`ANTHROPIC_API_KEY`, `AWS_SECRET_ACCESS_KEY` and so on) that
-    /// commands may see all the same; `*` stands for any letters. Without it commands get all
-    /// variables but these.
+    /// commands may see; `*` stands for any letters. By default commands get all variables except
+    /// these.
     pub pass_env: Vec<String>,
 }
 
 impl ToolsSettings {
-    /// Whether commands may see a variable that holds a key.
+    /// Whether commands may see this variable, which holds a key.
     pub(crate) fn passes(&self, name: &str) -> bool {
         self.pass_env.iter().any(|pattern| matches(pattern, name))
     }
 }
 
-/// How a run that failed in a way that may pass is tried again.
+/// How a run is retried after a temporary failure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct RetrySettings {
-    /// Whether at all.
+    /// Whether to retry at all.
     pub enabled: bool,
-    /// How often at most.
+    /// Maximum number of retries.
     pub max_retries: u32,
-    /// The first pause; each further one is twice as long.
+    /// The first delay; each further one is twice as long.
     pub base_delay_ms: u64,
-    /// No pause is longer, whatever the provider asks for.
+    /// The longest delay, whatever the provider asks for.
     pub max_agent_delay_ms: u64,
 }
 
@@ -168,13 +168,13 @@ impl RetrySettings {
     }
 }
 
-/// When and how a long conversation is summed up.
+/// When and how a long conversation is compacted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct CompactionSettings {
-    /// Whether it happens by itself.
+    /// Whether to compact automatically.
     pub enabled: bool,
-    /// Tokens of the window that stay free: a conversation that needs them is summed up.
+    /// Tokens of the context window to keep free: a conversation that needs them is compacted.
     #[serde(deserialize_with = "tokens")]
     pub reserve_tokens: u64,
     /// About how many tokens of the newest messages are kept as they are.
@@ -184,14 +184,14 @@ pub struct CompactionSettings {
     pub model_overrides: HashMap<String, CompactionOverride>,
 }
 
-/// What is different for one model.
+/// Compaction settings of one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct CompactionOverride {
-    /// Instead of `reserveTokens`.
+    /// Replaces `reserveTokens`.
     #[serde(deserialize_with = "some_tokens")]
     pub reserve_tokens: Option<u64>,
-    /// Instead of `keepRecentTokens`.
+    /// Replaces `keepRecentTokens`.
     #[serde(deserialize_with = "some_tokens")]
     pub keep_recent_tokens: Option<u64>,
 }
@@ -217,11 +217,11 @@ impl CompactionSettings {
     }
 }
 
-/// How a branch that is left behind is summed up.
+/// How an abandoned branch is summarised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct BranchSummarySettings {
-    /// Tokens of the window that stay free for the summary.
+    /// Tokens of the context window to keep free for the summary.
     #[serde(deserialize_with = "tokens")]
     pub reserve_tokens: u64,
 }
@@ -235,33 +235,33 @@ impl Default for BranchSummarySettings {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, expecting = "an object")]
 pub struct SessionSettings {
-    /// What a power failure may cost: `run` (the default; at most the work of the run under way),
+    /// What a power failure may cost: `run` (the default; at most the work of the current run),
     /// `entry` (nothing that was announced) or `os` (the operating system decides).
     #[serde(deserialize_with = "durability")]
     #[schemars(with = "String")]
     pub durability: Durability,
 }
 
-/// Tokens a model may think at each level.
+/// Thinking tokens per level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, expecting = "an object")]
 pub struct ThinkingBudgets {
-    /// 1024 unless set.
+    /// 1024 if not set.
     pub minimal: Option<u64>,
-    /// 2048 unless set.
+    /// 2048 if not set.
     pub low: Option<u64>,
-    /// 8192 unless set.
+    /// 8192 if not set.
     pub medium: Option<u64>,
-    /// 16384 unless set.
+    /// 16384 if not set.
     pub high: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct Images {
-    /// Large pictures are scaled down before they are sent.
+    /// Scale large images down before they are sent.
     pub auto_resize: bool,
-    /// No picture leaves the machine.
+    /// Send no images to the model.
     pub block_images: bool,
 }
 
@@ -271,29 +271,29 @@ impl Default for Images {
     }
 }
 
-/// Whether the files of a project nobody has decided about are used.
+/// Whether to use the files of a project without a trust decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DefaultProjectTrust {
-    /// Where nobody can be asked, this means no.
+    /// Means `never` where the user cannot be asked.
     #[default]
     Ask,
     Always,
     Never,
 }
 
-/// xcsh's todo list. Its RPC mode takes the defaults whatever the user has set.
+/// xcsh's todo list. Its RPC mode uses the defaults whatever the user has set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct TodoSettings {
-    /// Whether the model has the tool for it.
+    /// Whether the model has the todo tool.
     pub enabled: bool,
-    /// Whether the model is reminded of what is left to do.
+    /// Whether the model is reminded of open todos.
     pub reminders: bool,
-    /// How often at most after one prompt.
+    /// Maximum number of reminders after one prompt.
     #[serde(rename = "reminders.max")]
     pub reminders_max: u32,
-    /// Whether the model is made to write a list before it begins.
+    /// Whether the model has to write a list before it begins.
     pub eager: bool,
 }
 
@@ -306,7 +306,7 @@ impl Default for TodoSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct TasksSettings {
-    /// Seconds until finished tasks are cleared from the list; a negative number keeps them.
+    /// Seconds until finished tasks are removed from the list; a negative number keeps them.
     pub todo_clear_delay: i64,
 }
 
@@ -320,15 +320,15 @@ impl Default for TasksSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct TtsrSettings {
-    /// Whether rules are looked at.
+    /// Whether rules are applied.
     pub enabled: bool,
-    /// What becomes of an answer that was interrupted.
+    /// What happens to an interrupted answer.
     pub(crate) context_mode: TtsrContextMode,
     /// Which matches interrupt.
     pub(crate) interrupt_mode: TtsrInterruptMode,
-    /// How often a rule speaks.
+    /// How often a rule may trigger.
     pub(crate) repeat_mode: TtsrRepeatMode,
-    /// After how many turns it speaks again, with `after-gap`.
+    /// With `after-gap`: after how many turns it may trigger again.
     pub repeat_gap: u32,
 }
 
@@ -417,8 +417,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads the user's file if there is one. What cannot be understood is said in `diagnostics`
-    /// and keeps its default; the file itself is never touched.
+    /// Reads the user's file if it exists. Invalid values are reported in `diagnostics` and keep
+    /// their defaults.
     pub fn load(path: &Path, diagnostics: &mut Vec<String>) -> Settings {
         let user = read_file(path, diagnostics);
         Layers { user, ..Layers::default() }.settings()
@@ -440,12 +440,11 @@ impl Settings {
 
 fn durability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Durability, D::Error> {
     let name = String::deserialize(deserializer)?;
-    let unknown = || D::Error::custom(format!("`{name}` is none of run, entry, os"));
+    let unknown = || D::Error::custom(format!("`{name}` must be run, entry or os"));
     Durability::read(&name).ok_or_else(unknown)
 }
 
-/// The largest number that JavaScript, which other readers of the file are written in, can count
-/// to without skipping.
+/// JavaScript's largest safe integer: other readers of the file are written in JavaScript.
 const SAFE_MAX: u64 = (1 << 53) - 1;
 
 fn tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {

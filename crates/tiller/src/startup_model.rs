@@ -1,5 +1,5 @@
-//! Who answers: what the command line, the session and the settings say about it. Asked when tiller
-//! starts, and once more when extensions are there, since they may bring the model that is meant.
+//! Selects the model at start-up, from command line, session and settings. Runs again when
+//! extensions are loaded, since they may register the requested model.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::models::Models;
 use crate::settings::Settings;
 use crate::usage::StartError;
 
-/// What the command line says.
+/// Model flags of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct ModelArgs {
     provider: Option<String>,
@@ -21,7 +21,7 @@ pub struct ModelArgs {
     has_script: bool,
 }
 
-/// A model, and how hard it is to think if that was said along with it.
+/// A model, and the thinking level that was given with it.
 pub(crate) type SelectedModel = (Option<Arc<Model>>, Option<ThinkingLevel>);
 
 impl ModelArgs {
@@ -35,17 +35,17 @@ impl ModelArgs {
         }
     }
 
-    /// The patterns of the models that are cycled through.
+    /// The patterns of the models to cycle through.
     pub(crate) fn scope<'a>(&'a self, settings: &'a Settings) -> &'a [String] {
         self.scope.as_ref().unwrap_or(&settings.enabled_models)
     }
 
-    /// The model of this name.
+    /// Selects the model of this name.
     pub fn named(pattern: &str) -> ModelArgs {
         ModelArgs { model: Some(pattern.to_owned()), ..ModelArgs::default() }
     }
 
-    /// The model of a session that begins without messages. An error was told at the start.
+    /// The model of a new session. Errors were reported at start-up.
     pub(crate) fn for_new_session(
         &self,
         models: &mut Models,
@@ -55,7 +55,7 @@ impl ModelArgs {
         model.map(|model| (model, level))
     }
 
-    /// The error is a sentence for the person who typed the command.
+    /// The error is a text for the user who typed the command.
     pub(crate) fn settle(
         &self,
         models: &mut Models,
@@ -85,7 +85,7 @@ impl ModelArgs {
                 diagnostics.extend(resolved.warning);
                 (Some(resolved.model), resolved.thinking)
             }
-            // Whoever brings a script wants it played.
+            // `--script` implies the script model.
             (None, true) => (models.usable("tiller", "script"), None),
             (None, false) => match (stored, &self.provider, models.first_scoped(settings)) {
                 (Some(stored), ..) => (Some(stored), None),
@@ -97,7 +97,7 @@ impl ModelArgs {
         let is_named = self.model.is_some() || self.scope.is_some() || self.provider.is_some();
         match (&self.api_key, &chosen.0) {
             (Some(key), Some(model)) if is_named => {
-                models.credentials_mut().give(&model.provider, key);
+                models.credentials_mut().set_command_line(&model.provider, key);
             }
             (Some(_), _) => {
                 let why = "--api-key requires a model to be specified via --model, \

@@ -1,4 +1,4 @@
-//! Which session the process starts with.
+//! Selects the session that the process starts with.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use crate::usage::StartError;
 
 pub(crate) struct StartupSession<'a> {
     pub(crate) args: &'a Args,
-    pub(crate) shelf: &'a SessionStore,
+    pub(crate) store: &'a SessionStore,
     pub(crate) cwd: &'a Path,
     pub(crate) now: UnixMs,
 }
 
-/// How many sessions are offered to choose from.
+/// How many sessions to offer for a choice.
 const CHOICES: usize = 20;
 
 impl StartupSession<'_> {
@@ -38,7 +38,7 @@ impl StartupSession<'_> {
         if let Some(wanted) = resume {
             let path = match wanted.as_str() {
                 "" => self.choose()?,
-                id => self.shelf.find(id, self.cwd)?,
+                id => self.store.find(id, self.cwd)?,
             };
             return self.open(&path);
         }
@@ -46,16 +46,16 @@ impl StartupSession<'_> {
             return self.with_id(id, diagnostics);
         }
         if *r#continue {
-            let newest = self.shelf.newest(self.cwd);
-            let newest = newest.map_err(|err| format!("cannot look for sessions: {err}"))?;
+            let newest = self.store.newest(self.cwd);
+            let newest = newest.map_err(|err| format!("cannot search sessions: {err}"))?;
             if let Some(path) = newest {
                 return self.open(&path);
             }
         }
-        Ok(self.shelf.begin(SessionId::fresh(), self.cwd, None, self.now))
+        Ok(self.store.begin(SessionId::fresh(), self.cwd, None, self.now))
     }
 
-    /// The conversation in it. A new one begins with its name and who answers in it.
+    /// The conversation of the session. A new one begins with its name and its model.
     pub(crate) fn conversation(
         &self,
         session: Session,
@@ -81,7 +81,7 @@ impl StartupSession<'_> {
         Ok(conversation)
     }
 
-    /// Flags that each name a session go alone.
+    /// Flags that name a session exclude each other.
     pub(crate) fn refuse_conflicts(&self) -> Result<(), StartError> {
         let Args { session, session_id, fork, resume, r#continue, no_session, .. } = self.args;
         let given = [
@@ -95,7 +95,7 @@ impl StartupSession<'_> {
         let given: Vec<&str> = given.iter().filter(|flag| flag.1).map(|flag| flag.0).collect();
         match given.as_slice() {
             [] | [_] => Ok(()),
-            // Where the copy goes.
+            // `--session-id` with `--fork` sets the id of the copy.
             ["--session-id", "--fork"] => Ok(()),
             [first, others @ ..] => {
                 let others = others.join(", ");
@@ -108,7 +108,7 @@ impl StartupSession<'_> {
         if self.args.read_only {
             return Session::open_read_only(path).map_err(|err| err.to_string());
         }
-        let session = self.shelf.open(path).map_err(|err| err.to_string())?;
+        let session = self.store.open(path).map_err(|err| err.to_string())?;
         if !session.cwd().is_dir() {
             return Err(format!(
                 "Stored session working directory does not exist: {}\nSession file: {}\nCurrent \
@@ -121,20 +121,20 @@ impl StartupSession<'_> {
         Ok(session)
     }
 
-    /// A file that is not there yet, or empty, becomes a new session.
+    /// A missing or empty file becomes a new session.
     fn stored_or_new_at(&self, wanted: &str) -> Result<Session, String> {
-        let path = self.shelf.find(wanted, self.cwd)?;
+        let path = self.store.find(wanted, self.cwd)?;
         let is_empty = path.metadata().map_or(true, |metadata| metadata.len() == 0);
         if !is_empty {
             return self.open(&path);
         }
-        let (owner, files) = (self.shelf.owner.clone(), self.shelf.files.clone());
+        let (owner, files) = (self.store.owner.clone(), self.store.files.clone());
         let storage = Storage::File { path, owner, files };
         Ok(Session::new(self.new_session(SessionId::fresh()), storage))
     }
 
     fn copy_of(&self, wanted: &str) -> Result<Session, String> {
-        let path = self.shelf.find(wanted, self.cwd)?;
+        let path = self.store.find(wanted, self.cwd)?;
         let source = Session::open_read_only(&path).map_err(|err| err.to_string())?;
         let id = match &self.args.session_id {
             Some(id) => SessionId::read(id).map_err(|err| err.to_string())?,
@@ -142,19 +142,19 @@ impl StartupSession<'_> {
         };
         let parent = path.to_string_lossy().into_owned();
         let new = NewSession { parent_session: Some(parent), ..self.new_session(id) };
-        let copy = source.copy_all(new, self.shelf.storage(self.cwd));
+        let copy = source.copy_all(new, self.store.storage(self.cwd));
         copy.map_err(|err| err.to_string())
     }
 
     fn with_id(&self, id: &str, diagnostics: &mut Vec<String>) -> Result<Session, String> {
         let id = SessionId::read(id).map_err(|err| err.to_string())?;
-        match self.shelf.exact(&id, self.cwd) {
+        match self.store.exact(&id, self.cwd) {
             Some(path) => self.open(&path),
             None => {
                 diagnostics.push(format!(
                     "No project session found with id '{id}'; creating a new session with that id."
                 ));
-                Ok(self.shelf.begin(id, self.cwd, None, self.now))
+                Ok(self.store.begin(id, self.cwd, None, self.now))
             }
         }
     }
@@ -163,14 +163,14 @@ impl StartupSession<'_> {
         NewSession { id, cwd: self.cwd.to_owned(), parent_session: None, now: self.now }
     }
 
-    /// Lets a person choose from this folder's sessions.
+    /// Prompts the user to choose from this folder's sessions.
     fn choose(&self) -> Result<PathBuf, String> {
         if !std::io::stdin().is_terminal() {
             return Err("--resume needs a session id when there is no terminal to choose on; \
                         `tiller session list` shows them"
                 .to_owned());
         }
-        let listing = self.shelf.list(Some(self.cwd), CHOICES, None);
+        let listing = self.store.list(Some(self.cwd), CHOICES, None);
         let sessions = listing.map_err(|err| format!("cannot list sessions: {err}"))?.sessions;
         if sessions.is_empty() {
             return Err("there are no sessions in this folder yet".to_owned());
@@ -195,7 +195,7 @@ impl StartupSession<'_> {
     }
 }
 
-/// A session in a list for people.
+/// A session as a line in a list.
 pub(crate) fn one_line(session: &SessionInfo) -> String {
     let title = session.name.as_deref().unwrap_or(&session.first_message);
     let title: String =

@@ -136,7 +136,7 @@ impl ToolRules {
         !self.none && !has(&self.excluded, name) && is_named
     }
 
-    /// The same for one of ours.
+    /// The same for a built-in tool.
     pub(crate) fn allows_own(&self, name: &str) -> bool {
         !self.no_own && self.allows(name)
     }

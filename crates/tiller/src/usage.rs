@@ -1,4 +1,4 @@
-//! What is said about a command line that cannot be followed: one sentence, in one style.
+//! Error texts for an invalid command line: one sentence, in one style.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::args::Args;
 
-/// Why the process ends before it has begun.
+/// Why the process exits before it has started.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StartError {
-    /// There is nothing on the command line.
+    /// The command line is empty.
     Alone,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage(String),
-    /// It does, but what it asks for cannot be done.
+    /// It is valid, but cannot be carried out.
     Failed(String),
 }
 
@@ -34,7 +34,7 @@ impl StartError {
     }
 }
 
-/// As it is printed.
+/// As printed.
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -50,16 +50,16 @@ impl From<String> for StartError {
     }
 }
 
-/// What `tiller` alone prints.
+/// The output of `tiller` without arguments.
 const BRIEF: &str = include_str!("../texts/usage.md");
 
-/// The exit code for a command line that makes no sense.
+/// The exit code for an invalid command line.
 pub(crate) const USAGE: u8 = 2;
 
-/// The commands that tiller has.
+/// tiller's commands.
 const COMMANDS: [&str; 5] = ["session", "auth", "completions", "man", "help"];
 
-/// Commands of similar programs, and what tiller has instead.
+/// Commands of similar programs, and tiller's equivalents.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (
         &["doctor", "status", "check"],
@@ -78,9 +78,8 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["config", "settings", "init"], "settings are in settings.json in the agent folder"),
 ];
 
-/// The refusal of a message that was meant as a command, as far as that can be told: its first
-/// word is near one of ours, or is a command of similar programs. With `-p` or `--mode` it is a
-/// message.
+/// Refuses a message that was probably meant as a command: its first word is similar to one of
+/// ours, or is a command of similar programs. With `-p` or `--mode` it is always a message.
 pub fn mistaken_command(args: &Args) -> Option<String> {
     if args.print || args.mode.is_some() {
         return None;
@@ -103,7 +102,7 @@ fn elsewhere(word: &str) -> Option<&'static str> {
     ELSEWHERE.iter().find(|(words, _)| words.contains(&&*word)).map(|(_, advice)| *advice)
 }
 
-/// The complaint about options that nothing knows.
+/// The error for unknown options.
 pub(crate) fn unknown_options<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     let names: Vec<String> = names.map(|name| format!("--{name}")).collect();
     match names.as_slice() {
@@ -113,7 +112,7 @@ pub(crate) fn unknown_options<'a>(names: impl Iterator<Item = &'a str>) -> Optio
     }
 }
 
-/// The reason in one sentence, with the nearest flag or command when there is one.
+/// The reason in one sentence, with the most similar flag or command if there is one.
 pub fn complaint(err: &clap::Error) -> String {
     let context = |kind| match err.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),

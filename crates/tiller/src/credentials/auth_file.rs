@@ -1,5 +1,5 @@
-//! `auth.json`: the keys a person has stored. Read again whenever the file has changed, so that a
-//! key that is added while tiller runs is used.
+//! `auth.json`: the user's stored keys. Reloaded when the file has changed, so that a key added
+//! while tiller runs is used.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,16 +21,16 @@ pub(crate) struct AuthFile {
     path: PathBuf,
     stamp: Option<Stamp>,
     entries: HashMap<String, AuthEntry>,
-    /// What commands have printed, until the file changes: some ask a person each time.
+    /// Output of commands, cached until the file changes: some commands prompt the user each time.
     printed: HashMap<String, String>,
-    /// What is wrong with the file, without a word of what is in it.
+    /// Problems in the file. They quote none of its values.
     problems: Vec<String>,
-    /// Every other text in it: sign-ins hold more than we use, and an entry that we do not
-    /// understand may hold a secret, too.
+    /// Every other string in the file: sign-ins hold more than tiller uses, and an unknown entry
+    /// may hold a secret too.
     other_secrets: Vec<String>,
 }
 
-/// Tells whether a file is still the one we read.
+/// Tells whether the file has changed since it was read.
 #[derive(PartialEq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -41,14 +41,14 @@ struct Stamp {
 pub(super) enum AuthEntry {
     Key {
         key: ConfigValue,
-        /// Variables that go with the key, such as the number of an account.
+        /// Variables that go with the key, such as an account id.
         env: HashMap<String, String>,
     },
     Oauth {
         access: String,
-        /// When it ends, in milliseconds since 1970.
+        /// When it expires, in milliseconds since 1970.
         expires: Option<f64>,
-        /// Everything that is stored of it, for whoever can renew it.
+        /// The whole stored entry, for the extension that refreshes it.
         whole: Json,
     },
 }
@@ -58,13 +58,13 @@ impl AuthFile {
         let mut file = AuthFile { path: path.to_owned(), ..AuthFile::default() };
         file.refresh();
         if file.stamp.is_none() {
-            // A link to nowhere looks like no file; this says what is wrong with it.
+            // A dangling link looks like a missing file; this reports it.
             file.read();
         }
         file
     }
 
-    /// Reads the file if it is another one than before.
+    /// Reads the file again if it has changed.
     pub(super) fn refresh(&mut self) {
         let stamp = fs::metadata(&self.path).ok().map(|meta| Stamp {
             modified: meta.modified().ok(),
@@ -109,7 +109,7 @@ impl AuthFile {
         self.entries.keys()
     }
 
-    /// All secrets that can be told without running anything. `variable` knows the environment.
+    /// All secrets that are known without running a command. `variable` reads the environment.
     pub(super) fn secrets<'a>(&'a self, variable: impl Fn(&str) -> Option<&'a str>) -> Vec<String> {
         let mut secrets: Vec<String> = self.printed.values().cloned().collect();
         secrets.extend_from_slice(&self.other_secrets);
@@ -135,7 +135,7 @@ impl AuthFile {
         let entries = match jsonc::parse(&text) {
             Ok(Json::Object(entries)) => entries,
             Ok(_) => return self.problems.push(format!("{path}: expected an object")),
-            // The parser names a place, never what stands there.
+            // The parser names a position, never the value.
             Err(err) => return self.problems.push(format!("cannot read {path}: {err}")),
         };
         for (provider, entry) in entries {
@@ -147,7 +147,7 @@ impl AuthFile {
                 Ok(stored) => {
                     self.entries.insert(provider, stored.with(entry));
                 }
-                // The entry itself may hold a secret, so it is not shown.
+                // The entry may hold a secret, so it is not quoted.
                 Err(_) => self.problems.push(format!(
                     "{path}: `{provider}` is ignored: neither an api_key nor an oauth entry"
                 )),

@@ -1,7 +1,7 @@
-//! Who we are to Amazon: keys in the environment, or a profile in its tools' own files.
+//! AWS credentials: keys in the environment, or a profile in the files of Amazon's tools.
 //!
-//! What those tools ask of a server (single sign-on, roles, the metadata of a machine) is left to
-//! them. A profile may name a command that prints keys, and `aws configure export-credentials`
+//! Credentials that need a server (single sign-on, roles, instance metadata) are left to those
+//! tools: a profile may name a command that prints keys, and `aws configure export-credentials`
 //! prints those of any profile.
 
 mod profile;
@@ -21,28 +21,29 @@ use profile::Profile;
 /// The provider whose requests are signed.
 pub(crate) const PROVIDER: &str = "amazon-bedrock";
 
-/// What signs requests. The provider's own token is listed with the keys of the others.
+/// The variables that lead to signing keys. The provider's own bearer token is listed with other
+/// providers' keys.
 pub(super) const KEY_VARIABLES: [&str; 3] =
     ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 
-/// Keys that a command printed are not used any more this long before they end: the request has
-/// to arrive, too.
+/// Keys printed by a command are not used this long before they expire, so that the request still
+/// arrives in time.
 const BEFORE_THE_END_MS: UnixMs = 60_000;
 
-/// Amazon's part of the environment.
+/// AWS's part of the environment.
 #[derive(Default)]
 pub(crate) struct Aws {
     variables: Arc<HashMap<String, String>>,
-    /// What the last command printed.
+    /// The keys that the last command printed.
     printed: Mutex<Option<CommandOutput>>,
-    /// Looked up once: it stands in the address of every model.
+    /// Cached, because the address of every model contains it.
     region: OnceLock<Option<String>>,
 }
 
 struct CommandOutput {
-    by: String,
+    command: String,
     keys: AwsKeys,
-    ends: Option<UnixMs>,
+    expires: Option<UnixMs>,
 }
 
 impl Aws {
@@ -50,7 +51,7 @@ impl Aws {
         Aws { variables, ..Aws::default() }
     }
 
-    /// The variable that says where keys are to be found.
+    /// The variable through which keys are found.
     pub(super) fn source(&self) -> Option<&'static str> {
         let is_set = |name: &str| self.variable(name).is_some();
         if is_set("AWS_PROFILE") {
@@ -62,7 +63,7 @@ impl Aws {
         }
     }
 
-    /// The keys, whatever it takes. A gateway may know who we are without.
+    /// The keys; runs a command if necessary. `None` if a gateway needs none.
     pub(crate) async fn keys(&self) -> Result<Option<AwsKeys>, String> {
         if self.needs_no_keys() {
             return Ok(None);
@@ -98,7 +99,7 @@ impl Aws {
         printed.map(with_region).map_err(|why| format!("credential_process of `{name}`: {why}"))
     }
 
-    /// The part of the world to ask, if anybody says so.
+    /// The configured region, if any.
     pub(crate) fn region(&self) -> Option<String> {
         let find = || {
             let named = self.variable("AWS_REGION").or_else(|| self.variable("AWS_DEFAULT_REGION"));
@@ -107,13 +108,13 @@ impl Aws {
         self.region.get_or_init(find).clone()
     }
 
-    /// The variable that names the region, or another address altogether.
+    /// The variable that sets the region or the endpoint.
     pub(crate) fn address_variable(&self) -> Option<&'static str> {
         let names = [ENDPOINT, "AWS_REGION", "AWS_DEFAULT_REGION"];
         names.into_iter().find(|name| self.variable(name).is_some())
     }
 
-    /// Another address for everything, such as a gateway's.
+    /// The endpoint that replaces all others, such as a gateway's.
     pub(crate) fn endpoint(&self) -> Option<&str> {
         self.variable(ENDPOINT)
     }
@@ -132,15 +133,16 @@ impl Aws {
 
     async fn printed_by(&self, command: &str) -> Result<AwsKeys, String> {
         let kept = || self.printed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(CommandOutput { by, keys, ends }) = &*kept()
+        if let Some(CommandOutput { command: by, keys, expires: ends }) = &*kept()
             && by == command
             && ends.is_none_or(|ends| Clock::System.now() + BEFORE_THE_END_MS < ends)
         {
             return Ok(keys.clone());
         }
         let output = output_of(command).await?;
-        let (keys, ends) = read_printed(&output)?;
-        *kept() = Some(CommandOutput { by: command.to_owned(), keys: keys.clone(), ends });
+        let (keys, ends) = parse_credential_process(&output)?;
+        *kept() =
+            Some(CommandOutput { command: command.to_owned(), keys: keys.clone(), expires: ends });
         Ok(keys)
     }
 }
@@ -157,9 +159,8 @@ fn keys(id: &str, secret: &str, token: Option<&str>) -> AwsKeys {
     }
 }
 
-/// What a `credential_process` prints, and when it ends. What is wrong with it is told without a
-/// word of it.
-fn read_printed(output: &str) -> Result<(AwsKeys, Option<UnixMs>), String> {
+/// Parses the output of a `credential_process` and its expiry. Errors quote none of it.
+fn parse_credential_process(output: &str) -> Result<(AwsKeys, Option<UnixMs>), String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Output {

@@ -1,4 +1,4 @@
-//! A value as people write it in a file: plain, with variables in it, or a command that prints it.
+//! A configured value: plain text, text with variables, or a command that prints it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,15 +10,15 @@ use tiller_tools::Shell;
 use tiller_tools::command::{BashCommand, execute};
 use tokio_util::sync::CancellationToken;
 
-/// How long a command may take to print a key. It may have to ask the user to unlock something.
+/// How long a command may take. It may have to ask the user to unlock a key store.
 const COMMAND_MAX: Duration = Duration::from_secs(60);
 
 /// Has no `Debug`, because it may hold a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum ConfigValue {
-    /// With `$NAME` and `${NAME}` in it.
+    /// May contain `$NAME` and `${NAME}`.
     Text(String),
-    /// Written with an exclamation mark before it.
+    /// Written with a leading `!`.
     Command(String),
 }
 
@@ -30,7 +30,7 @@ impl ConfigValue {
         }
     }
 
-    /// The value, if it can be told without running anything. `variable` knows the environment.
+    /// The value, if it is known without running a command. `variable` reads the environment.
     pub(crate) fn fill<'a>(
         &self,
         variable: impl Fn(&str) -> Option<&'a str>,
@@ -53,8 +53,8 @@ impl ConfigValue {
         names.into_inner()
     }
 
-    /// The value, whatever it takes. What a command complains about goes nowhere: it may quote
-    /// what it was given.
+    /// The value; runs the command if it is one. The command's stderr is discarded: it may quote
+    /// its arguments, which may be secrets.
     pub(crate) async fn find(&self, variables: &HashMap<String, String>) -> Result<String, String> {
         match self {
             ConfigValue::Text(text) => {
@@ -73,7 +73,7 @@ async fn printed_by(command: &str) -> Result<String, String> {
     }
 }
 
-/// What a command prints, without the space around it.
+/// A command's output, trimmed.
 pub(super) async fn output_of(command: &str) -> Result<String, String> {
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let name = named(command);
@@ -97,7 +97,7 @@ pub(super) async fn output_of(command: &str) -> Result<String, String> {
     }
 }
 
-/// A command by its program alone: an argument may be a secret.
+/// Names a command by its program alone: an argument may be a secret.
 fn named(command: &str) -> String {
     let mut words = command.split_whitespace().skip_while(|word| word.contains('='));
     match (words.next(), words.next()) {
@@ -107,7 +107,7 @@ fn named(command: &str) -> String {
     }
 }
 
-/// Fills `$NAME` and `${NAME}`; `$$` is a dollar sign, `$!` an exclamation mark.
+/// Replaces `$NAME` and `${NAME}`; `$$` is a dollar sign, `$!` an exclamation mark.
 fn interpolate<'a>(
     text: &str,
     variable: impl Fn(&str) -> Option<&'a str>,
@@ -124,13 +124,13 @@ fn interpolate<'a>(
             rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()))
         };
         if name.is_empty() {
-            // `$$` and `$!` stand for their second character, a lone `$` for itself.
+            // `$$` and `$!` stand for their second character, a single `$` for itself.
             let literal = rest.chars().next().filter(|c| matches!(c, '$' | '!'));
             filled.push(literal.unwrap_or('$'));
             rest = &rest[literal.map_or(0, char::len_utf8)..];
             continue;
         }
-        // Names only: what stands around them may be half a key.
+        // Name the variable only: the text around it may be part of a key.
         let is_plain = name.chars().all(is_name);
         let shown = if is_plain { name } else { "between `${` and `}`" };
         let known = variable(name).filter(|value| !value.is_empty());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_filled_in() {
+    fn variables_are_interpolated() {
         check(
             &[
                 "plain",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_print_values() {
+    async fn command_output_is_the_value() {
         let variables = HashMap::new();
         let find = async |text: &str| ConfigValue::read(text).find(&variables).await;
         assert_eq!(find("!printf 'key\\n\\n'").await, Ok("key".into()));

@@ -1,4 +1,4 @@
-//! Where providers' own tools look for a key: the names of environment variables.
+//! The environment variables in which providers' own tools look for a key.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(super) fn key<'a>(provider: &str, variables: &'a Variables) -> Option<(&'sta
     names.iter().find_map(|name| Some((*name, set(variables, name)?)))
 }
 
-/// What a person could set to ask this provider.
+/// The variables a user can set for this provider, for error texts.
 pub(crate) fn usual_names(provider: &str) -> Option<&'static str> {
     match provider {
         aws::PROVIDER => Some(
@@ -22,14 +22,13 @@ pub(crate) fn usual_names(provider: &str) -> Option<&'static str> {
     }
 }
 
-/// The variable a person should put this provider's key into.
+/// The variable a user should store this provider's key in.
 pub(crate) fn usual_name(provider: &str) -> Option<&'static str> {
     let (_, names) = KEYS.iter().find(|(name, _)| *name == provider)?;
     names.iter().find(|name| name.ends_with("_API_KEY")).or(names.first()).copied()
 }
 
-/// Whether a variable of this name holds something that others must not see: a key we would use
-/// ourselves, or what its name says is one.
+/// Whether a variable of this name holds a secret: a key that tiller uses, or one by its name.
 pub(super) fn is_secret(name: &str) -> bool {
     const ENDINGS: &[&str] =
         &["_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_ACCESS_KEY_ID"];
@@ -40,7 +39,7 @@ pub(super) fn is_secret(name: &str) -> bool {
         || NAMES.contains(&upper.as_str())
 }
 
-/// All variables that hold a key of a provider, or a part of one.
+/// All variables that hold a provider's key or a part of one.
 pub(crate) fn key_names() -> impl Iterator<Item = &'static str> {
     KEYS.iter().flat_map(|(_, names)| names.iter().copied()).chain(aws::KEY_VARIABLES)
 }
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preferred_variable_wins_and_an_empty_one_is_none() {
+    fn first_set_variable_wins_and_empty_counts_as_unset() {
         let both = variables(&[("ANTHROPIC_API_KEY", "a"), ("ANTHROPIC_OAUTH_TOKEN", "o")]);
         assert_eq!(key("anthropic", &both), Some(("ANTHROPIC_OAUTH_TOKEN", "o")));
         let empty = variables(&[("ANTHROPIC_API_KEY", "a"), ("ANTHROPIC_OAUTH_TOKEN", "")]);
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_provider_of_the_catalogue_has_a_way_in() {
+    fn every_catalogue_provider_has_a_variable() {
         let catalogue = crate::catalogue::Catalogue::default();
         let keyless: Vec<&str> = catalogue
             .providers()
@@ -119,7 +118,7 @@ mod tests {
             .map(|provider| provider.name)
             .filter(|name| usual_name(name).is_none())
             .collect();
-        // Only by signing in.
+        // Only through a sign-in.
         assert_eq!(keyless, ["openai-codex"]);
     }
 }

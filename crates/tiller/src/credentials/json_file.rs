@@ -1,5 +1,5 @@
-//! Changing `auth.json`: one writer at a time, everything else in the file kept, and never a
-//! moment in which another user could read it.
+//! Edits `auth.json` and other JSON files: one writer at a time, unrelated content kept, and never
+//! readable by other users.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value, json};
 
-/// How long another writer may take.
+/// How long to wait for another writer.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// pi marks the file as busy with a folder beside it, and touches the folder while it lives. One
-/// that is older belongs to nobody.
+/// pi locks the file with a folder beside it and touches that folder while it runs. An older lock
+/// is stale.
 const STALE: Duration = Duration::from_secs(30);
 
 pub(crate) fn set(path: &Path, provider: &str, key: &str) -> Result<(), String> {
     change(path, |entries| {
-        // What goes with a key, such as the number of an account, stays.
+        // Keep what is stored with the key, such as an account id.
         let env = entries.get(provider).and_then(|entry| entry.get("env")).cloned();
         let mut entry = json!({"type": "api_key", "key": key});
         if let (Some(entry), Some(env)) = (entry.as_object_mut(), env) {
@@ -32,8 +32,8 @@ pub(crate) fn set(path: &Path, provider: &str, key: &str) -> Result<(), String> 
     .map(|_| ())
 }
 
-/// Keeps a sign-in that was renewed.
-pub(super) fn keep(path: &Path, provider: &str, sign_in: Value) -> Result<(), String> {
+/// Stores a refreshed sign-in.
+pub(super) fn store_sign_in(path: &Path, provider: &str, sign_in: Value) -> Result<(), String> {
     change(path, |entries| {
         entries.insert(provider.to_owned(), sign_in);
         true
@@ -41,31 +41,32 @@ pub(super) fn keep(path: &Path, provider: &str, sign_in: Value) -> Result<(), St
     .map(|_| ())
 }
 
-/// Whether there was one.
+/// Removes a key. Returns whether there was one.
 pub(crate) fn remove(path: &Path, provider: &str) -> Result<bool, String> {
     change(path, |entries| entries.shift_remove(provider).is_some())
 }
 
-/// Changes an object in a file of JSON. Says whether `edit` has.
+/// Edits the object in a JSON file. Returns whether `edit` changed it.
 pub(crate) fn change(
     path: &Path,
     edit: impl FnOnce(&mut Map<String, Value>) -> bool,
 ) -> Result<bool, String> {
     let named = |what: &str, err: io::Error| format!("cannot {what} {}: {err}", path.display());
-    // A file that is linked from elsewhere is changed there.
+    // Follow a link and edit the file it points to.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
-        .map_err(|err| named("make a folder for", err))?;
+        .map_err(|err| named("create the folder of", err))?;
     let _lock = Lock::take(&path, folder).map_err(|err| named("lock", err))?;
     let mut entries = match fs::read_to_string(&path) {
         Ok(text) if text.trim().is_empty() => Map::new(),
-        // Comments would be lost, so a file that has some is left to its owner.
-        Ok(text) => serde_json::from_str(&text)
-            .map_err(|err| format!("{} is left alone: {err}", path.display()))?,
+        // Comments would be lost, so a file with comments is refused.
+        Ok(text) => serde_json::from_str(&text).map_err(|err| {
+            format!("{} is not changed: {err}. Remove comments or fix the JSON", path.display())
+        })?,
         Err(err) if err.kind() == io::ErrorKind::NotFound => Map::new(),
         Err(err) => return Err(named("read", err)),
     };
@@ -77,10 +78,10 @@ pub(crate) fn change(
     Ok(true)
 }
 
-/// The file is whole at every moment: the old one or the new one.
+/// Replaces the file atomically: readers see the old text or the new one.
 fn replace(path: &Path, folder: &Path, text: &str) -> io::Result<()> {
     let draft = folder.join(format!(".auth.json.{}", std::process::id()));
-    // Left by a writer that died under the same number.
+    // Left by a writer with the same process id that died.
     fs::remove_file(&draft).or_else(|err| match err.kind() {
         io::ErrorKind::NotFound => Ok(()),
         _ => Err(err),
@@ -89,14 +90,14 @@ fn replace(path: &Path, folder: &Path, text: &str) -> io::Result<()> {
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     let renamed = written.and_then(|()| fs::rename(&draft, path));
     if renamed.is_err() {
-        // The first error is the one to tell.
+        // Report the first error.
         fs::remove_file(&draft).ok();
     }
     renamed
 }
 
-/// Two locks: the folder itself against other tillers, which the kernel lets go of when we die,
-/// and pi's mark.
+/// Two locks: `flock` on the folder against other tillers, which the kernel releases when the
+/// process dies, and pi's lock folder.
 struct Lock {
     mark: PathBuf,
     _folder: File,
@@ -118,7 +119,7 @@ impl Lock {
             Ok(()) => Ok(Some(())),
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {
                 if is_stale(&mark) {
-                    // If it is gone meanwhile, so much the better.
+                    // It may be gone by now, which is fine.
                     fs::remove_dir(&mark).ok();
                 }
                 Ok(None)
@@ -131,7 +132,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A mark that stays is stale in half a minute.
+        // A lock folder that stays is stale after half a minute.
         fs::remove_dir(&self.mark).ok();
     }
 }
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_else_in_the_file_is_kept() {
+    fn change_keeps_unrelated_content() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/auth.json");
         set(&path, "one", "key 1").unwrap();
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_may_read_it() {
+    fn file_is_private_to_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth.json");
         fs::write(&path, "{}").unwrap();
@@ -208,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_we_do_not_understand_is_left_alone() {
+    fn unparsable_file_is_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth.json");
         for text in ["{\"a\": ", "// mine\n{}", "[]", "{\"a\":{\"key\":\"sk-secret\"} nonsense"] {
             fs::write(&path, text).unwrap();
             let why = set(&path, "one", "key").unwrap_err();
-            assert!(why.contains("is left alone") && !why.contains("secret"), "{why}");
+            assert!(why.contains("is not changed") && !why.contains("secret"), "{why}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
     }
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_take_turns() {
+    fn concurrent_writers_lose_no_entry() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth.json");
         let write = |writer: usize| {
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_was_left_behind_does_not_lock_for_ever() {
+    fn stale_lock_folder_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth.json");
         let mark = folder.path().join("auth.json.lock");

@@ -7,15 +7,15 @@ use tempfile::TempDir;
 
 use super::*;
 
-struct Place {
+struct Fixture {
     folder: TempDir,
     variables: HashMap<String, String>,
 }
 
-impl Place {
-    fn new(auth: &Json, variables: &[(&str, &str)]) -> Place {
+impl Fixture {
+    fn new(auth: &Json, variables: &[(&str, &str)]) -> Fixture {
         let pairs = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        let place = Place { folder: tempfile::tempdir().unwrap(), variables: pairs.collect() };
+        let place = Fixture { folder: tempfile::tempdir().unwrap(), variables: pairs.collect() };
         place.write(&auth.to_string());
         place
     }
@@ -36,7 +36,7 @@ impl Place {
     }
 }
 
-/// What a provider is asked with, and where that comes from.
+/// A provider's key and its source.
 fn shown(credentials: &Credentials, provider: &str) -> String {
     let source = credentials.source(provider).map(|source| source.to_string());
     let key = match credentials.key(provider) {
@@ -53,19 +53,19 @@ fn shown(credentials: &Credentials, provider: &str) -> String {
 }
 
 fn check(auth: &Json, variables: &[(&str, &str)], providers: &[&str], expected: Expect) {
-    let place = Place::new(auth, variables);
+    let place = Fixture::new(auth, variables);
     let (mut credentials, diagnostics) = place.load();
     assert_eq!(diagnostics, Vec::<String>::new());
-    credentials.give("given", "from the command line");
-    credentials.take_from_models_file("described", ConfigValue::read("a $WORD"));
-    credentials.take_from_models_file("commanded", ConfigValue::read("!cat key"));
-    credentials.take_from_models_file("groq", ConfigValue::read("groq of models.json"));
+    credentials.set_command_line("given", "from the command line");
+    credentials.add_models_file_key("described", ConfigValue::read("a $WORD"));
+    credentials.add_models_file_key("commanded", ConfigValue::read("!cat key"));
+    credentials.add_models_file_key("groq", ConfigValue::read("groq of models.json"));
     let report: String = providers.iter().map(|name| shown(&credentials, name)).collect();
     expected.assert_eq(&report);
 }
 
 #[test]
-fn keys_have_an_order() {
+fn sources_are_tried_in_order_of_precedence() {
     let auth = json!({
         "given": {"type": "api_key", "key": "x"},
         "groq": {"type": "api_key", "key": "groq of auth.json"},
@@ -119,7 +119,7 @@ fn keys_have_an_order() {
             mistral: mistral from environment (MISTRAL_API_KEY)
             deepseek: ! in auth.json: the variable NONE is not set from nowhere
             account: 42! from auth.json
-            anthropic: ! the sign-in in auth.json ended 1970-01-01T00:00:01.000Z. Sign in again with the program that wrote it to auth.json (in pi: `/login`) from nowhere
+            anthropic: ! the sign-in in auth.json expired 1970-01-01T00:00:01.000Z. Sign in again with the program that wrote it to auth.json (in pi: `/login`) from nowhere
             google: gemini from environment (GEMINI_API_KEY)
             github-copilot: new from auth.json (signed in until 3000-01-01T00:00:00.000Z)
             huggingface: for ever from auth.json (signed in)
@@ -130,8 +130,8 @@ fn keys_have_an_order() {
 }
 
 #[test]
-fn what_is_wrong_with_the_file_is_said_without_its_secrets() {
-    let place = Place::new(&json!({}), &[]);
+fn errors_in_auth_json_do_not_quote_secrets() {
+    let place = Fixture::new(&json!({}), &[]);
     let report = |text: &str| {
         place.write(text);
         place.load().1.join("\n").replace(&place.folder.path().display().to_string(), "DIR")
@@ -160,8 +160,8 @@ fn what_is_wrong_with_the_file_is_said_without_its_secrets() {
 }
 
 #[test]
-fn a_key_added_later_is_found() {
-    let place = Place::new(&json!({}), &[]);
+fn key_added_while_running_is_used() {
+    let place = Fixture::new(&json!({}), &[]);
     let (credentials, _) = place.load();
     assert!(!credentials.has("openai"));
     set(&place.path(), "openai", "first").unwrap();
@@ -175,8 +175,8 @@ fn a_key_added_later_is_found() {
 }
 
 #[tokio::test]
-async fn a_stored_command_runs_once_and_again_when_the_file_changes() {
-    let place = Place::new(&json!({}), &[]);
+async fn stored_command_runs_once_until_the_file_changes() {
+    let place = Fixture::new(&json!({}), &[]);
     let count = place.folder.path().join("count");
     let command = format!("!echo x >> {0}; wc -l < {0}", count.display());
     let (mut credentials, _) = place.load();
@@ -186,18 +186,18 @@ async fn a_stored_command_runs_once_and_again_when_the_file_changes() {
     };
     set(&place.path(), "openai", &command).unwrap();
     assert!(credentials.has("openai"));
-    assert!(!count.exists(), "looking must not run it");
+    assert!(!count.exists(), "looking up the key must not run the command");
     assert_eq!(ask(&credentials, "openai").await, "1");
     assert_eq!(ask(&credentials, "openai").await, "1");
     set(&place.path(), "other", "key").unwrap();
     assert_eq!(ask(&credentials, "openai").await, "2");
-    credentials.take_from_models_file("described", ConfigValue::read(&command));
+    credentials.add_models_file_key("described", ConfigValue::read(&command));
     assert_eq!(ask(&credentials, "described").await, "3");
     assert_eq!(ask(&credentials, "described").await, "4");
 }
 
 #[test]
-fn secrets_are_known_wherever_they_are_kept() {
+fn secrets_of_all_sources_are_listed() {
     let auth = json!({
         "plain": {"type": "api_key", "key": "sk-plain-1", "env": {"REGION": "eu-west-9", "SIDE_TOKEN": "t-side-token"}},
         "filled": {"type": "api_key", "key": "pre-$OWN"},
@@ -213,10 +213,10 @@ fn secrets_are_known_wherever_they_are_kept() {
         ("HOME", "/home/ada"),
         ("TOKENIZERS_PARALLELISM", "false"),
     ];
-    let place = Place::new(&auth, &variables);
+    let place = Fixture::new(&auth, &variables);
     let (mut credentials, _) = place.load();
-    credentials.give("p", "sk-given");
-    credentials.take_from_models_file("m", ConfigValue::read("sk-$OWN"));
+    credentials.set_command_line("p", "sk-given");
+    credentials.add_models_file_key("m", ConfigValue::read("sk-$OWN"));
     let mut secrets = credentials.secrets();
     secrets.sort();
     let expected = expect![

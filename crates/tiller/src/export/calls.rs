@@ -1,7 +1,7 @@
-//! Which call each result belongs to, so that both are drawn as one card where the result stands.
+//! Matches tool results to their calls, so that both are rendered as one card where the result is.
 //!
-//! A result names its call by an id that providers make up and may use again later. So a call is
-//! looked for only in the answer that is nearest above its result.
+//! A result names its call by an id that providers choose and may reuse. So a call is searched only
+//! in the nearest answer above its result.
 
 use std::collections::HashMap;
 
@@ -9,26 +9,26 @@ use tiller_agent::message::ToolCall;
 
 use super::scan::EntryKind;
 
-/// An answer's place in the file, and the id of a call in it.
+/// An answer's index in the file, and the id of a call in it.
 type Key = (usize, String);
 
 #[derive(Default)]
 pub(super) struct Calls {
-    /// By place in the file: the place of the nearest answer above.
+    /// By index in the file: the index of the nearest answer above.
     above: Vec<Option<usize>>,
-    /// How many results of each call are still to be drawn. Branches can bring several.
+    /// How many results of each call are still to be rendered. Branches can add several.
     results: HashMap<Key, usize>,
-    /// Calls whose answers were drawn and whose results were not.
+    /// Calls whose answers were rendered, but whose results were not.
     open: HashMap<Key, ToolCall>,
 }
 
 impl Calls {
-    /// Notes the entry at the next place. `result_of` is the id of the call that it answers.
+    /// Adds the entry at the next index. `result_of` is the id of the call it answers.
     pub(super) fn note(&mut self, parent: Option<(usize, EntryKind)>, result_of: Option<&str>) {
         let above = match parent {
-            Some((place, EntryKind::Answer)) => Some(place),
-            // A parent further down in the file is not noted yet; its result is drawn alone.
-            Some((place, _)) => self.above.get(place).copied().flatten(),
+            Some((index, EntryKind::Answer)) => Some(index),
+            // A parent further down in the file is not known yet; its result is rendered alone.
+            Some((index, _)) => self.above.get(index).copied().flatten(),
             None => None,
         };
         if let (Some(answer), Some(id)) = (above, result_of) {
@@ -37,7 +37,7 @@ impl Calls {
         self.above.push(above);
     }
 
-    /// Keeps a call for its result. False if there is none: then the answer draws the call.
+    /// Stores a call for its result. False if there is none: then the answer renders the call.
     pub(super) fn keep(&mut self, answer: usize, call: &ToolCall) -> bool {
         let key = (answer, call.id.clone());
         if !self.results.contains_key(&key) || self.open.contains_key(&key) {
@@ -47,9 +47,9 @@ impl Calls {
         true
     }
 
-    /// The call that the result at this place answers.
-    pub(super) fn of_result(&mut self, place: usize, id: &str) -> Option<ToolCall> {
-        let key = (self.above.get(place).copied().flatten()?, id.to_owned());
+    /// The call that the result at this index answers.
+    pub(super) fn of_result(&mut self, index: usize, id: &str) -> Option<ToolCall> {
+        let key = (self.above.get(index).copied().flatten()?, id.to_owned());
         let left = self.results.get_mut(&key)?;
         *left = left.saturating_sub(1);
         if *left > 0 {
@@ -84,7 +84,7 @@ mod tests {
         assert!(!calls.keep(0, &call("b", "twice")), "one card cannot show two calls");
         assert!(!calls.keep(0, &call("c", "unanswered")));
         assert!(calls.keep(3, &call("a", "later")));
-        let mut name = |place, id| calls.of_result(place, id).map(|call| call.name);
+        let mut name = |index, id| calls.of_result(index, id).map(|call| call.name);
         assert_eq!(name(1, "a").as_deref(), Some("first"));
         assert_eq!(name(2, "b").as_deref(), Some("second"));
         assert_eq!(name(5, "b").as_deref(), Some("second"));

@@ -1,38 +1,38 @@
-//! Two small pictures of a run: what each answer took, and how full the model's window was.
+//! Two small charts of a run: tokens and cost per answer, and use of the context window.
 
 use super::scan::{Answer, Scan};
 use super::text::{brief, counted, dollars, grouped};
 
-/// Width and height of a picture, in its own units; it is stretched to its place.
+/// Width and height of a chart, in its own units; the browser scales it.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 72.0;
-/// More answers than this share columns.
+/// With more answers, several share a column.
 const COLUMNS_MAX: usize = 120;
 
-/// Both pictures, or nothing when there is too little to draw. `is_on_path` tells by place;
-/// `window` is how much the last model can hold.
+/// Both charts, or nothing if there is too little data. `is_on_path` takes an index; `window` is
+/// the context window of the last model.
 pub(super) fn charts(
-    survey: &Scan,
+    scan: &Scan,
     is_on_path: impl Fn(usize) -> bool,
     window: Option<u64>,
     out: &mut String,
 ) {
-    if survey.answers.len() < 2 {
+    if scan.answers.len() < 2 {
         return;
     }
     out.push_str("<div class=\"charts\">");
-    spending(&survey.answers, out);
+    spending(&scan.answers, out);
     let path: Vec<Answer> =
-        survey.answers.iter().filter(|answer| is_on_path(answer.place)).copied().collect();
+        scan.answers.iter().filter(|answer| is_on_path(answer.index)).copied().collect();
     let compactions: Vec<usize> =
-        survey.compactions.iter().filter(|place| is_on_path(**place)).copied().collect();
+        scan.compactions.iter().filter(|index| is_on_path(**index)).copied().collect();
     if path.len() > 1 {
         filling(&path, &compactions, window, out);
     }
     out.push_str("</div>");
 }
 
-/// Tokens as bars, money as a line that only rises.
+/// Tokens as bars, the accumulated cost as a line.
 fn spending(answers: &[Answer], out: &mut String) {
     let columns: Vec<Column> = columns(answers);
     let highest = columns.iter().map(Column::tokens).max().unwrap_or(0).max(1);
@@ -65,7 +65,7 @@ fn spending(answers: &[Answer], out: &mut String) {
             let (below, tokens) = column.part(class);
             if tokens > 0 {
                 let (left, bottom) = (at as f64 * width, HEIGHT - height(below));
-                // A sliver stays visible.
+                // Keep a minimum height visible.
                 let tall = height(tokens).max(0.75);
                 out.push_str(&format!(
                     "M{left:.1} {bottom:.1}h{:.1}v-{tall:.1}h-{:.1}z",
@@ -90,11 +90,11 @@ fn spending(answers: &[Answer], out: &mut String) {
     close(out);
 }
 
-/// How full the window was after each answer, and where it was emptied.
+/// Use of the context window after each answer, with compactions.
 fn filling(answers: &[Answer], compactions: &[usize], window: Option<u64>, out: &mut String) {
     let columns = columns(answers);
     let peak = columns.iter().map(|column| column.context).max().unwrap_or(0).max(1);
-    // A window that is nearly empty would leave nothing to see.
+    // Scale a nearly empty window, so that something is visible.
     let limit = window.filter(|window| *window > 0);
     let shown_limit = limit.filter(|window| peak.saturating_mul(4) >= *window);
     let top = shown_limit.map_or(peak, |window| window.max(peak)) as f64 * 1.06;
@@ -128,27 +128,27 @@ fn filling(answers: &[Answer], compactions: &[usize], window: Option<u64>, out: 
     if let Some(window) = shown_limit {
         out.push_str(&format!("<path class=\"limit\" d=\"M0 {:.1}H{WIDTH:.0}\"/>", y(window)));
     }
-    for &place in compactions {
-        let before = answers.partition_point(|answer| answer.place < place);
+    for &index in compactions {
+        let before = answers.partition_point(|answer| answer.index < index);
         let x = before as f64 / answers.len() as f64 * WIDTH;
         out.push_str(&format!("<path class=\"compaction\" d=\"M{x:.1} 0V{HEIGHT:.0}\"/>"));
     }
     close(out);
 }
 
-/// What a few neighbouring answers took together.
+/// The sum of a few adjacent answers.
 #[derive(Default)]
 struct Column {
     input: u64,
     cached: u64,
     output: u64,
     cost: f64,
-    /// The fullest of them.
+    /// The largest of them.
     context: u64,
 }
 
 impl Column {
-    /// What is drawn below a part of the bar, and how much it is.
+    /// The height below a part of the bar, and of the part.
     fn part(&self, class: &str) -> (u64, u64) {
         match class {
             "cached" => (0, self.cached),
@@ -200,19 +200,19 @@ mod tests {
 
     use super::*;
 
-    fn answer(place: usize, cached: u64, output: u64, cost: f64) -> Answer {
-        Answer { place, model: 0, input: 10, cached, output, cost }
+    fn answer(index: usize, cached: u64, output: u64, cost: f64) -> Answer {
+        Answer { index, model: 0, input: 10, cached, output, cost }
     }
 
     #[test]
     fn a_run_has_two_pictures() {
-        let survey = Scan {
+        let scan = Scan {
             answers: vec![answer(1, 0, 5, 0.1), answer(3, 100, 10, 0.2), answer(6, 20, 5, 0.0)],
             compactions: vec![5],
             ..Scan::default()
         };
         let mut out = String::new();
-        charts(&survey, |_| true, Some(200), &mut out);
+        charts(&scan, |_| true, Some(200), &mut out);
         expect![[r#"
             <div class="charts">
             <figure class="chart">
@@ -250,10 +250,10 @@ mod tests {
 
     #[test]
     fn a_long_run_has_few_columns() {
-        let answers: Vec<Answer> = (0..100_000).map(|place| answer(place, 5, 5, 0.01)).collect();
-        let survey = Scan { answers, ..Scan::default() };
+        let answers: Vec<Answer> = (0..100_000).map(|index| answer(index, 5, 5, 0.01)).collect();
+        let scan = Scan { answers, ..Scan::default() };
         let mut out = String::new();
-        charts(&survey, |_| true, None, &mut out);
+        charts(&scan, |_| true, None, &mut out);
         assert!(out.len() < 30_000, "{}", out.len());
         let mut nothing = String::new();
         charts(&Scan::default(), |_| true, None, &mut nothing);

@@ -1,8 +1,8 @@
-//! Changes as changes: what went, what came, and the lines around them.
+//! Diffs: removed lines, added lines, and context.
 
 use super::text::{escape, visible};
 
-/// A diff with line numbers, as the `edit` tool keeps it beside its result:
+/// A diff with line numbers, as the `edit` tool stores it with its result:
 ///
 /// ```text
 ///  1 alpha
@@ -20,7 +20,7 @@ pub(super) fn numbered(diff: &str, out: &mut String) {
             Some(after) if digits > 0 && (after.is_empty() || after.starts_with(' ')) => {
                 (&text[..digits], after.strip_prefix(' ').unwrap_or(after))
             }
-            // What was left out between two changes.
+            // Lines omitted between two changes.
             _ if text == "..." => ("", "⋯"),
             _ => ("", rest),
         };
@@ -29,7 +29,7 @@ pub(super) fn numbered(diff: &str, out: &mut String) {
     out.push_str("</code></pre>");
 }
 
-/// A diff in unified form, without the `pre` around it.
+/// A unified diff, without the surrounding `pre`.
 pub(super) fn unified(diff: &str, out: &mut String) {
     for line in diff.lines() {
         let class = match line {
@@ -41,7 +41,7 @@ pub(super) fn unified(diff: &str, out: &mut String) {
     }
 }
 
-/// Texts and what stands in their place, each pair a change of its own.
+/// Old and new texts, each pair a change.
 pub(super) fn replaced(pairs: &[(&str, &str)], out: &mut String) {
     out.push_str("<pre class=\"diff\"><code>");
     for (at, (old, new)) in pairs.iter().enumerate() {
@@ -58,7 +58,7 @@ pub(super) fn replaced(pairs: &[(&str, &str)], out: &mut String) {
     out.push_str("</code></pre>");
 }
 
-/// How many lines came and how many went.
+/// How many lines were added and removed.
 pub(super) fn changes(diff: &str) -> (u64, u64) {
     diff.lines().fold((0, 0), |(added, removed), line| match line.as_bytes().first() {
         Some(b'+') => (added + 1, removed),

@@ -1,4 +1,4 @@
-//! Data that waits in the page until it is wanted: compressed, as text that is nobody's markup.
+//! Compressed data embedded in the page, as text that contains no markup.
 
 use std::io::{self, Write};
 
@@ -8,8 +8,8 @@ use base64::write::EncoderWriter;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
-/// What is written here comes out in base64, deflated without any header: what a browser's
-/// `DecompressionStream("deflate-raw")` takes.
+/// Writes deflated base64 without a header: what a browser's `DecompressionStream("deflate-raw")`
+/// takes.
 pub(super) struct Pack<W: Write> {
     deflate: DeflateEncoder<EncoderWriter<'static, GeneralPurpose, W>>,
 }
@@ -31,7 +31,7 @@ impl<W: Write> Write for Pack<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // Nothing is handed on before its time: that would cost bytes.
+        // Flushing early would cost bytes.
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! One entry as an article of the page, and as a line of the tree.
+//! Renders one entry as an article of the page, and as a line of the tree.
 
 use serde_json::Value;
 use tiller_agent::message::{
@@ -14,27 +14,27 @@ use super::text::{brief, dollars, escape, one_line, show, shown, unmarked};
 use super::time::clock;
 use super::tool;
 
-/// How long an entry's line in the tree may be.
+/// The longest line of an entry in the tree.
 const PREVIEW_CHARS: usize = 80;
 /// How much of a folded text is shown beside its title.
 const FIRST_CHARS: usize = 120;
 
-/// Draws entries, in the order of the page.
+/// Renders entries, in the order of the page.
 pub(super) struct EntryRenderer {
     pub colours: Colours,
     calls: Calls,
 }
 
-/// What is known of an entry without its line.
+/// What is known about an entry without reading its line.
 pub(super) struct EntryMeta<'a> {
-    /// Its place in the file.
+    /// Its index in the file.
     pub at: usize,
     pub id: &'a str,
     pub kind: EntryKind,
     pub label: Option<&'a str>,
 }
 
-/// What the tree says of an entry.
+/// An entry's line in the tree.
 #[derive(Debug, PartialEq)]
 pub(super) struct Preview {
     pub text: String,
@@ -48,24 +48,24 @@ impl EntryRenderer {
         EntryRenderer { colours: Colours::new(), calls }
     }
 
-    /// Adds the article to `out`. Entry and line are masked already, and missing when the line is
+    /// Appends the article to `out`. Entry and line are already masked, and absent if the line is
     /// damaged.
     pub(super) fn article(
         &mut self,
-        place: &EntryMeta<'_>,
+        meta: &EntryMeta<'_>,
         entry: Option<&Entry>,
         line: Option<&str>,
         out: &mut String,
     ) -> Preview {
         out.push_str("<article class=\"e ");
-        out.push_str(place.kind.class());
+        out.push_str(meta.kind.class());
         // Filled in when the body is known.
         let class_end = out.len();
         out.push_str("\" id=\"entry-");
-        escape(place.id, out);
+        escape(meta.id, out);
         out.push_str("\">");
         let mut article =
-            Article { place, entry, painter: self, is_only_calls: false, is_failed: false, out };
+            Article { meta, entry, renderer: self, is_only_calls: false, is_failed: false, out };
         let text = article.body(line);
         let Article { is_only_calls, is_failed, .. } = article;
         out.push_str("</article>\n");
@@ -74,7 +74,7 @@ impl EntryRenderer {
                 out.insert_str(class_end, class);
             }
         }
-        if place.label.is_some() {
+        if meta.label.is_some() {
             out.insert_str(class_end, " labelled");
         }
         let text = one_line(&text, PREVIEW_CHARS);
@@ -82,18 +82,18 @@ impl EntryRenderer {
     }
 }
 
-/// An article under way.
+/// An article being rendered.
 struct Article<'a> {
-    place: &'a EntryMeta<'a>,
+    meta: &'a EntryMeta<'a>,
     entry: Option<&'a Entry>,
-    painter: &'a mut EntryRenderer,
+    renderer: &'a mut EntryRenderer,
     is_only_calls: bool,
     is_failed: bool,
     out: &'a mut String,
 }
 
 impl Article<'_> {
-    /// Writes everything inside and returns what the tree shows of it.
+    /// Writes the content and returns its line for the tree.
     fn body(&mut self, line: Option<&str>) -> String {
         let raw = || pretty(&serde_json::from_str(line?).ok()?);
         let Some(entry) = self.entry else {
@@ -142,7 +142,7 @@ impl Article<'_> {
             Some(Body::Custom { custom_type, data }) => {
                 self.note(custom_type, "", data.as_ref().and_then(pretty).as_deref())
             }
-            // Somebody else's: shown as it is.
+            // An unknown entry is shown as it is.
             None => self.note(&entry.kind, "", raw().as_deref()),
         }
     }
@@ -161,8 +161,8 @@ impl Article<'_> {
             Message::ToolResult(result) => {
                 self.is_failed = result.is_error;
                 let at = self.label() + &self.at();
-                let EntryRenderer { calls, colours } = &mut *self.painter;
-                let call = calls.of_result(self.place.at, &result.tool_call_id);
+                let EntryRenderer { calls, colours } = &mut *self.renderer;
+                let call = calls.of_result(self.meta.at, &result.tool_call_id);
                 tool::card(call.as_ref(), result, colours, &at, self.out);
                 match &call {
                     Some(call) => tool::summary(call),
@@ -174,7 +174,7 @@ impl Article<'_> {
                     "Shell",
                     if bash.exclude_from_context { "hidden from the model" } else { "" },
                 );
-                tool::shell(bash, &mut self.painter.colours, self.out);
+                tool::shell(bash, &mut self.renderer.colours, self.out);
                 self.is_failed = bash.exit_code.is_some_and(|code| code != 0);
                 format!("$ {}", bash.command)
             }
@@ -204,8 +204,8 @@ impl Article<'_> {
                 Block::Thinking { thinking, redacted, .. } => self.thinking(thinking, *redacted),
                 Block::Image { data, mime_type } => tool::image(data, mime_type, self.out),
                 Block::ToolCall(call) => {
-                    let EntryRenderer { calls, colours } = &mut *self.painter;
-                    if !calls.keep(self.place.at, call) {
+                    let EntryRenderer { calls, colours } = &mut *self.renderer;
+                    if !calls.keep(self.meta.at, call) {
                         tool::unanswered(call, colours, self.out);
                     }
                 }
@@ -226,7 +226,7 @@ impl Article<'_> {
         if says_something {
             return preview;
         }
-        // The calls have lines of their own in the tree, with their results.
+        // The calls have their own lines in the tree, with their results.
         let names: Vec<&str> = answer.tool_calls().map(|call| call.name.as_str()).collect();
         self.is_only_calls = !names.is_empty();
         match &answer.error_message {
@@ -300,7 +300,7 @@ impl Article<'_> {
 
     fn prose(&mut self, text: &str, breaks: Breaks) {
         self.out.push_str("<div class=\"md\" dir=\"auto\">");
-        markdown(text, breaks, &mut self.painter.colours, self.out);
+        markdown(text, breaks, &mut self.renderer.colours, self.out);
         self.out.push_str("</div>");
     }
 
@@ -335,7 +335,7 @@ impl Article<'_> {
             self.out.push_str(
                 "<details class=\"fold\"><summary>Data</summary><pre class=\"code\"><code>",
             );
-            self.painter.colours.code("json", &super::text::visible(data), self.out);
+            self.renderer.colours.code("json", &super::text::visible(data), self.out);
             self.out.push_str("</code></pre></details>");
         }
         format!("{title} {text}")
@@ -343,14 +343,14 @@ impl Article<'_> {
 
     fn label(&self) -> String {
         let label =
-            self.place.label.map(|label| format!("<span class=\"label\">{}</span>", shown(label)));
+            self.meta.label.map(|label| format!("<span class=\"label\">{}</span>", shown(label)));
         label.unwrap_or_default()
     }
 
     /// The time, which is also the link to the entry.
     fn at(&self) -> String {
         let timestamp = self.entry.map(|entry| entry.timestamp.as_str()).unwrap_or_default();
-        let id = shown(self.place.id);
+        let id = shown(self.meta.id);
         match clock(timestamp) {
             Some(clock) => format!(
                 "<a class=\"at\" href=\"#entry-{id}\" title=\"Link to this entry\"><time datetime=\"{}\">{clock}</time></a>",
@@ -363,11 +363,11 @@ impl Article<'_> {
     }
 }
 
-/// A skill that stands at the beginning of what the user said, because it was called by name.
+/// A skill at the beginning of a user message, which the user called by name.
 struct SkillMention<'t> {
     name: &'t str,
     text: &'t str,
-    /// What was said to it.
+    /// The arguments of the skill.
     rest: &'t str,
 }
 

@@ -1,4 +1,4 @@
-//! Where a page goes, and how it gets there: beside its place first, then into it in one step.
+//! Where the page is written, and how: to a temporary file, then renamed.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// The absolute path for a page of this session: what the user asked for, else a name made of
-/// the session's own.
-pub(super) fn place(session: &Path, wanted: Option<&Path>, prefix: &str, cwd: &Path) -> PathBuf {
-    match wanted.filter(|path| !path.as_os_str().is_empty()) {
+/// The absolute path for a session's page: what the user asked for, else a name derived from the
+/// session's.
+pub(super) fn place(session: &Path, requested: Option<&Path>, prefix: &str, cwd: &Path) -> PathBuf {
+    match requested.filter(|path| !path.as_os_str().is_empty()) {
         Some(path) => plain(&cwd.join(path)),
         None => {
             let stem = session.file_stem().unwrap_or_default().to_string_lossy();
@@ -19,14 +19,14 @@ pub(super) fn place(session: &Path, wanted: Option<&Path>, prefix: &str, cwd: &P
     }
 }
 
-/// Without `.`, and without `..` where that means the same whatever is a link.
+/// Removes `.`, and `..` where no link can change its meaning.
 fn plain(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
-/// Writes a file whole or not at all. Folders on the way are made; a file that is there stays as
-/// it is until the new one is complete. Anything else, a symbolic link included, is refused: a link
-/// may have come with a repository and point at any file of the user's.
+/// Writes a file atomically. Missing folders are created; an existing file stays unchanged until
+/// the new one is complete. Anything else, a symbolic link included, is refused: a link may have
+/// come with a repository and point at any file of the user.
 pub(super) fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -37,7 +37,7 @@ pub(super) fn replace(
     let temp = tempfile::Builder::new()
         .prefix(".tiller-")
         .suffix(".tmp")
-        // As any program would make it; the user's umask applies.
+        // With the usual mode; the user's umask applies.
         .permissions(fs::Permissions::from_mode(0o666))
         .tempfile_in(dir)?;
     let mut out = BufWriter::with_capacity(256 * 1024, temp);
@@ -54,7 +54,7 @@ pub(super) fn replace(
 fn check_replaceable(path: &Path) -> io::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Ok(there) => there.file_type(),
-        // Nothing is there; what else is wrong with the path shows when the file is made.
+        // There is no file; other problems with the path show when the file is created.
         Err(_) => return Ok(()),
     };
     if kind.is_file() {
@@ -103,7 +103,7 @@ mod tests {
         }
         let left = fs::read_dir(dir.path()).unwrap().count();
         assert_eq!(left, 4, "nothing was written beside them");
-        // Only asked, not tried: a test that fails as root must not replace it.
+        // Only checked, not written: a failing test run as root must not replace it.
         let device = check_replaceable(Path::new("/dev/null")).unwrap_err().to_string();
         assert_eq!(device, "it is a device, and only regular files are replaced");
     }
@@ -112,8 +112,8 @@ mod tests {
     fn a_page_is_named_after_its_session() {
         let session = Path::new("/s/2026_abc.jsonl");
         let cwd = Path::new("/home/me");
-        let at = |wanted: Option<&str>| {
-            place(session, wanted.map(Path::new), "pi", cwd).to_string_lossy().into_owned()
+        let at = |requested: Option<&str>| {
+            place(session, requested.map(Path::new), "pi", cwd).to_string_lossy().into_owned()
         };
         assert_eq!(at(None), "/home/me/pi-session-2026_abc.html");
         assert_eq!(at(Some("")), "/home/me/pi-session-2026_abc.html");

@@ -1,4 +1,4 @@
-//! The head of the page: what this session is, and what it took.
+//! The head of the page: the session's name, and its totals.
 
 use tiller_session::{Session, Stats};
 
@@ -11,25 +11,25 @@ use super::scan::Scan;
 use super::text::{brief, counted, dollars, grouped, show, shown, visible};
 use super::time;
 
-/// The session's name: the user's, else what was said first.
-pub(super) fn title(session: &Session, survey: &Scan, mask: &Mask) -> String {
+/// The session's name: the user's, else the first user message.
+pub(super) fn title(session: &Session, scan: &Scan, mask: &Mask) -> String {
     let name =
         session.name().filter(|name| !name.is_empty()).map(|name| mask.text(name).into_owned());
-    name.or_else(|| survey.opening.clone()).unwrap_or_else(|| "Session".to_owned())
+    name.or_else(|| scan.opening.clone()).unwrap_or_else(|| "Session".to_owned())
 }
 
 pub(super) fn head(
     session: &Session,
-    survey: &Scan,
+    scan: &Scan,
     mask: &Mask,
     is_on_path: impl Fn(usize) -> bool,
     window: Option<u64>,
     out: &mut String,
 ) {
     out.push_str("<p class=\"kicker\">Session</p>\n<h1 dir=\"auto\">");
-    show(&title(session, survey, mask), out);
+    show(&title(session, scan, mask), out);
     out.push_str("</h1>\n<p class=\"when\">");
-    if let (Some(begun), Some(ended)) = (survey.begun, survey.ended) {
+    if let (Some(begun), Some(ended)) = (scan.begun, scan.ended) {
         out.push_str(&format!(
             "<time datetime=\"{}\">{}</time>",
             tiller_session::time::iso(begun),
@@ -42,11 +42,11 @@ pub(super) fn head(
     out.push_str("</code><code class=\"id\">");
     show(session.id(), out);
     out.push_str("</code></p>\n");
-    stats(session.stats(), survey, out);
-    charts(survey, is_on_path, window, out);
+    stats(session.stats(), scan, out);
+    charts(scan, is_on_path, window, out);
 }
 
-fn stats(stats: &Stats, survey: &Scan, out: &mut String) {
+fn stats(stats: &Stats, scan: &Scan, out: &mut String) {
     let Stats { user_messages, assistant_messages, tool_calls, tokens, cost, .. } = stats;
     out.push_str("<dl class=\"stats\">");
     let said =
@@ -58,7 +58,7 @@ fn stats(stats: &Stats, survey: &Scan, out: &mut String) {
         format!("↑{} ↓{} cache {}", brief(tokens.input), brief(tokens.output), brief(cached));
     stat("Tokens", &brief(tokens.total), &kinds, out);
     stat("Cost", &dollars(*cost), "", out);
-    if let Some((first, others)) = survey.models.split_first() {
+    if let Some((first, others)) = scan.models.split_first() {
         let (provider, id) = first.split_once('/').unwrap_or(("", first));
         match others {
             [] => stat("Model", id, provider, out),
@@ -76,7 +76,7 @@ fn stat(name: &str, value: &str, more: &str, out: &mut String) {
     out.push_str("</dd></div>");
 }
 
-/// What the model was told before anybody spoke, and what it could use.
+/// The system prompt and the tools.
 pub(super) fn setting(setting: &Setting, mask: &Mask, out: &mut String) {
     let mut colours = Colours::new();
     out.push_str("<details class=\"fold\"><summary>System prompt</summary><pre class=\"plain\">");

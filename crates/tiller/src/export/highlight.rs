@@ -1,8 +1,7 @@
-//! Colours for code: spans with the classes that `style.css` knows.
+//! Syntax highlighting: spans with the classes that `style.css` defines.
 //!
-//! The work has bounds. A block beyond [`BLOCK_MAX`] and a line beyond [`LINE_MAX`] stay plain,
-//! and so does everything after the page's budget is spent: colours are a courtesy, and no
-//! session may turn them into a wait.
+//! The work is bounded. A block beyond [`BLOCK_MAX`] and a line beyond [`LINE_MAX`] stay plain, and
+//! so does everything after the page's budget is spent, so that no session makes an export slow.
 
 use std::collections::HashMap;
 
@@ -12,7 +11,7 @@ use super::text::escape;
 
 const BLOCK_MAX: usize = 32 * 1024;
 const LINE_MAX: usize = 1000;
-/// Half a second's worth.
+/// About half a second of work.
 const PAGE_MAX: usize = 1024 * 1024;
 
 pub(super) struct Colours {
@@ -26,18 +25,18 @@ impl Colours {
         Colours { known: HashMap::new(), left: PAGE_MAX }
     }
 
-    /// None at all.
+    /// Without highlighting.
     pub(super) fn none() -> Colours {
         Colours { known: HashMap::new(), left: 0 }
     }
 
-    /// Code as HTML. The language is what a person writes behind a fence, or a file's ending.
+    /// Code as HTML. The language is the text after a fence, or a file extension.
     pub(super) fn code(&mut self, language: &str, code: &str, out: &mut String) {
         let wanted = extension(language).filter(|_| code.len() <= BLOCK_MAX.min(self.left));
         let Some(highlighter) = wanted.and_then(|extension| self.highlighter(extension)) else {
             return escape(code, out);
         };
-        // A line that is too long is left out of the count, so that a quote in it opens nothing.
+        // A line that is too long is skipped, so that a quote in it opens nothing.
         let shown =
             |line: &str| if line.len() > LINE_MAX { String::new() } else { line.to_owned() };
         let lines: Vec<String> = code.split('\n').map(shown).collect();
@@ -53,13 +52,13 @@ impl Colours {
     }
 
     fn highlighter(&mut self, extension: &'static str) -> Option<&mut Highlighter> {
-        // With tabs as wide as a space, what comes back is as long as what went in.
+        // With a tab width of one, output and input have the same length.
         let known = self.known.entry(extension);
         known.or_insert_with(|| synoptic::from_extension(extension, 1)).as_mut()
     }
 }
 
-/// Puts the classes on the line as it is; the tokens only say how long each piece is.
+/// Applies the classes to the original line; the tokens only give the lengths.
 fn line(original: &str, tokens: &[TokOpt], out: &mut String) {
     let lengths = tokens.iter().map(|token| token.text().len()).sum::<usize>();
     if lengths != original.len() {
@@ -98,9 +97,9 @@ fn class(name: &str) -> &'static str {
     }
 }
 
-/// The ending that the highlighter knows a language by.
+/// The file extension by which the highlighter knows a language.
 fn extension(language: &str) -> Option<&'static str> {
-    // Behind a fence there may be more: `rust,ignore`, `js {1,3}`, `ts title="x"`.
+    // A fence may have more: `rust,ignore`, `js {1,3}`, `ts title="x"`.
     let name = language.split([',', ' ', '{', ':']).next().unwrap_or_default();
     Some(match name.to_ascii_lowercase().as_str() {
         "rs" | "rust" => "rs",
@@ -169,7 +168,7 @@ mod tests {
         check("nobody", "fn <x>", expect!["fn &lt;x&gt;"]);
     }
 
-    /// Whatever the text is, nothing is lost, added or left unescaped.
+    /// Text content is preserved and escaped, whatever the input.
     #[test]
     fn the_text_is_what_it_was() {
         let text = "let a = \"<i>\";\t'\\'' `${<b>}` /* 漢字 😀 e\u{301} */ # é\n\0\u{200d}\"\"\"<x y='z'>\n\\\\\\";

@@ -1,5 +1,5 @@
-//! Markdown as HTML that can do nothing: what is HTML in it is shown as text, a link leads only
-//! where a person may want to go, a picture is named but not fetched.
+//! Renders Markdown as safe HTML: raw HTML is shown as text, links lead only to allowed schemes,
+//! images are named but not fetched.
 
 use pulldown_cmark::{
     Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd,
@@ -9,15 +9,15 @@ use pulldown_cmark::{
 use super::highlight::Colours;
 use super::text::{escape, visible};
 
-/// A longer text is data somebody pasted, and is shown as it is.
+/// A longer text is pasted data, and is shown as it is.
 const MARKDOWN_MAX: usize = 256 * 1024;
 
-/// How line ends inside of a paragraph are meant.
+/// How line breaks inside a paragraph are rendered.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Breaks {
-    /// As Markdown has it: they are spaces.
+    /// As in Markdown: as spaces.
     Soft,
-    /// As people type: they are line ends.
+    /// As typed: as line breaks.
     Kept,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn markdown(text: &str, breaks: Breaks, colours: &mut Colours, out: &
         column: 0,
         cell: "td",
     };
-    // An address may have marks in it, which come as texts of their own.
+    // A URL may contain markup characters, which arrive as separate text events.
     for event in TextMergeStream::new(Parser::new_ext(&text, options)) {
         tamed.take(event);
     }
@@ -53,11 +53,11 @@ struct SafeEvents<'t, 'c> {
     breaks: Breaks,
     colours: &'c mut Colours,
     events: Vec<Event<'t>>,
-    /// The language and the text of the code block we are in.
+    /// The language and the text of the current code block.
     code: Option<(String, String)>,
-    /// How the links and pictures that are open end.
+    /// The end tags of the open links and images.
     open: Vec<&'static str>,
-    /// The columns of the table we are in, which of them is next, and what its cells are.
+    /// The alignment of the current table's columns, the next column, and its cell tag.
     columns: Vec<Alignment>,
     column: usize,
     cell: &'static str,
@@ -88,7 +88,7 @@ impl<'t> SafeEvents<'t, '_> {
             }
             Event::Start(Tag::HtmlBlock) => self.html("<p class=\"raw\">"),
             Event::End(TagEnd::HtmlBlock) => self.html("</p>\n"),
-            // Theirs, so it is text. Ours never passes here.
+            // Raw HTML of the text is escaped. Our own never passes here.
             Event::Html(text) | Event::InlineHtml(text) => self.events.push(Event::Text(text)),
             Event::Start(Tag::Link { dest_url, .. }) => {
                 self.link(&dest_url, "<span class=\"nolink\">")
@@ -110,7 +110,7 @@ impl<'t> SafeEvents<'t, '_> {
                 self.html("<tr>");
             }
             Event::Start(Tag::TableCell) => {
-                // A class, because the page's own policy forbids styles inside of it.
+                // A class, because the page's content security policy forbids inline styles.
                 let class = match self.columns.get(self.column) {
                     Some(Alignment::Right) => " class=\"right\"",
                     Some(Alignment::Center) => " class=\"middle\"",
@@ -124,7 +124,7 @@ impl<'t> SafeEvents<'t, '_> {
             Event::End(TagEnd::Table) => self.html("</table></div>\n"),
             Event::SoftBreak if self.breaks == Breaks::Kept => self.events.push(Event::HardBreak),
             Event::TaskListMarker(done) => {
-                // The box stands in the place of the dot.
+                // The checkbox replaces the bullet.
                 let item = self.events.iter_mut().rev().take(2);
                 let mut item = item.filter(|event| matches!(event, Event::Start(Tag::Item)));
                 if let Some(item) = item.next() {
@@ -136,7 +136,7 @@ impl<'t> SafeEvents<'t, '_> {
         }
     }
 
-    /// A text in which addresses lead somewhere although nobody has marked them.
+    /// Text in which bare URLs become links.
     fn linked(&mut self, text: &str) {
         let (mut rest, mut from) = (text, 0);
         while let Some(at) = rest[from..].find("http").map(|at| from + at) {
@@ -201,8 +201,8 @@ pub(super) fn block(language: &str, code: &str, colours: &mut Colours, out: &mut
     out.push_str("</code></pre>");
 }
 
-/// How much at the beginning of a text is an address, if anything is: what usually follows one in
-/// a sentence is not part of it.
+/// The length of the URL at the beginning of a text, without the punctuation that usually follows
+/// one in a sentence.
 fn address_len(text: &str) -> usize {
     let schemes = ["https://", "http://"];
     let Some(scheme) = schemes.into_iter().find(|scheme| text.starts_with(scheme)) else {
@@ -219,7 +219,7 @@ fn address_len(text: &str) -> usize {
     if len > scheme.len() { len } else { 0 }
 }
 
-/// A list of what is allowed. What a browser would take for something else is not on it.
+/// An allow-list of URL schemes. Anything a browser could interpret differently is excluded.
 fn leads_somewhere_safe(to: &str) -> bool {
     let begins = |scheme: &str| {
         to.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -227,7 +227,7 @@ fn leads_somewhere_safe(to: &str) -> bool {
     to.starts_with('#') || ["http://", "https://", "mailto:"].into_iter().any(begins)
 }
 
-/// The page has headings of its own above those of a message: the highest of them is a third.
+/// The page has its own headings above those of a message, so the highest becomes an `h3`.
 fn lower_headings(events: &mut [Event<'_>]) {
     let level = |event: &Event<'_>| match event {
         Event::Start(Tag::Heading { level, .. }) => Some(*level as usize),

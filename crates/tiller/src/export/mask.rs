@@ -1,5 +1,5 @@
-//! Secrets that must not leave the machine. Every line of a session passes here before anybody
-//! else in this room sees it, so a key that was printed, read or typed is in no part of the page.
+//! Masks secrets. Every line of a session passes through here before it is rendered, so a key that
+//! was printed, read or typed is in no part of the page.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::Value;
 
-/// What stands where a secret stood.
+/// Replaces a secret.
 pub(super) const MASK: &str = "[redacted]";
 
 /// A shorter value is as likely a word as a secret.
@@ -16,7 +16,7 @@ const SECRET_MIN_BYTES: usize = 8;
 pub(crate) struct Mask {
     /// In plain text.
     plain: Option<AhoCorasick>,
-    /// In lines of JSON, as every program we know writes them.
+    /// In lines of JSON, escaped as every known program writes them.
     written: Option<AhoCorasick>,
 }
 
@@ -31,7 +31,7 @@ impl Mask {
         Mask { plain: searcher(&secrets), written: searcher(&written) }
     }
 
-    /// A plain text without its secrets.
+    /// A plain text without secrets.
     pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.plain {
             Some(plain) if plain.is_match(text) => {
@@ -42,25 +42,25 @@ impl Mask {
         }
     }
 
-    /// A line of JSON without its secrets. Only strings are changed, so it stays JSON; a line
-    /// without a secret stays as it is, to the byte.
+    /// A line of JSON without secrets. Only strings change, so it stays JSON; a line without a
+    /// secret stays the same, to the byte.
     pub(crate) fn line<'t>(&self, line: &'t str) -> Cow<'t, str> {
         let Some(written) = &self.written else { return Cow::Borrowed(line) };
-        // Somebody may have spelled a character as `\u0041` or `\/`. Then only reading helps.
+        // A character may be written as `\u0041` or `\/`. Then the line has to be parsed.
         let is_spelled_out = line.contains("\\u") || line.contains("\\/");
         if !is_spelled_out && !written.is_match(line) {
             return Cow::Borrowed(line);
         }
         let Ok(mut value) = serde_json::from_str::<Value>(line) else {
-            // It is shown as text, then.
+            // Invalid JSON is masked as text.
             return self.text(line);
         };
         if self.value(&mut value) { Cow::Owned(value.to_string()) } else { Cow::Borrowed(line) }
     }
 
-    /// Whether there was anything to mask.
+    /// Returns whether anything was masked.
     fn value(&self, value: &mut Value) -> bool {
-        // A line that serde_json has read is at most 128 levels deep.
+        // serde_json has parsed the line, so it is at most 128 levels deep.
         match value {
             Value::String(text) => match self.text(text) {
                 Cow::Borrowed(_) => false,
@@ -89,7 +89,7 @@ fn searcher(secrets: &BTreeSet<String>) -> Option<AhoCorasick> {
     if secrets.is_empty() {
         return None;
     }
-    // The longest first: of a key and its beginning, the key is what was meant.
+    // The longest first: a key takes precedence over its prefix.
     let builder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(secrets);
     builder.ok()
 }

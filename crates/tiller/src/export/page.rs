@@ -1,9 +1,9 @@
-//! The page from its first byte to its last, written as it is made.
+//! Writes the page from its first byte to its last, as it is rendered.
 //!
-//! What is in memory at a time is one entry, a list of places, and a line for each entry of the
-//! tree. The newest entries stand in the page as they are. In a long session the earlier ones are
-//! folded: their HTML waits in packs that the page's script unfolds when somebody wants to see
-//! them, because a browser that had to lay out a hundred thousand messages would not open.
+//! Only one entry, a list of indexes, and a line for each entry of the tree are in memory at a
+//! time. The newest entries are plain HTML. In a long session the earlier ones are folded: their
+//! HTML is stored in compressed packs that the page's script unfolds on demand, because a browser
+//! could not lay out a hundred thousand messages.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ use super::entry::{EntryMeta, EntryRenderer, Preview};
 use super::head::{self, head};
 use super::highlight::Colours;
 use super::mask::Mask;
-use super::scan::{EntryKind, Scan, survey};
+use super::scan::{EntryKind, Scan, scan};
 use super::text::{entries, grouped, one_line, shown};
 use super::tree_order::{TreeRow, order};
 
@@ -30,16 +30,16 @@ const SCRIPT: &str = include_str!("assets/page.js");
 /// How many entries are not folded, and how many bytes of the session file.
 const LIVE_ENTRIES: usize = 2000;
 const LIVE_BYTES: u64 = 16 * 1024 * 1024;
-/// How many entries are folded together.
+/// How many entries form a pack.
 const PACK_ENTRIES: usize = 500;
 
 /// Writes the page of a session.
 pub(super) fn write(export: &Export, session: &Session, out: &mut dyn Write) -> io::Result<()> {
     let mask = Mask::new(export.secrets.iter().cloned());
     let mut outline = session.outline();
-    let survey = survey(&mut outline, &mask).map_err(io::Error::other)?;
+    let scan = scan(&mut outline, &mask).map_err(io::Error::other)?;
     let rows = order(&outline);
-    let mut page = Page { export, session, mask, outline, survey, rows, tree: Vec::new(), out };
+    let mut page = Page { export, session, mask, outline, scan, rows, tree: Vec::new(), out };
     for piece in PAGE.split("{{") {
         let text = match piece.split_once("}}") {
             Some((slot, text)) => {
@@ -58,9 +58,9 @@ struct Page<'a> {
     session: &'a Session,
     mask: Mask,
     outline: Outline<'a>,
-    survey: Scan,
+    scan: Scan,
     rows: Vec<TreeRow>,
-    /// A JSON array under way: what the tree shows, in the order of the page.
+    /// A growing JSON array: the lines of the tree, in the order of the page.
     tree: Vec<u8>,
     out: &'a mut dyn Write,
 }
@@ -70,7 +70,7 @@ impl Page<'_> {
         self.out.write_all(text.as_bytes())
     }
 
-    /// Writes what belongs where the page has a name in double braces.
+    /// Writes the content for a slot, a name in double braces in the template.
     fn fill(&mut self, slot: &str) -> io::Result<()> {
         match slot {
             "policy" => self.text(&policy()),
@@ -78,7 +78,7 @@ impl Page<'_> {
             "style" => self.text(STYLE),
             "script" => self.text(SCRIPT),
             "title" => {
-                let title = head::title(self.session, &self.survey, &self.mask);
+                let title = head::title(self.session, &self.scan, &self.mask);
                 self.text(&shown(&title))
             }
             "head" => self.head(),
@@ -94,20 +94,20 @@ impl Page<'_> {
                 self.text(&shown(&self.mask.text(&name)))
             }
             "jsonl" => self.jsonl(),
-            _ => unreachable!("page.html has a place that nothing belongs to: {slot}"),
+            _ => unreachable!("page.html has a index that nothing belongs to: {slot}"),
         }
     }
 
     fn head(&mut self) -> io::Result<()> {
         let mut is_on_path = vec![false; self.rows.len()];
         for row in self.rows.iter().filter(|row| row.is_on_path()) {
-            is_on_path[row.place] = true;
+            is_on_path[row.index] = true;
         }
-        let last = self.survey.answers.iter().rev().find(|answer| is_on_path[answer.place]);
-        let model = last.and_then(|answer| self.survey.models.get(answer.model));
+        let last = self.scan.answers.iter().rev().find(|answer| is_on_path[answer.index]);
+        let model = last.and_then(|answer| self.scan.models.get(answer.model));
         let window = model.and_then(|model| self.export.windows.get(model)).copied();
         let mut html = String::new();
-        head(self.session, &self.survey, &self.mask, |place| is_on_path[place], window, &mut html);
+        head(self.session, &self.scan, &self.mask, |index| is_on_path[index], window, &mut html);
         if let Some(setting) = &self.export.setting {
             head::setting(setting, &self.mask, &mut html);
         }
@@ -115,7 +115,7 @@ impl Page<'_> {
     }
 
     fn entries(&mut self) -> io::Result<()> {
-        let mut painter = EntryRenderer::new(std::mem::take(&mut self.survey.calls));
+        let mut renderer = EntryRenderer::new(std::mem::take(&mut self.scan.calls));
         let live = self.live_from();
         self.tree.push(b'[');
         if live > 0 {
@@ -125,8 +125,8 @@ impl Page<'_> {
                 entries(self.rows.len()),
             );
             self.text(&note)?;
-            // Who unfolds a pack wants to read; the colours are for what everybody sees.
-            painter.colours = Colours::none();
+            // Folded entries are not highlighted: the budget is for those that are always visible.
+            renderer.colours = Colours::none();
         }
         let mut from = 0;
         while from < live {
@@ -136,10 +136,10 @@ impl Page<'_> {
             self.text("<script type=\"text/plain\">")?;
             let mut html = String::new();
             let mut drawn = RenderedRow::default();
-            // A pack writes to the page while the page is read from.
+            // A pack writes to the page while entries are read from it.
             let mut packed = Pack::begin(Vec::new());
             for at in from..to {
-                self.row(at, &mut painter, &mut drawn, &mut html)?;
+                self.row(at, &mut renderer, &mut drawn, &mut html)?;
                 if drawn.is_titled() {
                     packed.write_all(html.as_bytes())?;
                     html.clear();
@@ -152,11 +152,11 @@ impl Page<'_> {
             self.text("</script></section>\n")?;
             from = to;
         }
-        painter.colours = Colours::new();
+        renderer.colours = Colours::new();
         let mut drawn = RenderedRow::default();
         let mut html = String::new();
         for at in live..self.rows.len() {
-            self.row(at, &mut painter, &mut drawn, &mut html)?;
+            self.row(at, &mut renderer, &mut drawn, &mut html)?;
             if drawn.is_titled() {
                 self.out.write_all(html.as_bytes())?;
                 html.clear();
@@ -171,7 +171,7 @@ impl Page<'_> {
         let mut bytes = 0;
         let mut from = self.rows.len();
         while from > 0 && self.rows.len() - from < LIVE_ENTRIES {
-            bytes += self.outline.bytes(self.rows[from - 1].place);
+            bytes += self.outline.bytes(self.rows[from - 1].index);
             // The last entry is shown whatever its size.
             if bytes > LIVE_BYTES && from < self.rows.len() {
                 break;
@@ -181,39 +181,39 @@ impl Page<'_> {
         if from == 0 { 0 } else { self.next_cut(from) }
     }
 
-    /// The first row from here on that a part of the page can begin with. A branch is not cut.
+    /// The first row from here on at which the page can be split. A branch is not split.
     fn next_cut(&self, from: usize) -> usize {
         let from = from.min(self.rows.len());
         let next = self.rows[from..].iter().position(TreeRow::is_on_path);
         next.map_or(self.rows.len(), |at| from + at)
     }
 
-    /// Draws a row, and adds its line to the tree.
+    /// Renders a row, and adds its line to the tree.
     fn row(
         &mut self,
         at: usize,
-        painter: &mut EntryRenderer,
+        renderer: &mut EntryRenderer,
         drawn: &mut RenderedRow,
         html: &mut String,
     ) -> io::Result<()> {
         let row = self.rows[at];
         let mut article = String::new();
-        let line = if self.outline.is_damaged(row.place) {
+        let line = if self.outline.is_damaged(row.index) {
             None
         } else {
-            let line = self.outline.line(row.place).map_err(io::Error::other)?;
+            let line = self.outline.line(row.index).map_err(io::Error::other)?;
             Some(self.mask.line(&line).into_owned())
         };
-        let label = self.outline.label(row.place).map(|label| self.mask.text(label).into_owned());
-        let kind = self.survey.kinds[row.place];
-        let place = EntryMeta {
-            at: row.place,
-            id: self.outline.id(row.place),
+        let label = self.outline.label(row.index).map(|label| self.mask.text(label).into_owned());
+        let kind = self.scan.kinds[row.index];
+        let meta = EntryMeta {
+            at: row.index,
+            id: self.outline.id(row.index),
             kind,
             label: label.as_deref(),
         };
-        let entry = line.as_deref().and_then(|line| self.outline.entry(row.place, line));
-        let preview = painter.article(&place, entry.as_ref(), line.as_deref(), &mut article);
+        let entry = line.as_deref().and_then(|line| self.outline.entry(row.index, line));
+        let preview = renderer.article(&meta, entry.as_ref(), line.as_deref(), &mut article);
         if row.is_on_path() || row.begins_branch {
             drawn.close(html);
         }
@@ -223,7 +223,7 @@ impl Page<'_> {
                 branch[1..].iter().take_while(|row| !row.is_on_path() && !row.begins_branch);
             let len = 1 + others.count();
             let is_minor =
-                branch[..len].iter().all(|row| self.survey.kinds[row.place] == EntryKind::Note);
+                branch[..len].iter().all(|row| self.scan.kinds[row.index] == EntryKind::Note);
             drawn.open(len, is_minor, &preview.text, html);
         }
         if !matches!(kind, EntryKind::Note | EntryKind::Model) {
@@ -245,7 +245,7 @@ impl Page<'_> {
     /// `[id, depth, mark, text, label?, failed?]`
     fn line(&mut self, row: &TreeRow, mark: &str, preview: &Preview, label: Option<&str>) {
         let mut line: Vec<Value> = vec![
-            self.outline.id(row.place).into(),
+            self.outline.id(row.index).into(),
             row.depth.into(),
             mark.into(),
             preview.text.as_str().into(),
@@ -256,7 +256,7 @@ impl Page<'_> {
         if preview.is_failed {
             line.push(1.into());
         }
-        // A `<` could end the script that the data stands in.
+        // A `<` could end the script element that contains the data.
         let line = Value::from(line).to_string().replace('<', "\\u003c");
         if self.tree.len() > 1 {
             self.tree.extend_from_slice(b",\n");
@@ -264,14 +264,14 @@ impl Page<'_> {
         self.tree.extend_from_slice(line.as_bytes());
     }
 
-    /// The session file itself, but for its secrets.
+    /// The session file itself, without secrets.
     fn jsonl(&mut self) -> io::Result<()> {
         let mut pack = Pack::begin(&mut *self.out);
         let header = self.session.header().line();
         pack.write_all(self.mask.line(&header).as_bytes())?;
         pack.write_all(b"\n")?;
-        for place in 0..self.outline.len() {
-            let line = self.outline.line(place).map_err(io::Error::other)?;
+        for index in 0..self.outline.len() {
+            let line = self.outline.line(index).map_err(io::Error::other)?;
             pack.write_all(self.mask.line(&line).as_bytes())?;
             pack.write_all(b"\n")?;
         }
@@ -287,11 +287,11 @@ struct RenderedRow {
     title: Option<Title>,
 }
 
-/// A branch's title that waits for the first message of the branch.
+/// A branch's title, which waits for the first message of the branch.
 struct Title {
-    /// Where it goes in the HTML that is not written yet.
+    /// Its position in the HTML that is not written yet.
     at: usize,
-    /// What it is when there is no message.
+    /// The title if there is no message.
     otherwise: String,
 }
 
@@ -308,7 +308,7 @@ impl RenderedRow {
         self.is_open = true;
     }
 
-    /// Names the open branch, unless it has a name.
+    /// Sets the title of the open branch, unless it has one.
     fn title(&mut self, text: &str, html: &mut String) {
         if let Some(title) = self.title.take() {
             html.insert_str(title.at, &shown(text));
@@ -331,8 +331,8 @@ impl RenderedRow {
     }
 }
 
-/// What the page may do: run its own script, use its own style, draw pictures that are in it. It
-/// cannot ask anybody for anything.
+/// The content security policy: the page may run its own script, use its own style and show
+/// embedded images. It can request nothing.
 fn policy() -> String {
     let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
     format!(

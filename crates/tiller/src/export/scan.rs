@@ -1,5 +1,5 @@
-//! A first look over the whole session: what kind of entry each one is, who answered, and what
-//! it cost. Lines are read for a few fields only, one at a time.
+//! First pass over the session: the kind of each entry, the models, and the cost. Only a few fields
+//! of each line are parsed.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::calls::Calls;
 use super::mask::Mask;
 use super::text::{one_line, unmarked};
 
-/// What an entry is to a reader.
+/// The kind of an entry, as a reader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryKind {
     User,
@@ -21,12 +21,12 @@ pub(super) enum EntryKind {
     Summary,
     Custom,
     Model,
-    /// Bookkeeping: labels, names, levels, data of extensions, and what we do not know.
+    /// Bookkeeping: labels, names, levels, data of extensions, and unknown entries.
     Note,
 }
 
 impl EntryKind {
-    /// The class in the page, whose first letter is the mark in the tree.
+    /// The CSS class, whose first letter is the mark in the tree.
     pub(super) fn class(self) -> &'static str {
         match self {
             EntryKind::User => "user",
@@ -43,28 +43,28 @@ impl EntryKind {
 
 #[derive(Default)]
 pub(super) struct Scan {
-    /// By place in the file.
+    /// By index in the file.
     pub kinds: Vec<EntryKind>,
-    /// `provider/model`, in the order they first answered.
+    /// `provider/model`, in the order of their first answers.
     pub models: Vec<String>,
     pub begun: Option<UnixMs>,
     pub ended: Option<UnixMs>,
     pub answers: Vec<Answer>,
-    /// Their places in the file.
+    /// Their indexes in the file.
     pub compactions: Vec<usize>,
-    /// What the user said first.
+    /// The first user message.
     pub opening: Option<String>,
     /// Which results belong to which calls.
     pub calls: Calls,
 }
 
-/// What one answer took.
+/// Tokens and cost of one answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answer {
-    pub place: usize,
-    /// Which of [`Scan::models`].
+    pub index: usize,
+    /// The index in [`Scan::models`].
     pub model: usize,
-    /// Tokens read anew, cached ones not among them.
+    /// Input tokens, without cached ones.
     pub input: u64,
     pub cached: u64,
     pub output: u64,
@@ -72,47 +72,47 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// What stood in the model's window when it had answered.
+    /// Tokens in the context window after this answer.
     pub(super) fn context(&self) -> u64 {
         self.input.saturating_add(self.cached).saturating_add(self.output)
     }
 }
 
-pub(super) fn survey(outline: &mut Outline<'_>, mask: &Mask) -> Result<Scan, Error> {
-    let mut survey = Scan::default();
-    survey.kinds.reserve(outline.len());
-    for place in 0..outline.len() {
-        let parent = outline.parent(place);
-        let parent = parent.and_then(|parent| Some((parent, *survey.kinds.get(parent)?)));
-        if outline.is_damaged(place) {
-            survey.kinds.push(EntryKind::Note);
-            survey.calls.note(parent, None);
+pub(super) fn scan(outline: &mut Outline<'_>, mask: &Mask) -> Result<Scan, Error> {
+    let mut scan = Scan::default();
+    scan.kinds.reserve(outline.len());
+    for index in 0..outline.len() {
+        let parent = outline.parent(index);
+        let parent = parent.and_then(|parent| Some((parent, *scan.kinds.get(parent)?)));
+        if outline.is_damaged(index) {
+            scan.kinds.push(EntryKind::Note);
+            scan.calls.note(parent, None);
             continue;
         }
-        let line = outline.line(place)?;
+        let line = outline.line(index)?;
         let peek = serde_json::from_str::<Peek>(&line).unwrap_or_default();
         if let Some(at) = time::read_iso(&peek.timestamp) {
-            survey.begun = Some(survey.begun.map_or(at, |begun| begun.min(at)));
-            survey.ended = Some(survey.ended.map_or(at, |ended| ended.max(at)));
+            scan.begun = Some(scan.begun.map_or(at, |begun| begun.min(at)));
+            scan.ended = Some(scan.ended.map_or(at, |ended| ended.max(at)));
         }
         let kind = peek.kind();
         let result_of = peek.message.as_ref().filter(|_| kind == EntryKind::Result);
-        survey.calls.note(parent, result_of.map(|message| &*message.tool_call_id));
+        scan.calls.note(parent, result_of.map(|message| &*message.tool_call_id));
         match kind {
-            EntryKind::User if survey.opening.is_none() => {
-                survey.opening = opening(&mask.line(&line));
+            EntryKind::User if scan.opening.is_none() => {
+                scan.opening = opening(&mask.line(&line));
             }
-            EntryKind::Answer => survey.count(place, peek.message.unwrap_or_default(), mask),
-            EntryKind::Summary if peek.r#type == "compaction" => survey.compactions.push(place),
+            EntryKind::Answer => scan.count(index, peek.message.unwrap_or_default(), mask),
+            EntryKind::Summary if peek.r#type == "compaction" => scan.compactions.push(index),
             _ => {}
         }
-        survey.kinds.push(kind);
+        scan.kinds.push(kind);
     }
-    Ok(survey)
+    Ok(scan)
 }
 
 impl Scan {
-    fn count(&mut self, place: usize, message: PeekMessage<'_>, mask: &Mask) {
+    fn count(&mut self, index: usize, message: PeekMessage<'_>, mask: &Mask) {
         let name = match (&*message.provider, &*message.model) {
             ("", "") => return,
             ("", model) => model.to_owned(),
@@ -129,7 +129,7 @@ impl Scan {
         let Usage { input, output, cache_read, cache_write, cost, .. } =
             message.usage.unwrap_or_default();
         let cached = cache_read.saturating_add(cache_write);
-        self.answers.push(Answer { place, model, input, cached, output, cost: cost.total });
+        self.answers.push(Answer { index, model, input, cached, output, cost: cost.total });
     }
 }
 
@@ -145,7 +145,7 @@ fn opening(line: &str) -> Option<String> {
     }
 }
 
-/// The few fields that count.
+/// The fields that are needed here.
 #[derive(Default, Deserialize)]
 struct Peek<'a> {
     #[serde(borrow)]

@@ -35,7 +35,7 @@ fn between<'p>(page: &'p str, from: &str, to: &str) -> &'p str {
     rest.split_once(to).unwrap().0
 }
 
-/// What a person reads. The pictures in it are left out of the picture.
+/// The rendered conversation, without charts.
 #[test]
 fn a_conversation_is_drawn() {
     let page = page(SESSION, &["sk-secret-1"]);

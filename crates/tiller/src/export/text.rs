@@ -1,6 +1,5 @@
-//! Text on its way into the page: what would be invisible is shown, and what HTML would take for
-//! its own is escaped. Whatever a session holds passes through here or through Markdown, which
-//! does the same.
+//! Text for the page: invisible characters are made visible, and HTML is escaped. All content of a
+//! session passes through here or through Markdown, which does the same.
 
 use std::borrow::Cow;
 
@@ -21,7 +20,7 @@ pub(super) fn escape(text: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// Shows, then escapes: for everything that a session says outside of Markdown.
+/// Makes visible, then escapes: for all content outside Markdown.
 pub(super) fn show(text: &str, out: &mut String) {
     escape(&visible(text), out);
 }
@@ -33,8 +32,8 @@ pub(super) fn shown(text: &str) -> String {
     out
 }
 
-/// Makes a text say what it looks like: terminal colours go, control characters become their
-/// pictures, and characters that would turn the text around them are spelled out.
+/// Makes a text readable as it is: terminal colours are removed, control characters become symbols,
+/// and characters that reverse the text direction are spelled out.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
     let Some(first) = text.bytes().position(may_hide) else { return Cow::Borrowed(text) };
     // Such a byte is always the first of its character.
@@ -84,12 +83,12 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The first bytes of everything that [`visible`] changes, and of a little more.
+/// The first bytes of everything that [`visible`] changes, and a few more.
 fn may_hide(byte: u8) -> bool {
     matches!(byte, 0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xe2)
 }
 
-/// How long the terminal sequence is that begins here, or 0 when it is none.
+/// The length of the terminal sequence that begins here, or 0 if there is none.
 fn terminal_sequence(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         // Colours, cursor movements: parameters, then one letter.
@@ -121,7 +120,7 @@ pub(super) fn one_line(text: &str, chars_max: usize) -> String {
     let mut line = String::new();
     let mut count = 0;
     let mut gap = false;
-    // However long the text is, a line's worth of it is looked at.
+    // Only the beginning is processed, however long the text is.
     for char in visible(head(text, chars_max * 16)).chars() {
         if char.is_whitespace() {
             gap = !line.is_empty();
@@ -141,8 +140,7 @@ pub(super) fn one_line(text: &str, chars_max: usize) -> String {
     line
 }
 
-/// The beginning of a text without the commonest marks of Markdown, for lists: they say how it
-/// looks, not what it says.
+/// The beginning of a text without the most common Markdown markup, for lists.
 pub(super) fn unmarked(text: &str) -> String {
     let mut words = String::new();
     for line in head(text, UNMARKED_BYTES).lines().map(str::trim_start) {
@@ -159,10 +157,10 @@ pub(super) fn unmarked(text: &str) -> String {
     words
 }
 
-/// Enough for the longest line of a list, whatever its characters are.
+/// Enough for the longest line of a list, whatever its characters.
 const UNMARKED_BYTES: usize = 2048;
 
-/// At most this many bytes, ending between two characters.
+/// At most this many bytes, ending at a character boundary.
 pub(super) fn head(text: &str, bytes_max: usize) -> &str {
     let mut end = bytes_max.min(text.len());
     while !text.is_char_boundary(end) {
@@ -184,7 +182,7 @@ pub(super) fn grouped(number: u64) -> String {
     out
 }
 
-/// `950`, `12.3k`, `4.5M`: as much as a glance takes in.
+/// `950`, `12.3k`, `4.5M`.
 pub(super) fn brief(number: u64) -> String {
     let short = |unit: f64, letter: &str| {
         let value = number as f64 / unit;
@@ -209,7 +207,7 @@ pub(super) fn entries(count: usize) -> String {
     if count == 1 { "1 entry".to_owned() } else { format!("{} entries", grouped(count as u64)) }
 }
 
-/// Dollars, with as many digits as a small sum needs.
+/// Dollars, with more digits for a small sum.
 pub(super) fn dollars(sum: f64) -> String {
     if sum >= 1.0 || sum == 0.0 { format!("${sum:.2}") } else { format!("${sum:.4}") }
 }

@@ -1,10 +1,9 @@
-//! Times for people, in UTC: the page may be read anywhere. With scripting, the reader's own
-//! clock takes over.
+//! Readable times, in UTC. With scripting, the page shows the reader's local time.
 
 use tiller_agent::message::UnixMs;
 use tiller_session::time::{iso, read_iso};
 
-/// `04:31` of a time as the session file has it.
+/// `04:31` of a timestamp in the session file.
 pub(super) fn clock(timestamp: &str) -> Option<String> {
     read_iso(timestamp).map(|at| iso(at)[11..16].to_owned())
 }

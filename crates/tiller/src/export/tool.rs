@@ -1,4 +1,4 @@
-//! What a tool was asked and what it answered, as one card.
+//! Renders a tool call and its result as one card.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use super::highlight::Colours;
 use super::markdown::block;
 use super::text::{counted, escape, one_line, show, visible};
 
-/// A result of up to this many lines stands open.
+/// A result of up to this many lines is unfolded.
 const OPEN_LINES: usize = 12;
-/// What went wrong is worth more room.
+/// Errors may be longer.
 const OPEN_FAILED_LINES: usize = 30;
-/// A change may be longer: it is what people came for.
+/// Diffs may be longer too, since readers look for them.
 const OPEN_DIFF_LINES: usize = 80;
 
-/// Draws a call that has no result, inside its answer.
+/// Renders a call without a result, inside its answer.
 pub(super) fn unanswered(call: &ToolCall, colours: &mut Colours, out: &mut String) {
     out.push_str("<div class=\"call\"><header><b>");
     show(&call.name, out);
@@ -32,7 +32,7 @@ pub(super) fn unanswered(call: &ToolCall, colours: &mut Colours, out: &mut Strin
     out.push_str("</div>");
 }
 
-/// Draws a result together with its call. `at` is the entry's label and time.
+/// Renders a result together with its call. `at` is the entry's label and time.
 pub(super) fn card(
     call: Option<&ToolCall>,
     result: &ToolResultMessage,
@@ -99,7 +99,7 @@ pub(super) fn summary(call: &ToolCall) -> String {
     format!("{} {subject}", call.name)
 }
 
-/// What a call is about, in the first line of its card: the file that a diff belongs to.
+/// The subject of a call, in the first line of its card: the file of a diff, for example.
 fn subject(call: &ToolCall, out: &mut String) {
     let arguments = &call.arguments;
     match (call.name.as_str(), path(call)) {
@@ -120,7 +120,7 @@ fn subject(call: &ToolCall, out: &mut String) {
     }
 }
 
-/// What the first line of the card leaves out of the arguments.
+/// The arguments that the first line of the card does not show.
 fn asked(call: &ToolCall, colours: &mut Colours, out: &mut String) {
     let arguments = &call.arguments;
     match (call.name.as_str(), path(call)) {
@@ -147,8 +147,7 @@ fn asked(call: &ToolCall, colours: &mut Colours, out: &mut String) {
     }
 }
 
-/// The texts that an `edit` was to replace, where no diff says what became of them. Returns
-/// whether there are any.
+/// The replacements of an `edit` without a diff. Returns whether there are any.
 fn edits(call: &ToolCall, out: &mut String) -> bool {
     if call.name != "edit" {
         return false;
@@ -171,12 +170,12 @@ fn edits(call: &ToolCall, out: &mut String) -> bool {
     true
 }
 
-/// Whether a text says no more than that it was done.
+/// Whether a text only confirms success.
 fn is_receipt(text: &str) -> bool {
     text.starts_with("Successfully ") && text.trim_end().lines().count() == 1
 }
 
-/// What the tool answered.
+/// The output of the tool.
 fn output(
     text: &str,
     result: &ToolResultMessage,
@@ -216,7 +215,7 @@ pub(super) fn shell(bash: &BashExecution, colours: &mut Colours, out: &mut Strin
     out.push_str("</code></pre></details>");
 }
 
-/// A picture, if it is one that a browser draws and does nothing else with.
+/// An image, if its type is safe for a browser to show.
 pub(super) fn image(data: &str, mime_type: &str, out: &mut String) {
     let is_known = matches!(mime_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp");
     let is_base64 =
@@ -268,7 +267,7 @@ fn fold(is_open: bool, title: &str, first: &str, out: &mut String) {
     out.push_str("</summary>");
 }
 
-/// Which lines of a file were asked for.
+/// Which lines of a file were requested.
 fn range(arguments: &Arguments) -> String {
     let number = |key: &str| arguments.get(key).and_then(Value::as_u64);
     match (number("offset"), number("limit")) {

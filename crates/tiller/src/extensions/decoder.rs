@@ -1,15 +1,15 @@
-//! Folds the stream of an extension's provider into ours. Pure: it sees neither engine nor clock.
+//! Decodes the stream of an extension's provider. Pure: it uses neither engine nor clock.
 //!
-//! Extensions are written by hand, and a stream that is a little wrong is made right: a block that
-//! was not opened is opened, what was said only at the end is said at the end. What contradicts
-//! itself ends the answer with an error, and asking again would not help.
+//! Extensions are written by hand, so small mistakes are repaired: a block that was not opened is
+//! opened, and content that only the final message has is emitted at the end. A stream that
+//! contradicts itself ends the answer with a fatal error, since a retry would not help.
 
 use serde_json::Value;
 use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::partial_json::PartialJson;
 use tiller_agent::provider::{ProviderError, StreamEvent};
 
-/// More than any model says. An extension that goes on for ever fills no memory.
+/// Longer than any model's answer, so that an endless stream does not fill the memory.
 const BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]
@@ -19,13 +19,13 @@ pub(crate) struct Decoder {
     bytes: usize,
 }
 
-/// What was told of a block.
+/// What was emitted of a block.
 struct BlockState {
     kind: BlockKind,
     text: String,
     is_open: bool,
-    /// A call whose name is not known yet is told when it is.
-    is_held: bool,
+    /// A call without a name is held back until its name arrives.
+    is_held_back: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +36,7 @@ enum BlockKind {
 }
 
 impl Decoder {
-    /// Takes one event. After `Done` or an error there is nothing more to take.
+    /// Decodes one event. After `Done` or an error no more events follow.
     pub(crate) fn push(
         &mut self,
         event: &Value,
@@ -54,7 +54,7 @@ impl Decoder {
             Some(("thinking", step)) => self.step(BlockKind::Thinking, step, event, out),
             Some(("toolcall", step)) => self.step(BlockKind::Call, step, event, out),
             _ if kind == "done" => self.done(event, out),
-            // `start`, and whatever newer extensions say.
+            // `start`, and events of newer extensions.
             _ => Ok(()),
         }
     }
@@ -72,10 +72,10 @@ impl Decoder {
             self.start(kind, event, out);
         } else if self.blocks.get(index).is_none_or(|told| told.kind != kind) {
             let why = format!("{kind:?} has no content block {}", event["contentIndex"]);
-            return Err(nonsense(&why.to_lowercase()));
+            return Err(invalid(&why.to_lowercase()));
         }
         match step {
-            "delta" => self.grow(index, event["delta"].as_str().unwrap_or_default(), out),
+            "delta" => self.append(index, event["delta"].as_str().unwrap_or_default(), out),
             "end" => {
                 self.end(index, event, out);
                 Ok(())
@@ -95,10 +95,15 @@ impl Decoder {
                 _ => is_held = true,
             },
         }
-        self.blocks.push(BlockState { kind, text: String::new(), is_open: true, is_held });
+        self.blocks.push(BlockState {
+            kind,
+            text: String::new(),
+            is_open: true,
+            is_held_back: is_held,
+        });
     }
 
-    fn grow(
+    fn append(
         &mut self,
         index: usize,
         delta: &str,
@@ -106,15 +111,15 @@ impl Decoder {
     ) -> Result<(), ProviderError> {
         self.bytes += delta.len();
         if self.bytes > BYTES_MAX {
-            return Err(nonsense("the answer does not end"));
+            return Err(invalid("the answer is too long"));
         }
         let told = &mut self.blocks[index];
         if !told.is_open {
-            return Err(nonsense(&format!("content block {index} goes on behind its end")));
+            return Err(invalid(&format!("content block {index} has a delta after its end")));
         }
         told.text.push_str(delta);
-        if !told.is_held && !delta.is_empty() {
-            out.push(grown(told.kind, index, delta.to_owned()));
+        if !told.is_held_back && !delta.is_empty() {
+            out.push(delta_event(told.kind, index, delta.to_owned()));
         }
         Ok(())
     }
@@ -126,7 +131,7 @@ impl Decoder {
         }
         match told.kind {
             BlockKind::Text | BlockKind::Thinking => {
-                told.catch_up(index, event["content"].as_str().unwrap_or_default(), out);
+                told.emit_rest(index, event["content"].as_str().unwrap_or_default(), out);
                 out.push(match told.kind {
                     BlockKind::Text => {
                         StreamEvent::TextEnd { index, signature: text(event, "textSignature") }
@@ -142,7 +147,7 @@ impl Decoder {
         }
     }
 
-    /// The whole message: whatever of it was not told yet is told now.
+    /// The final message: emits whatever was not streamed.
     fn done(&mut self, event: &Value, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         let message = &event["message"];
         let reason = event["reason"].as_str().or(message["stopReason"].as_str());
@@ -152,13 +157,13 @@ impl Decoder {
                 Some("text") => BlockKind::Text,
                 Some("thinking") => BlockKind::Thinking,
                 Some("toolCall") => BlockKind::Call,
-                _ => return Err(nonsense("a content block of no known type")),
+                _ => return Err(invalid("a content block of no known type")),
             };
             if index == self.blocks.len() {
                 self.start(kind, block, out);
             }
             if self.blocks[index].kind != kind {
-                return Err(nonsense("its message is another one than it told"));
+                return Err(invalid("the final message differs from the streamed one"));
             }
             let mut end = block.clone();
             end["content"] =
@@ -180,7 +185,7 @@ impl Decoder {
             Some("toolUse") => StopReason::ToolUse,
             other => {
                 let other = other.unwrap_or("none");
-                return Err(nonsense(&format!("{other} is no reason to be done")));
+                return Err(invalid(&format!("{other} is not a valid stop reason")));
             }
         };
         out.push(StreamEvent::Done { reason, raw: text(message, "rawStopReason") });
@@ -189,10 +194,10 @@ impl Decoder {
 }
 
 impl BlockState {
-    /// Says what of the whole text was not said in pieces.
-    fn catch_up(&mut self, index: usize, whole: &str, out: &mut Vec<StreamEvent>) {
+    /// Emits the rest of the text that was not streamed.
+    fn emit_rest(&mut self, index: usize, whole: &str, out: &mut Vec<StreamEvent>) {
         if let Some(rest) = whole.strip_prefix(&*self.text).filter(|rest| !rest.is_empty()) {
-            out.push(grown(self.kind, index, rest.to_owned()));
+            out.push(delta_event(self.kind, index, rest.to_owned()));
             self.text.push_str(rest);
         }
     }
@@ -202,15 +207,15 @@ impl BlockState {
         let spelled = std::mem::take(&mut self.text);
         let mut read = PartialJson::default();
         read.push(&spelled);
-        // The arguments as a whole are what counts, however they were spelled out.
+        // The complete arguments count, however they were streamed.
         let is_same = arguments.is_none_or(|arguments| *arguments == read.finish());
-        if self.is_held {
+        if self.is_held_back {
             let (id, name) = (text(call, "id"), text(call, "name"));
             let (id, name) = (id.unwrap_or_default(), name.unwrap_or_default());
             out.push(StreamEvent::CallStart { index, id, name });
         }
         match arguments.filter(|_| !is_same).cloned() {
-            Some(arguments) if spelled.is_empty() || self.is_held => {
+            Some(arguments) if spelled.is_empty() || self.is_held_back => {
                 let delta = Value::Object(arguments).to_string();
                 out.push(StreamEvent::CallDelta { index, delta });
             }
@@ -218,7 +223,7 @@ impl BlockState {
                 let arguments = Box::new(arguments);
                 out.push(StreamEvent::CallArguments { index, arguments });
             }
-            None if self.is_held && !spelled.is_empty() => {
+            None if self.is_held_back && !spelled.is_empty() => {
                 out.push(StreamEvent::CallDelta { index, delta: spelled });
             }
             None => {}
@@ -228,7 +233,7 @@ impl BlockState {
     }
 }
 
-fn grown(kind: BlockKind, index: usize, delta: String) -> StreamEvent {
+fn delta_event(kind: BlockKind, index: usize, delta: String) -> StreamEvent {
     match kind {
         BlockKind::Text => StreamEvent::TextDelta { index, delta },
         BlockKind::Thinking => StreamEvent::ThinkingDelta { index, delta },
@@ -236,19 +241,21 @@ fn grown(kind: BlockKind, index: usize, delta: String) -> StreamEvent {
     }
 }
 
-/// An error as the extension tells it. Whether to ask again is seen from its words, as for a
-/// server that gives no status.
+/// An error event of the extension. Its text decides whether to retry, as for a server without a
+/// status code.
 fn failure(event: &Value) -> ProviderError {
     let told = event["error"]["errorMessage"].as_str().or(event["error"].as_str());
     match told.filter(|told| !told.trim().is_empty()) {
         Some(told) => tiller_llm::classify_text(told),
-        None if event["reason"] == "aborted" => ProviderError::fatal("the provider gave up"),
-        None => ProviderError::fatal("the provider failed without saying why"),
+        None if event["reason"] == "aborted" => {
+            ProviderError::fatal("the provider aborted the answer")
+        }
+        None => ProviderError::fatal("the provider failed without an error message"),
     }
 }
 
-fn nonsense(why: &str) -> ProviderError {
-    ProviderError::fatal(format!("the stream of the extension's provider makes no sense: {why}"))
+fn invalid(why: &str) -> ProviderError {
+    ProviderError::fatal(format!("invalid stream from the extension's provider: {why}"))
 }
 
 fn text(object: &Value, field: &str) -> Option<String> {
@@ -278,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_only_at_the_end_is_said_at_the_end() {
+    fn content_of_the_final_message_only_is_emitted() {
         let content = json!([
             { "type": "text", "text": "Hello" },
             { "type": "toolCall", "id": "c", "name": "ls", "arguments": { "a": 1 } },
@@ -306,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_name_waits_for_it() {
+    fn call_without_a_name_is_held_back() {
         let call = json!({ "type": "toolCall", "id": "c", "name": "ls", "arguments": { "a": 1 } });
         check(
             &[
@@ -324,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_an_error() {
+    fn contradicting_stream_is_a_fatal_error() {
         let delta = |kind: &str, index: u64| json!({ "type": format!("{kind}_delta"), "contentIndex": index, "delta": "x" });
         check(
             &[delta("text", 0), delta("thinking", 0)],
@@ -332,7 +339,7 @@ mod tests {
                 Start
                 TextStart { index: 0 }
                 TextDelta { index: 0, delta: "x" }
-                Fatal { message: "the stream of the extension's provider makes no sense: thinking has no content block 0" }
+                Fatal { message: "invalid stream from the extension's provider: thinking has no content block 0" }
             "#]],
         );
         check(
@@ -342,7 +349,7 @@ mod tests {
                 TextStart { index: 0 }
                 TextDelta { index: 0, delta: "x" }
                 TextEnd { index: 0, signature: None }
-                Fatal { message: "the stream of the extension's provider makes no sense: content block 0 goes on behind its end" }
+                Fatal { message: "invalid stream from the extension's provider: content block 0 has a delta after its end" }
             "#]],
         );
         let done = json!({ "type": "done", "reason": "stop", "message": { "content": [{}] } });
@@ -350,13 +357,13 @@ mod tests {
             &[done],
             expect![[r#"
                 Start
-                Fatal { message: "the stream of the extension's provider makes no sense: a content block of no known type" }
+                Fatal { message: "invalid stream from the extension's provider: a content block of no known type" }
             "#]],
         );
     }
 
     #[test]
-    fn whether_to_ask_again_is_seen_from_the_words() {
+    fn error_text_decides_whether_to_retry() {
         let error = |told: Value| json!({ "type": "error", "reason": "error", "error": told });
         check(
             &[error(json!({ "errorMessage": "overloaded_error: come back later" }))],
@@ -373,7 +380,7 @@ mod tests {
         check(
             &[error(json!(3))],
             expect![[r#"
-                Fatal { message: "the provider failed without saying why" }
+                Fatal { message: "the provider failed without an error message" }
             "#]],
         );
     }

@@ -1,9 +1,8 @@
-//! Which extensions there are, in the order they are loaded: those the command line names, the
-//! project's, the user's, and then those in packages. What is nearer comes first, and of two that
-//! bring the same tool the first one wins.
+//! Discovers extensions, in load order: those named on the command line, the project's, the user's,
+//! and then those in packages. Of two that register the same tool, the first wins.
 //!
-//! Nothing is loaded here and nothing installed. Where there is nothing to find, this costs one
-//! look at each of two or three folders.
+//! Nothing is loaded or installed here. Without extensions this costs one `read_dir` for each of
+//! two or three folders.
 
 mod folder;
 mod package;
@@ -24,10 +23,10 @@ use folder::FolderEntry;
 use patterns::PatternRules;
 use permissions::PermissionRules;
 
-/// What was found, and what was not.
+/// The extensions found, and the problems.
 #[derive(Debug, Default)]
 pub(crate) struct Discovery {
-    /// In the order they are to be loaded. No file is there twice.
+    /// In load order, without duplicates.
     pub(crate) found: Vec<DiscoveredExtension>,
     pub(crate) problems: Vec<Problem>,
 }
@@ -40,19 +39,19 @@ pub(crate) struct DiscoveredExtension {
 }
 
 impl DiscoveredExtension {
-    /// Whether it may say if the project is trusted. Of itself nobody does.
-    pub(crate) fn is_judge(&self) -> bool {
+    /// Whether it may decide if the project is trusted. A project's own extension may not.
+    pub(crate) fn may_decide_trust(&self) -> bool {
         self.source.scope != Scope::Project
     }
 }
 
 impl Discovery {
-    pub(crate) fn has_judges(&self) -> bool {
-        self.found.iter().any(DiscoveredExtension::is_judge)
+    pub(crate) fn may_decide_trust(&self) -> bool {
+        self.found.iter().any(DiscoveredExtension::may_decide_trust)
     }
 }
 
-/// An extension that somebody wants and that cannot be had.
+/// An extension that is configured but cannot be found.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Problem {
     /// The path, or the source of a package.
@@ -60,68 +59,69 @@ pub(crate) struct Problem {
     pub(crate) error: String,
 }
 
-/// Looks for extensions.
-pub(crate) fn find(place: &Project, flags: &ExtensionFlags) -> Discovery {
-    let whereabouts = place.whereabouts();
-    let (cwd, home) = (place.cwd(), whereabouts.home.as_deref());
+/// Discovers extensions.
+pub(crate) fn find(project: &Project, flags: &ExtensionFlags) -> Discovery {
+    let dirs = project.dirs();
+    let (cwd, home) = (project.cwd(), dirs.home.as_deref());
     let mut search = Search {
-        permits: PermissionRules::read(place),
+        permissions: PermissionRules::read(project),
         seen: HashSet::new(),
         discovery: Discovery::default(),
     };
     for named in &flags.paths {
-        match package::Origin::read(named) {
-            Some(origin) => search.package(&package::Wanted::for_now(named, origin), place),
+        match package::PackageOrigin::read(named) {
+            Some(origin) => search
+                .package(&package::ConfiguredPackage::from_command_line(named, origin), project),
             None => search.named(&resolve(named, cwd, home)),
         }
     }
     if !flags.only_these {
         for scope in [Scope::Project, Scope::User] {
-            search.scope(scope, place);
+            search.scope(scope, project);
         }
-        for wanted in package::wanted(place) {
-            search.package(&wanted, place);
+        for wanted in package::configured(project) {
+            search.package(&wanted, project);
         }
     }
     search.discovery
 }
 
-/// The first path of the command line that leads nowhere: a typing error, most likely.
-pub(crate) fn nowhere(place: &Project, flags: &ExtensionFlags) -> Option<PathBuf> {
-    let home = place.whereabouts().home.as_deref();
-    let paths = flags.paths.iter().filter(|named| package::Origin::read(named).is_none());
-    paths.map(|named| resolve(named, place.cwd(), home)).find(|path| !path.exists())
+/// The first path on the command line that does not exist: most likely a typing error.
+pub(crate) fn missing_path(project: &Project, flags: &ExtensionFlags) -> Option<PathBuf> {
+    let home = project.dirs().home.as_deref();
+    let paths = flags.paths.iter().filter(|named| package::PackageOrigin::read(named).is_none());
+    paths.map(|named| resolve(named, project.cwd(), home)).find(|path| !path.exists())
 }
 
-/// The same flags, which mean the same in every folder a session may lead to.
-pub(crate) fn anchored(mut flags: ExtensionFlags, place: &Project) -> ExtensionFlags {
-    let home = place.whereabouts().home.as_deref();
+/// The same flags with absolute paths, so that they mean the same in every folder.
+pub(crate) fn with_absolute_paths(mut flags: ExtensionFlags, project: &Project) -> ExtensionFlags {
+    let home = project.dirs().home.as_deref();
     for named in &mut flags.paths {
-        if package::Origin::read(named).is_none() {
-            *named = resolve(named, place.cwd(), home).display().to_string();
+        if package::PackageOrigin::read(named).is_none() {
+            *named = resolve(named, project.cwd(), home).display().to_string();
         }
     }
     flags
 }
 
-/// What settings and the usual folders of one scope are relative to.
-fn base(scope: Scope, place: &Project) -> PathBuf {
+/// The base of relative paths in settings and of the default folders.
+fn base(scope: Scope, project: &Project) -> PathBuf {
     match scope {
-        Scope::Project => place.whereabouts().project_dir(),
-        Scope::User => place.whereabouts().agent_dir.clone(),
-        Scope::Process => place.cwd().to_owned(),
+        Scope::Project => project.dirs().project_dir(),
+        Scope::User => project.dirs().agent_dir.clone(),
+        Scope::Process => project.cwd().to_owned(),
     }
 }
 
 struct Search {
-    permits: PermissionRules,
-    /// Files that were found, by whatever links they are reached.
+    permissions: PermissionRules,
+    /// Files found so far, by identity, through whatever links.
     seen: HashSet<PathBuf>,
     discovery: Discovery,
 }
 
 impl Search {
-    /// A path of the command line.
+    /// Adds a path of the command line.
     fn named(&mut self, path: &Path) {
         let entries = folder::at(path, &mut self.discovery.problems);
         if entries.is_empty() && path.is_dir() {
@@ -132,11 +132,11 @@ impl Search {
         self.add_all(entries, &source);
     }
 
-    /// What one settings file lists, and then what is found by itself in the folders beside it.
-    fn scope(&mut self, scope: Scope, place: &Project) {
-        let listed: Vec<String> = place.layers().said(scope, "extensions");
-        let base = base(scope, place);
-        let home = place.whereabouts().home.as_deref();
+    /// Adds what one settings file lists, and then what is in the default folders.
+    fn scope(&mut self, scope: Scope, project: &Project) {
+        let listed: Vec<String> = project.layers().value(scope, "extensions");
+        let base = base(scope, project);
+        let home = project.dirs().home.as_deref();
         let problems = &mut self.discovery.problems;
         let mut lots: Vec<(ResourceOrigin, Vec<FolderEntry>)> = Vec::new();
         let (rules, paths) = PatternRules::split(&listed);
@@ -148,7 +148,7 @@ impl Search {
             };
             lots.push((ResourceOrigin::named(scope, whole), entries));
         }
-        for usual in usual_folders(scope, &base, place) {
+        for usual in default_folders(scope, &base, project) {
             let entries = folder::inside(&usual.path, problems);
             lots.push((usual, entries));
         }
@@ -158,9 +158,9 @@ impl Search {
         }
     }
 
-    fn package(&mut self, wanted: &package::Wanted, place: &Project) {
+    fn package(&mut self, wanted: &package::ConfiguredPackage, project: &Project) {
         let problems = &mut self.discovery.problems;
-        let Some((root, entries)) = wanted.entries(place, problems) else { return };
+        let Some((root, entries)) = wanted.entries(project, problems) else { return };
         let source = ResourceOrigin::package(wanted.scope, root, wanted.source.clone());
         self.add_all(entries, &source);
     }
@@ -169,7 +169,7 @@ impl Search {
         for FolderEntry { path, names } in entries {
             let real = path.canonicalize().unwrap_or_else(|_| path.clone());
             if self.seen.insert(real) {
-                let extension = self.permits.grant(path, &names);
+                let extension = self.permissions.grant(path, &names);
                 self.discovery
                     .found
                     .push(DiscoveredExtension { extension, source: source.clone() });
@@ -178,15 +178,15 @@ impl Search {
     }
 }
 
-fn usual_folders(scope: Scope, base: &Path, place: &Project) -> Vec<ResourceOrigin> {
+fn default_folders(scope: Scope, base: &Path, project: &Project) -> Vec<ResourceOrigin> {
     const KIND: &str = "extensions";
     let mut folders = Vec::new();
-    if scope == Scope::User || place.is_trusted() {
-        folders.push(ResourceOrigin::usual(scope, base.to_owned(), KIND));
+    if scope == Scope::User || project.is_trusted() {
+        folders.push(ResourceOrigin::default_folder(scope, base.to_owned(), KIND));
         let inner = base.join("agent");
-        // In the user's home that is the agent folder itself.
-        if scope == Scope::Project && inner != place.whereabouts().agent_dir {
-            folders.push(ResourceOrigin::usual(scope, inner, KIND));
+        // In the home folder this is the agent folder itself.
+        if scope == Scope::Project && inner != project.dirs().agent_dir {
+            folders.push(ResourceOrigin::default_folder(scope, inner, KIND));
         }
     }
     folders

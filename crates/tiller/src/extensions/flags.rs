@@ -1,4 +1,4 @@
-//! Options that extensions have registered: their values, and how `--help` shows them.
+//! Options registered by extensions: their values, and their part of `--help`.
 
 use serde_json::{Map, Value};
 use tiller_js::{FlagKind, RegisteredFlag};
@@ -6,7 +6,7 @@ use tiller_js::{FlagKind, RegisteredFlag};
 use crate::args::ExtensionFlag;
 use crate::usage::unknown_options;
 
-/// The values by name, and what is wrong with the rest of what was typed.
+/// The values by name, and the problems with the rest.
 pub(crate) fn values(
     typed: &[ExtensionFlag],
     known: &[RegisteredFlag],
@@ -32,7 +32,7 @@ pub(crate) fn values(
     (values, problems)
 }
 
-/// A group of options, in the manner of the others.
+/// The help text of these options, in the format of the other groups.
 pub(crate) fn help(flags: &[RegisteredFlag]) -> String {
     let option = |flag: &RegisteredFlag| match flag.kind {
         FlagKind::Boolean => format!("--{}", flag.name),

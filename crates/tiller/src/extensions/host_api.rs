@@ -1,8 +1,8 @@
-//! What extensions find outside their engine: the server, which knows the session, the models and
-//! the client, and beside it the network and child processes.
+//! What extensions can reach outside their engine: the server, with session, models and client, and
+//! also the network and child processes.
 //!
-//! The methods are called on an engine's own thread. What needs the server becomes an [`Input`]
-//! like everything else; the server never waits for an engine, so an engine may wait for it.
+//! The methods run on an engine's own thread. A request to the server becomes an [`Input`] like any
+//! other; the server never waits for an engine, so an engine may wait for the server.
 
 use std::io;
 
@@ -29,38 +29,38 @@ pub(crate) struct ServerHostApi {
 }
 
 impl ServerHostApi {
-    /// From the engine's thread. A server that no longer listens has ended, and we with it.
-    fn wish(&self, wish: ExtensionInput) {
-        self.inputs.blocking_send(Input::Extension(Box::new(wish))).ok();
+    /// Sends from the engine's thread. If the receiver is gone, the process is ending.
+    fn send(&self, input: ExtensionInput) {
+        self.inputs.blocking_send(Input::Extension(Box::new(input))).ok();
     }
 }
 
 impl HostApi for ServerHostApi {
     fn query(&self, query: Query) -> Result<Value, String> {
         let (answer, wait) = Responder::channel();
-        self.wish(ExtensionInput::Query(query, answer));
+        self.send(ExtensionInput::Query(query, answer));
         wait.blocking_recv().unwrap_or_else(|_| Err(GONE.to_owned()))
     }
 
     fn act(&self, action: Action) {
-        self.wish(ExtensionInput::Act(action));
+        self.send(ExtensionInput::Act(action));
     }
 
     fn request(&self, request: Request) -> BoxFuture<Result<Value, String>> {
         let (answer, wait) = Responder::channel();
-        self.wish(ExtensionInput::Request(request, answer));
+        self.send(ExtensionInput::Request(request, answer));
         Box::pin(async move { wait.await.unwrap_or_else(|_| Err(GONE.to_owned())) })
     }
 
     fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> BoxFuture<Value> {
         let none = no_answer(&dialog.kind);
         let (answer, wait) = Responder::channel();
-        self.wish(ExtensionInput::Dialog { dialog, cancel, answer });
+        self.send(ExtensionInput::Dialog { dialog, cancel, answer });
         Box::pin(async move { wait.await.unwrap_or(none) })
     }
 
     fn notice(&self, notice: Notice) {
-        self.wish(ExtensionInput::Notice(notice));
+        self.send(ExtensionInput::Notice(notice));
     }
 
     fn http(&self, request: HttpRequest) -> BoxFuture<Result<HttpResponse, String>> {
@@ -81,34 +81,34 @@ impl HostApi for ServerHostApi {
     fn spawn(&self, request: SpawnRequest, mut sink: ChildSink) -> io::Result<Box<dyn Child>> {
         let SpawnRequest { command, args, cwd, env, stdin, argv0, keeps } = request;
         let program = Program { command, args, cwd, env, stdin, argv0, keeps };
-        let sink = Box::new(move |happening| sink(told(happening)));
+        let sink = Box::new(move |happening| sink(child_event(happening)));
         child::spawn(program, sink).map(|handle| Box::new(Process(handle)) as Box<dyn Child>)
     }
 
     fn model(&self, request: ModelRequest) -> BoxStream<'static, Value> {
         let (answer, wait) = Responder::channel();
-        self.wish(ExtensionInput::Model(Box::new(request), answer));
+        self.send(ExtensionInput::Model(Box::new(request), answer));
         let events =
             async move { wait.await.unwrap_or_else(|_| failed(None, GONE, Clock::System.now())) };
         stream::once(events).flatten().boxed()
     }
 
     fn report(&self, error: ExtensionError) {
-        self.wish(ExtensionInput::Report(error));
+        self.send(ExtensionInput::Report(error));
     }
 
     fn log(&self, line: LogLine) {
-        self.wish(ExtensionInput::Log(line));
+        self.send(ExtensionInput::Log(line));
     }
 
     fn changed(&self) {
-        self.wish(ExtensionInput::Changed);
+        self.send(ExtensionInput::Changed);
     }
 }
 
 const GONE: &str = "tiller is about to exit";
 
-/// What a dialog comes to when nobody answers.
+/// The result of a dialog without an answer.
 pub(crate) fn no_answer(kind: &DialogKind) -> Value {
     match kind {
         DialogKind::Confirm { .. } => Value::Bool(false),
@@ -116,7 +116,7 @@ pub(crate) fn no_answer(kind: &DialogKind) -> Value {
     }
 }
 
-fn told(happening: ProgramEvent) -> ChildEvent {
+fn child_event(happening: ProgramEvent) -> ChildEvent {
     match happening {
         ProgramEvent::Stdout(bytes) => ChildEvent::Stdout(bytes),
         ProgramEvent::Stderr(bytes) => ChildEvent::Stderr(bytes),

@@ -1,8 +1,8 @@
-//! What an extension asks a model, as JavaScript puts it: the model itself, the conversation in
-//! either of pi's two forms, and how it is to be asked.
+//! Parses an extension's model request: the model, the conversation in either of pi's two formats,
+//! and the options.
 //!
-//! Extensions write these objects by hand, so what is left out has a plain default and what is not
-//! understood is left alone; only what cannot be asked at all is an error.
+//! Extensions write these objects by hand, so missing fields have defaults and unknown ones are
+//! ignored; only a request that cannot be made is an error.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tiller_agent::provider::{Request, ToolSpec};
 
 use crate::models::RequestOverrides;
 
-/// The request, and what goes with it on the way. `model` is the one that is asked.
+/// The request and its overrides. `model` is the model to use.
 pub(crate) fn read(
     model: Model,
     context: Value,
@@ -23,7 +23,7 @@ pub(crate) fn read(
 ) -> Result<(Request, RequestOverrides), String> {
     let mut model = model;
     if let Some(most) = options["maxTokens"].as_u64().filter(|most| *most > 0) {
-        // An answer may be shorter than the model allows, and never longer.
+        // An answer may be shorter than the model allows, but not longer.
         model.max_tokens = if model.max_tokens == 0 { most } else { most.min(model.max_tokens) };
     }
     let RequestMessages { system, tools, messages } = RequestMessages::read(context, &model, now)?;
@@ -39,12 +39,12 @@ pub(crate) fn read(
         temperature: options["temperature"].as_f64(),
         session_id: options["sessionId"].as_str().unwrap_or("extension").into(),
     };
-    Ok((request, given(options)))
+    Ok((request, overrides(options)))
 }
 
-/// The same request with another conversation in pi's newer form. One that makes no sense changes
+/// The same request with another conversation in pi's newer format. An invalid conversation changes
 /// nothing.
-pub(crate) fn retold(request: Request, messages: Vec<Value>) -> Request {
+pub(crate) fn with_messages(request: Request, messages: Vec<Value>) -> Request {
     let now = request.messages.last().map_or(0, |message| message.timestamp());
     match RequestMessages::read(json!({ "messages": messages }), &request.model, now) {
         Ok(RequestMessages { system, tools, messages }) => {
@@ -54,13 +54,13 @@ pub(crate) fn retold(request: Request, messages: Vec<Value>) -> Request {
     }
 }
 
-/// The model that is meant: what we know under its name, and what the extension says on top.
+/// The model of a request: the known model of that name, with the extension's fields on top.
 pub(crate) fn model(said: &Value, known: Option<&Model>) -> Result<Model, String> {
     let Value::Object(said) = said else { return Err("expected a model object".to_owned()) };
     let id = said.get("id").and_then(Value::as_str).ok_or("the model has no `id`")?;
     let mut whole = match known.map(serde_json::to_value) {
         Some(Ok(Value::Object(known))) => known,
-        _ => unsaid(id),
+        _ => defaults(id),
     };
     let mut prices = match whole.remove("cost") {
         Some(Value::Object(prices)) => prices,
@@ -73,7 +73,7 @@ pub(crate) fn model(said: &Value, known: Option<&Model>) -> Result<Model, String
     }
     whole.insert("cost".to_owned(), Value::Object(prices));
     let mut model: Model = serde_json::from_value(Value::Object(whole))
-        .map_err(|err| format!("the model makes no sense: {err}"))?;
+        .map_err(|err| format!("invalid model: {err}"))?;
     if model.api.is_empty() {
         return Err(format!("the model {id} has no `api`"));
     }
@@ -85,7 +85,7 @@ pub(crate) fn model(said: &Value, known: Option<&Model>) -> Result<Model, String
     Ok(model)
 }
 
-fn unsaid(id: &str) -> Map<String, Value> {
+fn defaults(id: &str) -> Map<String, Value> {
     let plain = json!({
         "name": id, "api": "", "provider": "", "baseUrl": "", "reasoning": false,
         "input": ["text"], "contextWindow": 128_000, "maxTokens": 16_384,
@@ -97,10 +97,10 @@ fn unsaid(id: &str) -> Map<String, Value> {
     }
 }
 
-fn given(options: &Value) -> RequestOverrides {
+fn overrides(options: &Value) -> RequestOverrides {
     let headers = texts(&options["headers"]).collect();
     let key = options["apiKey"].as_str().filter(|key| !key.is_empty());
-    RequestOverrides { key: key.map(str::to_owned), headers, onlooker: None }
+    RequestOverrides { key: key.map(str::to_owned), headers, interceptor: None }
 }
 
 fn texts(fields: &Value) -> impl Iterator<Item = (String, String)> {
@@ -116,25 +116,26 @@ struct RequestMessages {
 }
 
 impl RequestMessages {
-    /// Prompt and tools stand beside the messages, or in messages of role `system` that are
-    /// replayed: later words are added, sections replaced by name, tools come and go.
+    /// Prompt and tools are fields beside the messages, or messages of role `system` that are
+    /// replayed: later text is appended, sections are replaced by name, tools are added and
+    /// removed.
     fn read(mut context: Value, model: &Model, now: UnixMs) -> Result<RequestMessages, String> {
         let mut conversation = RequestMessages::default();
         let mut sections: Vec<(String, String)> = Vec::new();
-        conversation.add_words(context["systemPrompt"].as_str().unwrap_or_default());
+        conversation.append_prompt(context["systemPrompt"].as_str().unwrap_or_default());
         conversation.add_tools(&context["tools"]);
         let Value::Array(messages) = context["messages"].take() else {
             return Ok(conversation);
         };
-        for (place, message) in messages.into_iter().enumerate() {
+        for (index, message) in messages.into_iter().enumerate() {
             if message["role"] != "system" {
-                let message = whole(message, model, now);
+                let message = complete(message, model, now);
                 let message: Message = serde_json::from_value(message)
-                    .map_err(|err| format!("message {place} makes no sense: {err}"))?;
+                    .map_err(|err| format!("invalid message {index}: {err}"))?;
                 conversation.messages.push(Arc::new(message));
                 continue;
             }
-            conversation.add_words(&words(&message["content"]));
+            conversation.append_prompt(&text_of(&message["content"]));
             for (name, text) in message["sections"].as_object().into_iter().flatten() {
                 match (sections.iter_mut().find(|(known, _)| known == name), text.as_str()) {
                     (Some((_, known)), Some(text)) => text.clone_into(known),
@@ -149,12 +150,12 @@ impl RequestMessages {
             conversation.add_tools(&message["toolsAdded"]);
         }
         for (_, text) in sections {
-            conversation.add_words(&text);
+            conversation.append_prompt(&text);
         }
         Ok(conversation)
     }
 
-    fn add_words(&mut self, words: &str) {
+    fn append_prompt(&mut self, words: &str) {
         if !self.system.is_empty() && !words.is_empty() {
             self.system.push_str("\n\n");
         }
@@ -174,7 +175,7 @@ impl RequestMessages {
     }
 }
 
-fn words(content: &Value) -> String {
+fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         blocks => {
@@ -185,9 +186,8 @@ fn words(content: &Value) -> String {
     }
 }
 
-/// A message with everything a message of ours has. Nobody who writes one by hand thinks of the
-/// tokens it would have cost.
-fn whole(mut message: Value, model: &Model, now: UnixMs) -> Value {
+/// Completes a message with all required fields. Hand-written messages lack usage, for example.
+fn complete(mut message: Value, model: &Model, now: UnixMs) -> Value {
     let is_answer = message["role"] == "assistant";
     let Value::Object(fields) = &mut message else { return message };
     let mut default = |name: &str, value: Value| {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_what_is_known_and_what_is_said() {
+    fn model_merges_registry_and_request() {
         let mut known = some_model();
         (known.base_url, known.cost.output) = ("https://known".into(), 7.0);
         let said = json!({ "id": "m", "name": null, "baseUrl": "https://said", "cost": {"input": 2},
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_model_is_said_so() {
+    fn invalid_model_is_an_error() {
         let check = |said: Value| model(&said, None).unwrap_err();
         let told = [json!("m"), json!({}), json!({"id": "m"}), json!({"id": "m", "reasoning": 3})];
         let told: Vec<String> = told.into_iter().map(check).collect();
@@ -244,12 +244,12 @@ mod tests {
             expected a model object
             the model has no `id`
             the model m has no `api`
-            the model makes no sense: invalid type: integer `3`, expected a boolean"#]]
+            invalid model: invalid type: integer `3`, expected a boolean"#]]
         .assert_eq(&told.join("\n"));
     }
 
     #[test]
-    fn both_forms_of_a_conversation_are_one() {
+    fn both_conversation_formats_parse_alike() {
         let tool = |name: &str| json!({ "name": name, "description": "d", "parameters": {} });
         let old = json!({ "systemPrompt": "Be kind.", "tools": [tool("a")], "messages": [
             { "role": "user", "content": "hi" },

@@ -1,8 +1,8 @@
-//! A model's answer, as an extension hears it: the events of an assistant message stream.
+//! A model's answer as events of an assistant message stream, for extensions.
 //!
-//! Each event is told with what it adds and no more. The growing message that extensions see
-//! beside every event is put together on their side (`js/runtime/partial-message.js`), as one object:
-//! to send it whole with every word would be quadratic.
+//! Each event carries only what it adds. The growing message that extensions see with every event
+//! is assembled in JavaScript (`js/runtime/partial-message.js`): sending the whole message each time
+//! would be quadratic.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use tiller_agent::message_builder::{MessageBuilder, Step};
 use tiller_agent::model::Model;
 use tiller_agent::provider::{EventStream, Provider, ProviderError, Request};
 
-/// Asks, and tells. Nothing happens until somebody listens, and who stops listening ends the
-/// request. The last event is `done` or `error`.
+/// Sends the request when the stream is first polled; dropping the stream cancels it. The last
+/// event is `done` or `error`.
 pub(crate) fn events(
     provider: Arc<dyn Provider>,
     request: Request,
@@ -28,7 +28,7 @@ pub(crate) fn events(
     stream::unfold(Some(hearing), |hearing| async { hearing?.next().await }).boxed()
 }
 
-/// An answer that never came.
+/// A stream that fails at once.
 pub(crate) fn failed(model: Option<Model>, why: &str, now: UnixMs) -> BoxStream<'static, Value> {
     let model = model.map_or_else(crate::models::Models::none, Arc::new);
     let message = MessageBuilder::new(model, now).cut(StopReason::Error, why.to_owned());
@@ -41,7 +41,7 @@ struct EventReader {
 }
 
 impl EventReader {
-    /// Listens until there is something to tell.
+    /// Waits for the next event to emit.
     async fn next(mut self) -> Option<(Value, Option<EventReader>)> {
         loop {
             let heard = self.answer.next().await;
@@ -51,7 +51,7 @@ impl EventReader {
                     let partial = value(self.assembly.skeleton());
                     return Some((json!({ "type": "start", "partial": partial }), Some(self)));
                 }
-                Ok(Step::Grew(update)) => return Some((told(update), Some(self))),
+                Ok(Step::Grew(update)) => return Some((event_json(update), Some(self))),
                 Ok(Step::Ignored) => {}
                 Ok(Step::Complete) => {
                     let message = self.assembly.complete();
@@ -79,8 +79,8 @@ fn value(message: AssistantMessage) -> Value {
     json!(Message::Assistant(message))
 }
 
-/// `usage` and `response` are no events of a stream: they change the growing message.
-pub(crate) fn told(update: Update) -> Value {
+/// `usage` and `response` are not stream events: they change the growing message.
+pub(crate) fn event_json(update: Update) -> Value {
     match update {
         Update::TextStart { index } => json!({ "type": "text_start", "contentIndex": index }),
         Update::TextDelta { index, delta } => {

@@ -1,5 +1,5 @@
-//! What extensions bring, for those who only want to know: `--list-models` and `--help`. They are
-//! loaded for that alone, and find nobody whom they could ask for anything.
+//! Loads extensions for `--list-models` and `--help`, without a server: requests of extensions
+//! fail.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,73 +10,73 @@ use tiller_js::{Extension, Extensions, LoadError, LoadReport, RegisteredFlag};
 use tokio::sync::mpsc;
 
 use super::host_api::ServerHostApi;
-use super::provider::offer;
+use super::provider::registration;
 use crate::models::Models;
 use crate::rpc::extensions::{ExtensionEnv, ExtensionInput};
 use crate::rpc::server::{INPUTS_MAX, Input};
 
-/// Takes up the models they bring. Gives what went wrong.
-pub(crate) fn bring(
+/// Adds the models that extensions register. Returns the problems.
+pub(crate) fn add_models(
     models: &mut Models,
     extensions: &[Extension],
-    around: ExtensionEnv,
+    env: ExtensionEnv,
     cwd: PathBuf,
 ) -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
-    let report = visit(extensions, around, cwd, |guests, wish| {
-        problems.extend(take(models, guests, wish));
+    let report = load_offline(extensions, env, cwd, |host, request| {
+        problems.extend(handle(models, host, request));
     })?;
-    problems.extend(told(report.errors));
+    problems.extend(error_texts(report.errors));
     Ok(problems)
 }
 
-/// The options they add, and what went wrong.
+/// The options that extensions register, and the problems.
 pub(crate) fn flags(
     extensions: &[Extension],
-    around: ExtensionEnv,
+    env: ExtensionEnv,
     cwd: PathBuf,
 ) -> Result<(Vec<RegisteredFlag>, Vec<String>), String> {
-    let report = visit(extensions, around, cwd, |_, _| ())?;
-    Ok((report.registrations.flags, told(report.errors).collect()))
+    let report = load_offline(extensions, env, cwd, |_, _| ())?;
+    Ok((report.registrations.flags, error_texts(report.errors).collect()))
 }
 
-fn told(errors: Vec<LoadError>) -> impl Iterator<Item = String> {
+fn error_texts(errors: Vec<LoadError>) -> impl Iterator<Item = String> {
     let told = |it: LoadError| format!("Failed to load extension \"{}\": {}", it.path, it.error);
     errors.into_iter().map(told)
 }
 
-fn visit(
+fn load_offline(
     extensions: &[Extension],
-    around: ExtensionEnv,
+    env: ExtensionEnv,
     cwd: PathBuf,
-    hear: impl FnMut(&Extensions, ExtensionInput),
+    handle_input: impl FnMut(&Extensions, ExtensionInput),
 ) -> Result<LoadReport, String> {
     tiller_tools::process::install();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|err| format!("cannot start the runtime: {err}"))?;
-    let report = runtime.block_on(load(extensions, around, cwd, hear));
+    let report = runtime.block_on(load(extensions, env, cwd, handle_input));
     runtime.shutdown_background();
     Ok(report)
 }
 
 async fn load(
     extensions: &[Extension],
-    around: ExtensionEnv,
+    env: ExtensionEnv,
     cwd: PathBuf,
-    mut hear: impl FnMut(&Extensions, ExtensionInput),
+    mut handle_input: impl FnMut(&Extensions, ExtensionInput),
 ) -> LoadReport {
     let (inputs, mut said) = mpsc::channel(INPUTS_MAX);
-    let guests = Extensions::new(around.config(cwd), Arc::new(ServerHostApi { inputs }));
+    let host = Extensions::new(env.config(cwd), Arc::new(ServerHostApi { inputs }));
     let loading = async {
-        let report = guests.load(extensions).await;
-        guests.bind().await;
+        let report = host.load(extensions).await;
+        host.bind().await;
         report
     };
     tokio::pin!(loading);
-    // Whoever is not answered learns that nobody is there.
+    // Dropping a request's responder fails the request.
     let mut take = |input| {
-        if let Input::Extension(wish) = input {
-            hear(&guests, *wish);
+        if let Input::Extension(request) = input {
+            handle_input(&host, *request);
         }
     };
     let report = loop {
@@ -89,17 +89,18 @@ async fn load(
     while let Ok(input) = said.try_recv() {
         take(input);
     }
-    guests.stop();
+    host.stop();
     report
 }
 
-fn take(models: &mut Models, guests: &Extensions, wish: ExtensionInput) -> Vec<String> {
-    match wish {
+fn handle(models: &mut Models, host: &Extensions, request: ExtensionInput) -> Vec<String> {
+    match request {
         ExtensionInput::Act(Action::RegisterProvider { name, config }) => {
-            // Nobody is asked for an answer here.
-            let offer = offer(guests.clone(), &name, config, Duration::ZERO);
-            let problems =
-                models.add_extension_provider(&name, offer).unwrap_or_else(|problem| vec![problem]);
+            // No request is answered here, so the timeout is irrelevant.
+            let registration_value = registration(host.clone(), &name, config, Duration::ZERO);
+            let problems = models
+                .add_extension_provider(&name, registration_value)
+                .unwrap_or_else(|problem| vec![problem]);
             problems.iter().map(|problem| format!("Provider {name}: {problem}")).collect()
         }
         ExtensionInput::Act(Action::UnregisterProvider { name }) => {

@@ -1,4 +1,4 @@
-//! A provider whose answers an extension makes itself, as a provider like all others.
+//! A provider implemented by an extension.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use crate::credentials::{SignIn, SignedIn};
 use crate::models::{ProviderRegistration, ResolvedAuth, StreamsAnswers};
 
 pub(crate) struct ExtensionProvider {
-    pub(crate) guests: Extensions,
+    pub(crate) extensions: Extensions,
     pub(crate) name: String,
-    /// How long it may say nothing.
+    /// The longest silence before a request fails.
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
-/// What an extension says about a provider, with those who do what it does itself.
-pub(crate) fn offer(
-    guests: Extensions,
+/// A provider registration, with the callbacks that the extension implements.
+pub(crate) fn registration(
+    extensions: Extensions,
     name: &str,
     config: Value,
     silence: Duration,
 ) -> ProviderRegistration {
-    let guest = Arc::new(ExtensionProvider {
-        guests,
+    let provider = Arc::new(ExtensionProvider {
+        extensions,
         name: name.to_owned(),
         idle_timeout: (!silence.is_zero()).then_some(silence),
         turn: tokio::sync::Mutex::default(),
     });
-    let answers = (config["streams"] == true).then(|| guest.clone() as Arc<dyn StreamsAnswers>);
-    let sign_in = (config["hasOauth"] == true).then_some(guest as Arc<dyn SignIn>);
+    let answers = (config["streams"] == true).then(|| provider.clone() as Arc<dyn StreamsAnswers>);
+    let sign_in = (config["hasOauth"] == true).then_some(provider as Arc<dyn SignIn>);
     ProviderRegistration { config, answers, sign_in }
 }
 
@@ -48,7 +48,7 @@ impl StreamsAnswers for ExtensionProvider {
         let cancel = CancellationToken::new();
         let mut model = json!(*request.model);
         model["headers"] = json!(request.model.headers);
-        // The extension that answers needs the whole address.
+        // The extension needs the full address, with its password.
         model["baseUrl"] = json!(request.model.base_url);
         let mut options = json!({
             "apiKey": key, "headers": headers, "sessionId": *request.session_id,
@@ -61,9 +61,9 @@ impl StreamsAnswers for ExtensionProvider {
             options["temperature"] = json!(temperature);
         }
         let context = context(&request);
-        let told = self.guests.stream(&self.name, model, context, options, cancel.clone());
+        let told = self.extensions.stream(&self.name, model, context, options, cancel.clone());
         let hearing = ProviderReader {
-            told,
+            events: told,
             decoder: Decoder::default(),
             ready: VecDeque::new(),
             idle_timeout: self.idle_timeout,
@@ -73,9 +73,9 @@ impl StreamsAnswers for ExtensionProvider {
     }
 }
 
-/// The conversation as the model has to know it.
+/// The conversation as the extension needs it.
 fn context(request: &Request) -> Value {
-    // What failed is no part of the conversation, nor are the results of calls it made.
+    // Failed answers are not part of the conversation, nor are the results of their calls.
     let failed = |message: &&Arc<Message>| message.as_assistant().is_some_and(|a| a.failed());
     let failed: Vec<_> = request.messages.iter().filter(failed).collect();
     let is_lost = |message: &Message| match message {
@@ -90,7 +90,7 @@ fn context(request: &Request) -> Value {
     json!({ "messages": transcript(&Request { messages: heard, ..request.clone() }) })
 }
 
-/// A conversation in pi's newer form: prompt and tools stand in a message of their own.
+/// A conversation in pi's newer format: prompt and tools are a message of their own.
 pub(crate) fn transcript(request: &Request) -> Vec<Value> {
     let tools = request.tools.iter().map(|tool| {
         json!({
@@ -115,11 +115,11 @@ pub(crate) fn transcript(request: &Request) -> Vec<Value> {
 }
 
 struct ProviderReader {
-    told: BoxStream<'static, Value>,
+    events: BoxStream<'static, Value>,
     decoder: Decoder,
     ready: VecDeque<StreamEvent>,
     idle_timeout: Option<Duration>,
-    /// Tells the extension when nobody listens any more.
+    /// Cancels the extension's stream when the reader is dropped.
     _cancel: DropGuard,
 }
 
@@ -133,11 +133,11 @@ impl ProviderReader {
                 return Some((Ok(event), (!is_last).then_some(self)));
             }
             let event = match self.idle_timeout {
-                Some(limit) => match tokio::time::timeout(limit, self.told.next()).await {
+                Some(limit) => match tokio::time::timeout(limit, self.events.next()).await {
                     Ok(event) => event,
-                    Err(_elapsed) => return Some((Err(silent(limit)), None)),
+                    Err(_elapsed) => return Some((Err(silence_error(limit)), None)),
                 },
-                None => self.told.next().await,
+                None => self.events.next().await,
             };
             let Some(event) = event else {
                 return Some((Err(ProviderError::fatal(UNFINISHED)), None));
@@ -154,10 +154,10 @@ impl ProviderReader {
 
 const UNFINISHED: &str = "the extension's provider ended its stream without `done` or `error`";
 
-fn silent(limit: Duration) -> ProviderError {
+fn silence_error(limit: Duration) -> ProviderError {
     let seconds = limit.as_secs_f64();
     ProviderError::retry(format!(
-        "timed out: nothing came from the extension's provider for {seconds} s"
+        "timed out: the extension's provider sent nothing for {seconds} s"
     ))
 }
 
@@ -166,17 +166,18 @@ impl SignIn for ExtensionProvider {
         &self,
         stored: Value,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<SignedIn, String>> + Send>> {
-        let (guests, name) = (self.guests.clone(), self.name.clone());
+        let (extensions, name) = (self.extensions.clone(), self.name.clone());
         Box::pin(async move {
-            let mut made = guests.sign_in(&name, stored).await?;
+            let mut made = extensions.sign_in(&name, stored).await?;
             let renewed = made["renewed"].take();
-            let key = made["key"].as_str().ok_or("the extension made no key of the sign-in")?;
+            let key =
+                made["key"].as_str().ok_or("the extension returned no key for the sign-in")?;
             let renewed = renewed.is_object().then_some(renewed);
             Ok(SignedIn { key: key.to_owned(), renewed })
         })
     }
 
-    fn turn(&self) -> &tokio::sync::Mutex<()> {
+    fn refresh_lock(&self) -> &tokio::sync::Mutex<()> {
         &self.turn
     }
 }

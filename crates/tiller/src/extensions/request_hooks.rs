@@ -1,4 +1,4 @@
-//! Extensions that look at requests: what is sent to a provider, and how it answers.
+//! Hooks of extensions on provider requests and responses.
 
 use std::sync::Arc;
 
@@ -16,17 +16,20 @@ impl RequestInterceptor for RequestHooks {
     fn body(&self, body: &[u8]) -> BoxFuture<Option<Vec<u8>>> {
         let asked = self.0.has_listener("before_provider_request");
         let payload = asked.then(|| serde_json::from_slice::<Value>(body).ok()).flatten();
-        let guests = self.0.clone();
-        Box::pin(async move { serde_json::to_vec(&payload_of(&guests, payload?).await?).ok() })
+        let extensions = self.0.clone();
+        Box::pin(
+            async move { serde_json::to_vec(&hooked_payload(&extensions, payload?).await?).ok() },
+        )
     }
 
     fn headers(&self, headers: Vec<(String, String)>) -> BoxFuture<Option<Vec<HeaderEdit>>> {
         if !self.0.has_listener("before_provider_headers") {
             return Box::pin(std::future::ready(None));
         }
-        let guests = self.0.clone();
+        let extensions = self.0.clone();
         Box::pin(async move {
-            let asked = guests.run_hook(BeforeProviderHeaders { headers: object(headers) }).await;
+            let asked =
+                extensions.run_hook(BeforeProviderHeaders { headers: object(headers) }).await;
             let Value::Object(headers) = asked.ok()?.headers? else { return None };
             let text = |value: Value| match value {
                 Value::Null => None,
@@ -45,15 +48,18 @@ impl RequestInterceptor for RequestHooks {
     }
 }
 
-/// An extension that looks at a request of its own, and the headers it does not want sent.
+/// Callbacks of an extension for its own request, and the headers to remove.
 struct CallbackInterceptor {
     looks: Option<RequestCallbacks>,
     unwanted: Vec<String>,
 }
 
-/// Whoever has a say in a request that an extension makes itself: `onPayload`, `onResponse`, and
-/// headers without a value.
-pub(crate) fn own_look(looks: Option<RequestCallbacks>, options: &Value) -> Option<Interceptor> {
+/// The interceptor for a request that an extension makes itself: `onPayload`, `onResponse`, and
+/// headers with a null value.
+pub(crate) fn callback_interceptor(
+    looks: Option<RequestCallbacks>,
+    options: &Value,
+) -> Option<Interceptor> {
     let headers = options["headers"].as_object().into_iter().flatten();
     let unwanted = headers.filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone());
     let unwanted: Vec<String> = unwanted.collect();
@@ -83,12 +89,12 @@ impl RequestInterceptor for CallbackInterceptor {
     }
 }
 
-/// The body to send, if extensions want another one.
-pub(crate) async fn payload_of(guests: &Extensions, payload: Value) -> Option<Value> {
-    if !guests.has_listener("before_provider_request") {
+/// The body to send, if extensions change it.
+pub(crate) async fn hooked_payload(extensions: &Extensions, payload: Value) -> Option<Value> {
+    if !extensions.has_listener("before_provider_request") {
         return None;
     }
-    guests.run_hook(BeforeProviderRequest { payload }).await.ok()?.payload
+    extensions.run_hook(BeforeProviderRequest { payload }).await.ok()?.payload
 }
 
 fn object(headers: Vec<(String, String)>) -> Value {

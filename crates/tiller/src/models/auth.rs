@@ -1,4 +1,4 @@
-//! The way to a model: its key and headers, looked up when it is asked.
+//! Authentication of model requests: keys and headers, resolved when a request is made.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use tiller_llm::{HintSource, Interceptor, RequestOptions, Secret};
 
 use super::extension_providers::{RegisteredProvider, StreamsAnswers};
 use super::file::Headers;
-use super::hints::{AddressFrom, Origins};
+use super::hints::{AddressSource, Origins};
 use super::{BUILTIN, Models, azure, bedrock};
 use crate::credentials::{Aws, Key, usual_names};
 
-/// What somebody brings along for one request.
+/// Overrides for one request.
 #[derive(Default)]
 pub(crate) struct RequestOverrides {
-    /// Instead of the key that is stored.
+    /// Used instead of the stored key.
     pub(crate) key: Option<String>,
-    /// Sent on top of all others.
+    /// Sent in addition to all others, and override them.
     pub(crate) headers: BTreeMap<String, String>,
-    /// Who has a say in it.
-    pub(crate) onlooker: Option<Interceptor>,
+    /// Hooks that may change the request.
+    pub(crate) interceptor: Option<Interceptor>,
 }
 
-/// A key and headers in plain text. They go to whoever asks a model by themselves.
+/// A key and headers in plain text, for extensions that call the provider's HTTP API directly.
 pub(crate) type ResolvedAuth = (Option<String>, BTreeMap<String, String>);
 
 impl Models {
-    /// Says how to get going when this model cannot be asked.
+    /// Returns an error that says what to do if this model cannot be used.
     pub(crate) fn check_access(&self, model: &Model) -> Result<(), String> {
         self.check_key(model)?;
         check_address(model)
@@ -54,15 +54,18 @@ impl Models {
     }
 
     pub(crate) fn provider(&self, model: &Model) -> Arc<dyn Provider> {
-        let onlooker = self.onlooker.clone();
-        self.provider_given(model, RequestOverrides { onlooker, ..RequestOverrides::default() })
+        let onlooker = self.interceptor.clone();
+        self.provider_with(
+            model,
+            RequestOverrides { interceptor: onlooker, ..RequestOverrides::default() },
+        )
     }
 
-    /// The way to a model for somebody who may bring a key.
-    pub(crate) fn provider_given(
+    /// A provider for this model, with overrides for one request.
+    pub(crate) fn provider_with(
         &self,
         model: &Model,
-        given: RequestOverrides,
+        extra_headers: RequestOverrides,
     ) -> Arc<dyn Provider> {
         let builtin = self.builtin.iter().find(|builtin| {
             (&builtin.model.provider, &builtin.model.id) == (&model.provider, &model.id)
@@ -70,19 +73,19 @@ impl Models {
         if let Some(builtin) = builtin {
             return builtin.provider.clone();
         }
-        if let Some(by) = self.answers(model) {
-            return match self.keyed(model, given) {
-                Ok(keyed) => Arc::new(ExtensionAnswer { keyed, by }),
+        if let Some(by) = self.answering_extension(model) {
+            return match self.auth_provider(model, extra_headers) {
+                Ok(keyed) => Arc::new(ExtensionAnswer { auth: keyed, extension: by }),
                 Err(message) => {
                     Arc::new(FailingProvider(ProviderError::Auth { message: message.into() }))
                 }
             };
         }
         if !tiller_llm::supports(&model.api) {
-            let why = format!("tiller does not speak the API {} yet", model.api);
+            let why = format!("tiller does not support the API {} yet", model.api);
             return Arc::new(FailingProvider(ProviderError::fatal(why)));
         }
-        match self.keyed(model, given) {
+        match self.auth_provider(model, extra_headers) {
             Ok(keyed) => Arc::new(keyed),
             Err(message) => {
                 Arc::new(FailingProvider(ProviderError::Auth { message: message.into() }))
@@ -90,12 +93,16 @@ impl Models {
         }
     }
 
-    fn keyed(&self, model: &Model, given: RequestOverrides) -> Result<AuthProvider, String> {
+    fn auth_provider(
+        &self,
+        model: &Model,
+        given: RequestOverrides,
+    ) -> Result<AuthProvider, String> {
         let key = match given.key {
             Some(key) => Key::Known(key),
             None => {
                 self.check_key(model)?;
-                // It was there a moment ago.
+                // The key was there a moment ago, when access was checked.
                 let gone = |_| format!("No API key found for {}", model.provider);
                 self.credentials.key(&model.provider).map_err(gone)?
             }
@@ -103,39 +110,39 @@ impl Models {
         check_address(model)?;
         let described = self.file.provider(&model.provider);
         let origins = self.origins(model);
-        let adviser = HintSource::new(move |model, trouble| origins.advise(model, trouble));
+        let adviser = HintSource::new(move |model, trouble| origins.hint(model, trouble));
         Ok(AuthProvider {
             key,
             headers: self.headers(model),
             auth_header: described.is_some_and(|provider| provider.auth_header)
-                || self.brought(&model.provider).is_some_and(RegisteredProvider::auth_header),
+                || self.registered(&model.provider).is_some_and(RegisteredProvider::auth_header),
             given: given.headers,
             access: RequestOptions {
                 adviser: Some(adviser),
-                interceptor: given.onlooker,
-                ..self.access.clone()
+                interceptor: given.interceptor,
+                ..self.options.clone()
             },
             variables: self.credentials.variables().clone(),
-            amazon: self.credentials.amazon().clone(),
+            aws: self.credentials.aws().clone(),
         })
     }
 
-    /// The key and the headers this model is asked with, for somebody who asks it by themselves.
-    pub(crate) fn papers(
+    /// The key and the headers of this model, for an extension that calls the HTTP API directly.
+    pub(crate) fn resolved_auth(
         &self,
         model: &Model,
     ) -> impl Future<Output = Result<ResolvedAuth, String>> + use<> {
-        let keyed = self.keyed(model, RequestOverrides::default());
+        let keyed = self.auth_provider(model, RequestOverrides::default());
         let provider = model.provider.clone();
         let mut own = model.headers.clone();
         async move {
-            let (key, headers) = keyed?.papers(&provider).await?;
+            let (key, headers) = keyed?.resolve(&provider).await?;
             own.extend(headers);
             Ok((key, own))
         }
     }
 
-    /// The key of a provider, if there is one.
+    /// The provider's key, if there is one.
     pub(crate) fn key_of(&self, provider: &str) -> impl Future<Output = Option<String>> + use<> {
         let (key, variables) =
             (self.credentials.key(provider), self.credentials.variables().clone());
@@ -143,38 +150,37 @@ impl Models {
         async move { key.ok()?.find(&provider, &variables).await.ok().flatten() }
     }
 
-    /// What is sent along with every request for this model. An extension has the last word.
+    /// The headers of every request to this model. Those of an extension override the others.
     fn headers(&self, model: &Model) -> Headers {
         let mut headers = match self.is_replaced(&model.provider) {
             true => Headers::new(),
             false => self.file.headers(&model.provider, &model.id),
         };
         headers.extend(
-            self.brought(&model.provider).map(|b| b.headers(&model.id)).unwrap_or_default(),
+            self.registered(&model.provider).map(|b| b.headers(&model.id)).unwrap_or_default(),
         );
         headers
     }
 
-    /// Where to look when this model cannot be asked.
+    /// Where key and address were configured, for hints in errors.
     fn origins(&self, model: &Model) -> Origins {
         let key = self.credentials.source(&model.provider);
         let known = || {
             let entry = self.catalogue.find(&model.provider, &model.id)?;
             missing_variable(&self.catalogue.model(&entry).base_url).map(str::to_owned)
         };
-        let address = match self.file.names_address(&model.provider, &model.id) {
-            true => AddressFrom::ModelsFile,
+        let address = match self.file.sets_address(&model.provider, &model.id) {
+            true => AddressSource::ModelsFile,
             false if model.api == bedrock::API => {
-                let variable = self.credentials.amazon().address_variable().map(str::to_owned);
-                variable.map_or(AddressFrom::Catalogue, AddressFrom::Variable)
+                let variable = self.credentials.aws().address_variable().map(str::to_owned);
+                variable.map_or(AddressSource::Catalogue, AddressSource::Variable)
             }
-            false => known().map_or(AddressFrom::Catalogue, AddressFrom::Variable),
+            false => known().map_or(AddressSource::Catalogue, AddressSource::Variable),
         };
         Origins { key, address }
     }
 
-    /// Completes a model with what the environment says about it: above all, `{NAME}` in its
-    /// address.
+    /// Completes a model from the environment: above all, `{NAME}` in its address.
     pub(super) fn resolve_placeholders(&self, mut model: Arc<Model>) -> Arc<Model> {
         let provider = model.provider.clone();
         let variable = |name: &str| self.credentials.variable(&provider, name);
@@ -184,17 +190,17 @@ impl Models {
                 _ => None,
             });
             let Some(value) = value else { return model };
-            // A value with braces of its own would go round for ever.
+            // A value with braces of its own would loop forever.
             let value = value.replace(['{', '}'], "");
             let filled = model.base_url.replace(&format!("{{{name}}}"), &value);
             Arc::make_mut(&mut model).base_url = filled;
         }
         if model.api == azure::API {
-            azure::settle(Arc::make_mut(&mut model), variable);
-        } else if model.api == bedrock::API && !self.file.names_address(&provider, &model.id) {
-            let amazon = self.credentials.amazon();
+            azure::apply_variables(Arc::make_mut(&mut model), variable);
+        } else if model.api == bedrock::API && !self.file.sets_address(&provider, &model.id) {
+            let amazon = self.credentials.aws();
             let region = variable("AWS_REGION").or_else(|| amazon.region());
-            bedrock::settle(Arc::make_mut(&mut model), amazon.endpoint(), region.as_deref());
+            bedrock::apply_region(Arc::make_mut(&mut model), amazon.endpoint(), region.as_deref());
         }
         model
     }
@@ -209,13 +215,13 @@ fn check_address(model: &Model) -> Result<(), String> {
     Err(format!("{} cannot be reached: set {name}{or} in the environment", model.provider))
 }
 
-/// The first name in an address that nothing was filled in for.
+/// The first `{NAME}` in an address that has no value.
 pub(super) fn missing_variable(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once('{')?;
     rest.split_once('}').map(|(name, _)| name)
 }
 
-/// Finds the key when it is asked, then asks the model with it.
+/// Resolves the key for each request, then sends it.
 #[derive(Clone)]
 struct AuthProvider {
     key: Key,
@@ -224,7 +230,7 @@ struct AuthProvider {
     given: BTreeMap<String, String>,
     access: RequestOptions,
     variables: Arc<HashMap<String, String>>,
-    amazon: Arc<Aws>,
+    aws: Arc<Aws>,
 }
 
 impl Provider for AuthProvider {
@@ -241,7 +247,8 @@ impl AuthProvider {
             Ok(access) => match tiller_llm::provider(&model, access) {
                 Some(provider) => provider.stream(request),
                 None => {
-                    FailingProvider(ProviderError::fatal("the API is not spoken")).stream(request)
+                    FailingProvider(ProviderError::fatal("this model's API is not implemented"))
+                        .stream(request)
                 }
             },
             Err(why) => {
@@ -253,16 +260,16 @@ impl AuthProvider {
 
     async fn access(self, provider: &str) -> Result<RequestOptions, String> {
         let aws = match self.key {
-            Key::Ambient => self.amazon.keys().await?,
+            Key::Ambient => self.aws.keys().await?,
             _ => None,
         };
-        let (key, headers) = self.papers(provider).await?;
+        let (key, headers) = self.resolve(provider).await?;
         let secret = |(name, value)| (name, Secret::new(value));
         let headers = headers.into_iter().map(secret).collect();
         Ok(RequestOptions { key: key.map(Secret::new), aws, headers, ..self.access })
     }
 
-    async fn papers(&self, provider: &str) -> Result<ResolvedAuth, String> {
+    async fn resolve(&self, provider: &str) -> Result<ResolvedAuth, String> {
         let key = self.key.clone().find(provider, &self.variables).await?;
         let mut headers = BTreeMap::new();
         if let Some(key) = key.as_ref().filter(|_| self.auth_header) {
@@ -278,17 +285,17 @@ impl AuthProvider {
     }
 }
 
-/// Finds the key when it is asked, then has an extension answer.
+/// Resolves the key for each request, then lets an extension answer it.
 struct ExtensionAnswer {
-    keyed: AuthProvider,
-    by: Arc<dyn StreamsAnswers>,
+    auth: AuthProvider,
+    extension: Arc<dyn StreamsAnswers>,
 }
 
 impl Provider for ExtensionAnswer {
     fn stream(&self, request: Request) -> EventStream {
-        let (keyed, by) = (self.keyed.clone(), self.by.clone());
+        let (keyed, by) = (self.auth.clone(), self.extension.clone());
         let answer = async move {
-            match keyed.papers(&request.model.provider).await {
+            match keyed.resolve(&request.model.provider).await {
                 Ok((key, mut headers)) => {
                     let own = request.model.headers.clone();
                     headers = own.into_iter().chain(headers).collect();
@@ -304,7 +311,7 @@ impl Provider for ExtensionAnswer {
     }
 }
 
-/// Answers every request with the reason why it cannot.
+/// Fails every request with this error.
 struct FailingProvider(ProviderError);
 
 impl Provider for FailingProvider {

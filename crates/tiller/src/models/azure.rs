@@ -1,11 +1,11 @@
-//! Azure's own variables: every resource has its own address, and calls models what it likes.
+//! Azure's variables: every resource has its own address and its own names for models.
 
 use serde_json::{Map, Value as Json};
 use tiller_agent::model::Model;
 
 pub(super) const API: &str = "azure-openai-responses";
 
-/// The provider, and how pi calls it since 1.0.3.
+/// The provider, and its name in pi since 1.0.3.
 const PROVIDER: &str = "azure-openai-responses";
 const NEWER_NAME: &str = "azure";
 
@@ -19,19 +19,18 @@ pub(crate) fn newer_name(provider: &str) -> Option<&'static str> {
     (provider == PROVIDER).then_some(NEWER_NAME)
 }
 
-/// Where a base URL is missing, the name of the resource will do.
+/// Used to build the base URL if none is set.
 pub(super) const RESOURCE_NAME: &str = "AZURE_OPENAI_RESOURCE_NAME";
 
-/// The address of the resource with this name.
+/// The base URL of the resource with this name.
 pub(super) fn address(resource: &str) -> String {
     format!("https://{}.openai.azure.com/openai/v1", resource.trim())
 }
 
-/// Puts the version of the API and the name of the deployment in their places, unless the model
-/// has its own there.
-pub(super) fn settle(model: &mut Model, variable: impl Fn(&str) -> Option<String>) {
+/// Adds the API version and the deployment name, unless the model sets its own.
+pub(super) fn apply_variables(model: &mut Model, variable: impl Fn(&str) -> Option<String>) {
     let version = variable("AZURE_OPENAI_API_VERSION");
-    // `v1` is what it is when nobody says anything.
+    // `v1` is the default.
     if let Some(version) = version.filter(|version| version.trim() != "v1")
         && !model.base_url.contains("api-version=")
     {
@@ -47,7 +46,7 @@ pub(super) fn settle(model: &mut Model, variable: impl Fn(&str) -> Option<String
     }
 }
 
-/// Looks a model up in `MODEL=DEPLOYMENT,MODEL=DEPLOYMENT`.
+/// Finds a model's deployment in `MODEL=DEPLOYMENT,MODEL=DEPLOYMENT`.
 fn deployment<'a>(map: &'a str, id: &str) -> Option<&'a str> {
     map.split(',').find_map(|pair| {
         let (model, name) = pair.split_once('=')?;
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deployments_are_found_by_model() {
+    fn deployment_map_is_searched_by_model() {
         let map = "gpt-4=my-gpt4, gpt-4o = prod ,gpt-5=,broken,=x";
         assert_eq!(deployment(map, "gpt-4"), Some("my-gpt4"));
         assert_eq!(deployment(map, "gpt-4o"), Some("prod"));

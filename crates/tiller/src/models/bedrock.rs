@@ -1,23 +1,23 @@
-//! Where a model of Amazon Bedrock is asked: every region has its own address.
+//! The address of an Amazon Bedrock model: every region has its own.
 
 use tiller_agent::model::Model;
 
 pub(super) const API: &str = "bedrock-converse-stream";
 
-/// Moves a model to another address, or else to the region that it is wanted in.
-pub(super) fn settle(model: &mut Model, endpoint: Option<&str>, region: Option<&str>) {
+/// Points a model at `endpoint`, or else at the address of `region`.
+pub(super) fn apply_region(model: &mut Model, endpoint: Option<&str>, region: Option<&str>) {
     if let Some(endpoint) = endpoint {
         model.base_url = endpoint.to_owned();
         return;
     }
     let Some(usual) = region_of(&model.base_url) else { return };
-    // A resource of one's own has its region in its name: `arn:aws:bedrock:REGION:…`.
+    // An ARN names its region: `arn:aws:bedrock:REGION:…`.
     let own = model.id.strip_prefix("arn:").and_then(|arn| arn.split(':').nth(2));
-    // `eu.` and others before a name are asked in that part of the world only.
+    // `eu.` and similar prefixes work in that part of the world only.
     let area = model.id.split_once('.').map_or("", |(area, _)| area);
     let is_in_area = |region: &str| region.split('-').next() == Some(area);
     let wanted = region.filter(|region| is_in_area(region) || !is_in_area(usual));
-    // A name that is none would lead who knows where.
+    // Ignore a region that is not a valid name: it would become part of a host name.
     let is_name = |region: &&str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         !region.is_empty() && region.bytes().all(is_letter)
@@ -28,7 +28,7 @@ pub(super) fn settle(model: &mut Model, endpoint: Option<&str>, region: Option<&
     }
 }
 
-/// The region of one of Amazon's own addresses.
+/// The region in one of Amazon's own addresses.
 fn region_of(url: &str) -> Option<&str> {
     url.strip_prefix("https://bedrock-runtime.")?.strip_suffix(".amazonaws.com")
 }
@@ -41,7 +41,7 @@ mod tests {
     use crate::models::Models;
 
     #[test]
-    fn a_region_is_chosen() {
+    fn region_comes_from_arn_area_or_variable() {
         let us = "https://bedrock-runtime.us-east-1.amazonaws.com";
         let eu = "https://bedrock-runtime.eu-central-1.amazonaws.com";
         let mut report = String::new();
@@ -63,7 +63,7 @@ mod tests {
         ] {
             let (id, base_url) = (id.to_owned(), base_url.to_owned());
             let mut model = Model { id, base_url, ..(*Models::none()).clone() };
-            settle(&mut model, None, region);
+            apply_region(&mut model, None, region);
             let region = region.unwrap_or("-");
             report += &format!("{} {region}: {}\n", model.id, model.base_url);
         }
@@ -84,7 +84,7 @@ mod tests {
             anthropic.claude eu-west-1: https://gateway.example
         "#]].assert_eq(&report);
         let mut model = Model { base_url: us.to_owned(), ..(*Models::none()).clone() };
-        settle(&mut model, Some("http://gateway"), Some("eu-west-1"));
+        apply_region(&mut model, Some("http://gateway"), Some("eu-west-1"));
         assert_eq!(model.base_url, "http://gateway");
     }
 }

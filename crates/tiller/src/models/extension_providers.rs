@@ -1,8 +1,8 @@
-//! Providers that extensions bring: models of their own, another way to models we know, or both.
+//! Providers registered by extensions: new models, another way to reach known models, or both.
 //!
-//! What an extension says about a provider has the fields of `models.json` and is read by the same
-//! code. It lies on top of everything else: its models take the place of all others under the
-//! provider's name, and when it goes, what was there before is there again.
+//! A registration has the fields of `models.json` and is parsed by the same code. It overrides
+//! everything else: its models replace all others under the provider's name. When it is removed,
+//! the replaced models are back.
 
 use std::sync::Arc;
 
@@ -16,47 +16,47 @@ use super::spanned_json::Piece;
 use super::{BUILTIN, ModelOrigin, ModelRef, Models};
 use crate::credentials::SignIn;
 
-/// What an extension says about a provider.
+/// A provider as an extension registers it.
 pub(crate) struct ProviderRegistration {
     /// `baseUrl`, `apiKey`, `models` and so on.
     pub(crate) config: Json,
-    /// Set where the extension answers itself.
+    /// Set if the extension answers requests itself.
     pub(crate) answers: Option<Arc<dyn StreamsAnswers>>,
-    /// Set where it knows what to do with a stored sign-in.
+    /// Set if the extension turns a stored sign-in into a key.
     pub(crate) sign_in: Option<Arc<dyn SignIn>>,
 }
 
-/// Somebody who answers without one of our APIs.
+/// Answers requests without one of our APIs.
 pub(crate) trait StreamsAnswers: Send + Sync {
     fn answer(&self, request: Request, papers: ResolvedAuth) -> EventStream;
 }
 
 pub(super) struct RegisteredProvider {
     described: DescribedProvider,
-    /// How a person calls it.
+    /// The display name.
     title: Option<String>,
     has_models: bool,
-    /// The names of those that are not to be had with the account there is.
+    /// Ids of models that the user's account does not include.
     unavailable: Vec<String>,
-    /// The API that the extension speaks for us; all of them where it names none.
-    own_api: Option<String>,
+    /// The API that the extension implements; all APIs if it names none.
+    api: Option<String>,
     answers: Option<Arc<dyn StreamsAnswers>>,
 }
 
 impl Models {
-    /// Takes a provider up, in the place of what the same name stood for. The error means that
-    /// nothing was taken up; what is wrong with single models is told and the others count.
+    /// Registers a provider and replaces any of the same name. On an error nothing is registered.
+    /// Problems in single models are reported and the other models count.
     pub(crate) fn add_extension_provider(
         &mut self,
         name: &str,
         offer: ProviderRegistration,
     ) -> Result<Vec<String>, String> {
         if name.is_empty() || name == BUILTIN {
-            return Err(format!("the name {name:?} is not to be had"));
+            return Err(format!("provider name {name:?} is reserved"));
         }
         let ProviderRegistration { config, answers, sign_in } = offer;
         let has_models = !config["models"].is_null();
-        let text = written_down(&config, answers.is_some()).to_string();
+        let text = models_json_fields(&config, answers.is_some()).to_string();
         let mut problems = Vec::new();
         let described = DescribedProvider::read(
             name.to_owned(),
@@ -72,70 +72,71 @@ impl Models {
         }
         self.remove_extension_provider(name);
         let is_keyless = answers.is_some() && described.api_key.is_none() && sign_in.is_none();
-        self.credentials.take_from_extension(name, described.api_key.clone(), sign_in, is_keyless);
+        self.credentials.add_extension(name, described.api_key.clone(), sign_in, is_keyless);
         let title = config["name"].as_str().map(str::to_owned);
         let own_api = config["api"].as_str().map(str::to_owned);
-        let speaks = |what: &String| answers.is_none() || !what.contains("does not speak the API");
+        let speaks =
+            |what: &String| answers.is_none() || !what.contains("does not support the API");
         let place = format!("provider `{name}`: ");
         let inside = |what: String| what.strip_prefix(&place).map(str::to_owned).unwrap_or(what);
         let problems = problems.into_iter().map(|problem| inside(problem.what));
         let problems = problems.filter(speaks).collect();
         let names = config["unavailable"].as_array().into_iter().flatten();
         let unavailable = names.filter_map(|name| name.as_str().map(str::to_owned)).collect();
-        self.brought.push(RegisteredProvider {
+        self.registered.push(RegisteredProvider {
             described,
             title,
             has_models,
             unavailable,
-            own_api,
+            api: own_api,
             answers,
         });
         Ok(problems)
     }
 
-    /// Takes a provider away again. What it replaced is back.
+    /// Removes a provider. What it replaced is back.
     pub(crate) fn remove_extension_provider(&mut self, name: &str) {
-        self.brought.retain(|brought| brought.described.name != name);
-        self.credentials.forget_extension(name);
+        self.registered.retain(|brought| brought.described.name != name);
+        self.credentials.remove_extension(name);
     }
 
-    /// The names of those who were brought.
-    pub(crate) fn brought_names(&self) -> Vec<String> {
-        self.brought.iter().map(|brought| brought.described.name.clone()).collect()
+    /// The names of all registered providers.
+    pub(crate) fn registered_names(&self) -> Vec<String> {
+        self.registered.iter().map(|brought| brought.described.name.clone()).collect()
     }
 
-    /// How a person calls a provider.
-    pub(crate) fn title(&self, provider: &str) -> String {
-        let title = self.brought(provider).and_then(|brought| brought.title.clone());
+    /// The display name of a provider.
+    pub(crate) fn display_name(&self, provider: &str) -> String {
+        let title = self.registered(provider).and_then(|brought| brought.title.clone());
         title.unwrap_or_else(|| provider.to_owned())
     }
 
-    pub(super) fn brought(&self, provider: &str) -> Option<&RegisteredProvider> {
-        self.brought.iter().find(|brought| brought.described.name == provider)
+    pub(super) fn registered(&self, provider: &str) -> Option<&RegisteredProvider> {
+        self.registered.iter().find(|brought| brought.described.name == provider)
     }
 
-    /// Whether models of this name are only those that an extension brings.
+    /// Whether an extension replaces all models of this provider.
     pub(super) fn is_replaced(&self, provider: &str) -> bool {
-        self.brought(provider).is_some_and(|brought| brought.has_models)
+        self.registered(provider).is_some_and(|brought| brought.has_models)
     }
 
-    /// Whether an extension says that the account there is does not have this model.
-    pub(super) fn is_withheld(&self, model: &Model) -> bool {
-        let brought = self.brought(&model.provider);
+    /// Whether an extension says that the user's account does not include this model.
+    pub(super) fn is_unavailable(&self, model: &Model) -> bool {
+        let brought = self.registered(&model.provider);
         brought.is_some_and(|brought| brought.unavailable.contains(&model.id))
     }
 
-    /// Who answers for this model, if an extension does.
-    pub(super) fn answers(&self, model: &Model) -> Option<Arc<dyn StreamsAnswers>> {
-        let brought = self.brought(&model.provider)?;
-        let is_own = brought.own_api.as_ref().is_none_or(|api| *api == model.api);
+    /// The extension that answers for this model, if any.
+    pub(super) fn answering_extension(&self, model: &Model) -> Option<Arc<dyn StreamsAnswers>> {
+        let brought = self.registered(&model.provider)?;
+        let is_own = brought.api.as_ref().is_none_or(|api| *api == model.api);
         let answers = brought.answers.as_ref()?;
         (is_own || !tiller_llm::supports(&model.api)).then(|| answers.clone())
     }
 
-    /// A model as an extension wants it reached.
+    /// A model with the address and other overrides of its registered provider.
     pub(super) fn with_provider_overrides(&self, mut model: Arc<Model>) -> Arc<Model> {
-        if let Some(brought) = self.brought(&model.provider) {
+        if let Some(brought) = self.registered(&model.provider) {
             brought.described.repoint(Arc::make_mut(&mut model));
         }
         model
@@ -149,7 +150,7 @@ impl RegisteredProvider {
 
     pub(super) fn models(&self) -> impl Iterator<Item = ModelRef<'_>> {
         let models = self.described.models.iter().map(|described| &described.model);
-        models.map(|model| ModelRef::of(model, ModelOrigin::Brought(model)))
+        models.map(|model| ModelRef::of(model, ModelOrigin::Extension(model)))
     }
 
     pub(super) fn headers(&self, id: &str) -> Headers {
@@ -161,9 +162,9 @@ impl RegisteredProvider {
     }
 }
 
-/// What is data in a configuration, as it would stand in `models.json`. Other fields are of use
-/// to the extension alone.
-fn written_down(config: &Json, answers: bool) -> Json {
+/// The fields of a registration that `models.json` has too. The other fields concern only the
+/// extension.
+fn models_json_fields(config: &Json, answers: bool) -> Json {
     const OF_PROVIDER: &[&str] = &["baseUrl", "apiKey", "api", "headers", "authHeader", "compat"];
     const OF_MODEL: &[&str] = &[
         "id",
@@ -181,7 +182,7 @@ fn written_down(config: &Json, answers: bool) -> Json {
     ];
     let mut provider = picked(config, OF_PROVIDER);
     if answers && config["models"].is_array() {
-        // Nobody but the extension wants to know where its models are, and what they speak.
+        // Fill in the address and the API: only the extension uses them.
         provider.entry("baseUrl").or_insert(json!(""));
         provider.entry("api").or_insert(json!("extension"));
     }
@@ -192,7 +193,7 @@ fn written_down(config: &Json, answers: bool) -> Json {
         });
         provider.insert("models".to_owned(), models.collect());
     } else if !config["models"].is_null() {
-        // Told as what it is: no list.
+        // Kept, so that the parser reports that it is not a list.
         provider.insert("models".to_owned(), config["models"].clone());
     }
     Json::Object(provider)

@@ -1,4 +1,4 @@
-//! What extensions may know about models: all there are, whose keys there are, what is wrong.
+//! What extensions may read about models: the full list, which have keys, and problems.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use super::{BUILTIN, Models};
 use crate::credentials::{Key, KeySource};
 
 impl Models {
-    /// Every model there is, with a key or without.
+    /// Every model, with a key or without.
     pub(crate) fn all(&self) -> Vec<Arc<Model>> {
         self.known().map(|known| self.model(&known)).collect()
     }
 
-    /// A model by its full name, whether it can be asked or not.
+    /// Finds a model by its full name, usable or not.
     pub(crate) fn named(&self, provider: &str, id: &str) -> Option<Arc<Model>> {
         self.find(provider, id).map(|known| self.model(&known))
     }
 
-    /// The names of the providers tiller knows by itself.
+    /// The names of the catalogue's providers.
     pub(crate) fn catalogue_providers(&self) -> Vec<&'static str> {
         self.catalogue.providers().iter().map(|provider| provider.name).collect()
     }
 
-    /// The models tiller knows by itself at a provider, as they are without the user's changes.
+    /// The catalogue's models of a provider, without the user's changes.
     pub(crate) fn catalogue_models(&self, provider: &str) -> Vec<Model> {
         let entries = self.catalogue.provider(provider).into_iter();
         let entries = entries.flat_map(|provider| provider.entries());
@@ -39,8 +39,8 @@ impl Models {
         matches!(self.credentials.source(provider), Some(KeySource::SignIn(_)))
     }
 
-    /// What is stored for a provider, as pi stores it: a sign-in, or a key that is known without
-    /// running anything.
+    /// What is stored for a provider, in pi's format: a sign-in, or a key that is known without
+    /// running a command.
     pub(crate) fn credential(&self, provider: &str) -> Value {
         if let Some(sign_in) = self.credentials.sign_in(provider) {
             return sign_in;
@@ -51,7 +51,7 @@ impl Models {
         }
     }
 
-    /// `{configured, source?, label?}`, in pi's words. Never the key itself.
+    /// `{configured, source?, label?}`, in pi's format. Never the key itself.
     pub(crate) fn auth_status(&self, provider: &str) -> Value {
         let Some(source) = self.credentials.source(provider) else {
             return json!({ "configured": self.has_key(provider) });
@@ -59,7 +59,7 @@ impl Models {
         let (word, label) = match &source {
             KeySource::CommandLine => ("runtime", Some("--api-key")),
             KeySource::AuthFile | KeySource::SignIn(_) => ("stored", None),
-            KeySource::ModelsFile if self.credentials.is_printed(provider) => {
+            KeySource::ModelsFile if self.credentials.is_from_command(provider) => {
                 ("models_json_command", None)
             }
             KeySource::ModelsFile => ("models_json_key", None),
@@ -72,7 +72,7 @@ impl Models {
         }
     }
 
-    /// What is wrong with `models.json`.
+    /// The problems in `models.json`.
     pub(crate) fn file_error(&self) -> Option<String> {
         (!self.problems.is_empty()).then(|| self.problems.join("\n"))
     }

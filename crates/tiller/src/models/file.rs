@@ -1,4 +1,4 @@
-//! `models.json`: models and providers a person has described, and changes to those tiller knows.
+//! `models.json`: the user's own models and providers, and changes to the catalogue's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::project::text_file;
 
 #[derive(Default)]
 pub(super) struct ModelsFile {
-    /// In their order in the file.
+    /// In file order.
     pub(super) providers: Vec<DescribedProvider>,
 }
 
@@ -29,24 +29,24 @@ pub(super) struct DescribedProvider {
     api: Option<String>,
     compat: Option<Map<String, Json>>,
     headers: Headers,
-    /// The key also goes into the `Authorization` header.
+    /// Also send the key in the `Authorization` header.
     pub(super) auth_header: bool,
     pub(super) models: Vec<DescribedModel>,
-    /// Changes to models, by id.
+    /// Changes to catalogue models, by id.
     changes: Vec<(String, ModelOverride)>,
 }
 
 pub(super) struct DescribedModel {
     pub(super) model: Arc<Model>,
-    /// Whether its address is written in the file.
+    /// Whether the file sets its address.
     has_address: bool,
     headers: Headers,
 }
 
-/// They may hold secrets, so they are not part of the model.
+/// Kept outside the model because they may hold secrets.
 pub(super) type Headers = Vec<(String, ConfigValue)>;
 
-/// What a file says about a model. What it does not say stays as it is.
+/// A partial description of a model. Fields that are absent stay unchanged.
 #[derive(Default)]
 struct ModelOverride {
     name: Option<String>,
@@ -73,8 +73,8 @@ struct PartialPrice {
 }
 
 impl ModelsFile {
-    /// Reads the file if there is one. What is described wrongly is left out and said so with its
-    /// line; everything else stays.
+    /// Reads the file if it exists. Invalid parts are skipped and reported with their line;
+    /// everything else counts.
     pub(super) fn load(
         path: &Path,
         catalogue: &Catalogue,
@@ -94,7 +94,7 @@ impl ModelsFile {
         problems: &mut Vec<Problem>,
     ) -> ModelsFile {
         let text = jsonc::blank_out(text.trim_start_matches('\u{feff}'));
-        // Also what nobody looks into has to be JSON.
+        // Parts that are never read have to be valid JSON too.
         if let Err(err) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
             problems.push(Problem { line: err.line(), what: err.to_string() });
             return ModelsFile::default();
@@ -145,8 +145,8 @@ impl ModelsFile {
         self.provider(provider)?.model(id).map(|described| &described.model)
     }
 
-    /// Whether this file says where this model is asked.
-    pub(super) fn names_address(&self, provider: &str, id: &str) -> bool {
+    /// Whether this file sets this model's address.
+    pub(super) fn sets_address(&self, provider: &str, id: &str) -> bool {
         self.provider(provider).is_some_and(|provider| {
             provider.base_url.is_some()
                 || provider.model(id).is_some_and(|model| model.has_address)
@@ -154,12 +154,12 @@ impl ModelsFile {
         })
     }
 
-    /// What is sent along with every request for this model.
+    /// The headers of every request to this model.
     pub(super) fn headers(&self, provider: &str, id: &str) -> Headers {
         self.provider(provider).map(|provider| provider.headers_for(id)).unwrap_or_default()
     }
 
-    /// A known model as this file wants it.
+    /// Applies the file's changes to a catalogue model.
     pub(super) fn apply(&self, model: &mut Model) {
         let Some(provider) = self.provider(&model.provider) else { return };
         provider.repoint(model);
@@ -168,14 +168,14 @@ impl ModelsFile {
         }
     }
 
-    /// The name this file gives a known model.
+    /// The name this file gives a catalogue model.
     pub(super) fn name(&self, provider: &str, id: &str) -> Option<&str> {
         self.provider(provider)?.change(id)?.name.as_deref()
     }
 }
 
 impl DescribedProvider {
-    /// What is sent along with every request for this model.
+    /// The headers of every request to this model.
     pub(super) fn headers_for(&self, id: &str) -> Headers {
         let of_change = self.change(id).map(|change| &change.headers);
         let of_model = self.model(id).map(|model| &model.headers);
@@ -183,7 +183,7 @@ impl DescribedProvider {
         all.into_iter().flatten().flatten().cloned().collect()
     }
 
-    /// A known model where this provider has it.
+    /// Points a model at this provider's address.
     pub(super) fn repoint(&self, model: &mut Model) {
         if let Some(url) = &self.base_url {
             model.base_url.clone_from(url);
@@ -210,7 +210,7 @@ impl DescribedProvider {
             name,
             ..DescribedProvider::default()
         };
-        // How a person calls it.
+        // The display name.
         object.take::<String>("name", "a string")?;
         let (models, changes) = (object.piece("models"), object.piece("modelOverrides"));
         unknown(object, &place, problems);
@@ -245,7 +245,7 @@ impl DescribedProvider {
         if change.cost.as_ref().is_some_and(|cost| !cost.is_complete()) {
             return Err(named("field `cost`: expected input, output, cacheRead and cacheWrite"));
         }
-        // A new model of a provider we know is asked where the others are.
+        // A new model of a catalogue provider uses that provider's address.
         let usual = || {
             let provider = catalogue.provider(&self.name)?;
             catalogue.find(provider.name, provider.default).map(|entry| catalogue.model(&entry))
@@ -258,7 +258,7 @@ impl DescribedProvider {
         let base_url = base_url.or_else(|| usual_url(&api).map(str::to_owned));
         let base_url = base_url.ok_or_else(|| named("missing field `baseUrl`"))?;
         if !tiller_llm::supports(&api) {
-            let what = format!("{place}tiller does not speak the API `{api}`");
+            let what = format!("{place}tiller does not support the API `{api}`");
             problems.push(piece.problem(format!("provider `{}`: {what}", self.name)));
         }
         let mut model = Model {
@@ -380,7 +380,7 @@ fn headers(object: &mut Object<'_>) -> Result<Headers, Problem> {
     Ok(headers.map(|(name, value)| (name, ConfigValue::read(&value))).collect())
 }
 
-/// Switches set later win.
+/// Later values win.
 fn merge(compat: &mut Option<Json>, more: Option<&Map<String, Json>>) {
     let Some(more) = more else { return };
     match compat {
@@ -393,7 +393,7 @@ fn merge(compat: &mut Option<Json>, more: Option<&Map<String, Json>>) {
 
 fn unknown(object: Object<'_>, place: &str, problems: &mut Vec<Problem>) {
     for (name, piece) in object.rest() {
-        let what = format!("{place}field `{name}` means nothing to tiller and is ignored");
+        let what = format!("{place}field `{name}` is unknown and ignored");
         problems.push(piece.problem(what));
     }
 }

@@ -1,5 +1,5 @@
-//! Patterns over short names: `*` any text, `?` one character, `[a-z]` one of these. Upper and
-//! lower case are the same.
+//! Glob patterns over short names: `*` any text, `?` one character, `[a-z]` one of a set. Case is
+//! ignored.
 
 pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
@@ -9,7 +9,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let name: Vec<char> = name.to_lowercase().chars().collect();
     let (mut at, mut place) = (0, 0);
-    // Where to go on when a star turns out to stand for more.
+    // Where to resume if the last star has to match more.
     let mut star = None;
     while place < name.len() {
         match pattern.get(at) {
@@ -34,12 +34,12 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|&rest| rest == '*')
 }
 
-/// How much of the pattern stands for this character, if it does.
+/// The length of the pattern's first element, if it matches this character.
 fn one(pattern: &[char], c: char) -> Option<usize> {
     match pattern[0] {
         '?' => Some(1),
         '[' => {
-            // A bracket that nobody closes stands for itself.
+            // An unclosed bracket matches itself.
             let Some(end) = pattern.iter().skip(2).position(|&c| c == ']').map(|at| at + 2) else {
                 return (c == '[').then_some(1);
             };
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_take_no_long_time() {
+    fn many_stars_match_in_linear_time() {
         let pattern = "*a".repeat(50) + "b";
         assert!(!matches(&pattern, &"a".repeat(20_000)));
     }

@@ -1,6 +1,5 @@
-//! What to do when a model cannot be asked: a sentence beside the provider's own words, for the
-//! person who reads the error. It names the model, what is to blame, and where that is written
-//! down.
+//! Hints beside a provider's own error: what the user can do when a request fails. A hint names the
+//! model, the cause, and where that is configured.
 
 use tiller_agent::model::Model;
 use tiller_llm::{Cause, CertificateFault, Diagnosis, LostWhen};
@@ -8,24 +7,24 @@ use tiller_llm::{Cause, CertificateFault, Diagnosis, LostWhen};
 use super::full_name;
 use crate::credentials::{KeySource, usual_name};
 
-/// Where the things that can be wrong come from.
+/// Where the key and the address were configured.
 #[derive(Clone, Debug)]
 pub(super) struct Origins {
     pub(super) key: Option<KeySource>,
-    pub(super) address: AddressFrom,
+    pub(super) address: AddressSource,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum AddressFrom {
-    /// It has always been there.
+pub(super) enum AddressSource {
+    /// Built in.
     Catalogue,
     ModelsFile,
-    /// A variable of the environment.
+    /// An environment variable.
     Variable(String),
 }
 
 impl Origins {
-    pub(super) fn advise(&self, model: &Model, trouble: &Diagnosis) -> String {
+    pub(super) fn hint(&self, model: &Model, trouble: &Diagnosis) -> String {
         let Diagnosis { kind, address, proxy } = trouble;
         let advice = match kind {
             Cause::Key => {
@@ -60,39 +59,42 @@ impl Origins {
             Cause::NotTheApi => {
                 let somebody = match (proxy, self.check_address(&model.provider)) {
                     (Some(proxy), Some(check)) => format!("{check}, and the proxy {proxy}"),
-                    (Some(proxy), None) => format!("The proxy {proxy} may stand in its place"),
+                    (Some(proxy), None) => format!("The proxy {proxy} may have answered instead"),
                     (None, Some(check)) => check,
-                    (None, None) => "Something on the way may stand in its place".to_owned(),
+                    (None, None) => "A proxy or gateway may have answered instead".to_owned(),
                 };
-                format!("what answers at {address} is not the API {}. {somebody}.", model.api)
+                format!(
+                    "the server at {address} does not implement the API {}. {somebody}.",
+                    model.api
+                )
             }
             Cause::NoAddress => {
                 let check = self.check_address(&model.provider).unwrap_or_default();
-                format!("an address begins with https:// or http://. {check}.")
+                format!("the address must begin with https:// or http://. {check}.")
             }
             Cause::UnknownHost => {
-                let check = self.check_address(&model.provider).unwrap_or(WAY_OUT.to_owned());
-                format!("nobody knows the host of {address}. {check}.")
+                let check = self.check_address(&model.provider).unwrap_or(CHECK_NETWORK.to_owned());
+                format!("cannot resolve the host of {address}. {check}.")
             }
             Cause::Unreachable(why) => match self.check_address(&model.provider) {
                 Some(check) => {
-                    format!("{address} cannot be reached: {why}. Does the server run? {check}.")
+                    format!("cannot connect to {address}: {why}. Is the server running? {check}.")
                 }
-                None => format!("{address} cannot be reached: {why}. {WAY_OUT}."),
+                None => format!("cannot connect to {address}: {why}. {CHECK_NETWORK}."),
             },
             Cause::NoTls => {
-                let check = self.check_address(&model.provider).unwrap_or(WAY_OUT.to_owned());
+                let check = self.check_address(&model.provider).unwrap_or(CHECK_NETWORK.to_owned());
                 format!(
-                    "{address} does not speak TLS. {check}; a server without TLS is written http://."
+                    "{address} does not speak TLS. {check}; use http:// for a server without TLS."
                 )
             }
-            Cause::Certificate(fault) => self.about_certificate(*fault, model, trouble),
+            Cause::Certificate(fault) => self.certificate_hint(*fault, model, trouble),
             Cause::NotSecure => {
-                let check = self.check_address(&model.provider).unwrap_or(WAY_OUT.to_owned());
-                format!("no secure connection to {address} can be made. {check}.")
+                let check = self.check_address(&model.provider).unwrap_or(CHECK_NETWORK.to_owned());
+                format!("cannot make a secure connection to {address}. {check}.")
             }
             Cause::Proxy(how) => {
-                let proxy = proxy.as_deref().unwrap_or("on the way");
+                let proxy = proxy.as_deref().unwrap_or("(unknown)");
                 let variable = match address.starts_with("http:") {
                     true => "HTTP_PROXY",
                     false => "HTTPS_PROXY",
@@ -106,7 +108,7 @@ impl Origins {
         format!("{}: {advice}", full_name(&model.provider, &model.id))
     }
 
-    fn about_certificate(
+    fn certificate_hint(
         &self,
         fault: CertificateFault,
         model: &Model,
@@ -114,7 +116,7 @@ impl Origins {
     ) -> String {
         let Diagnosis { address, proxy, .. } = trouble;
         let whose = match proxy {
-            Some(proxy) => format!("The proxy {proxy} may have put in its own. "),
+            Some(proxy) => format!("The proxy {proxy} may have replaced it. "),
             None => String::new(),
         };
         match fault {
@@ -169,10 +171,10 @@ impl Origins {
             }
             Some(KeySource::Variable(_)) => format!("Set another, or store one with {store}"),
             Some(KeySource::Extension) => {
-                format!("See to the extension, or store one with {store}")
+                format!("Check the extension, or store one with {store}")
             }
             Some(KeySource::Ambient(_)) => {
-                "See whether it has ended, and may use this model in this region".to_owned()
+                "Check whether it has expired and may use this model in this region".to_owned()
             }
             Some(KeySource::AuthFile) | None => {
                 let variable = usual_name(provider).filter(|_| self.key.is_none());
@@ -182,12 +184,12 @@ impl Origins {
         }
     }
 
-    /// Where the address is written, if anybody could change it.
+    /// Where the address can be changed, if the user can change it.
     fn check_address(&self, provider: &str) -> Option<String> {
         match &self.address {
-            AddressFrom::Catalogue => None,
-            AddressFrom::Variable(name) => Some(format!("Check {name}")),
-            AddressFrom::ModelsFile => {
+            AddressSource::Catalogue => None,
+            AddressSource::Variable(name) => Some(format!("Check {name}")),
+            AddressSource::ModelsFile => {
                 Some(format!("Check `baseUrl` of `{provider}` in models.json"))
             }
         }
@@ -199,11 +201,11 @@ fn capitalised(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// How a sign-in is renewed: tiller has none of its own.
+/// How to renew a sign-in: tiller cannot sign in by itself.
 pub(crate) const SIGN_IN_AGAIN: &str =
     "Sign in again with the program that wrote it to auth.json (in pi: `/login`)";
 
-const WAY_OUT: &str = "Check the network; where only a proxy leads out, set HTTPS_PROXY";
+const CHECK_NETWORK: &str = "Check the network connection; behind a proxy, set HTTPS_PROXY";
 
 fn unknown_model(model: &Model) -> String {
     let Model { provider, id, .. } = model;

@@ -1,4 +1,4 @@
-//! `--list-models`: what can be asked, as a table.
+//! `--list-models`: the usable models as a table.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use tiller_agent::model::Model;
 
 use super::{BUILTIN, Models};
 
-/// What is printed, and what is said beside it.
+/// The table for stdout, and a note for stderr.
 pub struct ModelTable {
     pub table: String,
     pub note: Option<String>,
 }
 
 impl Models {
-    /// Every word of the search is a part of the model's name. Where no model has it like that, its
-    /// letters in their order are enough.
+    /// Lists the models whose names contain every word of the search. If there are none, the
+    /// letters of each word need only occur in order.
     pub fn list(&self, search: &str) -> ModelTable {
         let search = search.to_lowercase();
         let is_meant = |provider: &str, id: &str, name: &str, fits: fn(&str, &str) -> bool| {
@@ -33,7 +33,7 @@ impl Models {
         }
         let words: Vec<&str> = search.split_whitespace().flat_map(whole_words).collect();
         found.sort_by_cached_key(|model| {
-            (closeness(&words, &model.provider, &model.id), &model.provider, &model.id)
+            (match_rank(&words, &model.provider, &model.id), &model.provider, &model.id)
         });
         let keyless: BTreeSet<&str> = self
             .known_at(|provider| !self.credentials.has(provider))
@@ -47,7 +47,7 @@ impl Models {
             true => format!("No models matching \"{}\"\n", search.trim()),
             false => table(found.into_iter().map(|model| row(model))),
         };
-        // Who lists everything they have did not ask what else there is.
+        // A user who lists everything did not ask which other providers exist.
         let has_own = models.iter().any(|model| model.provider != BUILTIN);
         let is_asked = !search.trim().is_empty() || !has_own;
         let note = (is_asked && !keyless.is_empty()).then(|| {
@@ -58,37 +58,37 @@ impl Models {
     }
 }
 
-/// How near a model is to what was searched for.
+/// How well a model matches the search.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Closeness {
-    /// The id has these words and no others.
+enum MatchRank {
+    /// The id has exactly these words.
     Same,
-    /// The id has them one after the other.
+    /// The id contains them in sequence.
     Together,
-    /// All of them are words of its provider and id.
+    /// All of them are words of the provider and id.
     Words,
     /// They are parts of words.
     Parts,
 }
 
-fn closeness(words: &[&str], provider: &str, id: &str) -> Closeness {
+fn match_rank(words: &[&str], provider: &str, id: &str) -> MatchRank {
     let (provider, id) = (provider.to_lowercase(), id.to_lowercase());
     let own: Vec<&str> = whole_words(&id).collect();
     if words.is_empty() || own == words {
-        return Closeness::Same;
+        return MatchRank::Same;
     }
     if own.windows(words.len()).any(|window| window == words) {
-        return Closeness::Together;
+        return MatchRank::Together;
     }
     let is_whole = |word: &&str| own.contains(word) || whole_words(&provider).any(|it| it == *word);
-    if words.iter().all(is_whole) { Closeness::Words } else { Closeness::Parts }
+    if words.iter().all(is_whole) { MatchRank::Words } else { MatchRank::Parts }
 }
 
 fn whole_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
-/// Whether a word's letters stand in this order.
+/// Whether the letters of a word occur in order.
 fn has_letters(text: &str, word: &str) -> bool {
     let mut rest = text.chars();
     word.chars().all(|letter| rest.any(|each| each == letter))
@@ -126,7 +126,7 @@ fn table(rows: impl Iterator<Item = ModelRow>) -> String {
     text
 }
 
-/// `200K`, `1M`, `8.2K`: at most one digit behind the point.
+/// `200K`, `1M`, `8.2K`: at most one decimal.
 fn tokens(count: u64) -> String {
     let short = |unit: u64, letter: &str| {
         let tenths = (count * 10 + unit / 2) / unit;
@@ -147,22 +147,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_words_come_before_parts_of_words() {
+    fn whole_words_rank_before_parts_of_words() {
         for (search, provider, id, expected) in [
-            (&["gpt", "5"][..], "openai", "gpt-5", Closeness::Same),
-            (&["gpt", "5"], "openai", "gpt-5-mini", Closeness::Together),
-            (&["gpt", "5"], "openai", "gpt-4.5", Closeness::Words),
-            (&["openai", "5"], "openai", "gpt-5", Closeness::Words),
-            (&["gpt", "5"], "openai", "gpt-3.5t-51", Closeness::Parts),
-            (&["gpt", "5"], "azure", "GPT-5", Closeness::Same),
-            (&[], "openai", "gpt-5", Closeness::Same),
+            (&["gpt", "5"][..], "openai", "gpt-5", MatchRank::Same),
+            (&["gpt", "5"], "openai", "gpt-5-mini", MatchRank::Together),
+            (&["gpt", "5"], "openai", "gpt-4.5", MatchRank::Words),
+            (&["openai", "5"], "openai", "gpt-5", MatchRank::Words),
+            (&["gpt", "5"], "openai", "gpt-3.5t-51", MatchRank::Parts),
+            (&["gpt", "5"], "azure", "GPT-5", MatchRank::Same),
+            (&[], "openai", "gpt-5", MatchRank::Same),
         ] {
-            assert_eq!(closeness(search, provider, id), expected, "{search:?} {provider}/{id}");
+            assert_eq!(match_rank(search, provider, id), expected, "{search:?} {provider}/{id}");
         }
     }
 
     #[test]
-    fn tokens_are_short() {
+    fn token_counts_are_abbreviated() {
         let counts = [0, 999, 1_000, 8_192, 16_384, 128_000, 1_000_000, 1_048_576, 1_050_000];
         let shown = counts.map(tokens).join(" ");
         assert_eq!(shown, "0 999 1K 8.2K 16.4K 128K 1M 1M 1.1M");

@@ -1,4 +1,4 @@
-//! Which model a person means by a few words.
+//! Resolves what a user typed for `--model` to a model.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,46 +8,46 @@ use tiller_agent::model::{Model, ThinkingLevel};
 use super::order::{compare, is_alias, is_maker};
 use super::{BUILTIN, ModelRef, Models};
 
-/// What was found for `--model`.
+/// The result of resolving `--model`.
 #[derive(Debug)]
 pub struct Resolved {
     pub model: Arc<Model>,
-    /// Written behind the model, after a colon.
+    /// The thinking level after the colon, if any.
     pub thinking: Option<ThinkingLevel>,
-    /// What the person should know about it.
+    /// A warning for the user.
     pub warning: Option<String>,
 }
 
-/// Where to look, and for what.
+/// A parsed pattern.
 struct ModelPattern<'a> {
-    /// At this provider only.
+    /// Search only this provider.
     provider: Option<&'a str>,
-    /// The model without the provider.
+    /// The model id without the provider.
     id: &'a str,
-    /// As it was typed, if the provider is only a guess: ids may look like one.
+    /// The whole pattern as typed, if the provider is a guess: ids may contain slashes.
     typed: Option<&'a str>,
 }
 
 impl Models {
-    /// Finds what `--model` (and `--provider`) mean: a full name, an id, or a part of one, with
-    /// an optional thinking level behind a colon.
+    /// Resolves `--model` (and `--provider`): a full name, an id, or a part of one, with an
+    /// optional thinking level after a colon.
     pub fn resolve(&self, provider: Option<&str>, pattern: &str) -> Result<Resolved, String> {
         let given = provider.map(|name| self.known_provider(name)).transpose()?;
         let found = |known: ModelRef<'_>, thinking| {
             let model = self.model(&known);
             Ok(Resolved { model, thinking, warning: None })
         };
-        let wanted = self.wanted(given, pattern);
+        let wanted = self.parse_pattern(given, pattern);
         if let Some(known) = self.search(&wanted)? {
             return found(known, None);
         }
         let (shorter, level) = split_level(pattern);
         if level.is_some()
-            && let Some(known) = self.search(&self.wanted(given, shorter))?
+            && let Some(known) = self.search(&self.parse_pattern(given, shorter))?
         {
             return found(known, level);
         }
-        let wanted = self.wanted(given, shorter);
+        let wanted = self.parse_pattern(given, shorter);
         if (wanted.provider, wanted.id) == (Some(BUILTIN), "script") {
             let why = "tiller/script plays a conversation file: name it with --script FILE";
             return Err(why.to_owned());
@@ -66,7 +66,7 @@ impl Models {
         Err(format!("Model \"{pattern}\" not found. Use --list-models to see available models."))
     }
 
-    /// The model of a provider when only `--provider` was given.
+    /// The model of a provider if only `--provider` was given.
     pub fn resolve_provider(&self, provider: &str) -> Result<Arc<Model>, String> {
         let provider = self.known_provider(provider)?;
         let known = self.default_of(provider);
@@ -82,7 +82,7 @@ impl Models {
         })
     }
 
-    fn wanted<'a>(&'a self, given: Option<&'a str>, pattern: &'a str) -> ModelPattern<'a> {
+    fn parse_pattern<'a>(&'a self, given: Option<&'a str>, pattern: &'a str) -> ModelPattern<'a> {
         let (before, after) = pattern.split_once('/').unwrap_or(("", pattern));
         let provider = self.provider_name(before);
         match (given, provider) {
@@ -103,20 +103,20 @@ impl Models {
             || self.known_at(|provider| wanted.provider.is_none_or(|name| name == provider));
         let called = |known: &ModelRef<'_>, id: &str| known.id.eq_ignore_ascii_case(id);
         let exact = there().filter(|known| called(known, wanted.id)).collect();
-        if let Some(known) = self.the_one(exact, wanted.id)? {
+        if let Some(known) = self.unambiguous(exact, wanted.id)? {
             return Ok(Some(known));
         }
         if let Some(typed) = wanted.typed {
             let exact = self.known().filter(|known| called(known, typed)).collect();
-            if let Some(known) = self.the_one(exact, typed)? {
+            if let Some(known) = self.unambiguous(exact, typed)? {
                 return Ok(Some(known));
             }
         }
         Ok(self.best(there(), wanted.id))
     }
 
-    /// One name at several providers: the only one that can be asked.
-    fn the_one<'a>(
+    /// An id that several providers have resolves to the only usable one.
+    fn unambiguous<'a>(
         &self,
         same: Vec<ModelRef<'a>>,
         typed: &str,
@@ -139,9 +139,9 @@ impl Models {
         ))
     }
 
-    /// A part of an id or a name. Those that can be asked come first, then those that the maker
-    /// offers, names that stay before names with a date, and then the highest. Where there are
-    /// keys, they say whom the user deals with, and a reseller is as good as the maker.
+    /// The best match for a part of an id or name. Usable models rank first, then those sold by
+    /// their maker, then aliases before dated ids, then the highest name. Among providers with
+    /// keys, a reseller ranks like the maker.
     pub(super) fn best<'a>(
         &self,
         models: impl Iterator<Item = ModelRef<'a>>,
@@ -171,7 +171,7 @@ impl Models {
     }
 }
 
-/// A pattern without the thinking level behind its last colon.
+/// Splits the thinking level after the last colon off a pattern.
 pub(super) fn split_level(pattern: &str) -> (&str, Option<ThinkingLevel>) {
     match pattern.rsplit_once(':').map(|(rest, level)| (rest, ThinkingLevel::read(level))) {
         Some((rest, Some(level))) => (rest, Some(level)),

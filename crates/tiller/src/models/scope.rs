@@ -1,4 +1,4 @@
-//! The few models a person wants to cycle through: `--models`, or the setting `enabledModels`.
+//! The models to cycle through: `--models`, or the setting `enabledModels`.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use super::{BUILTIN, ModelRef, Models, full_name, glob};
 use crate::settings::Settings;
 
 #[derive(Clone)]
-pub(crate) struct Scoped {
+pub(crate) struct ScopedModel {
     pub(crate) model: Arc<Model>,
-    /// It is to think this hard whenever it is chosen.
+    /// The thinking level to set when it is selected.
     pub(crate) thinking: Option<ThinkingLevel>,
 }
 
 impl Models {
-    /// Chooses from the models that can be asked. A pattern that finds nothing is told.
+    /// Selects from the usable models. A pattern without a match is reported.
     pub fn set_scope(&mut self, patterns: &[String], diagnostics: &mut Vec<String>) {
-        let mut scope: Vec<Scoped> = Vec::new();
+        let mut scope: Vec<ScopedModel> = Vec::new();
         let patterns = patterns.iter().map(|pattern| pattern.trim());
         for pattern in patterns.filter(|pattern| !pattern.is_empty()) {
             let (found, thinking) = self.matching(pattern);
@@ -27,26 +27,26 @@ impl Models {
             }
             for model in found {
                 if !scope.iter().any(|scoped| is_same(&scoped.model, &model)) {
-                    scope.push(Scoped { model, thinking });
+                    scope.push(ScopedModel { model, thinking });
                 }
             }
         }
         self.scope = scope;
     }
 
-    /// What `cycle_model` goes through, and whether the user chose it.
-    pub(crate) fn cycle(&self) -> (Vec<Scoped>, bool) {
+    /// The models `cycle_model` cycles through, and whether the user selected them.
+    pub(crate) fn cycle(&self) -> (Vec<ScopedModel>, bool) {
         if self.scope.is_empty() {
             let all = self.available().into_iter();
-            return (all.map(|model| Scoped { model, thinking: None }).collect(), false);
+            return (all.map(|model| ScopedModel { model, thinking: None }).collect(), false);
         }
-        let can_ask = |scoped: &&Scoped| self.check_access(&scoped.model).is_ok();
+        let can_ask = |scoped: &&ScopedModel| self.check_access(&scoped.model).is_ok();
         (self.scope.iter().filter(can_ask).cloned().collect(), true)
     }
 
-    /// What a new session starts with when there is a choice: the user's default if it is in it,
+    /// The model of a new session if the user selected some: their default if it is among them,
     /// else the first.
-    pub(crate) fn first_scoped(&self, settings: &Settings) -> Option<&Scoped> {
+    pub(crate) fn first_scoped(&self, settings: &Settings) -> Option<&ScopedModel> {
         let preferred = self.preferred(settings);
         let preferred = preferred.and_then(|preferred| {
             self.scope.iter().find(|scoped| is_same(&scoped.model, &preferred))
@@ -60,21 +60,21 @@ impl Models {
             let is_meant = |known: &ModelRef<'_>| {
                 glob::matches(names, &known.full_name()) || glob::matches(names, known.id)
             };
-            let found = self.choice(names).filter(is_meant);
+            let found = self.candidates(names).filter(is_meant);
             return (found.map(|known| self.model(&known)).collect(), level);
         }
         let one = |name: &str| {
             let is_exact = |known: &ModelRef<'_>| {
                 known.full_name().eq_ignore_ascii_case(name) || known.id.eq_ignore_ascii_case(name)
             };
-            let exact = self.choice(name).find(is_exact);
+            let exact = self.candidates(name).find(is_exact);
             let part = || {
                 let (before, after) = name.split_once('/').unwrap_or(("", name));
                 match self.provider_name(before) {
                     Some(provider) => {
-                        self.best(self.choice(name).filter(|k| k.provider == provider), after)
+                        self.best(self.candidates(name).filter(|k| k.provider == provider), after)
                     }
-                    None => self.best(self.choice(name), name),
+                    None => self.best(self.candidates(name), name),
                 }
             };
             exact.or_else(part).map(|known| self.model(&known))
@@ -89,8 +89,8 @@ impl Models {
         }
     }
 
-    /// The models that can be asked. Those that need no account only count by their full names.
-    fn choice(&self, pattern: &str) -> impl Iterator<Item = ModelRef<'_>> {
+    /// The usable models. Built-in models count only by their full names.
+    fn candidates(&self, pattern: &str) -> impl Iterator<Item = ModelRef<'_>> {
         let by_name = pattern.strip_prefix(BUILTIN).is_some_and(|rest| rest.starts_with('/'));
         self.known_at(
             move |provider| {

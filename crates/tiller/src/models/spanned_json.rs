@@ -1,5 +1,5 @@
-//! A JSON object whose fields know on which line they stand, so that whoever wrote the file can be
-//! told where to look. Values are never repeated in what is told: they may be secrets.
+//! JSON objects whose fields know their line, so that an error can name it. Errors never quote
+//! values: they may be secrets.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// What is wrong, and where.
+/// An error and its line.
 #[derive(Debug, PartialEq)]
 pub(super) struct Problem {
     pub(super) line: usize,
     pub(super) what: String,
 }
 
-/// A value that has not been looked into yet.
+/// A JSON value that is not parsed yet.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'a> {
-    /// The whole file.
+    /// The text of the whole file.
     file: &'a str,
     text: &'a str,
 }
@@ -33,7 +33,7 @@ impl<'a> Piece<'a> {
     }
 
     pub(super) fn problem(&self, what: impl Into<String>) -> Problem {
-        // The text is a part of the file, so its distance from the beginning is its place.
+        // `text` is a slice of `file`, so its offset gives the line.
         let before = self.text.as_ptr() as usize - self.file.as_ptr() as usize;
         let lines = memchr::memchr_iter(b'\n', &self.file.as_bytes()[..before]).count();
         Problem { line: lines + 1, what: what.into() }
@@ -53,7 +53,7 @@ impl<'a> Piece<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Takes a field out. One that is `null` is not there.
+    /// Removes and returns a field. `null` counts as absent.
     pub(super) fn piece(&mut self, name: &str) -> Option<Piece<'a>> {
         let at = self.fields.iter().rposition(|(field, _)| field == name)?;
         let (_, raw) = self.fields.remove(at);
@@ -61,7 +61,7 @@ impl<'a> Object<'a> {
         (text != "null").then_some(Piece { file: self.file, text })
     }
 
-    /// Takes a field out and reads it; `expected` says what it should be.
+    /// Removes and parses a field; `expected` describes it in the error.
     pub(super) fn take<T: DeserializeOwned>(
         &mut self,
         name: &str,
@@ -74,14 +74,14 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// What nobody took.
+    /// The fields that were not taken.
     pub(super) fn rest(self) -> impl Iterator<Item = (String, Piece<'a>)> {
         let file = self.file;
         self.fields.into_iter().map(move |(name, raw)| (name, Piece { file, text: raw.get() }))
     }
 }
 
-/// All fields in their order.
+/// All fields in file order.
 struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {

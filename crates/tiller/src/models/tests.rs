@@ -22,7 +22,7 @@ pub(super) fn models(variables: &[(&str, &str)], file: &Json, settings: &Setting
     models
 }
 
-/// Two providers of the user's own that share an id.
+/// Two of the user's own providers that share a model id.
 fn mocks() -> Json {
     let provider = |key: &str, models: Json| {
         json!({"api": "anthropic-messages", "baseUrl": "http://localhost", "apiKey": key,
@@ -66,7 +66,7 @@ fn check(models: &Models, patterns: &[&str], expected: Expect) {
 }
 
 #[test]
-fn models_are_found_by_what_a_person_types() {
+fn models_resolve_from_typed_patterns() {
     let models = models(&[], &mocks(), &Settings::default());
     check(
         &models,
@@ -132,7 +132,7 @@ fn models_are_found_by_what_a_person_types() {
 }
 
 #[test]
-fn models_of_the_catalogue_are_found_too() {
+fn catalogue_models_resolve_from_typed_patterns() {
     let one = models(&[("ANTHROPIC_API_KEY", "key")], &json!({}), &Settings::default());
     check(
         &one,
@@ -160,7 +160,7 @@ fn models_of_the_catalogue_are_found_too() {
 }
 
 #[test]
-fn without_a_key_the_maker_comes_before_resellers() {
+fn without_keys_the_maker_ranks_before_resellers() {
     let models = models(&[], &json!({}), &Settings::default());
     check(
         &models,
@@ -177,7 +177,7 @@ fn without_a_key_the_maker_comes_before_resellers() {
 }
 
 #[test]
-fn the_user_may_choose_models_to_cycle_through() {
+fn patterns_select_models_to_cycle_through() {
     let settings = Settings::default();
     let check = |patterns: &[&str], expected: Expect| {
         let mut models = models(&[], &mocks(), &settings);
@@ -186,7 +186,7 @@ fn the_user_may_choose_models_to_cycle_through() {
         models.set_scope(&patterns, &mut report);
         let (scope, is_scoped) = models.cycle();
         report.push(format!("scoped: {is_scoped}"));
-        report.extend(scope.iter().map(|Scoped { model, thinking }| {
+        report.extend(scope.iter().map(|ScopedModel { model, thinking }| {
             format!("{} {}", name(model), thinking.map_or("-", ThinkingLevel::name))
         }));
         expected.assert_eq(&report.join("\n"));
@@ -243,7 +243,7 @@ fn the_user_may_choose_models_to_cycle_through() {
 }
 
 #[test]
-fn a_new_session_starts_with_the_first_choice() {
+fn new_session_uses_the_default_model() {
     let wanted = |provider: Option<&str>, model: Option<&str>| Settings {
         default_provider: provider.map(str::to_owned),
         default_model: model.map(str::to_owned),
@@ -281,7 +281,7 @@ fn a_new_session_starts_with_the_first_choice() {
 }
 
 #[test]
-fn the_default_is_taken_from_the_choice() {
+fn default_model_comes_from_the_scope() {
     let mut settings = Settings::default();
     let mut models = models(&[], &mocks(), &settings);
     models.set_scope(&["mockc/*".into(), "mocka/mock-2:low".into()], &mut Vec::new());
@@ -295,7 +295,7 @@ fn the_default_is_taken_from_the_choice() {
 }
 
 #[test]
-fn only_models_that_can_be_asked_are_offered() {
+fn only_usable_models_are_listed() {
     let settings = Settings::default();
     let names = |variables: &[(&str, &str)], file: &Json| -> Vec<String> {
         models(variables, file, &settings).available().iter().map(|model| name(model)).collect()
@@ -308,7 +308,7 @@ fn only_models_that_can_be_asked_are_offered() {
     let all = names(&[("ANTHROPIC_API_KEY", "key")], &self::mocks());
     assert_eq!(all.first().unwrap(), "anthropic/claude-fable-5");
     assert_eq!(&all[all.len() - 8..], mocks);
-    // Nobody speaks this API here.
+    // An API that tiller does not implement.
     assert_eq!(names(&[("RADIUS_API_KEY", "key")], &json!({})), ["tiller/demo"]);
     // The address is not complete.
     let key = ("CLOUDFLARE_API_KEY", "key");
@@ -320,7 +320,7 @@ fn only_models_that_can_be_asked_are_offered() {
 }
 
 #[test]
-fn azure_has_variables_of_its_own() {
+fn azure_variables_set_address_and_deployment() {
     let settings = Settings::default();
     let asked_for = |id: &str, variables: &[(&str, &str)], file: &Json| {
         let all: Vec<_> =
@@ -369,7 +369,7 @@ fn azure_has_variables_of_its_own() {
 }
 
 #[test]
-fn a_file_changes_what_the_catalogue_says() {
+fn models_json_overrides_the_catalogue() {
     let file = json!({"providers": {
         "anthropic": {
             "baseUrl": "http://proxy", "compat": {"supportsStrictTools": false, "extra": 1},
@@ -419,7 +419,7 @@ fn starting_with_a_model_of_the_file_reads_no_catalogue() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn check_access_names_what_is_missing() {
     let models = models(&[("CLOUDFLARE_API_KEY", "key")], &mocks(), &Settings::default());
     let check = |provider: &str, id: &str, expected: Expect| {
         let model = models.model(&models.find(provider, id).unwrap());

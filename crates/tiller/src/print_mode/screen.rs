@@ -1,7 +1,7 @@
-//! What a person at a terminal sees while a run goes on: the text as it comes, and beside it the
-//! tools, the pauses and what is waited for.
+//! What a user at a terminal sees during a run: the streamed text, and progress notes about tools,
+//! retries and waiting.
 //!
-//! Decides what is written where, and writes to what it is given.
+//! Decides what goes where, and writes to the given writers.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,15 +11,15 @@ use serde_json::Value;
 use super::Record;
 use super::wording::readable;
 
-/// What one record has to show.
+/// What one record shows.
 #[derive(Debug, PartialEq)]
 pub(super) enum Shown {
-    /// A block of text begins.
+    /// A text block begins.
     Block,
     Text(String),
-    /// A line beside the answer.
+    /// A note beside the answer.
     Note(String),
-    /// What is waited for, until something comes.
+    /// A waiting indicator, replaced by the next output.
     Waiting,
     MessageEnd,
 }
@@ -27,15 +27,15 @@ pub(super) enum Shown {
 pub(super) struct Screen<Out, Err> {
     pub(super) out: Out,
     pub(super) err: Err,
-    /// The answer is read on a terminal, so it is shown as it grows.
+    /// stdout is a terminal, so the answer is shown as it streams.
     pub(super) streams: bool,
     pub(super) shows_notes: bool,
-    /// Lines on `err` can be taken back.
+    /// stderr is a terminal, so a line can be erased.
     pub(super) erases: bool,
-    /// Who is waited for.
+    /// The model that is waited for.
     pub(super) model: String,
     line: Line,
-    /// Whether anything of this message was shown.
+    /// Whether any text of this message was shown.
     begun: bool,
 }
 
@@ -53,14 +53,14 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         Screen { out, err, streams, shows_notes, erases, model, line: Line::Start, begun: false }
     }
 
-    /// Shows what the record is about. A terminal that is gone wants no more of it.
+    /// Shows a record. Write errors are ignored: the terminal is gone.
     pub(super) fn show(&mut self, record: &Record) {
         if let Some(shown) = shown(record) {
             self.write(&shown).ok();
         }
     }
 
-    /// Shows an answer that has ended, unless it was shown already.
+    /// Shows a finished answer, unless it was streamed already.
     pub(super) fn show_whole(&mut self, text: &str) {
         if self.streams && !self.begun && !text.is_empty() {
             self.write(&Shown::Text(text.to_owned())).ok();
@@ -150,7 +150,7 @@ fn shown(record: &Record) -> Option<Shown> {
     }
 }
 
-/// The argument that tells most about a call.
+/// The most telling argument of a call.
 fn summary(arguments: &Value) -> String {
     const TELLING: [&str; 6] = ["command", "path", "pattern", "query", "url", "file_path"];
     let telling = TELLING.iter().find_map(|name| arguments[*name].as_str());
@@ -170,7 +170,7 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// Without what a terminal would obey: a model or a file could move the cursor, or worse.
+/// Removes control characters: a model or a file could move the cursor, or worse.
 fn printable(text: &str) -> Cow<'_, str> {
     let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     match text.contains(is_obeyed) {
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Both streams as one text, what goes beside the answer in brackets of its own.
+    /// Both streams as one text; stderr is in angle brackets.
     fn check(records: &[&str], expect: Expect) {
         let mut screen = Screen::new(Vec::new(), Vec::new(), "p/m".to_owned());
         (screen.streams, screen.shows_notes, screen.erases) = (true, true, true);

@@ -1,12 +1,12 @@
-//! A provider's failure as a person reads it.
+//! Makes provider errors readable.
 
 use serde_json::Value;
 
-/// The words in an error: `400 {"error":{"message":"prompt is too long"}}` as `400 prompt is too
-/// long`. Anything else stays as it is.
+/// The message inside an error: `400 {"error":{"message":"prompt is too long"}}` becomes `400
+/// prompt is too long`. Anything else stays as it is.
 pub(super) fn readable(error: &str) -> String {
     let Some(begin) = error.find('{') else { return error.to_owned() };
-    // Behind the JSON there may be advice.
+    // A hint may follow the JSON.
     let mut values = serde_json::Deserializer::from_str(&error[begin..]).into_iter::<Value>();
     let Some(Ok(body)) = values.next() else { return error.to_owned() };
     let words = [&body["error"]["message"], &body["message"], &body["error"], &body["detail"]];

@@ -1,7 +1,6 @@
-//! What is typed behind the name of a template, and how it gets into the text.
+//! Arguments of prompt templates: splitting the typed text, and substitution.
 
-/// Words, or what stands between quotes. There are no escapes, and quotes around nothing are
-/// nothing.
+/// Splits at spaces; quotes group words. There are no escapes, and empty quotes yield nothing.
 pub(super) fn split(typed: &str) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut argument = String::new();
@@ -20,8 +19,8 @@ pub(super) fn split(typed: &str) -> Vec<String> {
     arguments
 }
 
-/// Fills in `$1`, `$@`, `$ARGUMENTS`, `${1:-x}`, `${@:-x}`, `${ARGUMENTS:-x}`, `${@:2}` and
-/// `${@:2:1}`, once: what an argument says is never looked at again. Anything else stays.
+/// Replaces `$1`, `$@`, `$ARGUMENTS`, `${1:-x}`, `${@:-x}`, `${ARGUMENTS:-x}`, `${@:2}` and
+/// `${@:2:1}` in one pass: inserted arguments are not substituted again. Anything else stays.
 pub(super) fn substitute(body: &str, arguments: &[String]) -> String {
     let mut text = String::with_capacity(body.len());
     let mut rest = body;
@@ -39,7 +38,7 @@ pub(super) fn substitute(body: &str, arguments: &[String]) -> String {
     text
 }
 
-/// What stands for the text behind a `$`, and how much of it that is.
+/// The replacement for the text after a `$`, and how many bytes of the text it replaces.
 fn substitution(text: &str, arguments: &[String]) -> Option<(String, usize)> {
     let all = || arguments.join(" ");
     if let Some(inside) = text.strip_prefix('{') {
@@ -72,7 +71,7 @@ fn in_braces(inside: &str, arguments: &[String]) -> Option<String> {
         None => (slice, None),
     };
     let number = |text: &str| text.parse::<usize>().ok().filter(|_| digits(text) == text.len());
-    // Counted from 1, and 0 means the same.
+    // Counted from 1; 0 means 1.
     let from = number(from)?.saturating_sub(1);
     let length = length.map_or(Some(usize::MAX), number)?;
     let chosen: Vec<&str> = arguments.iter().skip(from).take(length).map(String::as_str).collect();
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_words_and_quotes() {
+    fn arguments_split_at_spaces_and_quotes() {
         let check = |typed: &str, expected: Expect| {
             expected.assert_eq(&format!("{:?}", split(typed)));
         };
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_substitution() {
+    fn all_placeholders_are_substituted() {
         check(
             "Review ${1:-all} rest=${@:2} n=$2 all=$@ A=$ARGUMENTS slice=${@:1:1}",
             r#""a b" c d"#,
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_substitution_stays() {
+    fn unknown_placeholders_stay() {
         let text = "$ $$ $HOME ${HOME} ${1} ${} ${:-a} ${x:-a} ${@:a} ${@:1:} ${ $é cost: 5$";
         check(
             text,
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_argument_says_is_not_looked_at_again() {
+    fn inserted_arguments_are_not_substituted_again() {
         check("$1 $2", "'$2' '$ARGUMENTS'", expect!["$2 $ARGUMENTS"]);
     }
 }

@@ -1,4 +1,4 @@
-//! `AGENTS.md` and its like: what a project and its owner want every model to know.
+//! `AGENTS.md` and similar files: instructions for every model.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ pub(crate) struct ContextFile {
     pub(crate) text: String,
 }
 
-/// Of these a folder has one: the first.
+/// Only the first of these in a folder counts.
 const NAMES: [&str; 5] = ["AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"];
 
-/// From the most general to the most particular: the agent folder, then from the root of the file
-/// system down to the working directory.
-pub(super) fn read(place: &Dirs, diagnostics: &mut Vec<String>) -> Vec<ContextFile> {
-    let worktree = Worktree::around(&place.cwd);
-    let mut folders: Vec<&Path> = place.cwd.ancestors().collect();
+/// From the most general to the most specific: the agent folder, then from the file system root
+/// down to the working directory.
+pub(super) fn read(dirs: &Dirs, diagnostics: &mut Vec<String>) -> Vec<ContextFile> {
+    let worktree = Worktree::around(&dirs.cwd);
+    let mut folders: Vec<&Path> = dirs.cwd.ancestors().collect();
     folders.reverse();
     folders.retain(|folder| !worktree.as_ref().is_some_and(|tree| tree.shadows(folder)));
-    folders.insert(0, &place.agent_dir);
+    folders.insert(0, &dirs.agent_dir);
     let mut seen = HashSet::new();
     let mut files = Vec::new();
     for folder in folders {
         let mut names = NAMES.iter().map(|name| folder.join(name));
         let found = names.find_map(|path| Some((text_file::read(&path, diagnostics)?, path)));
         let Some((text, path)) = found else { continue };
-        // The agent folder may be on the way, and links may lead to the same file twice.
+        // The agent folder may be one of the parents, and links may lead to the same file twice.
         if Identity::of(&path).is_none_or(|file| seen.insert(file)) {
             let text = text.trim_start_matches('\u{feff}').to_owned();
             files.push(ContextFile { path, text });
@@ -38,8 +38,8 @@ pub(super) fn read(place: &Dirs, diagnostics: &mut Vec<String>) -> Vec<ContextFi
     files
 }
 
-/// A git worktree that lies inside the repository it belongs to. It brings its own copy of the
-/// repository's instructions, maybe changed ones, and the model should not get both.
+/// A git worktree inside its own repository. It has its own copy of the repository's instructions,
+/// possibly changed, and the model should not get both.
 struct Worktree {
     root: PathBuf,
     repository: PathBuf,
@@ -48,8 +48,8 @@ struct Worktree {
 impl Worktree {
     fn around(cwd: &Path) -> Option<Worktree> {
         let root = cwd.ancestors().find(|folder| folder.join(".git").exists())?;
-        // In a worktree `.git` is a file that says where the repository keeps it. What is wrong
-        // with it is a matter for git.
+        // In a worktree `.git` is a file that points to the repository. Errors in it are git's to
+        // report.
         let link = text_file::read(&root.join(".git"), &mut Vec::new())?;
         let kept = root.join(link.strip_prefix("gitdir:")?.trim());
         let git = kept.parent().filter(|parent| parent.ends_with("worktrees"))?.parent()?;
@@ -58,7 +58,7 @@ impl Worktree {
             .then(|| Worktree { root: root.to_owned(), repository })
     }
 
-    /// Whether the worktree has a file of its own in the place of this folder's.
+    /// Whether the worktree has its own copy of this folder's file.
     fn shadows(&self, folder: &Path) -> bool {
         let Ok(inside) = folder.strip_prefix(&self.repository) else { return false };
         let own = self.root.join(inside);

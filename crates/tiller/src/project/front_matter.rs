@@ -1,21 +1,21 @@
-//! The few lines of YAML at the head of a skill or a template.
+//! YAML front matter of skills, templates and rules.
 //!
-//! Only the parser is somebody else's: what it says is folded into JSON, which the rest of the
-//! program knows how to read. Anchors are refused, so no file can grow while it is read.
+//! Events of the YAML parser are folded into JSON values. Anchors are refused, so a small file
+//! cannot expand into a large value.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 use serde_json::{Map, Value};
 
-/// A text in its two parts.
+/// A text split into front matter and body.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Document<'a> {
-    /// The lines between the rules, if the text begins with one.
+    /// The lines between the `---` lines, if the text begins with one.
     head: Option<&'a str>,
     pub(crate) body: &'a str,
 }
 
 impl<'a> Document<'a> {
-    /// The head goes from a first line `---` to the next one. The body behind a head is trimmed.
+    /// The front matter runs from a first line `---` to the next one. The body after it is trimmed.
     pub(crate) fn split(text: &'a str) -> Document<'a> {
         let whole = Document { head: None, body: text };
         let Some(inside) = text.trim_start_matches('\u{feff}').strip_prefix("---") else {
@@ -27,21 +27,21 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// What the head says. An error names the line and column of the file.
+    /// Parses the front matter. An error names line and column of the file.
     pub(crate) fn fields(&self) -> Result<Map<String, Value>, String> {
         let Some(head) = self.head else { return Ok(Map::new()) };
         match parse(head)? {
             Value::Object(fields) => Ok(fields),
             Value::Null => Ok(Map::new()),
-            _ => Err("expected names and values at line 2 column 1".to_owned()),
+            _ => Err("expected a mapping at line 2 column 1".to_owned()),
         }
     }
 }
 
-/// Deeper than any head ought to be.
+/// Deeper than any useful front matter.
 const DEPTH_MAX: usize = 32;
 
-/// A list or a mapping that has not ended.
+/// A list or mapping that has not ended.
 enum Open {
     List(Vec<Value>),
     Mapping { fields: Map<String, Value>, key: Option<String> },
@@ -51,7 +51,7 @@ fn parse(text: &str) -> Result<Value, String> {
     let mut open: Vec<Open> = Vec::new();
     let mut whole = None;
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|err| told(&err))?;
+        let (event, span) = event.map_err(|err| error_text(&err))?;
         let refuse = |why: &str| Err(format!("{why} at line {}", span.start.line()));
         let value = match event {
             Event::MappingStart(..) | Event::SequenceStart(..) if open.len() == DEPTH_MAX => {
@@ -71,7 +71,7 @@ fn parse(text: &str) -> Result<Value, String> {
                 None => continue,
             },
             Event::Scalar(text, style, ..) => scalar(&text, style),
-            Event::Alias(_) => return refuse("aliases are not understood"),
+            Event::Alias(_) => return refuse("aliases are not supported"),
             _ => continue,
         };
         match open.last_mut() {
@@ -81,7 +81,7 @@ fn parse(text: &str) -> Result<Value, String> {
                 Some(key) => drop(fields.insert(key, value)),
                 None => match value {
                     Value::String(name) => *key = Some(name),
-                    Value::Array(_) | Value::Object(_) => return refuse("expected a name"),
+                    Value::Array(_) | Value::Object(_) => return refuse("expected a plain key"),
                     other => *key = Some(other.to_string()),
                 },
             },
@@ -90,7 +90,7 @@ fn parse(text: &str) -> Result<Value, String> {
     Ok(whole.unwrap_or(Value::Null))
 }
 
-/// What a word without quotes may mean besides itself.
+/// A plain scalar may be a number, a boolean or null.
 fn scalar(text: &str, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return Value::String(text.to_owned());
@@ -106,8 +106,8 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
     }
 }
 
-/// The head begins on the file's first line, behind the rule.
-fn told(err: &ScanError) -> String {
+/// Line numbers are relative to the file, whose first line is the opening `---`.
+fn error_text(err: &ScanError) -> String {
     let marker = err.marker();
     format!("{} at line {} column {}", err.info(), marker.line(), marker.col() + 1)
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_and_bodies() {
+    fn front_matter_and_body_are_split() {
         check("no head\n", expect![[r#"{} "no head\n""#]]);
         check("---\nname: a\n---\n\nBody.\n", expect![[r#"{"name":"a"} "Body.""#]]);
         check("---\r\nname: a\r\n---\r\nBody.\r\n", expect![[r#"{"name":"a"} "Body.""#]]);
@@ -145,17 +145,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_name_line_and_column() {
         check(
             "---\nname: a\ndescription: use it: now\n---\nBody.",
             expect![[
                 r#"mapping values are not allowed in this context at line 3 column 20 "Body.""#
             ]],
         );
-        check("---\n- a\n---\n", expect![[r#"expected names and values at line 2 column 1 """#]]);
+        check("---\n- a\n---\n", expect![[r#"expected a mapping at line 2 column 1 """#]]);
         check(
             "---\na: &x [1]\nb: [*x, *x]\n---\n",
-            expect![[r#"aliases are not understood at line 3 """#]],
+            expect![[r#"aliases are not supported at line 3 """#]],
         );
         let deep = format!("---\na: {}\n---\n", "[".repeat(100_000));
         check(&deep, expect![[r#"recursion limit exceeded at line 2 column 259 """#]]);

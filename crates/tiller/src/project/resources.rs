@@ -1,4 +1,4 @@
-//! Everything in files that shapes what the model is told.
+//! Resources: everything in files that shapes what is sent to the model.
 
 use std::path::Path;
 
@@ -9,51 +9,51 @@ use super::templates::{self, Template};
 use super::{Project, text_file};
 use crate::models::glob::matches;
 
-/// Read once, and then the same from request to request: providers keep what does not change.
+/// Read once and then unchanged from request to request, because providers cache a stable prefix.
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
     pub(crate) context_files: Vec<ContextFile>,
     pub(crate) skills: Vec<Skill>,
     pub(crate) templates: Vec<Template>,
     pub(crate) rules: RuleFiles,
-    /// Instead of tiller's own words.
+    /// Replaces tiller's own system prompt.
     pub(crate) system_prompt: Option<String>,
-    /// Behind them.
+    /// Appended to the system prompt.
     pub(crate) addendum: Option<String>,
-    /// What was wrong with any of it, in sentences that name the file.
+    /// Problems in any of the files; each text names its file.
     pub(crate) problems: Vec<String>,
 }
 
-/// Nobody reads more of them.
+/// More problems than a user reads.
 const PROBLEMS_MAX: usize = 100;
 
 impl Resources {
-    pub(super) fn read(place: &Project) -> Resources {
+    pub(super) fn read(project: &Project) -> Resources {
         let mut problems = Vec::new();
-        let flags = &place.flags;
+        let flags = &project.flags;
         let context_files = match flags.no_context_files {
             true => Vec::new(),
-            false => context_files::read(&place.whereabouts, &mut problems),
+            false => context_files::read(&project.dirs, &mut problems),
         };
         let system_prompt = match &flags.system_prompt {
-            Some(given) => Some(text_or_file(given, place, &mut problems)),
-            None => own_file("SYSTEM.md", place, &mut problems),
+            Some(given) => Some(text_or_file(given, project, &mut problems)),
+            None => own_file("SYSTEM.md", project, &mut problems),
         };
         let given: Vec<String> = flags
             .append_system_prompt
             .iter()
-            .map(|given| text_or_file(given, place, &mut problems))
+            .map(|given| text_or_file(given, project, &mut problems))
             .collect();
         let addendum = match given.is_empty() {
-            true => own_file("APPEND_SYSTEM.md", place, &mut problems),
+            true => own_file("APPEND_SYSTEM.md", project, &mut problems),
             false => Some(given.join("\n\n")),
         };
-        let mut skills = skills::read(place.skill_roots(), &mut problems);
+        let mut skills = skills::read(project.skill_roots(), &mut problems);
         if let Some(patterns) = &flags.skill_names {
             skills.retain(|skill| patterns.iter().any(|pattern| matches(pattern, &skill.name)));
         }
-        let templates = templates::read(place.template_roots(), &mut problems);
-        let rules = rules::read(place.rule_roots(), &mut problems);
+        let templates = templates::read(project.template_roots(), &mut problems);
+        let rules = rules::read(project.rule_roots(), &mut problems);
         let rest = problems.len().saturating_sub(PROBLEMS_MAX);
         if rest > 0 {
             problems.truncate(PROBLEMS_MAX);
@@ -62,13 +62,13 @@ impl Resources {
         Resources { context_files, skills, templates, rules, system_prompt, addendum, problems }
     }
 
-    /// Nothing, because of this.
+    /// No resources, because of this problem.
     pub(crate) fn none(problem: String) -> Resources {
         Resources { problems: vec![problem], ..Resources::default() }
     }
 
-    /// What a message stands for: `/skill:NAME` and `/NAME` are replaced by the text of the skill
-    /// or template. Anything else, a name that nobody knows too, is said as it is.
+    /// Expands a message: `/skill:NAME` and `/NAME` are replaced by the text of the skill or
+    /// template. Anything else, unknown names included, stays as it is.
     pub(crate) fn expand(&self, message: String) -> Result<String, String> {
         let Some(command) = message.strip_prefix('/') else { return Ok(message) };
         if let Some(called) = command.strip_prefix("skill:") {
@@ -82,7 +82,7 @@ impl Resources {
         let template = self.templates.iter().find(|template| template.name == name);
         match template.map(|template| template.expand(arguments)) {
             Some(text) if text.trim().is_empty() => {
-                Err(format!("Nothing to say: the prompt template /{name} comes out empty"))
+                Err(format!("The prompt template /{name} expands to an empty message"))
             }
             Some(text) => Ok(text),
             None => Ok(message),
@@ -91,16 +91,16 @@ impl Resources {
 }
 
 /// The project's file if it is trusted, else the user's.
-fn own_file(name: &str, place: &Project, problems: &mut Vec<String>) -> Option<String> {
-    let project = place.whereabouts.project_dir().join(name);
-    let project = place.is_trusted.then(|| text_file::read(&project, problems)).flatten();
-    project.or_else(|| text_file::read(&place.whereabouts.agent_dir.join(name), problems))
+fn own_file(name: &str, project: &Project, problems: &mut Vec<String>) -> Option<String> {
+    let path = project.dirs.project_dir().join(name);
+    let path = project.is_trusted.then(|| text_file::read(&path, problems)).flatten();
+    path.or_else(|| text_file::read(&project.dirs.agent_dir.join(name), problems))
 }
 
-/// Nobody means a text by the name of a file that is there.
-fn text_or_file(given: &str, place: &Project, problems: &mut Vec<String>) -> String {
+/// The content of the file with this path, if there is one; otherwise the text itself.
+fn text_or_file(given: &str, project: &Project, problems: &mut Vec<String>) -> String {
     const NAME_MAX_BYTES: usize = 4096;
-    let path = place.cwd().join(Path::new(given));
+    let path = project.cwd().join(Path::new(given));
     let is_file = given.len() < NAME_MAX_BYTES && !given.contains('\n') && path.is_file();
     let text = is_file.then(|| text_file::read(&path, problems)).flatten();
     text.unwrap_or_else(|| given.to_owned())

@@ -1,7 +1,7 @@
-//! Rules: what a model must not do, in files that say by which words it is noticed.
+//! Rule files: what a model must not do.
 //!
-//! A rule with a condition watches what the model says. One without is part of the system prompt:
-//! as a whole, or by its description and the place of its file.
+//! A rule with a condition is matched against the model's output. A rule without one is part of the
+//! system prompt: as a whole, or by its description and path.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use super::source::ResourceOrigin;
 use super::text_file;
 use crate::settings::Scope;
 
-/// All rules there are.
+/// All rules.
 #[derive(Debug, Default)]
 pub(crate) struct RuleFiles {
-    /// Those that watch.
+    /// Rules with a condition, matched against the output.
     pub(crate) watching: Option<Arc<RuleSet>>,
-    /// Those that the model is told in any case.
+    /// Rules that are always part of the system prompt.
     pub(crate) standing: Vec<Rule>,
-    /// Those that it is told of.
+    /// Rules listed in the system prompt by description and path.
     pub(crate) listed: Vec<Rule>,
 }
 
@@ -33,7 +33,7 @@ impl RuleFiles {
     }
 }
 
-/// Reads all rules of these places. Of two with one name the first counts.
+/// Reads all rules below these roots. The first of two with the same name counts.
 pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) -> RuleFiles {
     let mut found: Vec<Rule> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -46,7 +46,7 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
             let Some(rule) = read_rule(path, root.scope, diagnostics) else { continue };
             match places.get(&rule.name) {
                 Some(&first) => diagnostics.push(format!(
-                    "rule {} is hidden by {}",
+                    "rule {} is overridden by {}",
                     rule.path.display(),
                     found[first].path.display()
                 )),
@@ -73,7 +73,7 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
     rules
 }
 
-/// The texts right inside the folder, by name.
+/// The Markdown files directly inside the folder, by name.
 fn files(folder: &Path, diagnostics: &mut Vec<String>) -> Vec<PathBuf> {
     if !folder.is_dir() {
         return Vec::new();
@@ -81,7 +81,7 @@ fn files(folder: &Path, diagnostics: &mut Vec<String>) -> Vec<PathBuf> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(err) => {
-            diagnostics.push(format!("cannot look into {}: {err}", folder.display()));
+            diagnostics.push(format!("cannot read the folder {}: {err}", folder.display()));
             return Vec::new();
         }
     };
@@ -107,7 +107,7 @@ fn read_rule(path: PathBuf, scope: Scope, diagnostics: &mut Vec<String>) -> Opti
     let interrupt_mode = mode.and_then(|mode| {
         let read: Option<InterruptMode> = serde_json::from_value(mode.clone()).ok();
         if read.is_none() {
-            let why = "is none of never, prose-only, tool-only, always";
+            let why = "must be one of never, prose-only, tool-only, always";
             diagnostics.push(format!("rule {}: interruptMode {mode} {why}", path.display()));
         }
         read
@@ -131,11 +131,11 @@ fn read_rule(path: PathBuf, scope: Scope, diagnostics: &mut Vec<String>) -> Opti
     })
 }
 
-/// Under these names a condition may stand; the later ones are from older files.
+/// The fields that may hold the condition; the later ones are from older files.
 const CONDITION: [&str; 3] = ["condition", "ttsr_trigger", "ttsrTrigger"];
 
-/// What to look for, and where. Patterns of files among the conditions mean any change of such a
-/// file, or, beside other conditions, that those are looked for in such changes.
+/// The conditions and their scope. A file glob as a condition matches any change to such a file;
+/// beside other conditions it limits them to changes of such files.
 fn conditions(fields: &Map<String, Value>) -> (Vec<String>, Vec<String>) {
     let mut given = CONDITION.iter().map(|name| texts(fields.get(*name)));
     let given = given.find(|texts| !texts.is_empty()).unwrap_or_default();
@@ -151,14 +151,14 @@ fn conditions(fields: &Map<String, Value>) -> (Vec<String>, Vec<String>) {
     (conditions, scope)
 }
 
-/// Whether somebody means files by it. No expression begins with a star.
+/// Whether a condition is a file glob. No regular expression begins with a star.
 fn is_file_glob(condition: &str) -> bool {
     !condition.contains(['\\', '^', '$', '+', '|', '(', ')'])
         && condition.contains(['?', '*', '[', ']', '{', '}'])
         && (condition.contains('/') || condition.starts_with("*."))
 }
 
-/// A text, or a list of them.
+/// A string, or a list of strings.
 fn texts(value: Option<&Value>) -> Vec<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.trim().to_owned()),
@@ -174,7 +174,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     texts.into_iter().filter(|text| !text.is_empty()).collect()
 }
 
-/// The same, where a text may hold several, separated by commas.
+/// The same, where a string may hold several, separated by commas.
 fn words(value: Option<&Value>) -> Vec<String> {
     texts(value).iter().flat_map(|text| split_list(text)).collect()
 }
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// What a file says, as clients are told, without the places.
+    /// The parsed rule as clients see it, without paths.
     fn check(text: &str, expected: Expect) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rule.md");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn fields() {
+    fn rule_fields_are_parsed() {
         check("Just words.\n", expect![[r#"{"content":"Just words.","condition":[]}"#]]);
         check(
             "---\ncondition: foo\n---\n\n Say bar. \r\n\n",
@@ -236,7 +236,7 @@ mod tests {
         check(
             "---\ncondition: a\ninterruptMode: [x]\n---\n",
             expect![[
-                r#"{"content":"","condition":["a"]}rule FOLDER/rule.md: interruptMode ["x"] is none of never, prose-only, tool-only, always"#
+                r#"{"content":"","condition":["a"]}rule FOLDER/rule.md: interruptMode ["x"] must be one of never, prose-only, tool-only, always"#
             ]],
         );
         check(
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_files() {
+    fn file_globs_become_tool_scopes() {
         check(
             "---\ncondition: '*.ts'\n---\n",
             expect![[
@@ -273,7 +273,7 @@ mod tests {
                 r#"{"content":"","condition":[": any"],"scope":["tool:edit(*.ts)","tool:write(*.ts)"]}"#
             ]],
         );
-        // Expressions, though they look a little like files.
+        // Regular expressions that look a little like paths.
         check(
             "---\ncondition: ['a.*b', '(x/y)*', 'a/b', 'x\\.[ab]/']\n---\n",
             expect![[r#"{"content":"","condition":["a.*b","(x/y)*","a/b","x\\.[ab]/"]}"#]],

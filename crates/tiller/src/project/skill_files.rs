@@ -1,5 +1,5 @@
-//! Where skills are found: a folder with a `SKILL.md` is one, a text right inside a folder of
-//! skills may be one, and other folders are searched.
+//! Finds skills: a folder with a `SKILL.md` is one, a text directly inside a skills folder may be
+//! one, and other folders are searched.
 
 use std::collections::HashSet;
 use std::fs::FileType;
@@ -10,24 +10,24 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use super::source::ResourceOrigin;
 use super::text_file::{FILE_MAX_BYTES, Identity};
 
-pub(super) struct Found {
+pub(super) struct SkillFile {
     pub(super) path: PathBuf,
-    /// A text beside folders of skills. It is one if it says so.
+    /// A text beside skill folders. It is a skill only if it has a description.
     pub(super) is_loose: bool,
 }
 
-/// One look through any number of places. No file or folder is visited twice, by whatever links
-/// it is reached, so that no circle of links is walked for ever.
+/// One walk over any number of roots. No file or folder is visited twice, through whatever links,
+/// so a cycle of links ends.
 #[derive(Default)]
 pub(super) struct Walk {
     visited: HashSet<Identity>,
     folders: usize,
-    found: Vec<Found>,
+    found: Vec<SkillFile>,
 }
 
-/// Files whose rules are followed.
+/// Ignore files that are honoured.
 const RULES: [&str; 3] = [".gitignore", ".ignore", ".fdignore"];
-/// No collection of skills is deeper or wider; a link to everything there is is none.
+/// Larger than any real collection of skills; a link to the whole file system exceeds it.
 const DEPTH_MAX: usize = 16;
 const FOLDERS_MAX: usize = 4000;
 const ENTRIES_MAX: usize = 10_000;
@@ -37,23 +37,23 @@ impl Walk {
         &mut self,
         root: &ResourceOrigin,
         diagnostics: &mut Vec<String>,
-    ) -> Vec<Found> {
+    ) -> Vec<SkillFile> {
         let path = &root.path;
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => {
                 self.folder(path, &mut Vec::new(), diagnostics);
             }
             Ok(_) => self.add(path.clone(), false),
-            // Nobody has to have skills.
+            // A default folder need not exist.
             Err(_) if !root.is_named && path.symlink_metadata().is_err() => {}
-            Err(err) => diagnostics.push(format!("no skill at {}: {err}", path.display())),
+            Err(err) => diagnostics.push(format!("cannot read skill {}: {err}", path.display())),
         }
         std::mem::take(&mut self.found)
     }
 
-    /// Looks into a folder. There is a set of rules for each of those around it.
+    /// Walks a folder. `rules` has the ignore rules of each parent.
     fn folder(&mut self, folder: &Path, rules: &mut Vec<Gitignore>, diagnostics: &mut Vec<String>) {
-        if !self.is_new(folder) {
+        if !self.visit(folder) {
             return;
         }
         let own = folder.join("SKILL.md");
@@ -71,7 +71,7 @@ impl Walk {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(err) => {
-                diagnostics.push(format!("cannot look into {}: {err}", folder.display()));
+                diagnostics.push(format!("cannot read the folder {}: {err}", folder.display()));
                 return;
             }
         };
@@ -90,7 +90,7 @@ impl Walk {
             let is_dir = match kind.is_symlink().then(|| path.metadata()) {
                 None => kind.is_dir(),
                 Some(Ok(metadata)) => metadata.is_dir(),
-                // Whoever reads it will say what is wrong.
+                // Reading the file reports the error.
                 Some(Err(_)) if name.ends_with(".md") => false,
                 Some(Err(err)) => {
                     diagnostics.push(format!("{} is ignored: {err}", path.display()));
@@ -100,9 +100,9 @@ impl Walk {
             if is_ignored(rules, &path, is_dir) {
                 continue;
             }
-            if is_dir && kind.is_symlink() && leads_back(&path, folder) {
+            if is_dir && kind.is_symlink() && is_link_to_parent(&path, folder) {
                 let path = path.display();
-                diagnostics.push(format!("{path} is ignored: it leads back to where it is"));
+                diagnostics.push(format!("{path} is ignored: the link leads to a parent folder"));
             } else if is_dir && rules.len() <= DEPTH_MAX {
                 self.folder(&path, rules, diagnostics);
             } else if !is_dir && rules.len() == 1 && name.ends_with(".md") {
@@ -113,26 +113,27 @@ impl Walk {
     }
 
     fn add(&mut self, path: PathBuf, is_loose: bool) {
-        if self.is_new(&path) {
-            self.found.push(Found { path, is_loose });
+        if self.visit(&path) {
+            self.found.push(SkillFile { path, is_loose });
         }
     }
 
-    /// Whether nobody was there yet. Whoever reads a path that leads nowhere will say so.
-    fn is_new(&mut self, path: &Path) -> bool {
+    /// Whether this path is visited for the first time. A dangling path is reported when it is
+    /// read.
+    fn visit(&mut self, path: &Path) -> bool {
         Identity::of(path).is_none_or(|place| self.visited.insert(place))
     }
 }
 
-/// Whether a link leads to a folder around it.
-fn leads_back(link: &Path, parent: &Path) -> bool {
+/// Whether a link leads to one of its parents.
+fn is_link_to_parent(link: &Path, parent: &Path) -> bool {
     match (link.canonicalize(), parent.canonicalize()) {
         (Ok(link), Ok(parent)) => parent.starts_with(link),
         _ => false,
     }
 }
 
-/// A line of rules that cannot be understood is none.
+/// Invalid lines in an ignore file are skipped.
 fn own_rules(folder: &Path) -> Gitignore {
     let is_small = |path: &PathBuf| {
         path.metadata().is_ok_and(|file| file.is_file() && file.len() <= FILE_MAX_BYTES)
@@ -145,7 +146,7 @@ fn own_rules(folder: &Path) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// The nearest rule that has something to say decides.
+/// The innermost matching rule decides.
 fn is_ignored(rules: &[Gitignore], path: &Path, is_dir: bool) -> bool {
     let said = rules.iter().rev().map(|rules| rules.matched(path, is_dir));
     said.into_iter().find(|said| !said.is_none()).is_some_and(|said| said.is_ignore())

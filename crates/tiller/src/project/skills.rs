@@ -1,5 +1,5 @@
-//! Skills: instructions for one kind of work, each in a file that says in its head what it is
-//! good for. The model is told of them and reads those it needs; a user calls one by name.
+//! Skills: instructions for one kind of task, each in a file whose front matter describes it. The
+//! system prompt lists them and the model reads those it needs; a user can call one by name.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ pub(crate) struct Skill {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) path: PathBuf,
-    /// Only a user may call it; the model is not told.
+    /// Only a user may call it; it is not listed in the system prompt.
     pub(crate) is_hidden: bool,
     pub(crate) source: ResourceOrigin,
     body: String,
 }
 
 impl Skill {
-    /// What is said instead of `/skill:NAME ARGS`.
+    /// The text that replaces `/skill:NAME ARGS`.
     pub(crate) fn expand(&self, arguments: &str) -> String {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         let (name, path, folder) = (&self.name, self.path.display(), folder.display());
@@ -38,8 +38,8 @@ impl Skill {
     }
 }
 
-/// Reads all skills of these places. Of two with one name the first counts; that a project's takes
-/// the place of the user's is nothing to talk about.
+/// Reads all skills below these roots. The first of two with the same name counts. A project's
+/// skill that overrides the user's is not reported.
 pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) -> Vec<Skill> {
     let mut skills: Vec<Skill> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -51,7 +51,7 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
             match places.get(&skill.name) {
                 Some(&first) if skills[first].source.scope != skill.source.scope => {}
                 Some(&first) => diagnostics.push(format!(
-                    "skill {} in {} is hidden by the one in {}",
+                    "skill {} in {} is overridden by the one in {}",
                     skill.name,
                     skill.path.display(),
                     skills[first].path.display()
@@ -66,17 +66,17 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
     skills
 }
 
-/// The lengths that skills keep to everywhere.
+/// The limits of the Agent Skills specification.
 const NAME_MAX: usize = 64;
 const DESCRIPTION_MAX: usize = 1024;
 
 impl Skill {
     fn read(
-        found: skill_files::Found,
+        found: skill_files::SkillFile,
         root: &ResourceOrigin,
         diagnostics: &mut Vec<String>,
     ) -> Option<Skill> {
-        let skill_files::Found { path, is_loose } = found;
+        let skill_files::SkillFile { path, is_loose } = found;
         let text = text_file::read(&path, diagnostics)?;
         let document = Document::split(&text);
         let shown = path.display();
@@ -94,7 +94,7 @@ impl Skill {
         };
         let description = text_of("description").filter(|text| !text.is_empty());
         let Some(description) = description else {
-            // Any text may lie beside skills; a file called SKILL.md means to be one.
+            // A file without a description may be any text, but a SKILL.md is meant to be a skill.
             if !is_loose {
                 diagnostics.push(format!("skill {shown} is ignored: it has no description"));
             }
@@ -104,7 +104,7 @@ impl Skill {
             if is_loose { path.file_stem() } else { path.parent().and_then(Path::file_name) };
         let usual = usual.unwrap_or_default().to_string_lossy().into_owned();
         let name = text_of("name").filter(|name| !name.is_empty()).unwrap_or(usual);
-        if let Some(why) = fault(&name) {
+        if let Some(why) = name_problem(&name) {
             diagnostics.push(format!("skill {shown}: the name {name:?} {why}"));
         }
         if description.chars().count() > DESCRIPTION_MAX {
@@ -117,8 +117,8 @@ impl Skill {
     }
 }
 
-/// What other programs would not like about a name. Here it works all the same.
-fn fault(name: &str) -> Option<&'static str> {
+/// What violates the specification in a name. tiller accepts it all the same.
+fn name_problem(name: &str) -> Option<&'static str> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.chars().count() > NAME_MAX {
         Some("is longer than 64 characters")

@@ -1,4 +1,4 @@
-//! Where a skill, a template or an extension comes from, as clients are told.
+//! Where a skill, template or extension comes from, as reported to clients.
 
 use std::path::{Path, PathBuf};
 
@@ -7,26 +7,26 @@ use serde::Serialize;
 use super::DiscoveredPath;
 use crate::settings::Scope;
 
-/// A file or folder that is looked at.
+/// A file or folder to search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ResourceOrigin {
     pub(crate) path: PathBuf,
     pub(crate) scope: Scope,
-    /// The folder it was found in by itself.
+    /// The default folder it was found in.
     pub(crate) base_dir: Option<PathBuf>,
-    /// Somebody named it, and wants to know when it is not there.
+    /// Named explicitly, so a missing path is reported.
     pub(crate) is_named: bool,
-    /// Other programs keep things there, too: a text that is no skill to them is none.
+    /// Shared with other programs: a text that is not a skill to them is none here.
     pub(crate) is_shared: bool,
-    /// The package it is part of, as settings name it.
+    /// The package it belongs to, as settings name it.
     pub(crate) package: Option<String>,
     /// The file of the extension that named it.
     pub(crate) extension: Option<PathBuf>,
 }
 
 impl ResourceOrigin {
-    /// A folder in its usual place.
-    pub(crate) fn usual(scope: Scope, base_dir: PathBuf, name: &str) -> ResourceOrigin {
+    /// A default folder.
+    pub(crate) fn default_folder(scope: Scope, base_dir: PathBuf, name: &str) -> ResourceOrigin {
         let path = base_dir.join(name);
         ResourceOrigin {
             path,
@@ -39,9 +39,12 @@ impl ResourceOrigin {
         }
     }
 
-    /// The folder of skills in `.agents`.
+    /// The `.agents` folder with skills.
     pub(super) fn shared(scope: Scope, base_dir: PathBuf) -> ResourceOrigin {
-        ResourceOrigin { is_shared: true, ..ResourceOrigin::usual(scope, base_dir, "skills") }
+        ResourceOrigin {
+            is_shared: true,
+            ..ResourceOrigin::default_folder(scope, base_dir, "skills")
+        }
     }
 
     /// Named in settings or on the command line.
@@ -72,7 +75,7 @@ impl ResourceOrigin {
         ResourceOrigin { base_dir, package, ..ResourceOrigin::named(scope, root) }
     }
 
-    /// Clients know three places.
+    /// The three locations that clients know.
     pub(crate) fn location(&self) -> &'static str {
         match (self.is_named, self.scope) {
             (false, Scope::User) => "user",
@@ -81,7 +84,7 @@ impl ResourceOrigin {
         }
     }
 
-    /// Clients know an extension of the command line by another word than a skill.
+    /// Clients use another word for an extension of the command line than for a skill.
     pub(crate) fn extension_info(&self, path: &Path) -> SourceInfo {
         let mut info = self.info(path);
         if self.is_named && self.package.is_none() && self.scope == Scope::Process {
@@ -114,14 +117,14 @@ impl ResourceOrigin {
     }
 }
 
-/// The name of an extension's file without its end.
+/// The name of an extension's file without its extension.
 fn extension_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(".ts").or_else(|| name.strip_suffix(".js"));
     stem.unwrap_or(&name).to_owned()
 }
 
-/// The same in the words of newer clients.
+/// The same in the format of newer clients.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SourceInfo {

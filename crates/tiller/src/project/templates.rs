@@ -1,5 +1,5 @@
-//! Prompt templates: a text file is a command of its name, and what is typed behind the command
-//! is put into the text.
+//! Prompt templates: a text file is a command of its name, and the arguments typed after the
+//! command are inserted into the text.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// What is said instead of `/NAME ARGS`.
+    /// The text that replaces `/NAME ARGS`.
     pub(crate) fn expand(&self, typed: &str) -> String {
         arguments::substitute(&self.body, &arguments::split(typed))
     }
 }
 
-/// Reads all templates of these places. Of two with one name the first counts.
+/// Reads all templates below these roots. The first of two with the same name counts.
 pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) -> Vec<Template> {
     let mut templates: Vec<Template> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -39,7 +39,7 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
             match places.get(&template.name) {
                 Some(&first) if templates[first].source.scope != template.source.scope => {}
                 Some(&first) => diagnostics.push(format!(
-                    "prompt template {} is hidden by {}",
+                    "prompt template {} is overridden by {}",
                     template.path.display(),
                     templates[first].path.display()
                 )),
@@ -53,7 +53,7 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
     templates
 }
 
-/// The file, or the texts right inside the folder by name.
+/// The file, or the Markdown files directly inside the folder, by name.
 fn files(root: &ResourceOrigin, diagnostics: &mut Vec<String>) -> Vec<PathBuf> {
     let shown = root.path.display();
     match root.path.metadata() {
@@ -61,7 +61,7 @@ fn files(root: &ResourceOrigin, diagnostics: &mut Vec<String>) -> Vec<PathBuf> {
         Ok(_) => return vec![root.path.clone()],
         Err(err) => {
             if root.is_named {
-                diagnostics.push(format!("no prompt template at {shown}: {err}"));
+                diagnostics.push(format!("cannot read prompt template {shown}: {err}"));
             }
             return Vec::new();
         }
@@ -69,7 +69,7 @@ fn files(root: &ResourceOrigin, diagnostics: &mut Vec<String>) -> Vec<PathBuf> {
     let entries = match std::fs::read_dir(&root.path) {
         Ok(entries) => entries,
         Err(err) => {
-            diagnostics.push(format!("cannot look into {shown}: {err}"));
+            diagnostics.push(format!("cannot read the folder {shown}: {err}"));
             return Vec::new();
         }
     };
@@ -80,7 +80,7 @@ fn files(root: &ResourceOrigin, diagnostics: &mut Vec<String>) -> Vec<PathBuf> {
     paths
 }
 
-/// How much of its first line describes a template that does not describe itself.
+/// How much of its first line is used as the description of a template without one.
 const DESCRIPTION_CHARS: usize = 60;
 
 impl Template {

@@ -1,4 +1,4 @@
-//! Folders as people have them, and what is found in them.
+//! Realistic folders, and the resources found in them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::{Dirs, Project, ResourceFlags, Resources};
 
-/// A home with an agent folder and a repository to work in.
+/// A home folder with an agent folder and a repository.
 struct Home {
     folder: TempDir,
 }
@@ -33,23 +33,23 @@ impl Home {
         std::os::unix::fs::symlink(to, self.path(name)).unwrap();
     }
 
-    fn place(&self, cwd: &str, flags: ResourceFlags) -> Project {
+    fn project(&self, cwd: &str, flags: ResourceFlags) -> Project {
         let home = self.folder.path().to_owned();
         let agent_dir = home.join(".pi/agent");
         Project::find(Dirs { cwd: self.path(cwd), agent_dir, home: Some(home) }, flags)
     }
 
     fn trusted(&self, cwd: &str) -> Project {
-        self.place(cwd, ResourceFlags { approve: Some(true), ..ResourceFlags::default() })
+        self.project(cwd, ResourceFlags { approve: Some(true), ..ResourceFlags::default() })
     }
 
     fn shown(&self, path: &Path) -> String {
         path.display().to_string().replace(&*self.folder.path().to_string_lossy(), "HOME")
     }
 
-    /// Everything that was found, one line each.
-    fn print(&self, place: &Project) -> String {
-        let resources = place.resources();
+    /// All resources, one line each.
+    fn print(&self, project: &Project) -> String {
+        let resources = project.resources();
         let Resources { context_files, skills, templates, problems, .. } = &resources;
         let mut lines = Vec::new();
         let inside =
@@ -72,7 +72,7 @@ impl Home {
         if let Some(set) = &resources.rules.watching {
             lines.push(format!("watching {set:?}"));
         }
-        for problem in place.problems().iter().chain(problems) {
+        for problem in project.problems().iter().chain(problems) {
             lines.push(format!("! {}", self.shown(Path::new(problem))));
         }
         lines.join("\n")
@@ -82,7 +82,7 @@ impl Home {
 const SKILL: &str = "---\ndescription: d\n---\n";
 
 #[test]
-fn instructions_come_from_the_general_to_the_particular() {
+fn context_files_are_ordered_from_general_to_specific() {
     let home = Home::with(&[
         (".pi/agent/CLAUDE.md", "agent"),
         ("AGENTS.md", "\u{feff}home"),
@@ -100,11 +100,11 @@ fn instructions_come_from_the_general_to_the_particular() {
         context HOME/work/a/b/AGENTS.override.md "override""#]]
     .assert_eq(&home.print(&home.trusted("work/a/b")));
     let none = ResourceFlags { no_context_files: true, ..ResourceFlags::default() };
-    expect![[""]].assert_eq(&home.print(&home.place("work/a/b", none)));
+    expect![[""]].assert_eq(&home.print(&home.project("work/a/b", none)));
 }
 
 #[test]
-fn a_file_is_read_once_by_whatever_name() {
+fn file_behind_several_links_is_read_once() {
     let home = Home::with(&[("work/AGENTS.md", "once"), ("work/a/x", "")]);
     home.link("work/a/AGENTS.md", "../AGENTS.md");
     expect![[r#"context HOME/work/AGENTS.md "once""#]]
@@ -116,7 +116,7 @@ fn a_file_is_read_once_by_whatever_name() {
 }
 
 #[test]
-fn a_worktree_brings_its_own_copy() {
+fn nested_worktree_uses_its_own_context_files() {
     let check = |own: &[(&str, &str)], expected: Expect| {
         let home = Home::with(&[
             ("work/.git/worktrees/fix/HEAD", ""),
@@ -146,7 +146,7 @@ fn a_worktree_brings_its_own_copy() {
 }
 
 #[test]
-fn the_nearest_comes_first_and_what_was_named_last() {
+fn nearest_resource_wins_and_named_ones_come_last() {
     let home = Home::with(&[
         ("work/.git/HEAD", ""),
         ("work/.pi/skills/one/SKILL.md", SKILL),
@@ -187,16 +187,16 @@ fn the_nearest_comes_first_and_what_was_named_last() {
         skill five HOME/.agents/skills/five/SKILL.md
         skill eight HOME/more/eight/SKILL.md
         skill seven HOME/more/seven.md
-        ! no skill at HOME/more/gone: No such file or directory (os error 2)"#]]
-    .assert_eq(&home.print(&home.place("work/src", named(false))));
+        ! cannot read skill HOME/more/gone: No such file or directory (os error 2)"#]]
+    .assert_eq(&home.print(&home.project("work/src", named(false))));
     expect![[r#"
         template f HOME/more/f.md
         skill eight HOME/more/eight/SKILL.md
         skill seven HOME/more/seven.md
-        ! no skill at HOME/more/gone: No such file or directory (os error 2)"#]]
-    .assert_eq(&home.print(&home.place("work/src", named(true))));
+        ! cannot read skill HOME/more/gone: No such file or directory (os error 2)"#]]
+    .assert_eq(&home.print(&home.project("work/src", named(true))));
     let some = ResourceFlags { skill_names: Some(vec!["f*".into()]), ..named(false) };
-    let found = home.print(&home.place("work", some));
+    let found = home.print(&home.project("work", some));
     let skills: Vec<&str> = found.lines().filter(|line| line.starts_with("skill")).collect();
     assert_eq!(
         skills,
@@ -207,9 +207,9 @@ fn the_nearest_comes_first_and_what_was_named_last() {
     );
 }
 
-/// However links lead back and forth, every skill is found once.
+/// Links form cycles, and every skill is found once.
 #[test]
-fn circles_of_links_end() {
+fn cyclic_links_find_every_skill_once() {
     let home = Home::with(&[
         (".pi/agent/skills/a/one/SKILL.md", SKILL),
         (".pi/agent/skills/b/two/SKILL.md", SKILL),
@@ -224,20 +224,20 @@ fn circles_of_links_end() {
     expect![[r#"
         skill one HOME/.pi/agent/skills/a/one/SKILL.md
         skill two HOME/.pi/agent/skills/a/to-b0/two/SKILL.md
-        ! HOME/.pi/agent/skills/a/up0 is ignored: it leads back to where it is
-        ! HOME/.pi/agent/skills/a/up1 is ignored: it leads back to where it is
-        ! HOME/.pi/agent/skills/a/up2 is ignored: it leads back to where it is
-        ! HOME/.pi/agent/skills/a/up3 is ignored: it leads back to where it is
-        ! HOME/.pi/agent/skills/a/up4 is ignored: it leads back to where it is
-        ! HOME/.pi/agent/skills/a/up5 is ignored: it leads back to where it is
-        ! HOME/.pi/agent/skills/a/up6 is ignored: it leads back to where it is
-        ! HOME/.pi/agent/skills/a/up7 is ignored: it leads back to where it is
+        ! HOME/.pi/agent/skills/a/up0 is ignored: the link leads to a parent folder
+        ! HOME/.pi/agent/skills/a/up1 is ignored: the link leads to a parent folder
+        ! HOME/.pi/agent/skills/a/up2 is ignored: the link leads to a parent folder
+        ! HOME/.pi/agent/skills/a/up3 is ignored: the link leads to a parent folder
+        ! HOME/.pi/agent/skills/a/up4 is ignored: the link leads to a parent folder
+        ! HOME/.pi/agent/skills/a/up5 is ignored: the link leads to a parent folder
+        ! HOME/.pi/agent/skills/a/up6 is ignored: the link leads to a parent folder
+        ! HOME/.pi/agent/skills/a/up7 is ignored: the link leads to a parent folder
         ! HOME/.pi/agent/skills/self is ignored: Too many levels of symbolic links (os error 40)"#]]
     .assert_eq(&home.print(&home.trusted("work")));
 }
 
 #[test]
-fn a_decision_about_the_nearest_folder_counts() {
+fn trust_decision_of_the_nearest_folder_counts() {
     let is_used = |decisions: &str, settings: &str, flag: Option<bool>| {
         let home = Home::with(&[
             ("work/repo/.pi/prompts/x.md", "x"),
@@ -245,10 +245,10 @@ fn a_decision_about_the_nearest_folder_counts() {
         ]);
         let decisions = decisions.replace("HOME", &home.folder.path().to_string_lossy());
         std::fs::write(home.path(".pi/agent/trust.json"), decisions).unwrap();
-        let place =
-            home.place("work/repo", ResourceFlags { approve: flag, ..ResourceFlags::default() });
-        let used = !place.resources().templates.is_empty();
-        assert_eq!(used, place.problems().is_empty(), "{:?}", place.problems());
+        let project =
+            home.project("work/repo", ResourceFlags { approve: flag, ..ResourceFlags::default() });
+        let used = !project.resources().templates.is_empty();
+        assert_eq!(used, project.problems().is_empty(), "{:?}", project.problems());
         used
     };
     assert!(!is_used("{}", "{}", None));
@@ -264,7 +264,7 @@ fn a_decision_about_the_nearest_folder_counts() {
 }
 
 #[test]
-fn an_approval_is_for_the_folder_that_tiller_was_started_in() {
+fn approve_flag_counts_for_the_start_folder_only() {
     let home = Home::with(&[
         ("mine/.pi/prompts/x.md", "x"),
         ("theirs/.pi/prompts/y.md", "y"),
@@ -275,45 +275,49 @@ fn an_approval_is_for_the_folder_that_tiller_was_started_in() {
     std::fs::write(home.path(".pi/agent/trust.json"), decisions).unwrap();
     std::os::unix::fs::symlink("mine", home.path("link")).unwrap();
     let approved =
-        home.place("mine", ResourceFlags { approve: Some(true), ..ResourceFlags::default() });
+        home.project("mine", ResourceFlags { approve: Some(true), ..ResourceFlags::default() });
     let refused =
-        home.place("mine", ResourceFlags { approve: Some(false), ..ResourceFlags::default() });
+        home.project("mine", ResourceFlags { approve: Some(false), ..ResourceFlags::default() });
     for (folder, when_approved) in
         [("mine", true), ("theirs", false), ("decided", true), ("link", true)]
     {
-        let there = approved.again(home.path(folder));
+        let there = approved.reread(home.path(folder));
         assert_eq!(there.is_trusted(), when_approved, "{folder}");
-        assert_eq!(there.asks_for_trust(), ["theirs", "decided"].contains(&folder), "{folder}");
-        assert!(there.again(home.path("mine")).is_trusted(), "back from {folder}");
-        assert!(!refused.again(home.path(folder)).is_trusted(), "{folder}");
+        assert_eq!(
+            there.needs_trust_decision(),
+            ["theirs", "decided"].contains(&folder),
+            "{folder}"
+        );
+        assert!(there.reread(home.path("mine")).is_trusted(), "back from {folder}");
+        assert!(!refused.reread(home.path(folder)).is_trusted(), "{folder}");
     }
-    let problems = approved.again(home.path("theirs")).problems().join("\n");
+    let problems = approved.reread(home.path("theirs")).problems().join("\n");
     assert!(problems.contains("start it there"), "{problems}");
 }
 
 #[test]
-fn nothing_is_said_about_trust_where_there_is_nothing_to_trust() {
+fn no_trust_diagnostic_without_files_that_need_trust() {
     let home = Home::with(&[
         ("work/AGENTS.md", "words"),
         ("work/.pi/notes", ""),
         (".agents/skills/mine/SKILL.md", SKILL),
         (".pi/agent/prompts/mine.md", "mine"),
     ]);
-    assert_eq!(home.place("work", ResourceFlags::default()).problems(), [""; 0]);
-    // In the home itself, `.pi/agent` and `.agents` are the user's own.
-    let place = home.place("", ResourceFlags::default());
-    assert_eq!(place.problems(), [""; 0]);
-    assert_eq!(place.resources().skills.len(), 1);
-    assert_eq!(place.resources().templates.len(), 1);
+    assert_eq!(home.project("work", ResourceFlags::default()).problems(), [""; 0]);
+    // In the home folder itself, `.pi/agent` and `.agents` belong to the user.
+    let project = home.project("", ResourceFlags::default());
+    assert_eq!(project.problems(), [""; 0]);
+    assert_eq!(project.resources().skills.len(), 1);
+    assert_eq!(project.resources().templates.len(), 1);
 }
 
 #[test]
-fn a_project_that_is_not_trusted_does_not_choose_where_sessions_are() {
+fn untrusted_project_cannot_set_session_dir() {
     let home =
         Home::with(&[("work/.pi/settings.json", r#"{"sessionDir": "kept", "defaultModel": "m"}"#)]);
     let refused = ResourceFlags { approve: Some(false), ..ResourceFlags::default() };
     for flags in [ResourceFlags::default(), refused] {
-        let settings = home.place("work", flags).settings();
+        let settings = home.project("work", flags).settings();
         assert_eq!((settings.session_dir, settings.default_model), (None, None));
     }
     let settings = home.trusted("work").settings();
@@ -322,7 +326,7 @@ fn a_project_that_is_not_trusted_does_not_choose_where_sessions_are() {
 }
 
 #[test]
-fn a_prompt_is_a_text_or_a_file() {
+fn system_prompt_is_a_text_or_a_file() {
     let home = Home::with(&[("work/words.md", "from a file\n"), ("work/.pi/SYSTEM.md", "project")]);
     let system = |given: &str| {
         let flags = ResourceFlags {
@@ -331,7 +335,7 @@ fn a_prompt_is_a_text_or_a_file() {
             approve: Some(true),
             ..ResourceFlags::default()
         };
-        let resources = home.place("work", flags).resources();
+        let resources = home.project("work", flags).resources();
         assert_eq!(resources.addendum.as_deref(), Some("from a file\n\n\nand more"));
         resources.system_prompt.unwrap()
     };
@@ -342,19 +346,19 @@ fn a_prompt_is_a_text_or_a_file() {
     assert_eq!(system(&long), long);
 }
 
-/// xcsh's hosts rely on the usual todos in RPC mode.
+/// xcsh's hosts rely on the default todo settings in RPC mode.
 #[test]
-fn todos_are_as_usual_for_hosts_of_xcsh() {
+fn xcsh_hosts_get_default_todo_settings() {
     let home = Home::with(&[(".pi/agent/settings.json", r#"{"todo": {"eager": false}}"#)]);
     let eager = |usual_todos| {
         let flags = ResourceFlags { usual_todos, ..ResourceFlags::default() };
-        home.place("work", flags).settings().todo.eager
+        home.project("work", flags).settings().todo.eager
     };
     assert!(eager(true) && !eager(false));
 }
 
 #[test]
-fn rules_of_the_project_come_first_and_only_with_trust() {
+fn project_rules_come_first_and_need_trust() {
     let watching = "---\ncondition: x\n---\n";
     let home = Home::with(&[
         ("work/.pi/rules/one.md", watching),
@@ -372,15 +376,15 @@ fn rules_of_the_project_come_first_and_only_with_trust() {
         standing rule always HOME/.pi/agent/rules/always.md
         listed rule six HOME/.xcsh/agent/rules/six.md
         watching ["one", "two", "three", "five"]
-        ! rule HOME/work/.xcsh/rules/one.md is hidden by HOME/work/.pi/rules/one.md
-        ! rule HOME/.xcsh/agent/rules/five.md is hidden by HOME/.pi/agent/rules/five.md"#]]
+        ! rule HOME/work/.xcsh/rules/one.md is overridden by HOME/work/.pi/rules/one.md
+        ! rule HOME/.xcsh/agent/rules/five.md is overridden by HOME/.pi/agent/rules/five.md"#]]
     .assert_eq(&home.print(&home.trusted("work")));
     expect![[r#"
         standing rule always HOME/.pi/agent/rules/always.md
         listed rule six HOME/.xcsh/agent/rules/six.md
         watching ["five"]
         ! Not used because this project is not trusted: .pi/rules, .pi/agent/rules, .xcsh/rules. Start with --approve, or add "HOME/work": true to HOME/.pi/agent/trust.json
-        ! rule HOME/.xcsh/agent/rules/five.md is hidden by HOME/.pi/agent/rules/five.md"#]].assert_eq(&home.print(&home.place("work", ResourceFlags::default())));
+        ! rule HOME/.xcsh/agent/rules/five.md is overridden by HOME/.pi/agent/rules/five.md"#]].assert_eq(&home.print(&home.project("work", ResourceFlags::default())));
     let none = ResourceFlags { approve: Some(true), no_rules: true, ..ResourceFlags::default() };
-    expect![[""]].assert_eq(&home.print(&home.place("work", none)));
+    expect![[""]].assert_eq(&home.print(&home.project("work", none)));
 }

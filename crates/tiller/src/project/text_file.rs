@@ -1,16 +1,17 @@
-//! A small text file that people keep: settings, instructions, skills, templates.
+//! Reads small text files: settings, instructions, skills, templates.
 //!
-//! Whatever is found in its place (a folder, a pipe, a video) costs little time and one sentence.
+//! Anything else in their place (a folder, a pipe, a video) is refused quickly and with one
+//! diagnostic.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// No file of these kinds is larger; no model could take in more either.
+/// Larger than any such file; no model could take in more either.
 pub(crate) const FILE_MAX_BYTES: u64 = 8 << 20;
 
-/// Reads the file, if there is one and it is a text. Otherwise `diagnostics` says what is wrong.
+/// Reads the file if it exists and is a text. Otherwise adds a diagnostic.
 pub(crate) fn read(path: &Path, diagnostics: &mut Vec<String>) -> Option<String> {
     match read_bytes(path) {
         Ok(None) => None,
@@ -18,7 +19,7 @@ pub(crate) fn read(path: &Path, diagnostics: &mut Vec<String>) -> Option<String>
             Ok(text) => Some(text),
             Err(err) => {
                 let path = path.display();
-                diagnostics.push(format!("{path} is not valid UTF-8; what is not is left out"));
+                diagnostics.push(format!("{path} is not valid UTF-8; invalid bytes are replaced"));
                 Some(String::from_utf8_lossy(err.as_bytes()).into_owned())
             }
         },
@@ -29,7 +30,7 @@ pub(crate) fn read(path: &Path, diagnostics: &mut Vec<String>) -> Option<String>
     }
 }
 
-/// Which file or folder a path leads to, by whatever links. Cheaper than to spell it out.
+/// The file or folder that a path leads to, through whatever links. Cheaper than a canonical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
@@ -37,29 +38,29 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// None when the path leads nowhere.
+    /// `None` if the path leads nowhere.
     pub(crate) fn of(path: &Path) -> Option<Identity> {
         let metadata = path.metadata().ok()?;
         Some(Identity { device: metadata.dev(), inode: metadata.ino() })
     }
 }
 
-/// Nothing when there is nothing there.
+/// `None` if there is no file.
 fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
         Err(err) if matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            // A link to nowhere is there, and somebody meant something by it.
+            // A dangling link is not a missing file; report it.
             return match path.symlink_metadata() {
-                Ok(_) => Err("it is a link to nowhere".to_owned()),
+                Ok(_) => Err("it is a dangling link".to_owned()),
                 Err(_) => Ok(None),
             };
         }
         Err(err) => return Err(err.to_string()),
     };
-    // Asked before opening: to open a pipe is to wait for somebody to write to it.
+    // Checked before opening: opening a pipe blocks until a writer opens it too.
     if !metadata.is_file() {
-        return Err("it is not a file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let too_large = || format!("it is larger than {} MiB", FILE_MAX_BYTES >> 20);
     if metadata.len() > FILE_MAX_BYTES {
@@ -72,7 +73,7 @@ fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, String> {
         return Err(too_large());
     }
     if memchr::memchr(0, &bytes).is_some() {
-        return Err("it is not a text".to_owned());
+        return Err("it is not text".to_owned());
     }
     Ok(Some(bytes))
 }
@@ -94,20 +95,20 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_read_and_everything_else_is_named() {
+    fn only_regular_text_files_are_read() {
         check(|_| (), expect!["None "]);
         check(|path| std::fs::write(path, "hello\n").unwrap(), expect![[r#"Some("hello\n") "#]]);
         check(
             |path| std::fs::write(path, b"caf\xe9").unwrap(),
-            expect![[r#"Some("caf�") FOLDER/file is not valid UTF-8; what is not is left out"#]],
+            expect![[r#"Some("caf�") FOLDER/file is not valid UTF-8; invalid bytes are replaced"#]],
         );
         check(
             |path| std::fs::write(path, b"\x7fELF\0\0").unwrap(),
-            expect!["None FOLDER/file is ignored: it is not a text"],
+            expect!["None FOLDER/file is ignored: it is not text"],
         );
         check(
             |path| std::fs::create_dir(path).unwrap(),
-            expect!["None FOLDER/file is ignored: it is not a file"],
+            expect!["None FOLDER/file is ignored: it is not a regular file"],
         );
         check(
             |path| File::create(path).unwrap().set_len(100 << 20).unwrap(),
@@ -119,17 +120,17 @@ mod tests {
         );
         check(
             |path| std::os::unix::fs::symlink("nowhere", path).unwrap(),
-            expect!["None FOLDER/file is ignored: it is a link to nowhere"],
+            expect!["None FOLDER/file is ignored: it is a dangling link"],
         );
     }
 
-    /// A pipe that nobody writes to would hold up whoever opens it.
+    /// Opening a pipe without a writer would block.
     #[test]
-    fn a_pipe_is_not_waited_for() {
+    fn pipe_is_refused_without_blocking() {
         let make = |path: &Path| {
             let status = std::process::Command::new("mkfifo").arg(path).status();
             assert!(status.unwrap().success());
         };
-        check(make, expect!["None FOLDER/file is ignored: it is not a file"]);
+        check(make, expect!["None FOLDER/file is ignored: it is not a regular file"]);
     }
 }

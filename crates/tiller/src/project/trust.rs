@@ -1,7 +1,7 @@
-//! Whether a project's own files may change how tiller works. A folder that was just cloned has
-//! no say in that until somebody who started tiller says so.
+//! Project trust: whether a project's own files may configure tiller. A freshly cloned folder may
+//! not, until the user trusts it.
 //!
-//! Instructions (`AGENTS.md` and the like) are words for the model and need no trust.
+//! Instructions (`AGENTS.md` and similar) are text for the model and need no trust.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::credentials::change_json as change;
 use crate::jsonc;
 use crate::settings::DefaultProjectTrust;
 
-/// What in `.pi` asks for trust.
+/// The files in `.pi` that need trust.
 const GUARDED: [&str; 12] = [
     "settings.json",
     "extensions",
@@ -27,26 +27,26 @@ const GUARDED: [&str; 12] = [
     "agent/rules",
 ];
 
-/// What was said about a folder since tiller was started.
+/// Trust decisions made since tiller was started.
 #[derive(Clone, Copy)]
 pub(super) struct TrustInputs {
-    /// On the command line. That comes first.
+    /// By a flag of the command line. Takes precedence.
     pub(super) flag: Option<bool>,
-    /// By an extension. It knows better than what was decided before.
-    pub(super) verdict: Option<bool>,
+    /// By an extension. Takes precedence over stored decisions.
+    pub(super) extension: Option<bool>,
     /// `--approve` was given, but for another folder.
-    pub(super) is_elsewhere: bool,
+    pub(super) approved_elsewhere: bool,
 }
 
-/// Whether there is anything that asks for trust.
-pub(super) fn is_wanted(place: &Dirs) -> bool {
-    !guarded(place).is_empty()
+/// Whether there are any files that need trust.
+pub(super) fn is_needed(dirs: &Dirs) -> bool {
+    !files_needing_trust(dirs).is_empty()
 }
 
-/// Keeps a decision for the next time.
-pub(super) fn remember(place: &Dirs, trusted: bool) -> Result<(), String> {
-    let path = place.agent_dir.join("trust.json");
-    let folder = place.cwd.display().to_string();
+/// Stores a decision in `trust.json`.
+pub(super) fn remember(dirs: &Dirs, trusted: bool) -> Result<(), String> {
+    let path = dirs.agent_dir.join("trust.json");
+    let folder = dirs.cwd.display().to_string();
     let changed = change(&path, |decisions| {
         decisions.insert(folder, trusted.into());
         true
@@ -54,32 +54,32 @@ pub(super) fn remember(place: &Dirs, trusted: bool) -> Result<(), String> {
     changed.map(|_| ())
 }
 
-/// Decides. What is passed over for want of trust is said in `diagnostics`, in one sentence.
+/// Decides. Adds one diagnostic that names the files that are not used for lack of trust.
 pub(super) fn is_trusted(
-    place: &Dirs,
+    dirs: &Dirs,
     said: TrustInputs,
     default: DefaultProjectTrust,
     diagnostics: &mut Vec<String>,
 ) -> bool {
-    let decided = said.flag.or(said.verdict).or_else(|| saved(place, diagnostics));
+    let decided = said.flag.or(said.extension).or_else(|| stored_decision(dirs, diagnostics));
     let is_trusted = decided.unwrap_or(default == DefaultProjectTrust::Always);
-    let guarded = if is_trusted { Vec::new() } else { guarded(place) };
+    let guarded = if is_trusted { Vec::new() } else { files_needing_trust(dirs) };
     if !guarded.is_empty() {
-        let names: Vec<String> = guarded.iter().map(|path| shown(path, &place.cwd)).collect();
+        let names: Vec<String> = guarded.iter().map(|path| shown(path, &dirs.cwd)).collect();
         let names = names.join(", ");
-        diagnostics.push(match (said.flag, said.verdict) {
+        diagnostics.push(match (said.flag, said.extension) {
             (Some(_), _) => format!("Not used because of --no-approve: {names}"),
             (None, Some(_)) => format!("Not used because an extension does not trust it: {names}"),
             (None, None) => {
-                let start = match said.is_elsewhere {
+                let start = match said.approved_elsewhere {
                     true => "--approve counts for the folder tiller is started in: start it there",
                     false => "Start with --approve",
                 };
                 format!(
                     "Not used because this project is not trusted: {names}. {start}, or add \
                      \"{}\": true to {}",
-                    place.cwd.display(),
-                    place.agent_dir.join("trust.json").display()
+                    dirs.cwd.display(),
+                    dirs.agent_dir.join("trust.json").display()
                 )
             }
         });
@@ -87,9 +87,9 @@ pub(super) fn is_trusted(
     is_trusted
 }
 
-/// What was decided about this folder, or the nearest one around it.
-fn saved(place: &Dirs, diagnostics: &mut Vec<String>) -> Option<bool> {
-    let path = place.agent_dir.join("trust.json");
+/// The stored decision about this folder or its nearest parent.
+fn stored_decision(dirs: &Dirs, diagnostics: &mut Vec<String>) -> Option<bool> {
+    let path = dirs.agent_dir.join("trust.json");
     let text = text_file::read(&path, diagnostics)?;
     let decisions: HashMap<PathBuf, Option<bool>> =
         match jsonc::parse(&text).and_then(serde_json::from_value) {
@@ -99,17 +99,17 @@ fn saved(place: &Dirs, diagnostics: &mut Vec<String>) -> Option<bool> {
                 return None;
             }
         };
-    place.cwd.ancestors().find_map(|folder| decisions.get(folder).copied().flatten())
+    dirs.cwd.ancestors().find_map(|folder| decisions.get(folder).copied().flatten())
 }
 
-/// What is there that a trusted project would bring.
-fn guarded(place: &Dirs) -> Vec<PathBuf> {
-    let project = place.project_dir();
+/// The existing files that need trust.
+fn files_needing_trust(dirs: &Dirs) -> Vec<PathBuf> {
+    let project = dirs.project_dir();
     let in_project = GUARDED.iter().map(|name| project.join(name));
-    // In the user's home, `.pi/agent` is their own.
-    let in_project = in_project.filter(|path| !path.starts_with(&place.agent_dir));
-    let skills = place.shared_skill_dirs();
-    let theirs = place.cwd.join(".xcsh/rules");
+    // In the user's home folder, `.pi/agent` belongs to the user.
+    let in_project = in_project.filter(|path| !path.starts_with(&dirs.agent_dir));
+    let skills = dirs.shared_skill_dirs();
+    let theirs = dirs.cwd.join(".xcsh/rules");
     in_project.chain(skills).chain([theirs]).filter(|path| path.exists()).collect()
 }
 

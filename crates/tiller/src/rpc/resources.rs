@@ -111,7 +111,7 @@ impl ProjectResources {
     }
 
     pub(crate) fn asks_for_trust(&self) -> bool {
-        self.place.asks_for_trust()
+        self.place.needs_trust_decision()
     }
 
     pub(crate) fn is_trusted(&self) -> bool {
@@ -120,17 +120,17 @@ impl ProjectResources {
 
     /// Prints a warning on stderr.
     pub(crate) fn complain(&self, problem: &str) {
-        self.place.complain([problem.to_owned()].iter());
+        self.place.print_problems([problem.to_owned()].iter());
     }
 
     /// Prints the problems of settings and trust that waited for the trust decision.
     pub(crate) fn tell_of_place(&self) {
-        self.place.complain(self.place.problems().iter());
+        self.place.print_problems(self.place.problems().iter());
     }
 
     /// Prints an error on stderr.
     pub(crate) fn complain_of_error(&self, error: &str) {
-        self.place.say(&format!("Error: {error}"));
+        self.place.print(&format!("Error: {error}"));
     }
 
     pub(crate) fn is_known(&self) -> bool {
@@ -171,7 +171,7 @@ impl SessionState {
 
     /// Adds paths from extensions; they are read on next use.
     pub(super) fn add_extension_paths(&mut self, discovered: ExtensionPaths) {
-        if self.resources.place.discover(discovered) {
+        if self.resources.place.set_discovered(discovered) {
             self.resources.resources = None;
         }
     }
@@ -204,19 +204,19 @@ impl SessionState {
         self.tasks.spawn(async move {
             let work = tokio::task::spawn_blocking(move || {
                 let place = match judgement {
-                    Some((trusted, remember)) => place.judged(trusted, remember),
+                    Some((trusted, remember)) => place.with_trust_decision(trusted, remember),
                     None => place,
                 };
-                let place = if again { place.again(cwd) } else { place };
+                let place = if again { place.reread(cwd) } else { place };
                 let extensions = flags.map(|flags| find(&place, &flags));
                 let resources = wants_all.then(|| place.resources());
                 let later = resources.iter().flat_map(|resources| &resources.problems);
                 // If extensions decide trust, its problems are printed after their decision.
                 let has_judges = is_move
-                    && place.asks_for_trust()
-                    && extensions.iter().any(Discovery::has_judges);
+                    && place.needs_trust_decision()
+                    && extensions.iter().any(Discovery::may_decide_trust);
                 let again = if again && !has_judges { place.problems() } else { &[] };
-                place.complain(again.iter().chain(later));
+                place.print_problems(again.iter().chain(later));
                 (place, resources, extensions)
             });
             let none = |why: String| (None, Some(Resources::none(why)), None);
@@ -242,7 +242,7 @@ impl SessionState {
             if let Some(place) = place {
                 self.apply_settings(place.settings(), matches!(reason, LoadReason::Reload(_)));
                 self.resources.place = place;
-                self.resources.place.discover((*current).clone());
+                self.resources.place.set_discovered((*current).clone());
             }
             // Paths that extensions added since are missing from it.
             let resources = resources.filter(|_| *discovered == *current);
@@ -287,11 +287,11 @@ impl SessionState {
             self.modes.forget_changed(&before, after);
         }
         self.durability = after.session.durability;
-        self.models.prefer(after);
+        self.models.apply_settings(after);
         if before.enabled_models != after.enabled_models && !self.resources.place.has_own_models() {
             self.models.set_scope(&after.enabled_models, &mut self.diagnostics);
         }
-        self.workspace.prefer(after);
+        self.workspace.apply_settings(after);
         self.apply_modes();
         self.update_tools();
     }

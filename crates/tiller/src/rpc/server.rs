@@ -130,7 +130,7 @@ pub async fn serve(launch: ServerConfig, channels: Channels) -> u8 {
     let out = Out::new(launch.level, pipe);
     let on_eof = launch.on_eof;
     let mut launch = launch;
-    let house = std::mem::take(&mut launch.house);
+    let house = std::mem::take(&mut launch.extension_plan);
     let mut state = SessionState::new(launch, work_sender);
     state.load_extensions(house);
     let mut server = Server {

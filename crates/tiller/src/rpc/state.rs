@@ -114,7 +114,7 @@ impl SessionState {
         let compactions = Compactions::new(settings.compaction.clone());
         SessionState {
             conversation: launch.conversation,
-            session_store: launch.shelf,
+            session_store: launch.store,
             durability: settings.session.durability,
             models,
             model,
@@ -127,7 +127,7 @@ impl SessionState {
             modes: ClientModes::default(),
             settings,
             workspace: workplace,
-            resources: ProjectResources::new(launch.place),
+            resources: ProjectResources::new(launch.project),
             tool_set: ToolSetCache::default(),
             host_tools: HostTools::default(),
             todos: Todos::new(launch.level),

@@ -1,22 +1,22 @@
-//! What settings say about extensions: what each may do, and the packages they come in.
+//! Settings of extensions: permissions and packages.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How one extension is kept, and what it may do.
+/// How one extension runs, and its permissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
 pub struct ExtensionSettings {
-    /// Whether it has a JavaScript engine of its own instead of sharing one with the others.
+    /// Whether it has its own JavaScript engine instead of sharing one with other extensions.
     pub isolate: Option<bool>,
-    /// What runs it: the engine inside tiller (`embedded`), a `node` or a `bun` beside it, or
-    /// `auto`, which is the first of these that can.
+    /// What runs it: the engine inside tiller (`embedded`), a separate `node` or `bun`, or `auto`,
+    /// which is the first of these that works.
     pub engine: ExtensionEngine,
-    /// What it may touch by itself; everything unless set.
+    /// Its permissions; everything is allowed unless set.
     pub permissions: ExtensionPermissions,
 }
 
-/// What runs an extension, the most cautious first.
+/// What runs an extension, the most restricted first.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -29,7 +29,7 @@ pub enum ExtensionEngine {
     Auto,
 }
 
-/// What an extension may touch by itself. One that may not everything is isolated in any case.
+/// What an extension may access directly. One with a restriction always has its own engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, expecting = "an object")]
 pub struct ExtensionPermissions {
@@ -39,28 +39,28 @@ pub struct ExtensionPermissions {
     pub exec: Option<bool>,
     /// The network.
     pub net: Option<bool>,
-    /// Environment variables, and keys of providers.
+    /// Environment variables, and provider keys.
     pub env: Option<bool>,
 }
 
-/// A package that brings extensions.
+/// A package with extensions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "expected where a package is from, or an object with that `source`")]
+#[serde(untagged, expecting = "expected the source of a package, or an object with a `source`")]
 pub enum Package {
-    /// All that is in it.
+    /// All of its extensions.
     Whole(String),
-    /// Some of it.
+    /// Some of them.
     Part(PackagePart),
 }
 
-/// What is wanted of a package.
+/// Which part of a package to load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PackagePart {
     pub source: String,
-    /// Patterns of the extensions that are wanted; without the list all of them are.
+    /// Patterns of the extensions to load; all if absent.
     #[serde(default)]
     pub extensions: Option<Vec<String>>,
-    /// In a project's file, `false` only changes what the user's own settings want of it.
+    /// In a project's file, `false` only changes the entry of the user's settings.
     #[serde(default)]
     pub autoload: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! One settings file: read, checked key by key, kept whole.
+//! Reads one settings file and validates it key by key.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use super::Settings;
 use crate::jsonc;
 use crate::project::text_file;
 
-/// A file with more faults than this loses whole sections instead of single keys.
+/// A file with more invalid values than this loses whole sections instead of single keys.
 const FAULTS_MAX: usize = 32;
 
-/// What the file says, without the values that tiller knows and cannot understand. Those are said
-/// in `diagnostics`, and so is a file that cannot be read at all.
+/// The content of the file without invalid values of known keys. These are reported in
+/// `diagnostics`, and so is an unreadable file.
 pub(crate) fn read_file(path: &Path, diagnostics: &mut Vec<String>) -> Map<String, Value> {
     let Some(text) = text_file::read(path, diagnostics) else { return Map::new() };
     let mut values = match jsonc::parse(&text) {
@@ -31,8 +31,8 @@ pub(crate) fn read_file(path: &Path, diagnostics: &mut Vec<String>) -> Map<Strin
             return Map::new();
         }
     };
-    modernise(&mut values);
-    forget_nulls(&mut values);
+    migrate_old_names(&mut values);
+    remove_nulls(&mut values);
     let mut value = Value::Object(values);
     for fault in 0.. {
         let Err(err) = serde_path_to_error::deserialize::<_, Settings>(&value) else { break };
@@ -43,7 +43,7 @@ pub(crate) fn read_file(path: &Path, diagnostics: &mut Vec<String>) -> Map<Strin
         let (name, path) = (keys.join("."), path.display());
         let reason = err.into_inner();
         diagnostics.push(format!("Invalid {name} setting in {path} is ignored: {reason}"));
-        if !forget(&mut value, &keys) {
+        if !remove_at(&mut value, &keys) {
             return Map::new();
         }
     }
@@ -53,8 +53,8 @@ pub(crate) fn read_file(path: &Path, diagnostics: &mut Vec<String>) -> Map<Strin
     }
 }
 
-/// Names and shapes of long ago.
-fn modernise(values: &mut Map<String, Value>) {
+/// Converts old names and formats.
+fn migrate_old_names(values: &mut Map<String, Value>) {
     if let Some(mode) = values.get("queueMode").cloned() {
         values.entry("steeringMode").or_insert(mode);
     }
@@ -64,12 +64,12 @@ fn modernise(values: &mut Map<String, Value>) {
     }
 }
 
-/// A key without a value is one that was not set.
-fn forget_nulls(values: &mut Map<String, Value>) {
+/// A `null` value counts as not set.
+fn remove_nulls(values: &mut Map<String, Value>) {
     values.retain(|_, value| !value.is_null());
     for value in values.values_mut() {
         if let Value::Object(inner) = value {
-            forget_nulls(inner);
+            remove_nulls(inner);
         }
     }
 }
@@ -77,20 +77,23 @@ fn forget_nulls(values: &mut Map<String, Value>) {
 fn key(segment: &serde_path_to_error::Segment) -> Option<String> {
     match segment {
         serde_path_to_error::Segment::Map { key } => Some(key.clone()),
-        // A list with a wrong item is a wrong list.
+        // A list with an invalid item is invalid as a whole.
         _ => None,
     }
 }
 
-/// Removes what stands at the end of the path. False when there is nothing.
-fn forget(value: &mut Value, path: &[String]) -> bool {
+/// Removes the value at the end of the path. Returns false if there is none.
+fn remove_at(value: &mut Value, path: &[String]) -> bool {
     let Some((last, sections)) = path.split_last() else { return false };
     let section = sections.iter().try_fold(value, |value, key| value.get_mut(key));
     let section = section.and_then(Value::as_object_mut);
     section.is_some_and(|section| section.shift_remove(last).is_some())
 }
 
-/// A setting that is read on its own, before it is known which files count.
-pub(super) fn one<'a, T: Deserialize<'a>>(values: &'a Map<String, Value>, key: &str) -> Option<T> {
+/// Reads a single setting, before it is known which files count.
+pub(super) fn read_one<'a, T: Deserialize<'a>>(
+    values: &'a Map<String, Value>,
+    key: &str,
+) -> Option<T> {
     T::deserialize(values.get(key)?).ok()
 }

@@ -1,4 +1,4 @@
-//! Two files, one set of preferences: what a project says wins over what the user says.
+//! Merges the two settings files: the project's values override the user's.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,45 +6,45 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Settings;
-use super::file::one;
+use super::file::read_one;
 
-/// What the files say.
+/// The settings of both files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layers {
     /// In the agent folder.
     pub(crate) user: Map<String, Value>,
-    /// In the project; empty when the project is not trusted.
+    /// In the project; empty if the project is not trusted.
     pub(crate) project: Map<String, Value>,
 }
 
-/// Whose something is.
+/// Which settings file or process something belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Project,
     User,
-    /// Of this process alone: named on the command line.
+    /// This process only: named on the command line.
     Process,
 }
 
-/// A file or folder that settings name.
+/// A file or folder named in settings.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedPath {
     pub(crate) scope: Scope,
     pub(crate) path: PathBuf,
 }
 
 impl Layers {
-    /// Both files as one. Objects are merged; of everything else the project's is taken.
+    /// Both files merged. Objects are merged by key; of other values the project's counts.
     pub(crate) fn settings(&self) -> Settings {
         let mut raw = self.user.clone();
         merge(&mut raw, &self.project);
-        // The user decides whom to trust, not whoever wants to be.
+        // Only the user decides which projects to trust.
         match self.user.get("defaultProjectTrust") {
             Some(trust) => raw.insert("defaultProjectTrust".to_owned(), trust.clone()),
             None => raw.shift_remove("defaultProjectTrust"),
         };
         let value = Value::Object(raw);
-        // Both files were checked when they were read.
+        // Both files were validated when they were read.
         let mut settings = Settings::deserialize(&value).unwrap_or_default();
         if let Value::Object(raw) = value {
             settings.raw = raw;
@@ -52,35 +52,35 @@ impl Layers {
         settings
     }
 
-    /// A list of files or folders. Those of both scopes count, the project's first.
-    pub(crate) fn listed(&self, key: &str, places: &Places<'_>) -> Vec<Listed> {
+    /// A list of files or folders. Those of both files count, the project's first.
+    pub(crate) fn listed(&self, key: &str, places: &PathBases<'_>) -> Vec<ListedPath> {
         let scopes = [
             (Scope::Project, &self.project, places.project),
             (Scope::User, &self.user, places.user),
         ];
         let listed = scopes.into_iter().flat_map(|(scope, values, base)| {
-            let entries: Vec<String> = one(values, key).unwrap_or_default();
+            let entries: Vec<String> = read_one(values, key).unwrap_or_default();
             entries.into_iter().map(move |entry| {
                 let path = resolve(&entry, base, places.home);
-                Listed { scope, path }
+                ListedPath { scope, path }
             })
         });
         listed.collect()
     }
 
-    /// What one file says about a key. Both files were checked when they were read.
-    pub(crate) fn said<'a, T: Deserialize<'a> + Default>(&'a self, scope: Scope, key: &str) -> T {
+    /// One file's value of a key. Both files were validated when they were read.
+    pub(crate) fn value<'a, T: Deserialize<'a> + Default>(&'a self, scope: Scope, key: &str) -> T {
         let values = match scope {
             Scope::Project => &self.project,
             Scope::User => &self.user,
             Scope::Process => return T::default(),
         };
-        one(values, key).unwrap_or_default()
+        read_one(values, key).unwrap_or_default()
     }
 }
 
-/// Where relative paths begin.
-pub(crate) struct Places<'a> {
+/// The bases of relative paths.
+pub(crate) struct PathBases<'a> {
     /// The project's `.pi`.
     pub(crate) project: &'a Path,
     /// The agent folder.
@@ -88,14 +88,14 @@ pub(crate) struct Places<'a> {
     pub(crate) home: Option<&'a Path>,
 }
 
-/// A path as people write it, with `~` for their home.
+/// Resolves a path; `~` is the home folder.
 pub(crate) fn resolve(path: &str, base: &Path, home: Option<&Path>) -> PathBuf {
     let whole = match (path.strip_prefix('~'), home) {
         (Some(""), Some(home)) => home.to_owned(),
         (Some(inside), Some(home)) if inside.starts_with('/') => home.join(&inside[1..]),
         _ => base.join(path),
     };
-    // By its words alone, without a look at the disk.
+    // Lexically, without disk access.
     let mut plain = PathBuf::new();
     for part in whole.components() {
         match part {

@@ -1,4 +1,4 @@
-//! `docs/settings.md`, made of the types: a key that is added without its page fails the test.
+//! Generates `docs/settings.md` from the types: a new key without its row fails the test.
 
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ use super::Settings;
 const HEAD: &str = include_str!("page-head.txt");
 const TAIL: &str = include_str!("page-tail.txt");
 
-/// Sections that are read and not used, because what they are about is not there yet.
+/// Sections that are parsed but have no effect yet.
 const NOT_YET: [&str; 1] = ["branchSummary"];
 
 #[test]
-fn the_page_says_what_the_types_say() {
+fn settings_page_matches_the_types() {
     let schema = schemars::schema_for!(Settings).to_value();
     let definitions = schema["$defs"].as_object().unwrap();
     let fields = schema["properties"].as_object().unwrap();
@@ -27,14 +27,14 @@ fn the_page_says_what_the_types_say() {
     };
     rows(&mut page, &|key| !NOT_YET.contains(&key));
     page.push_str(
-        "\n## Without effect yet\n\nUnderstood, but what they are about is not there.\n\n",
+        "\n## Without effect yet\n\nThese keys are accepted, but nothing uses them yet.\n\n",
     );
     rows(&mut page, &|key| NOT_YET.contains(&key));
     page.push_str(TAIL);
     expect_file!["../../../../docs/settings.md"].assert_eq(&page);
 }
 
-/// One line for a key, or one for each key of a section.
+/// One row for a key, or one for each key of a section.
 fn row(page: &mut String, key: &str, field: &Value, definitions: &Map<String, Value>) {
     let section = reference(field).map(|name| &definitions[name]);
     let inside = section.and_then(|section| section["properties"].as_object());
@@ -65,7 +65,7 @@ fn reference(field: &Value) -> Option<&str> {
     reference?.strip_prefix("#/$defs/")
 }
 
-/// What may stand there, in a word.
+/// The type of a value, in a word.
 fn kind(field: &Value, definitions: &Map<String, Value>) -> String {
     if let Some(name) = reference(field) {
         return names(&definitions[name]);
@@ -78,13 +78,13 @@ fn kind(field: &Value, definitions: &Map<String, Value>) -> String {
         Some("boolean") => "`true` or `false`".to_owned(),
         Some("integer") => "number".to_owned(),
         Some("array") if reference(&field["items"]).is_some() => "list".to_owned(),
-        Some("array") => "list of texts".to_owned(),
+        Some("array") => "list of strings".to_owned(),
         Some("object") => "object".to_owned(),
         _ => "text".to_owned(),
     }
 }
 
-/// The names of an enumeration, some of which may carry comments.
+/// The names of an enumeration, some of which may have comments.
 fn names(definition: &Value) -> String {
     let plain = definition["enum"].as_array().into_iter().flatten();
     let told = definition["oneOf"].as_array().into_iter().flatten();

@@ -1,11 +1,11 @@
-//! What files may say, and what is made of it.
+//! Settings files, valid and invalid.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
 
-/// Reads a user's and a project's file and prints what was not understood.
+/// Reads a user's and a project's file and returns the diagnostics.
 fn read(user: &str, project: &str) -> (Layers, String) {
     let folder = tempfile::tempdir().unwrap();
     let mut diagnostics = Vec::new();
@@ -19,12 +19,12 @@ fn read(user: &str, project: &str) -> (Layers, String) {
     (Layers { user, project }, said)
 }
 
-fn check_complaints(text: &str, expected: Expect) {
+fn check_diagnostics(text: &str, expected: Expect) {
     expected.assert_eq(&read(text, "{}").1);
 }
 
 #[test]
-fn a_wrong_value_costs_that_value_alone() {
+fn invalid_value_is_ignored_and_the_rest_counts() {
     let text = r#"{
         "steeringMode": "sometimes",
         "followUpMode": "all",
@@ -37,7 +37,7 @@ fn a_wrong_value_costs_that_value_alone() {
         "defaultModel": null,
         "mine": {"retry": "kept"}
     }"#;
-    check_complaints(
+    check_diagnostics(
         text,
         expect![[r#"
             Invalid steeringMode setting in FOLDER/user.json is ignored: unknown variant `sometimes`, expected `all` or `one-at-a-time`
@@ -46,7 +46,7 @@ fn a_wrong_value_costs_that_value_alone() {
             Invalid compaction.keepRecentTokens setting in FOLDER/user.json is ignored: 1.5. Expected a non-negative safe integer
             Invalid compaction.modelOverrides.a/b.reserveTokens setting in FOLDER/user.json is ignored: 9007199254740992. Expected a non-negative safe integer
             Invalid enabledModels setting in FOLDER/user.json is ignored: invalid type: integer `3`, expected a string
-            Invalid session.durability setting in FOLDER/user.json is ignored: `diamond` is none of run, entry, os"#]],
+            Invalid session.durability setting in FOLDER/user.json is ignored: `diamond` must be run, entry or os"#]],
     );
     let settings = read(text, "{}").0.settings();
     assert_eq!(settings.steering_mode, QueueMode::OneAtATime);
@@ -59,19 +59,19 @@ fn a_wrong_value_costs_that_value_alone() {
 }
 
 #[test]
-fn a_broken_file_is_reported_with_line_and_column() {
-    check_complaints(
+fn invalid_json_is_reported_with_line_and_column() {
+    check_diagnostics(
         "{\n  \"retry\": {\n    \"enabled\": maybe\n",
         expect![
             "Invalid settings file FOLDER/user.json: expected value at line 3 column 16; none of its settings are used"
         ],
     );
-    check_complaints("[]", expect!["Invalid settings file FOLDER/user.json: expected an object"]);
+    check_diagnostics("[]", expect!["Invalid settings file FOLDER/user.json: expected an object"]);
 }
 
-/// A file of wrong values must not cost time for each of them.
+/// A file with many invalid values must not take quadratic time.
 #[test]
-fn a_file_of_nothing_but_faults_is_given_up_by_section() {
+fn file_with_many_invalid_values_loses_whole_sections() {
     let levels: Map<String, Value> = (0..50_000).map(|n| (format!("m/{n}"), json!(n))).collect();
     let text = json!({"modelThinkingLevels": levels, "followUpMode": "all"}).to_string();
     let (layers, said) = read(&text, "{}");
@@ -80,7 +80,7 @@ fn a_file_of_nothing_but_faults_is_given_up_by_section() {
 }
 
 #[test]
-fn a_project_wins_key_by_key() {
+fn project_settings_override_key_by_key() {
     let (layers, said) = read(
         r#"{"retry": {"enabled": false, "maxRetries": 9}, "enabledModels": ["a", "b"],
             "defaultProjectTrust": "never", "skills": ["~/mine", "own"]}"#,
@@ -93,7 +93,7 @@ fn a_project_wins_key_by_key() {
     assert_eq!(settings.enabled_models, ["c"]);
     assert_eq!(settings.default_project_trust, DefaultProjectTrust::Never);
     let home = Path::new("/home/u");
-    let places = Places {
+    let places = PathBases {
         project: Path::new("/work/.pi"),
         user: Path::new("/home/u/.pi/agent"),
         home: Some(home),
@@ -124,12 +124,12 @@ fn commands_do_not_get_provider_keys_unless_settings_pass_them() {
     assert!(!some.iter().any(|name| name.starts_with("AWS_") || name == "HF_TOKEN"));
     assert!(some.iter().any(|name| name == "ANTHROPIC_API_KEY"));
     assert!(withheld(r#"{"tools": {"passEnv": ["*"]}}"#, "{}").is_empty());
-    // A project whose settings count is trusted, and decides.
+    // Settings that count belong to a trusted project, which may decide this.
     assert!(withheld("{}", r#"{"tools": {"passEnv": ["*"]}}"#).is_empty());
 }
 
 #[test]
-fn older_names_are_understood() {
+fn old_setting_names_are_accepted() {
     let (layers, said) =
         read(r#"{"queueMode": "all", "skills": {"customDirectories": ["a"]}}"#, "{}");
     assert_eq!(said, "");

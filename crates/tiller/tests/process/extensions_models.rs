@@ -234,8 +234,8 @@ fn what_fails_is_an_answer_without_secrets() {
     assert!(told[0].contains("401") && !told[0].contains("sk-own-secret"), "{}", told[0]);
     assert!(told[1].starts_with("No API key found for own"), "{}", told[1]);
     assert_eq!(told[2], "the model x has no `api`");
-    assert_eq!(told[3], "tiller does not speak the API smoke-signals yet");
-    assert!(told[4].starts_with("message 0 makes no sense"), "{}", told[4]);
+    assert_eq!(told[3], "tiller does not support the API smoke-signals yet");
+    assert!(told[4].starts_with("invalid message 0"), "{}", told[4]);
     for each in said {
         assert_eq!(
             (&each[0], &each[1], &each[2]),

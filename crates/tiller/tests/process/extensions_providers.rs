@@ -283,11 +283,11 @@ fn streams_that_fail_end_the_run_with_an_error() {
         ("return (async function* () {})()", "without `done` or `error`"),
         (
             "return (async function* () { yield { type: 'text_delta', contentIndex: 7, delta: 'x' } })()",
-            "makes no sense",
+            "invalid stream",
         ),
         (
             "return (async function* () { yield { type: 'done', reason: 'bored', message: {} } })()",
-            "makes no sense",
+            "invalid stream",
         ),
         (
             "return (async function* () { yield { type: 'error', reason: 'error', error: { errorMessage: 'told' } } })()",

@@ -29,17 +29,17 @@ fn write(place: &Place, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
 type Spoil = fn(&Path);
 
 const BAD: [(&str, Spoil); 8] = [
-    ("it is not a text", |path| fs::write(path, b"\x7fELF\x02\x01\0\0").unwrap()),
+    ("it is not text", |path| fs::write(path, b"\x7fELF\x02\x01\0\0").unwrap()),
     ("it is larger than 8 MiB", |path| {
         File::create(path).unwrap().set_len(100 << 20).unwrap();
     }),
     ("Too many levels of symbolic links", |path| symlink(path, path).unwrap()),
-    ("it is a link to nowhere", |path| symlink("nowhere", path).unwrap()),
-    ("it is not a file", |path| fs::create_dir(path).unwrap()),
-    ("it is not a file", |path| {
+    ("it is a dangling link", |path| symlink("nowhere", path).unwrap()),
+    ("it is not a regular file", |path| fs::create_dir(path).unwrap()),
+    ("it is not a regular file", |path| {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
-    ("it is not a file", |path| symlink("/dev/zero", path).unwrap()),
+    ("it is not a regular file", |path| symlink("/dev/zero", path).unwrap()),
     ("is not valid UTF-8", |path| fs::write(path, b"---\ndescription: \xff\n---\n{}").unwrap()),
 ];
 

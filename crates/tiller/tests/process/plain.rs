@@ -171,8 +171,8 @@ fn a_file_that_cannot_be_attached_is_named() {
     std::fs::write(place.path().join("noise"), b"\xff\xfe\0").unwrap();
     for (name, why) in [
         ("@gone", "No such file or directory (os error 2)"),
-        ("@.", "it is not a file"),
-        ("@noise", "it is not a text"),
+        ("@.", "it is not a regular file"),
+        ("@noise", "it is not text"),
     ] {
         let output = place.output(&["-p", "--no-session", "--model", "tiller/demo", name], "");
         let said = String::from_utf8(output.stderr).unwrap();

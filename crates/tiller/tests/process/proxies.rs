@@ -173,7 +173,7 @@ fn a_proxy_that_answers_itself() {
             proxy-authorization: Basic bWU6c2VjcmV0
             the server sent no stream of events: <html>
 
-            far/m: what answers at http://far.example/v1 is not the API anthropic-messages. Check `baseUrl` of `far` in models.json, and the proxy 127.0.0.1:PORT.
+            far/m: the server at http://far.example/v1 does not implement the API anthropic-messages. Check `baseUrl` of `far` in models.json, and the proxy 127.0.0.1:PORT.
         "#]],
     );
 }

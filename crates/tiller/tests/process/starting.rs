@@ -94,7 +94,7 @@ fn every_usage_error_has_one_style_and_exit_code_2() {
         ),
         (
             &["-p"][..],
-            "Error: Missing message: type one, pipe one in, or serve a client with --mode rpc\n",
+            "Error: Missing message: pass one as an argument, pipe one in, or use --mode rpc\n",
         ),
     ] {
         let output = Place::new().output(arguments, "");

@@ -1,5 +1,4 @@
-//! A profile of Amazon's tools: what stands under its name in `~/.aws/credentials` and
-//! `~/.aws/config`.
+//! A profile of Amazon's tools: its section in `~/.aws/credentials` and `~/.aws/config`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,15 +9,14 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// The profile that is chosen by these variables, else the default one. It is empty if nobody
-    /// has written it down.
+    /// The profile these variables select, else the default one. Empty if it is not in either file.
     pub(super) fn find<'a>(variable: impl Fn(&str) -> Option<&'a str>) -> Profile {
         let name = variable("AWS_PROFILE").unwrap_or("default");
         let home = variable("HOME").map(PathBuf::from);
         let file = |chosen: &str, usual: &str| {
             let usual = home.as_ref().map(|home| home.join(usual));
             let path = variable(chosen).map(PathBuf::from).or(usual);
-            // A file that cannot be read says nothing, as for Amazon's own tools.
+            // An unreadable file counts as empty, as in Amazon's own tools.
             path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
         };
         let config = file("AWS_CONFIG_FILE", ".aws/config");
@@ -28,14 +26,15 @@ impl Profile {
 
     fn read(name: &str, config: &str, credentials: &str) -> Profile {
         let mut values = HashMap::new();
-        // In one file all sections but the default are called profiles, in the other none is.
+        // Sections are called `[profile NAME]` in `config` (except `[default]`) and `[NAME]` in
+        // `credentials`.
         let profile = format!("profile {name}");
         section(
             config,
             |title| title == profile || (name == "default" && title == name),
             &mut values,
         );
-        // Where both have something to say, this is the file for keys.
+        // `credentials` takes precedence over `config`.
         section(credentials, |title| title == name, &mut values);
         Profile { name: name.to_owned(), values }
     }
@@ -53,8 +52,8 @@ impl Profile {
     }
 }
 
-/// Reads the lines of one section: `key = value`, with comments behind `#` and `;`. Lines that are
-/// indented belong to the one above them, and nothing we want is told in such.
+/// Reads `key = value` lines of the wanted sections, with comments after `#` and `;`. Indented
+/// lines continue the one above; none of the keys we read use them.
 fn section(file: &str, is_wanted: impl Fn(&str) -> bool, values: &mut HashMap<String, String>) {
     let mut inside = false;
     for line in file.trim_start_matches('\u{feff}').lines() {
@@ -120,7 +119,7 @@ region = wrong
     }
 
     #[test]
-    fn two_files_make_a_profile() {
+    fn profile_merges_config_and_credentials() {
         check(
             "default",
             expect![[r#"

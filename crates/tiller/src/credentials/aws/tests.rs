@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A home with these files of Amazon's tools in it.
+/// A home folder with these files of Amazon's tools.
 struct Home {
     folder: TempDir,
 }
@@ -55,7 +55,7 @@ async fn keys_come_from_the_environment_or_a_profile() {
         both.to_vec(),
         vec![both[0], both[1], ("AWS_SESSION_TOKEN", "hush-4"), ("AWS_REGION", "us-west-2")],
         vec![profile("work")],
-        // Who names a profile means it.
+        // A named profile has precedence over keys in the environment.
         vec![profile("work"), both[0], both[1]],
         vec![profile("sso")],
         vec![profile("odd")],
@@ -83,7 +83,7 @@ async fn keys_come_from_the_environment_or_a_profile() {
 }
 
 #[tokio::test]
-async fn a_command_is_run_again_when_its_keys_end() {
+async fn credential_process_runs_again_when_keys_expire() {
     let count = |ends: &str| {
         let home = Home::new("");
         let log = home.folder.path().join("log");
@@ -109,7 +109,7 @@ async fn a_command_is_run_again_when_its_keys_end() {
 }
 
 #[test]
-fn the_region_is_named_or_goes_with_the_profile() {
+fn region_comes_from_variable_or_profile() {
     let home = Home::new("");
     let region = |variables: &[(&str, &str)]| home.amazon(variables).region();
     let (first, second) = (("AWS_REGION", "us-west-2"), ("AWS_DEFAULT_REGION", "ca-central-1"));

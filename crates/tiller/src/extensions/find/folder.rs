@@ -1,7 +1,8 @@
-//! What counts as an extension in a folder: files that end in `.ts` or `.js`, and folders that
-//! say in their `package.json` where theirs are, or that have an `index.ts` or `index.js`.
+//! Finds extensions in a folder: files that end in `.ts` or `.js`, and folders with extensions in
+//! their `package.json`, or with an `index.ts` or `index.js`.
 //!
-//! What one `package.json` names is never asked for another, so no circle is walked for ever.
+//! The `package.json` of a folder named by another `package.json` is not read, so there are no
+//! cycles.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,15 +14,15 @@ use super::patterns::{self, PatternRules};
 use crate::project::text_file;
 use crate::settings::resolve;
 
-/// A file to load, and what else it may be called than by its own name.
+/// A file to load, and the names it goes by besides its own.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FolderEntry {
     pub(super) path: PathBuf,
-    /// Its folder's, its package's.
+    /// The names of its folder and its package.
     pub(super) names: Vec<String>,
 }
 
-/// What a `package.json` says about extensions.
+/// The extensions part of a `package.json`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(expecting = "an object")]
 pub(super) struct Manifest {
@@ -38,12 +39,12 @@ pub(super) struct FolderListing {
     pub(super) extensions: Option<Vec<String>>,
 }
 
-/// No folder of extensions is larger; a link to everything there is is none.
+/// Larger than any real folder of extensions; a link to the whole file system exceeds it.
 const ENTRIES_MAX: usize = 10_000;
 const DEPTH_MAX: usize = 8;
 
-/// What a path leads to that somebody has named: a file, or a folder that is an extension or has
-/// some inside.
+/// The extensions at a path that was named: a file, or a folder that is an extension or contains
+/// some.
 pub(super) fn at(path: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => match whole(path, problems) {
@@ -55,7 +56,7 @@ pub(super) fn at(path: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
             let path = path.display();
             let error = match err.kind() {
                 ErrorKind::NotFound => format!("Extension path does not exist: {path}"),
-                _ => format!("Cannot look at extension path {path}: {err}"),
+                _ => format!("Cannot read extension path {path}: {err}"),
             };
             problems.push(Problem { what: path.to_string(), error });
             Vec::new()
@@ -63,7 +64,7 @@ pub(super) fn at(path: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     }
 }
 
-/// What is right inside a folder where extensions are kept. Nobody has to have one.
+/// The extensions directly inside a default folder, which need not exist.
 pub(super) fn inside(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     let mut entries = Vec::new();
     for path in list(folder, problems) {
@@ -76,7 +77,7 @@ pub(super) fn inside(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEn
     entries
 }
 
-/// The extensions that a folder is as a whole: what its `package.json` names, or its index.
+/// The extensions of a folder as a whole: what its `package.json` names, or its index.
 fn whole(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     let mut names = vec![name_of(folder)];
     let manifest = manifest(folder, problems).unwrap_or_default();
@@ -102,7 +103,7 @@ pub(super) fn manifest(folder: &Path, problems: &mut Vec<Problem>) -> Option<Man
     manifest
 }
 
-/// The files behind the paths and patterns of a `package.json`.
+/// The files for the paths and patterns of a `package.json`.
 pub(super) fn named_in(
     root: &Path,
     listed: &[String],
@@ -146,10 +147,9 @@ pub(super) fn index(folder: &Path) -> Option<PathBuf> {
     paths.find(|path| path.is_file())
 }
 
-/// All scripts below a folder whose path matches the pattern. Links and hidden folders are not
-/// entered.
+/// All scripts below a folder whose path matches the pattern. Links and hidden folders are skipped.
 pub(super) fn matching(base: &Path, pattern: &str) -> Vec<FolderEntry> {
-    // Begin as deep as the pattern is plain.
+    // Begin at the longest prefix without a pattern.
     let plain = pattern.split('/').take_while(|part| !patterns::is_pattern(part));
     let plain: Vec<&str> = plain.collect();
     let pattern = patterns::Pattern::new(pattern);
@@ -174,7 +174,7 @@ pub(super) fn matching(base: &Path, pattern: &str) -> Vec<FolderEntry> {
     found
 }
 
-/// The paths in a folder in a stable order, without what is hidden.
+/// The paths in a folder in a stable order, without hidden ones.
 fn list(folder: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -196,7 +196,7 @@ fn list(folder: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
     paths
 }
 
-/// Declarations say what there is elsewhere and do nothing.
+/// Declaration files contain no code.
 fn is_script(path: &Path) -> bool {
     let name = name_of(path);
     let is_one = (name.ends_with(".ts") && !name.ends_with(".d.ts")) || name.ends_with(".js");

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `npm:NAME[@VERSION]` | `npm/node_modules/NAME` |
 //! | `git:HOST/PATH[@REF]`, or an address | `git/HOST/PATH` |
-//! | a path | nowhere: the folder itself |
+//! | a path | (the path itself) |
 //!
-//! Nothing is installed or brought up to date here; whatever version is there is the one that is
-//! used. A project's package may also be in the agent folder.
+//! Nothing is installed or updated here; the installed version is used. A project's package may
+//! also be in the agent folder.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -17,36 +17,36 @@ use super::{Problem, base};
 use crate::project::Project;
 use crate::settings::{self, PackagePart, Scope, resolve};
 
-/// A package that somebody wants, or a part of it.
-pub(super) struct Wanted {
-    /// As it was written.
+/// A configured package, or a part of it.
+pub(super) struct ConfiguredPackage {
+    /// As written in the settings.
     pub(super) source: String,
     pub(super) scope: Scope,
-    origin: Origin,
+    origin: PackageOrigin,
     rules: PatternRules,
 }
 
-/// What makes a package the same as another.
+/// Identifies a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum PackageOrigin {
     Npm(String),
     /// Host and path.
     Git(String),
     Local(PathBuf),
 }
 
-/// The packages of both settings files, the project's first. Of a package that is in both, the
-/// project's entry counts, or changes the user's if it says `autoload: false`.
-pub(super) fn wanted(place: &Project) -> Vec<Wanted> {
-    let home = place.whereabouts().home.as_deref();
-    let mut all: Vec<Wanted> = Vec::new();
-    let mut changes: Vec<(Origin, Vec<String>, Wanted)> = Vec::new();
+/// The packages of both settings files, the project's first. If both name a package, the project's
+/// entry counts, or changes the user's if it has `autoload: false`.
+pub(super) fn configured(project: &Project) -> Vec<ConfiguredPackage> {
+    let home = project.dirs().home.as_deref();
+    let mut all: Vec<ConfiguredPackage> = Vec::new();
+    let mut changes: Vec<(PackageOrigin, Vec<String>, ConfiguredPackage)> = Vec::new();
     for scope in [Scope::Project, Scope::User] {
-        let listed: Vec<settings::Package> = place.layers().said(scope, "packages");
+        let listed: Vec<settings::Package> = project.layers().value(scope, "packages");
         for part in listed.into_iter().map(settings::Package::into_part) {
             let PackagePart { source, extensions, autoload } = part;
-            let local = || Origin::Local(resolve(&source, &base(scope, place), home));
-            let origin = Origin::read(&source).unwrap_or_else(local);
+            let local = || PackageOrigin::Local(resolve(&source, &base(scope, project), home));
+            let origin = PackageOrigin::read(&source).unwrap_or_else(local);
             if all.iter().any(|other| other.origin == origin) {
                 continue;
             }
@@ -54,8 +54,8 @@ pub(super) fn wanted(place: &Project) -> Vec<Wanted> {
             if scope == Scope::Project && autoload == Some(false) {
                 let mut rules = PatternRules::default();
                 rules.change(&list);
-                rules.nothing_else();
-                let alone = Wanted { source, scope, origin: origin.clone(), rules };
+                rules.select_forced_only();
+                let alone = ConfiguredPackage { source, scope, origin: origin.clone(), rules };
                 changes.push((origin, list, alone));
                 continue;
             }
@@ -64,36 +64,38 @@ pub(super) fn wanted(place: &Project) -> Vec<Wanted> {
             if let Some(at) = changes.iter().position(|(changed, ..)| *changed == origin) {
                 rules.change(&changes.remove(at).1);
             }
-            all.push(Wanted { source, scope, origin, rules });
+            all.push(ConfiguredPackage { source, scope, origin, rules });
         }
     }
-    // What changes nothing stands for itself.
+    // A change without a user's entry to apply to counts by itself.
     all.splice(0..0, changes.into_iter().map(|(.., alone)| alone));
     all
 }
 
-impl Wanted {
-    /// A package that the command line names.
-    pub(super) fn for_now(source: &str, origin: Origin) -> Wanted {
+impl ConfiguredPackage {
+    /// A package named on the command line.
+    pub(super) fn from_command_line(source: &str, origin: PackageOrigin) -> ConfiguredPackage {
         let (source, scope) = (source.to_owned(), Scope::Process);
-        Wanted { source, scope, origin, rules: PatternRules::default() }
+        ConfiguredPackage { source, scope, origin, rules: PatternRules::default() }
     }
 
     /// The folder of the package and the extensions in it.
     pub(super) fn entries(
         &self,
-        place: &Project,
+        project: &Project,
         problems: &mut Vec<Problem>,
     ) -> Option<(PathBuf, Vec<FolderEntry>)> {
         let source = &self.source;
-        let places = self.places(place);
+        let places = self.install_paths(project);
         let Some(root) = places.iter().find(|path| path.exists()) else {
             let paths: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
             let paths = paths.join(" nor at ");
             let what = source.clone();
             let error = match &self.origin {
-                Origin::Local(path) => format!("Package path does not exist: {}", path.display()),
-                _ if paths.is_empty() => format!("{source:?} is no name of a package"),
+                PackageOrigin::Local(path) => {
+                    format!("Package path does not exist: {}", path.display())
+                }
+                _ if paths.is_empty() => format!("{source:?} is not a valid package source"),
                 _ => format!(
                     "Package {source} is not installed: there is nothing at {paths}. Install it \
                      with `pi install {source}`"
@@ -114,14 +116,14 @@ impl Wanted {
         let manifest = folder::manifest(root, problems).unwrap_or_default();
         let mut names = vec![self.origin.name()];
         names.extend(manifest.name);
-        let is_local = matches!(self.origin, Origin::Local(_));
+        let is_local = matches!(self.origin, PackageOrigin::Local(_));
         let mut entries = match manifest.pi {
             Some(pi) => {
                 let listed = pi.extensions.unwrap_or_default();
                 let paths = folder::named_in(root, &listed, problems).into_iter();
                 paths.map(|path| FolderEntry { path, names: Vec::new() }).collect()
             }
-            // A folder that nobody has made a package of is an extension, or has some inside.
+            // A folder without a manifest is an extension, or contains some.
             None if is_local && !KINDS.iter().any(|kind| root.join(kind).is_dir()) => {
                 folder::at(root, problems)
             }
@@ -133,40 +135,40 @@ impl Wanted {
         entries
     }
 
-    /// Where it may be, the nearest first.
-    fn places(&self, place: &Project) -> Vec<PathBuf> {
+    /// Where it may be installed, the nearest first.
+    fn install_paths(&self, project: &Project) -> Vec<PathBuf> {
         let inner = match &self.origin {
-            Origin::Local(path) => return vec![path.clone()],
-            Origin::Npm(name) => Path::new("npm/node_modules").join(name),
-            Origin::Git(path) => Path::new("git").join(path),
+            PackageOrigin::Local(path) => return vec![path.clone()],
+            PackageOrigin::Npm(name) => Path::new("npm/node_modules").join(name),
+            PackageOrigin::Git(path) => Path::new("git").join(path),
         };
-        // A name leads to a folder below, and not anywhere else.
+        // Reject names that lead out of the install folder.
         if !inner.components().all(|part| matches!(part, Component::Normal(_))) {
             return Vec::new();
         }
-        let mut bases = vec![place.whereabouts().agent_dir.clone()];
-        if self.scope != Scope::User && place.is_trusted() {
-            bases.insert(0, place.whereabouts().project_dir());
+        let mut bases = vec![project.dirs().agent_dir.clone()];
+        if self.scope != Scope::User && project.is_trusted() {
+            bases.insert(0, project.dirs().project_dir());
         }
         bases.into_iter().map(|base| base.join(&inner)).collect()
     }
 }
 
-/// The folders of a package that says nothing about itself. Extensions are in the first.
+/// Default folders of a package without a manifest. Extensions are in the first.
 const KINDS: [&str; 4] = ["extensions", "skills", "prompts", "themes"];
 
-impl Origin {
-    /// Anything but a path.
-    pub(super) fn read(source: &str) -> Option<Origin> {
+impl PackageOrigin {
+    /// Parses any source except a path.
+    pub(super) fn read(source: &str) -> Option<PackageOrigin> {
         if let Some(name) = source.strip_prefix("npm:") {
-            return Some(Origin::Npm(without_version(name.trim()).to_owned()));
+            return Some(PackageOrigin::Npm(without_version(name.trim()).to_owned()));
         }
         const SCHEMES: [&str; 4] = ["https://", "http://", "ssh://", "git://"];
         let said = source.strip_prefix("git:").filter(|rest| !rest.starts_with("//"));
         let address = SCHEMES.iter().find_map(|scheme| said.unwrap_or(source).strip_prefix(scheme));
         let rest = address.or(said)?;
         let (mut host, mut path) = rest.split_once('/').unwrap_or((rest, ""));
-        // A name before the host, and a port behind it; or `git@host:path`.
+        // A user name before the host, and a port after it; or `git@host:path`.
         host = host.rsplit('@').next().unwrap_or_default();
         let joined;
         if let Some((before, after)) = host.split_once(':') {
@@ -178,19 +180,19 @@ impl Origin {
         }
         let path = without_version(path).trim_end_matches('/');
         let path = path.strip_suffix(".git").unwrap_or(path);
-        Some(Origin::Git(format!("{}/{path}", host.to_lowercase())))
+        Some(PackageOrigin::Git(format!("{}/{path}", host.to_lowercase())))
     }
 
     fn name(&self) -> String {
         match self {
-            Origin::Npm(name) => name.clone(),
-            Origin::Git(path) => folder::name_of(Path::new(path)),
-            Origin::Local(path) => folder::name_of(path),
+            PackageOrigin::Npm(name) => name.clone(),
+            PackageOrigin::Git(path) => folder::name_of(Path::new(path)),
+            PackageOrigin::Local(path) => folder::name_of(path),
         }
     }
 }
 
-/// The name before `@VERSION`. A scope begins with an `@` of its own.
+/// The name before `@VERSION`. A scope begins with its own `@`.
 fn without_version(name: &str) -> &str {
     name.char_indices().skip(1).find(|(_, c)| *c == '@').map_or(name, |(at, _)| &name[..at])
 }

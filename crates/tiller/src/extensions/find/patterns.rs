@@ -1,5 +1,5 @@
-//! Patterns of extensions, as settings and packages have them: `name.ts` or `dir/*.ts` for what is
-//! wanted, `!dir/*.ts` for what is not, and `+path` and `-path` for exactly one.
+//! Patterns of extensions in settings and packages: `name.ts` or `dir/*.ts` includes, `!dir/*.ts`
+//! excludes, `+path` and `-path` include and exclude exactly one.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// A pattern over paths. Without a slash it is about the name alone.
+/// A pattern over paths. Without a slash it matches the file name alone.
 pub(super) struct Pattern {
     matcher: Option<GlobMatcher>,
     names_only: bool,
 }
 
 impl Pattern {
-    /// A pattern that makes no sense matches nothing.
+    /// An invalid pattern matches nothing.
     pub(super) fn new(text: &str) -> Pattern {
         let text = text.strip_prefix("./").unwrap_or(text);
         let glob = GlobBuilder::new(text).literal_separator(true).build();
@@ -41,53 +41,53 @@ impl Pattern {
     }
 }
 
-/// What of a number of extensions is taken.
+/// Selects extensions.
 #[derive(Default)]
 pub(super) struct PatternRules {
-    /// What is in any of these, if there are some.
-    wanted: Option<Vec<Pattern>>,
-    unwanted: Vec<Pattern>,
-    /// In any case, and in no case.
+    /// Include only these, if set.
+    included: Option<Vec<Pattern>>,
+    excluded: Vec<Pattern>,
+    /// Always included, and never included.
     forced: Vec<PathBuf>,
     barred: Vec<PathBuf>,
 }
 
 impl PatternRules {
-    /// Of a list of paths, the rules and the paths.
+    /// Splits a list of paths into rules and paths.
     pub(super) fn split(list: &[String]) -> (PatternRules, Vec<&str>) {
         let mut rules = PatternRules::default();
-        let plain = list.iter().filter(|entry| !rules.take(entry)).map(String::as_str);
+        let plain = list.iter().filter(|entry| !rules.add_rule(entry)).map(String::as_str);
         let plain = plain.collect();
         (rules, plain)
     }
 
-    /// A list that says what is wanted of a package. An empty one wants nothing.
+    /// The rules of a package entry. An empty list selects nothing.
     pub(super) fn of_package(list: &[String]) -> PatternRules {
         let (mut rules, wanted) = PatternRules::split(list);
         if list.is_empty() || !wanted.is_empty() {
-            rules.wanted = Some(wanted.into_iter().map(Pattern::new).collect());
+            rules.included = Some(wanted.into_iter().map(Pattern::new).collect());
         }
         rules
     }
 
-    /// A list that adds to others: what it does not speak of is left to them.
+    /// Adds a list to these rules; what it does not mention stays.
     pub(super) fn change(&mut self, list: &[String]) {
         for entry in list {
-            if !self.take(entry) {
+            if !self.add_rule(entry) {
                 self.forced.push(PathBuf::from(entry.as_str()));
             }
         }
     }
 
-    /// Nothing but what is forced.
-    pub(super) fn nothing_else(&mut self) {
-        self.wanted = Some(Vec::new());
+    /// Selects only what `+path` includes.
+    pub(super) fn select_forced_only(&mut self) {
+        self.included = Some(Vec::new());
     }
 
-    fn take(&mut self, entry: &str) -> bool {
+    fn add_rule(&mut self, entry: &str) -> bool {
         let path = |rest: &str| PathBuf::from(rest.strip_prefix("./").unwrap_or(rest));
         if let Some(pattern) = entry.strip_prefix('!') {
-            self.unwanted.push(Pattern::new(pattern));
+            self.excluded.push(Pattern::new(pattern));
         } else if let Some(forced) = entry.strip_prefix('+').map(path) {
             self.barred.retain(|barred| *barred != forced);
             self.forced.push(forced);
@@ -100,7 +100,7 @@ impl PatternRules {
         true
     }
 
-    /// Paths in rules are relative to `base`; one that leads to a folder is about all of it.
+    /// Paths in rules are relative to `base`; a folder stands for everything inside.
     pub(super) fn allow(&self, path: &Path, base: &Path) -> bool {
         let names = |list: &[PathBuf]| {
             let mut whole = list.iter().map(|rule| resolve(&rule.to_string_lossy(), base, None));
@@ -110,6 +110,6 @@ impl PatternRules {
         if names(&self.barred) || names(&self.forced) {
             return !names(&self.barred);
         }
-        self.wanted.as_deref().is_none_or(matches) && !matches(&self.unwanted)
+        self.included.as_deref().is_none_or(matches) && !matches(&self.excluded)
     }
 }

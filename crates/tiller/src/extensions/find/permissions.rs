@@ -1,9 +1,9 @@
-//! What each extension may do: `extensionSettings` of both files.
+//! Permissions of extensions: `extensionSettings` of both files.
 //!
-//! In one file, a name or a path that is spelled out decides before a pattern does, and where two
-//! of a kind disagree the stricter one counts. Of the two files the stricter one counts as well,
-//! so that no project allows what the user forbids. What runs an extension the user decides before
-//! the project does.
+//! Within a file, an exact name or path takes precedence over a pattern, and if two of a kind
+//! disagree the stricter one counts. Between the two files the stricter one counts as well, so that
+//! no project allows what the user forbids. For the engine, the user's choice takes precedence over
+//! the project's.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -23,20 +23,20 @@ pub(super) struct PermissionRules {
 /// One key of `extensionSettings`.
 struct PermissionRule {
     key: String,
-    /// Where it leads if it is a path.
+    /// The resolved path, if the key is one.
     path: PathBuf,
-    /// The two of them as patterns, if the key is one.
+    /// Both as patterns, if the key is one.
     patterns: Option<(Pattern, Pattern)>,
     settings: ExtensionSettings,
 }
 
 impl PermissionRules {
-    pub(super) fn read(place: &Project) -> PermissionRules {
-        let home = place.whereabouts().home.as_deref();
+    pub(super) fn read(project: &Project) -> PermissionRules {
+        let home = project.dirs().home.as_deref();
         let read = |scope| {
             let said: HashMap<String, ExtensionSettings> =
-                place.layers().said(scope, "extensionSettings");
-            let base = super::base(scope, place);
+                project.layers().value(scope, "extensionSettings");
+            let base = super::base(scope, project);
             let permits = said.into_iter().map(|(key, settings)| {
                 let path = resolve(&key, &base, home);
                 let patterns = || (Pattern::new(&key), Pattern::new(&path.to_string_lossy()));
@@ -48,8 +48,8 @@ impl PermissionRules {
         PermissionRules { files: [Scope::Project, Scope::User].map(read).into() }
     }
 
-    /// The extension with all it may do. It goes by its path, the name of its file, and `names`;
-    /// and by what these are behind symbolic links.
+    /// The extension with its permissions. Keys are matched against its path, file name and
+    /// `names`, also with symbolic links resolved.
     pub(super) fn grant(&self, path: PathBuf, names: &[String]) -> Extension {
         let mut own = vec![name_of(&path)];
         own.extend(names.iter().cloned());
@@ -80,17 +80,17 @@ impl PermissionRules {
             *env &= may(|s| s.permissions.env);
             let engines = said.iter().map(|(close, s)| (*close, s.engine));
             let engines = engines.filter(|(_, engine)| *engine != ExtensionEngine::Auto);
-            // The closest counts, and of those the most cautious.
+            // The most specific choice counts, and of equal ones the most restricted.
             let decided = engines.min_by_key(|(close, engine)| (Reverse(*close), *engine));
             if let Some((_, engine)) = decided {
-                extension.engine = running(engine);
+                extension.engine = engine_choice(engine);
             }
         }
         extension
     }
 }
 
-fn running(engine: ExtensionEngine) -> EngineChoice {
+fn engine_choice(engine: ExtensionEngine) -> EngineChoice {
     match engine {
         ExtensionEngine::Auto => EngineChoice::Auto,
         ExtensionEngine::Embedded => EngineChoice::Embedded,
@@ -99,7 +99,7 @@ fn running(engine: ExtensionEngine) -> EngineChoice {
     }
 }
 
-/// How well a key fits, the better the greater.
+/// How specifically a key matches; greater is more specific.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Specificity {
     Pattern,

@@ -1,4 +1,4 @@
-//! Folders as people have them, and the extensions in them.
+//! Realistic folders, and the extensions found in them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,15 +6,15 @@ use expect_test::{Expect, expect};
 use tempfile::TempDir;
 use tiller_js::EngineChoice;
 
-use super::package::Origin;
+use super::package::PackageOrigin;
 use super::*;
 use crate::project::{Dirs, ResourceFlags};
 
-/// A home with an agent folder and a project to work in.
+/// A home folder with an agent folder and a project.
 struct Home(TempDir);
 
 impl Home {
-    /// A name on a line is a file; what follows in the line is its content.
+    /// Each line is a file name, followed by its content.
     fn with(files: &str) -> Home {
         let home = Home(tempfile::tempdir().unwrap());
         std::fs::create_dir_all(home.path("work")).unwrap();
@@ -31,15 +31,14 @@ impl Home {
         self.0.path().join(name)
     }
 
-    fn place(&self, approve: Option<bool>) -> Project {
+    fn project(&self, approve: Option<bool>) -> Project {
         let home = self.0.path().to_owned();
         let whereabouts =
             Dirs { cwd: home.join("work"), agent_dir: home.join(".pi/agent"), home: Some(home) };
         Project::find(whereabouts, ResourceFlags { approve, ..ResourceFlags::default() })
     }
 
-    /// A line for each extension: what the client is told of its source, its path, and what is
-    /// special about it.
+    /// A line per extension: its source as clients see it, its path, and its permissions.
     fn print(&self, approve: Option<bool>, command_line: &[&str]) -> String {
         let named = command_line.iter().filter(|text| **text != "-ne");
         let flags = ExtensionFlags {
@@ -47,7 +46,7 @@ impl Home {
             only_these: command_line.contains(&"-ne"),
             ..ExtensionFlags::default()
         };
-        let discovery = find(&self.place(approve), &flags);
+        let discovery = find(&self.project(approve), &flags);
         let mut lines = Vec::new();
         for DiscoveredExtension { extension, source } in &discovery.found {
             let info = serde_json::to_value(source.extension_info(&extension.path)).unwrap();
@@ -80,12 +79,12 @@ fn check(home: &Home, command_line: &[&str], expected: Expect) {
 }
 
 #[test]
-fn nothing_is_found_where_there_is_nothing() {
+fn empty_folders_have_no_extensions() {
     check(&Home::with(""), &[], expect![[""]]);
 }
 
 #[test]
-fn what_counts_in_a_folder() {
+fn scripts_indexes_and_manifests_are_extensions() {
     let home = Home::with(
         r#"
         .pi/agent/extensions/b.ts
@@ -115,7 +114,7 @@ fn what_counts_in_a_folder() {
         std::os::unix::fs::symlink(to, home.path(".pi/agent/extensions").join(name)).unwrap();
     };
     link("../../../elsewhere/linked.ts", "z.ts");
-    // The same file again, by another way.
+    // The same file again, through another path.
     link("a.js", "zz.js");
     link("indexed", "zzz");
     check(
@@ -157,7 +156,7 @@ const EVERYWHERE: &str = r#"
 "#;
 
 #[test]
-fn the_nearest_comes_first() {
+fn command_line_comes_before_project_and_user() {
     let home = Home::with(EVERYWHERE);
     check(
         &home,
@@ -182,7 +181,7 @@ fn the_nearest_comes_first() {
 }
 
 #[test]
-fn a_project_nobody_trusts_brings_nothing() {
+fn untrusted_project_has_no_extensions() {
     let home = Home::with(EVERYWHERE);
     let expected = expect![[r#"
         local user HOME/own/user-listed.ts
@@ -192,11 +191,11 @@ fn a_project_nobody_trusts_brings_nothing() {
     expected.assert_eq(&home.print(None, &[]));
     expected.assert_eq(&home.print(Some(false), &[]));
     expect!["Not used because this project is not trusted: .pi/settings.json, .pi/extensions, .pi/agent/extensions."]
-        .assert_eq(home.place(None).problems()[0].split_once(" Start").unwrap().0);
+        .assert_eq(home.project(None).problems()[0].split_once(" Start").unwrap().0);
 }
 
 #[test]
-fn only_those_that_are_named() {
+fn no_extensions_flag_keeps_named_ones() {
     let home = Home::with(EVERYWHERE);
     check(&home, &["-ne"], expect![[""]]);
     check(
@@ -205,13 +204,13 @@ fn only_those_that_are_named() {
         expect![[r#"
             cli temporary HOME/work/cli.ts
             npm:@scope/pack temporary HOME/.pi/agent/npm/node_modules/@scope/pack/extensions/packed.ts in HOME/.pi/agent/npm/node_modules/@scope/pack
-            ! "npm:../../x" is no name of a package
+            ! "npm:../../x" is not a valid package source
             ! Package git:github.com/a/b@v1 is not installed: there is nothing at HOME/work/.pi/git/github.com/a/b nor at HOME/.pi/agent/git/github.com/a/b. Install it with `pi install git:github.com/a/b@v1`"#]],
     );
 }
 
 #[test]
-fn settings_choose_by_patterns() {
+fn settings_include_and_exclude_by_pattern() {
     let home = Home::with(
         r#"
         .pi/agent/settings.json {"extensions": ["more/**/*.ts", "!old-*", "+extensions/old-but-good.ts", "-extensions/off.ts", "-extensions/folder", "!more/deep/b.ts"]}
@@ -238,7 +237,7 @@ fn settings_choose_by_patterns() {
 }
 
 #[test]
-fn packages_bring_what_they_say_and_what_is_wanted() {
+fn packages_load_the_configured_part() {
     let home = Home::with(
         r#"
         .pi/agent/settings.json {"packages": ["npm:said", {"source": "npm:part", "extensions": ["extensions/*.ts", "!extensions/legacy.ts"]}, {"source": "npm:none", "extensions": []}, "git:git@github.com:me/repo.git@v2", "npm:gone@1", "~/single.ts", "~/bare", {"source": "npm:changed", "extensions": ["-extensions/b.ts"]}, "npm:replaced"]}
@@ -285,9 +284,9 @@ fn packages_bring_what_they_say_and_what_is_wanted() {
 }
 
 #[test]
-fn sources_of_packages() {
+fn package_sources_are_parsed() {
     let check = |source: &str, expected: Expect| {
-        let origin = Origin::read(source);
+        let origin = PackageOrigin::read(source);
         expected.assert_eq(&origin.map_or("a path".to_owned(), |origin| format!("{origin:?}")));
     };
     check("npm:pack", expect![[r#"Npm("pack")"#]]);
@@ -304,7 +303,7 @@ fn sources_of_packages() {
 }
 
 #[test]
-fn settings_say_what_an_extension_may_do() {
+fn strictest_permission_counts() {
     let home = Home::with(
         r#"
         .pi/agent/settings.json {"extensionSettings": {"*": {"permissions": {"net": false}}, "web.ts": {"permissions": {"net": true}}, "gate": {"isolate": true}, "@scope/pack": {"permissions": {"exec": false, "env": false}}, "~/tools/**/*.ts": {"permissions": {"fs": false}}, "~/tools/deep": {"isolate": true}, "firm.ts": {"permissions": {"exec": false}}, "extensions/e.ts": {"permissions": {"env": false, "net": true}}}, "packages": ["npm:@scope/pack"]}
@@ -333,7 +332,7 @@ fn settings_say_what_an_extension_may_do() {
 }
 
 #[test]
-fn a_link_does_not_lead_around_what_an_extension_may_not_do() {
+fn links_do_not_evade_permissions() {
     let home = Home::with(
         r#"
         .pi/agent/settings.json {"extensionSettings": {"firm.ts": {"permissions": {"exec": false}}, "~/tools": {"permissions": {"net": false}}, "~/alias": {"permissions": {"env": false}}, "gate": {"isolate": true}}}
@@ -359,9 +358,9 @@ fn a_link_does_not_lead_around_what_an_extension_may_not_do() {
     );
 }
 
-/// A project may choose for what the user has nothing to say about.
+/// A project may choose the engine if the user has not.
 #[test]
-fn what_runs_an_extension() {
+fn engine_choice_of_the_user_takes_precedence() {
     let home = Home::with(
         r#"
         .pi/agent/settings.json {"extensionSettings": {"*.ts": {"engine": "node"}, "b.ts": {"engine": "embedded"}}}
@@ -383,9 +382,9 @@ fn what_runs_an_extension() {
     );
 }
 
-/// Whatever stands where a folder should be costs a sentence.
+/// A file where a folder is expected is reported.
 #[test]
-fn a_file_in_place_of_a_folder() {
+fn file_in_place_of_a_folder_is_reported() {
     let home = Home::with(".pi/agent/extensions nothing");
     check(
         &home,
@@ -397,9 +396,9 @@ fn a_file_in_place_of_a_folder() {
     let home = Home::with(
         r#".pi/agent/settings.json {"packages": ["npm:a", 3], "extensionSettings": {"x": {"permissions": {"net": "no"}}}}"#,
     );
-    let said = home.place(None).problems().join("\n");
+    let said = home.project(None).problems().join("\n");
     let said = said.replace(&*Path::new(home.0.path()).to_string_lossy(), "HOME");
     expect![[r#"
-        Invalid packages setting in HOME/.pi/agent/settings.json is ignored: expected where a package is from, or an object with that `source`
+        Invalid packages setting in HOME/.pi/agent/settings.json is ignored: expected the source of a package, or an object with a `source`
         Invalid extensionSettings.x.permissions.net setting in HOME/.pi/agent/settings.json is ignored: invalid type: string "no", expected a boolean"#]].assert_eq(&said);
 }

@@ -19,7 +19,7 @@ fn check(text: &str, expected: Expect) {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line_and_the_rest_stays() {
+fn problems_name_their_line_and_the_rest_is_kept() {
     check(
         r#"{
   // Comments are allowed.
@@ -60,14 +60,14 @@ fn what_is_wrong_is_said_with_its_line_and_the_rest_stays() {
             good/a
             good/e
             good/f
-            line 34: field `provider` means nothing to tiller and is ignored
-            line 6: provider `good`: field `colour` means nothing to tiller and is ignored
+            line 34: field `provider` is unknown and ignored
+            line 6: provider `good`: field `colour` is unknown and ignored
             line 9: provider `good`: model `b`: field `reasoning`: expected true or false
             line 10: provider `good`: a model without the field `id`
             line 11: provider `good`: model `d`: field `cost`: expected input, output, cacheRead and cacheWrite
             line 12: provider `good`: model `a`: described before; this is ignored
-            line 13: provider `good`: model `e`: field `samplingParams` means nothing to tiller and is ignored
-            line 14: provider `good`: model `f`: tiller does not speak the API `telepathy`
+            line 13: provider `good`: model `e`: field `samplingParams` is unknown and ignored
+            line 14: provider `good`: model `f`: tiller does not support the API `telepathy`
             line 15: provider `good`: expected an object
             line 19: provider `good`: change to `zzz`: there is no such model
             line 20: provider `good`: change to `c`: field `cost`: expected prices as numbers, and `tiers` with all of them
@@ -82,7 +82,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_rest_stays() {
 }
 
 #[test]
-fn a_file_that_is_no_json_is_said_with_its_line() {
+fn invalid_json_is_reported_with_its_line() {
     check(
         "{\n  \"providers\": {\n    \"a\": secret\n",
         expect![[r#"
@@ -105,7 +105,7 @@ fn a_file_that_is_no_json_is_said_with_its_line() {
 }
 
 #[test]
-fn headers_come_from_provider_model_and_change() {
+fn headers_merge_provider_model_and_override() {
     let text = r#"{"providers": {"p": {"api": "anthropic-messages", "baseUrl": "x",
         "headers": {"a": "1", "b": "1"},
         "models": [{"id": "m", "headers": {"b": "2", "c": "2"}}],

@@ -1,4 +1,4 @@
-//! Servers of a few lines that are wrong in all the ways a person can mend.
+//! Hints, checked against small servers that fail in every way a user can fix.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use super::*;
 use crate::models::tests::models;
 use crate::settings::Settings;
 
-/// What the user reads when they ask this server, as the model `p/m` of their own.
+/// The error a user sees when model `p/m` uses this server.
 async fn error(api: &str, url: &str) -> String {
     let provider = json!({"api": api, "baseUrl": url, "apiKey": "sk-secret",
         "models": [{"id": "m"}]});
@@ -46,20 +46,20 @@ async fn error(api: &str, url: &str) -> String {
     format!("[{next}] {message}\n")
 }
 
-/// Talks with everybody in the same way, and returns the port.
+/// Serves every connection with `talk` and returns the port.
 fn serve(talk: impl Fn(TcpStream) -> std::io::Result<()> + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for caller in listener.incoming().map_while(Result::ok) {
-            // Whoever hangs up has seen enough.
+            // The client may hang up early.
             talk(caller).ok();
         }
     });
     port
 }
 
-fn say(mut caller: TcpStream, answer: &str) -> std::io::Result<()> {
+fn respond(mut caller: TcpStream, answer: &str) -> std::io::Result<()> {
     let mut reader = BufReader::new(caller.try_clone()?);
     let (mut line, mut length) = (String::new(), 0);
     while reader.read_line(&mut line)? > 2 {
@@ -76,13 +76,13 @@ async fn check(api: &str, status: &str, body: &str, expect: Expect) {
     let length = body.len();
     let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}");
     let answer = format!("{head}\r\n\r\n{body}");
-    let port = serve(move |caller| say(caller, &answer));
-    let told = error(api, &format!("http://secret:secret@127.0.0.1:{port}/v1?key=secret")).await;
-    expect.assert_eq(&told.replace(&port.to_string(), "PORT"));
+    let port = serve(move |caller| respond(caller, &answer));
+    let text = error(api, &format!("http://secret:secret@127.0.0.1:{port}/v1?key=secret")).await;
+    expect.assert_eq(&text.replace(&port.to_string(), "PORT"));
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused() {
+async fn refused_key_names_its_source() {
     check(
         "anthropic-messages",
         "401 Unauthorized",
@@ -139,28 +139,28 @@ async fn conversation_that_does_not_fit_is_a_sentence() {
 
 #[tokio::test]
 async fn lost_connection_names_the_server() {
-    let port = serve(|caller| say(caller, ""));
-    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
+    let port = serve(|caller| respond(caller, ""));
+    let text = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
     expect![[r#"
         [retry] Connection error.
 
         p/m: http://127.0.0.1:PORT closed the connection before it answered.
     "#]]
-    .assert_eq(&told.replace(&port.to_string(), "PORT"));
+    .assert_eq(&text.replace(&port.to_string(), "PORT"));
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n";
     let begin = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
-    let port = serve(move |caller| say(caller, &format!("{head}{begin}")));
-    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
+    let port = serve(move |caller| respond(caller, &format!("{head}{begin}")));
+    let text = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
     expect![[r#"
         [retry] terminated
 
         p/m: the connection to http://127.0.0.1:PORT was lost in the middle of the answer.
     "#]]
-    .assert_eq(&told.replace(&port.to_string(), "PORT"));
+    .assert_eq(&text.replace(&port.to_string(), "PORT"));
 }
 
 #[tokio::test]
-async fn an_empty_account() {
+async fn empty_account_names_the_provider() {
     check("openai-responses", "402 Payment Required", "", expect![[r#"
         [auth] 402 status code (no body)
 
@@ -180,7 +180,7 @@ async fn an_empty_account() {
 }
 
 #[tokio::test]
-async fn a_model_nobody_knows() {
+async fn unknown_model_suggests_listing_models() {
     let body = r#"{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}"#;
     check("openai-completions", "404 Not Found", body, expect![[r#"
         [fatal] 404 The model `m` does not exist
@@ -196,45 +196,45 @@ async fn a_model_nobody_knows() {
 }
 
 #[tokio::test]
-async fn an_address_where_something_else_answers() {
+async fn html_page_instead_of_the_api_is_recognised() {
     let page = "<!doctype html>\n<title>Welcome</title>\n";
     check("openai-completions", "404 Not Found", page, expect![[r#"
         [fatal] 404 <!doctype html>
         <title>Welcome</title>
 
-        p/m: what answers at http://127.0.0.1:PORT/v1 is not the API openai-completions. Check `baseUrl` of `p` in models.json.
+        p/m: the server at http://127.0.0.1:PORT/v1 does not implement the API openai-completions. Check `baseUrl` of `p` in models.json.
     "#]]).await;
     check("anthropic-messages", "200 OK", page, expect![[r#"
         [fatal] the server sent no stream of events: <!doctype html> <title>Welcome</title>
 
-        p/m: what answers at http://127.0.0.1:PORT/v1 is not the API anthropic-messages. Check `baseUrl` of `p` in models.json.
+        p/m: the server at http://127.0.0.1:PORT/v1 does not implement the API anthropic-messages. Check `baseUrl` of `p` in models.json.
     "#]]).await;
     let whole = r#"{"object":"chat.completion","choices":[{"message":{"content":"hi"}}]}"#;
     check("openai-completions", "200 OK", whole, expect![[r#"
         [fatal] the server sent no stream of events: {"object":"chat.completion","choices":[{"message":{"content":"hi"}}]}
 
-        p/m: what answers at http://127.0.0.1:PORT/v1 is not the API openai-completions. Check `baseUrl` of `p` in models.json.
+        p/m: the server at http://127.0.0.1:PORT/v1 does not implement the API openai-completions. Check `baseUrl` of `p` in models.json.
     "#]]).await;
     check("openai-completions", "302 Found\r\nlocation: /secret", "", expect![[r#"
         [fatal] 302 status code (no body)
 
-        p/m: what answers at http://127.0.0.1:PORT/v1 is not the API openai-completions. Check `baseUrl` of `p` in models.json.
+        p/m: the server at http://127.0.0.1:PORT/v1 does not implement the API openai-completions. Check `baseUrl` of `p` in models.json.
     "#]]).await;
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_something_else() {
-    let port = serve(|caller| say(caller, "SSH-2.0-OpenSSH_9.9\r\n"));
-    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
+async fn server_without_http_is_recognised() {
+    let port = serve(|caller| respond(caller, "SSH-2.0-OpenSSH_9.9\r\n"));
+    let text = error("anthropic-messages", &format!("http://127.0.0.1:{port}")).await;
     expect![[r#"
         [fatal] Connection error: the server does not speak HTTP
 
-        p/m: what answers at http://127.0.0.1:PORT is not the API anthropic-messages. Check `baseUrl` of `p` in models.json.
-    "#]].assert_eq(&told.replace(&port.to_string(), "PORT"));
+        p/m: the server at http://127.0.0.1:PORT does not implement the API anthropic-messages. Check `baseUrl` of `p` in models.json.
+    "#]].assert_eq(&text.replace(&port.to_string(), "PORT"));
 }
 
 #[tokio::test]
-async fn an_error_that_calls_itself_a_success() {
+async fn error_body_with_status_200_is_an_error() {
     let body = r#"{"type":"error","error":{"type":"authentication_error","message":"no key"}}"#;
     check("anthropic-messages", "200 OK", body, expect![[r#"
         [auth] {"type":"error","error":{"type":"authentication_error","message":"no key"}}
@@ -259,55 +259,55 @@ async fn an_error_that_calls_itself_a_success() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there() {
+async fn unreachable_server_names_its_address() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let told = error("anthropic-messages", &format!("http://127.0.0.1:{port}/v1")).await;
+    let text = error("anthropic-messages", &format!("http://127.0.0.1:{port}/v1")).await;
     expect![[r#"
         [retry] Connection error.
 
-        p/m: http://127.0.0.1:PORT/v1 cannot be reached: connection refused. Does the server run? Check `baseUrl` of `p` in models.json.
-    "#]].assert_eq(&told.replace(&port.to_string(), "PORT"));
-    let told = error("anthropic-messages", "https://api.nowhere.invalid/v1").await;
+        p/m: cannot connect to http://127.0.0.1:PORT/v1: connection refused. Is the server running? Check `baseUrl` of `p` in models.json.
+    "#]].assert_eq(&text.replace(&port.to_string(), "PORT"));
+    let text = error("anthropic-messages", "https://api.nowhere.invalid/v1").await;
     expect![[r#"
         [retry] Connection error.
 
-        p/m: nobody knows the host of https://api.nowhere.invalid/v1. Check `baseUrl` of `p` in models.json.
-    "#]].assert_eq(&told);
-    let told = error("anthropic-messages", "localhost:8080/v1").await;
+        p/m: cannot resolve the host of https://api.nowhere.invalid/v1. Check `baseUrl` of `p` in models.json.
+    "#]].assert_eq(&text);
+    let text = error("anthropic-messages", "localhost:8080/v1").await;
     expect![[r#"
         [fatal] "localhost:8080/v1" is no address of a server
 
-        p/m: an address begins with https:// or http://. Check `baseUrl` of `p` in models.json.
+        p/m: the address must begin with https:// or http://. Check `baseUrl` of `p` in models.json.
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&text);
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_no_tls() {
+async fn server_without_tls_suggests_http() {
     let port = serve(|mut caller| {
         caller.read_exact(&mut [0])?;
         caller.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")?;
         caller.read_to_end(&mut Vec::new()).map(|_| ())
     });
-    let told = error("anthropic-messages", &format!("https://127.0.0.1:{port}")).await;
+    let text = error("anthropic-messages", &format!("https://127.0.0.1:{port}")).await;
     expect![[r#"
         [fatal] Connection error: the server does not speak TLS
 
-        p/m: https://127.0.0.1:PORT does not speak TLS. Check `baseUrl` of `p` in models.json; a server without TLS is written http://.
-    "#]].assert_eq(&told.replace(&port.to_string(), "PORT"));
+        p/m: https://127.0.0.1:PORT does not speak TLS. Check `baseUrl` of `p` in models.json; use http:// for a server without TLS.
+    "#]].assert_eq(&text.replace(&port.to_string(), "PORT"));
     let port = serve(|mut caller| caller.read(&mut [0; 4096]).map(|_| ()));
-    let told = error("anthropic-messages", &format!("https://127.0.0.1:{port}")).await;
+    let text = error("anthropic-messages", &format!("https://127.0.0.1:{port}")).await;
     expect![[r#"
         [retry] Connection error.
 
-        p/m: https://127.0.0.1:PORT cannot be reached: it hangs up. Does the server run? Check `baseUrl` of `p` in models.json.
-    "#]].assert_eq(&told.replace(&port.to_string(), "PORT"));
+        p/m: cannot connect to https://127.0.0.1:PORT: it hangs up. Is the server running? Check `baseUrl` of `p` in models.json.
+    "#]].assert_eq(&text.replace(&port.to_string(), "PORT"));
 }
 
 #[test]
-fn every_key_has_its_own_place() {
+fn hints_name_the_source_of_each_key() {
     let mut report = String::new();
     for key in [
         Some(KeySource::CommandLine),
@@ -318,7 +318,7 @@ fn every_key_has_its_own_place() {
         Some(KeySource::Ambient("AWS_PROFILE")),
         None,
     ] {
-        let origins = Origins { key, address: AddressFrom::Catalogue };
+        let origins = Origins { key, address: AddressSource::Catalogue };
         report += &format!("{}: {}\n", origins.key_name(), origins.another_key("anthropic"));
     }
     expect![[r#"
@@ -327,16 +327,16 @@ fn every_key_has_its_own_place() {
         the sign-in in auth.json: Sign in again with the program that wrote it to auth.json (in pi: `/login`), or store a key with `tiller auth set anthropic`
         the key in models.json: Change `apiKey` of `anthropic` there, or store one with `tiller auth set anthropic`
         the key in ANTHROPIC_API_KEY: Set another, or store one with `tiller auth set anthropic`
-        the identity that AWS_PROFILE names: See whether it has ended, and may use this model in this region
+        the identity that AWS_PROFILE names: Check whether it has expired and may use this model in this region
         the key: Set ANTHROPIC_API_KEY, or store another with `tiller auth set anthropic`
     "#]].assert_eq(&report);
 }
 
 #[test]
-fn what_is_on_the_way_is_named() {
+fn hints_name_the_proxy() {
     let models = models(&[], &json!({}), &Settings::default());
     let model = models.resolve(None, "anthropic/claude-opus-4-8").unwrap().model;
-    let origins = Origins { key: None, address: AddressFrom::Catalogue };
+    let origins = Origins { key: None, address: AddressSource::Catalogue };
     let mut report = String::new();
     for (kind, proxy) in [
         (Cause::Proxy("asks for a name and a password".to_owned()), Some("corp:3128")),
@@ -356,22 +356,22 @@ fn what_is_on_the_way_is_named() {
     ] {
         let proxy = proxy.map(str::to_owned);
         let trouble = Diagnosis { kind, address: model.base_url.clone(), proxy };
-        report += &format!("{}\n", origins.advise(&model, &trouble));
+        report += &format!("{}\n", origins.hint(&model, &trouble));
     }
     expect![[r#"
         anthropic/claude-opus-4-8: the proxy corp:3128 asks for a name and a password. It is set by HTTPS_PROXY or ALL_PROXY, with a password as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not used for.
-        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. The proxy corp:3128 may have put in its own. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. The proxy corp:3128 may have replaced it. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
         anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
         anthropic/claude-opus-4-8: the server at https://api.anthropic.com uses the certificate of an authority as its own, which is refused also where it is trusted. Give the server a certificate that this authority signed, and name the authority's file with SSL_CERT_FILE; or make the self-signed one again with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE …`, and name that.
         anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com is for another name.
         anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com is out of date. Renew it where the server is yours, and see whether the clock of this machine is right.
-        anthropic/claude-opus-4-8: no secure connection to https://api.anthropic.com can be made. Check the network; where only a proxy leads out, set HTTPS_PROXY.
+        anthropic/claude-opus-4-8: cannot make a secure connection to https://api.anthropic.com. Check the network connection; behind a proxy, set HTTPS_PROXY.
         anthropic/claude-opus-4-8: the conversation does not fit into the model's context window of 1000000 tokens. Shorten the message or the files with it, begin a new session, or choose a model with a larger window.
         anthropic/claude-opus-4-8: https://api.anthropic.com closed the connection before it answered.
         anthropic/claude-opus-4-8: the connection to https://api.anthropic.com was lost in the middle of the answer.
-        anthropic/claude-opus-4-8: what answers at https://api.anthropic.com is not the API anthropic-messages. The proxy corp:3128 may stand in its place.
-        anthropic/claude-opus-4-8: what answers at https://api.anthropic.com is not the API anthropic-messages. Something on the way may stand in its place.
-        anthropic/claude-opus-4-8: nobody knows the host of https://api.anthropic.com. Check the network; where only a proxy leads out, set HTTPS_PROXY.
-        anthropic/claude-opus-4-8: https://api.anthropic.com cannot be reached: network unreachable. Check the network; where only a proxy leads out, set HTTPS_PROXY.
+        anthropic/claude-opus-4-8: the server at https://api.anthropic.com does not implement the API anthropic-messages. The proxy corp:3128 may have answered instead.
+        anthropic/claude-opus-4-8: the server at https://api.anthropic.com does not implement the API anthropic-messages. A proxy or gateway may have answered instead.
+        anthropic/claude-opus-4-8: cannot resolve the host of https://api.anthropic.com. Check the network connection; behind a proxy, set HTTPS_PROXY.
+        anthropic/claude-opus-4-8: cannot connect to https://api.anthropic.com: network unreachable. Check the network connection; behind a proxy, set HTTPS_PROXY.
     "#]].assert_eq(&report);
 }

@@ -103,7 +103,7 @@ impl SessionState {
             UpdateForwarding::Begins(message) => Some(value(&*message)),
             UpdateForwarding::Seen => None,
         };
-        let step = model_stream::told(update.clone());
+        let step = model_stream::event_json(update.clone());
         // Updates with a gap would build another message, so the rest of this one is dropped.
         if host.emit(&ExtensionEvent::MessageUpdate { begins, step }) {
             self.extensions.update_forwarding = UpdateForwarding::Seen;

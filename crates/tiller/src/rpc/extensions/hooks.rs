@@ -43,7 +43,7 @@ pub(crate) async fn shown_whole(
 ) -> Request {
     let asked = ask(host, ContextWithSystem { messages: transcript(&request) }, cancel).await;
     let Some(messages) = asked.ok().and_then(|asked| asked.messages) else { return request };
-    model_request::retold(request, messages)
+    model_request::with_messages(request, messages)
 }
 
 pub(crate) async fn message_ends(

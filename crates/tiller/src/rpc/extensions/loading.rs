@@ -13,7 +13,7 @@ use super::folder_change::SessionStart;
 use super::tools::ToolSelection;
 use super::{ExtensionInput, SessionState};
 use crate::args::ExtensionFlags;
-use crate::extensions::find::{DiscoveredExtension, Discovery, Problem, anchored, find};
+use crate::extensions::find::{DiscoveredExtension, Discovery, Problem, find, with_absolute_paths};
 use crate::extensions::flags;
 use crate::extensions::host_api::ServerHostApi;
 use crate::extensions::request_hooks::RequestHooks;
@@ -79,10 +79,10 @@ impl ExtensionEnv {
 impl ExtensionPlan {
     /// Discovers extensions.
     pub fn find(place: &Project, flags: ExtensionFlags, env: ExtensionEnv) -> ExtensionPlan {
-        let flags = anchored(flags, place);
+        let flags = with_absolute_paths(flags, place);
         let Discovery { found, problems: missing } = find(place, &flags);
         ExtensionPlan {
-            may_decide_trust: !found.is_empty() && place.asks_for_trust(),
+            may_decide_trust: !found.is_empty() && place.needs_trust_decision(),
             found: found.into_iter().map(Arc::new).collect(),
             missing,
             flags,
@@ -93,7 +93,7 @@ impl ExtensionPlan {
 
     /// Whether an extension from outside the project may decide its trust.
     pub fn has_judges(&self) -> bool {
-        self.may_decide_trust && self.found.iter().any(|found| found.is_judge())
+        self.may_decide_trust && self.found.iter().any(|found| found.may_decide_trust())
     }
 
     /// True if there are no extensions to load.
@@ -135,7 +135,7 @@ impl SessionState {
 
     /// Loads the discovered extensions, first those that may decide project trust.
     pub(super) fn load_new(&mut self, host: Extensions, may_decide_trust: bool) {
-        let deciders = self.extensions.discovered.iter().filter(|found| found.is_judge());
+        let deciders = self.extensions.discovered.iter().filter(|found| found.may_decide_trust());
         let deciders: Vec<_> = (1..).map(|place| place * GAP).zip(deciders.cloned()).collect();
         if may_decide_trust && !deciders.is_empty() {
             self.extensions.trust_decider_slots =
@@ -200,7 +200,7 @@ impl SessionState {
         let mut rest = Vec::new();
         let trust_was_asked = deciders.len() > 0;
         for found in &self.extensions.discovered {
-            let decider = (trust_was_asked && found.is_judge()).then(|| deciders.next());
+            let decider = (trust_was_asked && found.may_decide_trust()).then(|| deciders.next());
             match decider.flatten() {
                 Some(number) => last = number,
                 None => {

@@ -6,7 +6,7 @@ use tiller_agent::model::Model;
 use tiller_js::world::{ModelRead, ModelRequest};
 
 use super::SessionState;
-use crate::extensions::request_hooks::own_look;
+use crate::extensions::request_hooks::callback_interceptor;
 use crate::extensions::{model_request, model_stream};
 use crate::rpc::requester::ExtensionReply;
 use crate::rpc::tasks::Responder;
@@ -25,8 +25,8 @@ impl SessionState {
             model.clone().and_then(|model| model_request::read(model, context, &options, now));
         let events = match asked {
             Ok((request, mut given)) => {
-                given.onlooker = own_look(looks, &options);
-                let provider = self.models.provider_given(&request.model, given);
+                given.interceptor = callback_interceptor(looks, &options);
+                let provider = self.models.provider_with(&request.model, given);
                 model_stream::events(provider, request, now)
             }
             Err(why) => model_stream::failed(model.ok(), &why, now),
@@ -49,7 +49,7 @@ impl SessionState {
             ModelRead::Find { provider, id } => json!(models.named(&provider, &id).as_deref()),
             ModelRead::HasAuth { provider } => json!(models.has_key(&provider)),
             ModelRead::IsUsingOauth { provider } => json!(models.is_signed_in(&provider)),
-            ModelRead::ProviderName { provider } => json!(models.title(&provider)),
+            ModelRead::ProviderName { provider } => json!(models.display_name(&provider)),
             ModelRead::AuthStatus { provider } => models.auth_status(&provider),
             ModelRead::Credential { provider } => models.credential(&provider),
             ModelRead::Error => json!(models.file_error()),
@@ -65,7 +65,7 @@ impl SessionState {
     }
 
     pub(super) fn reply_with_auth(&mut self, model: &Value, answer: ExtensionReply) {
-        let auth = self.resolve_model(model).map(|model| self.models.papers(&model));
+        let auth = self.resolve_model(model).map(|model| self.models.resolved_auth(&model));
         answer.respond_from(async move {
             let auth = match auth {
                 Ok(auth) => auth.await,

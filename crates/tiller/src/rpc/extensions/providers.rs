@@ -8,8 +8,8 @@ use tiller_js::event::{Event as ExtensionEvent, ModelSource};
 use tiller_js::world::ExtensionError;
 
 use super::SessionState;
-use crate::extensions::provider::offer;
-use crate::extensions::request_hooks::payload_of;
+use crate::extensions::provider::registration;
+use crate::extensions::request_hooks::hooked_payload;
 use crate::rpc::requester::ExtensionReply;
 use crate::rpc::state::model_change;
 
@@ -19,14 +19,16 @@ impl SessionState {
         let Some(host) = self.extensions.host.clone() else { return };
         let silence = Duration::from_millis(self.settings.http_idle_timeout_ms);
         let path = config["extensionPath"].as_str().unwrap_or("<runtime>").to_owned();
-        let problems =
-            match self.models.add_extension_provider(name, offer(host, name, config, silence)) {
-                Ok(problems) => {
-                    self.providers_changed();
-                    problems
-                }
-                Err(problem) => vec![problem],
-            };
+        let problems = match self
+            .models
+            .add_extension_provider(name, registration(host, name, config, silence))
+        {
+            Ok(problems) => {
+                self.providers_changed();
+                problems
+            }
+            Err(problem) => vec![problem],
+        };
         for problem in problems {
             self.report(ExtensionError {
                 extension_path: path.clone(),
@@ -60,8 +62,9 @@ impl SessionState {
         let Some(host) = self.extensions.host.clone() else {
             return answer.respond(Ok(Value::Null));
         };
-        answer
-            .respond_from(async move { Ok(payload_of(&host, payload).await.unwrap_or_default()) });
+        answer.respond_from(
+            async move { Ok(hooked_payload(&host, payload).await.unwrap_or_default()) },
+        );
     }
 
     /// Emits `model_select` to extensions.
@@ -92,7 +95,7 @@ impl SessionState {
     pub(super) fn settle_providers(&mut self) {
         let Some(host) = &self.extensions.host else { return };
         let providers = host.registrations().providers;
-        for name in self.models.brought_names() {
+        for name in self.models.registered_names() {
             if !providers.iter().any(|provider| provider.name == name) {
                 self.models.remove_extension_provider(&name);
             }

@@ -8,7 +8,7 @@ use tiller_agent::tool::{Tool, ToolSet};
 use tiller_js::RegisteredTool;
 
 use super::SessionState;
-use crate::launch::preferred;
+use crate::launch::with_settings;
 
 /// What extensions have changed about the tools.
 #[derive(Default)]
@@ -94,7 +94,7 @@ impl SessionState {
             match brought.iter().position(|brought| brought.tool.name() == own.name()) {
                 Some(at) => tools.push(OfferedTool::Brought(brought.remove(at))),
                 None if self.workspace.tool_rules.allows_own(own.name()) => {
-                    tools.push(OfferedTool::Own(preferred(own, &self.settings)));
+                    tools.push(OfferedTool::Own(with_settings(own, &self.settings)));
                 }
                 None => {}
             }

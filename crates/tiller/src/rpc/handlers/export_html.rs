@@ -32,7 +32,7 @@ pub(crate) fn export_html(
         to: Export::place(&file, wanted, level.file_prefix(), &state.workspace.cwd),
         session: file,
         secrets: state.models.secrets(),
-        windows: state.models.windows(),
+        windows: state.models.context_windows(),
         setting: Some(setting),
     };
     state.respond_from_thread(label.clone(), move || {
