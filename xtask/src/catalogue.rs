@@ -1,20 +1,20 @@
-//! `cargo xtask catalogue`: packs the models a person wrote down into the form the program reads.
+//! `cargo xtask catalogue`: packs the hand-written model list into the format the program reads.
 //!
-//! What many models share is written once and called by its number, and providers can be skipped
-//! without reading their models. The result is text, in this order:
+//! Values that many models share are written once and referred to by number, and providers can be
+//! skipped without reading their models. The result is text, in this order:
 //!
 //! ```text
-//! counts of the six lists below, and how many bytes stand before the models
+//! counts of the six lists below, and the number of bytes before the models
 //! providers: name, default model, bytes of its models
 //! endpoints: API, URL
 //! limits:    window, longest answer
-//! prices:    in, out, cache read, cache write; for each tier, where it begins and the same four
+//! prices:    in, out, cache read, cache write; for each tier, its threshold and the same four
 //! levels:    names of the thinking levels
 //! switches:  a JSON object
-//! models:    id, name (empty if it is the id), and what `Numbers` says
+//! models:    id, name (empty if it is the id), and the fields of `Numbers`
 //! ```
 //!
-//! Fields stand between tabs. The reader is `crates/tiller/src/catalogue.rs`.
+//! Fields are separated by tabs. The reader is `crates/tiller/src/catalogue.rs`.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -35,9 +35,9 @@ pub(crate) fn catalogue(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The packed form, or the line that cannot be understood and why.
+/// The packed text, or the invalid line and why.
 fn pack(text: &str) -> Result<String, String> {
-    let mut packing = Packing::default();
+    let mut packing = Packer::default();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if !line.is_empty() && !line.starts_with('#') {
@@ -48,14 +48,14 @@ fn pack(text: &str) -> Result<String, String> {
 }
 
 #[derive(Default)]
-struct Packing {
+struct Packer {
     providers: Vec<Provider>,
     endpoints: Numbered,
     limits: Numbered,
     prices: Numbered,
     levels: Numbered,
     switches: Numbered,
-    /// The endpoint and the switches of the models that follow.
+    /// The endpoint and the switches of the following models.
     endpoint: Option<usize>,
     usual: usize,
 }
@@ -68,7 +68,7 @@ struct Provider {
     models: String,
 }
 
-/// Each different text once, by its number.
+/// Each distinct text once, by its number.
 #[derive(Default)]
 struct Numbered {
     texts: Vec<String>,
@@ -86,7 +86,7 @@ impl Numbered {
     }
 }
 
-impl Packing {
+impl Packer {
     fn line(&mut self, line: &str) -> Result<(), String> {
         if line.contains('|') {
             return self.model(line);
@@ -95,7 +95,7 @@ impl Packing {
         match word {
             "provider" => {
                 if self.providers.iter().any(|provider| provider.name == rest) {
-                    return Err(format!("`{rest}` has begun before"));
+                    return Err(format!("`{rest}` is defined twice"));
                 }
                 self.providers.push(Provider { name: rest.to_owned(), ..Provider::default() });
                 self.endpoint = None;
@@ -106,7 +106,7 @@ impl Packing {
                 self.endpoint = Some(self.endpoints.number(format!("{api}\t{url}")));
             }
             "with" => self.usual = self.switches.number(json(rest)?),
-            other => return Err(format!("`{other}` means nothing here")),
+            other => return Err(format!("`{other}` is not a known word")),
         }
         Ok(())
     }
@@ -144,16 +144,16 @@ impl Packing {
                 Some(("levels", names)) => {
                     numbers.levels = Some(self.levels.number(levels(names)?));
                 }
-                _ => return Err(format!("`{ability}` is no ability")),
+                _ => return Err(format!("`{ability}` is not a known ability")),
             }
         }
         let provider = self.provider()?;
         if provider.ids.iter().any(|known| known == id) {
-            return Err(format!("`{id}` is there already"));
+            return Err(format!("`{id}` is defined twice"));
         }
         provider.ids.push(id.to_owned());
         let name = if name == id { "" } else { name };
-        writeln!(provider.models, "{id}\t{name}\t{}", numbers.spelled())
+        writeln!(provider.models, "{id}\t{name}\t{}", numbers.encode())
             .expect("a String takes everything");
         Ok(())
     }
@@ -171,14 +171,14 @@ impl Packing {
             [providers].into_iter().chain(lists.into_iter().map(|list| list.texts)).collect();
         let counts: String = lists.iter().map(|list| format!("{}\t", list.len())).collect();
         let head: String = lists.iter().flatten().map(|line| format!("{line}\n")).collect();
-        // The length comes with leading zeros, so that writing it down does not change it.
+        // The length has leading zeros, so that its own size is fixed.
         let before = counts.len() + "000000\n".len() + head.len();
         let models: String = self.providers.into_iter().map(|provider| provider.models).collect();
         Ok(format!("{counts}{before:06}\n{head}{models}"))
     }
 }
 
-/// What a model shares with others, by number, and what it can do.
+/// The numbers of a model's shared values, and its abilities.
 struct Numbers {
     endpoint: usize,
     limits: usize,
@@ -190,7 +190,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn spelled(&self) -> String {
+    fn encode(&self) -> String {
         let Numbers { endpoint, limits, price, switches, .. } = self;
         let levels = self.levels.map_or("-".to_owned(), |levels| levels.to_string());
         let (thinks, sees) = (u8::from(self.thinks), u8::from(self.sees));
@@ -211,16 +211,16 @@ fn tokens(text: &str) -> Result<u64, String> {
             None => (text, 1),
         },
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no number of tokens"))?;
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a number of tokens"))?;
     Ok(number * times)
 }
 
-/// The usual prices, and those of longer prompts.
+/// The standard prices, and those of longer prompts.
 fn tiers(text: &str) -> Result<String, String> {
     let mut steps = text.split(", above ");
     let mut all = prices(steps.next().unwrap_or_default())?;
     for step in steps {
-        let (above, rest) = step.split_once(' ').ok_or("expected prices behind `above`")?;
+        let (above, rest) = step.split_once(' ').ok_or("expected prices after `above`")?;
         write!(all, "\t{}\t{}", tokens(above)?, prices(rest)?).expect("a String takes everything");
     }
     Ok(all)
@@ -237,13 +237,13 @@ fn prices(text: &str) -> Result<String, String> {
 
 const LEVELS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-/// One field a level: its name at the model, `-` for none, and nothing if the model does not say.
+/// One field per level: its name at the provider, `-` for none, and empty if not given.
 fn levels(text: &str) -> Result<String, String> {
     let mut names = [""; LEVELS.len()];
     for part in text.split(',') {
         let (level, name) = part.split_once(':').unwrap_or((part, part));
         let at = LEVELS.iter().position(|known| *known == level);
-        names[at.ok_or_else(|| format!("`{level}` is no level"))?] = name;
+        names[at.ok_or_else(|| format!("`{level}` is not a level"))?] = name;
     }
     Ok(names.join("\t"))
 }
@@ -260,8 +260,8 @@ fn json(switches: &str) -> Result<String, String> {
             _ => {
                 let (name, value) = switch
                     .split_once('=')
-                    .ok_or_else(|| format!("`{switch}` is no switch: +on -off name=value"))?;
-                // Anything but a name is JSON already.
+                    .ok_or_else(|| format!("`{switch}` is not a switch: +on -off name=value"))?;
+                // Anything but a name is already JSON.
                 let is_json = value.starts_with(['{', '[']);
                 let quote = if is_json { "" } else { "\"" };
                 format!("\"{name}\":{quote}{value}{quote}")
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_models_share_is_written_once() {
+    fn shared_values_are_written_once() {
         check(
             "# A comment.\n\
              provider one\ndefault b\nat talk https://one.example\nwith +x -y z=word\n\
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_cannot_be_understood_is_named() {
+    fn invalid_line_is_reported_with_its_number() {
         let refused = |lines: &str| {
             let begin = "provider p\ndefault a\nat talk https://p.example\nwith nothing\n";
             pack(&format!("{begin}{lines}")).unwrap_err()
@@ -343,25 +343,25 @@ mod tests {
             5: expected four prices, found `1 2 3`
             5: expected four prices, found `1 2 3 -4`
             5: expected a window and a longest answer
-            5: `many` is no number of tokens
+            5: `many` is not a number of tokens
             5: expected 5 columns, found 4
-            5: `sings` is no ability
-            5: `some` is no level
-            5: `x` is no switch: +on -off name=value
-            6: `a` is there already
+            5: `sings` is not a known ability
+            5: `some` is not a level
+            5: `x` is not a switch: +on -off name=value
+            6: `a` is defined twice
              `p` has no model `a` to be its default
-            5: `p` has begun before
-            5: `hello` means nothing here
+            5: `p` is defined twice
+            5: `hello` is not a known word
             5: expected a model or a word and a value"#]]
         .assert_eq(&report.join("\n"));
     }
 
     #[test]
-    fn the_packed_form_in_the_repository_is_up_to_date() {
+    fn packed_catalogue_is_up_to_date() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let read = |path| std::fs::read_to_string(root.join(path)).unwrap();
         let packed = pack(&read(SOURCE)).unwrap();
-        assert!(packed == read(PACKED), "{PACKED} is old: run `cargo xtask catalogue`");
+        assert!(packed == read(PACKED), "{PACKED} is outdated: run `cargo xtask catalogue`");
         assert!(packed.len() < 200_000, "{} bytes", packed.len());
     }
 }

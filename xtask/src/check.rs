@@ -1,4 +1,4 @@
-//! `cargo xtask check`: everything that must hold, quickest complaint first. CI runs exactly this.
+//! `cargo xtask check`: all checks, fastest first. CI runs exactly this.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::{package, skipped, tidy};
 
-/// Runs the steps in order and stops at the first that fails. What they print is passed through.
+/// Runs the steps in order and stops at the first that fails. Their output is passed through.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let begun = Instant::now();
     step("fmt", || cargo(root, &["fmt", "--all", "--check"]))?;
@@ -16,8 +16,8 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     })?;
     step("tidy", || tidy::tidy(root))?;
     step("package", || package::list(root))?;
-    // No documentation tests: our examples are transcripts, and an empty run at the end would
-    // hide the figures.
+    // No documentation tests: our examples are transcripts, and an empty run at the end would hide
+    // the summary.
     let log = skipped::begin()?;
     let tested = step("test", || {
         let tests = &["test", "--workspace", "--lib", "--bins", "--tests"];
@@ -39,7 +39,7 @@ pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
 }
 
 fn cargo_with(root: &Path, arguments: &[&str], env: &[(&str, &OsStr)]) -> Result<(), String> {
-    // The cargo that runs us: whoever asked for another toolchain gets it for every step.
+    // The cargo that runs xtask, so that every step uses the requested toolchain.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let said = format!("cargo {}", arguments.join(" "));
     let status = Command::new(cargo)

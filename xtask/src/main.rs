@@ -1,11 +1,11 @@
-//! Chores of the repository. `cargo xtask help` lists them.
+//! Tasks for working on the repository. `cargo xtask help` lists them.
 //!
-//! Only the standard library: the first chore a newcomer runs should not wait for a build.
+//! Uses only the standard library, so that the first task a newcomer runs builds quickly.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a chore talks to the person who started it, not to a client"
+    reason = "a task prints for the user who started it, not for a client"
 )]
 
 mod catalogue;
@@ -18,9 +18,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let chore = std::env::args().nth(1).unwrap_or_default();
+    let task = std::env::args().nth(1).unwrap_or_default();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is inside the root");
-    let done = match chore.as_str() {
+    let done = match task.as_str() {
         "catalogue" => catalogue::catalogue(root),
         "check" => check::check(root),
         "package" => package::package(root),
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
             print!("{}", include_str!("help.txt"));
             Ok(())
         }
-        other => Err(format!("there is no chore called `{other}`; try `cargo xtask help`")),
+        other => Err(format!("unknown task `{other}`; `cargo xtask help` lists the tasks")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,20 +1,19 @@
-//! `cargo xtask package`: every crate as it would be published. Building one from its package
-//! shows that nothing outside its folder is missing, and that the crates it needs are named with
-//! their versions.
+//! `cargo xtask package`: every crate as it would be published. Building a crate from its package
+//! shows that it needs nothing outside its folder, and that its dependencies have versions.
 
 use std::path::Path;
 
 use crate::check::cargo;
 
-/// What is packaged is what stands in the folder, committed or not.
+/// Packages the working tree, committed or not.
 const ALL: &[&str] = &["package", "--quiet", "--workspace", "--exclude", "xtask", "--allow-dirty"];
 
-/// Makes all packages and builds each of them.
+/// Creates all packages and builds each of them.
 pub(crate) fn package(root: &Path) -> Result<(), String> {
     cargo(root, ALL)
 }
 
-/// Makes all packages. Quick: the manifests are checked, and nothing is built.
+/// Creates all packages without building them. Fast: only the manifests are checked.
 pub(crate) fn list(root: &Path) -> Result<(), String> {
     cargo(root, &[ALL, &["--no-verify"]].concat())
 }

@@ -1,29 +1,29 @@
-//! Tests that were skipped because the machine lacks a program. libtest counts them as passed, so
-//! they write a line each into a file, and the summary at the end of `check` counts those.
+//! Counts tests that were skipped because a program is missing. libtest counts them as passed, so
+//! each writes a line into a file, and the summary at the end of `check` counts those.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The variable that tells tests where to write; see `skip.rs` among the tests of `tiller`.
+/// The variable with the path of that file; see `skip.rs` among the tests of `tiller`.
 pub(crate) const LOG: &str = "TILLER_SKIPPED_LOG";
 
-/// An empty file for this run.
+/// Creates an empty file for this run.
 pub(crate) fn begin() -> Result<PathBuf, String> {
     let path = std::env::temp_dir().join(format!("tiller-skipped-{}", std::process::id()));
     fs::write(&path, "").map_err(|err| format!("cannot write {}: {err}", path.display()))?;
     Ok(path)
 }
 
-/// Takes the file away and says what stood in it.
+/// Removes the file and returns its summary.
 pub(crate) fn end(log: &Path) -> String {
     let lines = fs::read_to_string(log).unwrap_or_default();
-    // What is left of it is a file in a folder for such files.
+    // A file that cannot be removed stays in the temporary folder.
     fs::remove_file(log).ok();
     summary(&lines)
 }
 
-/// `skipped: 3`, and behind it the reasons with the tests they apply to.
+/// `skipped: 3`, followed by the reasons with the tests they apply to.
 fn summary(log: &str) -> String {
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for line in log.lines().filter_map(|line| line.strip_prefix("SKIPPED ")) {

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the house rules that no compiler checks.
+//! `cargo xtask tidy`: the repository's rules that no compiler checks.
 //!
 //! A rule is a function from the text of the repository to problems, so each can be tested on a
 //! repository of three lines.
@@ -39,15 +39,15 @@ const RULES: &[fn(&Tree) -> Vec<Problem>] = &[
     star::lints,
     sources::openings,
     sources::lengths,
-    sources::places,
+    sources::outside_access,
     words::forbidden,
     wire::documented,
-    wire::spoken,
+    wire::headings_exist,
     links::local,
     variables::documented,
 ];
 
-/// What is wrong, and where; printed so that editors can jump there.
+/// A problem and its location, printed so that editors can jump there.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Problem {
     path: String,
@@ -68,7 +68,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Checks a rule on a made-up repository: every file is a path and a text.
+/// Checks a rule on a small repository: every file is a path and a text.
 #[cfg(test)]
 fn check(rule: fn(&Tree) -> Vec<Problem>, files: &[(&str, &str)], expect: expect_test::Expect) {
     let problems = rule(&Tree::of(files));

@@ -1,6 +1,6 @@
-//! What a page costs: time, memory and bytes for sessions of growing length, linear and in code.
+//! Measures the export: time, memory and bytes for sessions of growing length, for prose and code.
 //!
-//! The price of an entry must not grow with the session, and memory must stay far below its size.
+//! The cost per entry must not grow with the session, and memory must stay far below its size.
 //! `cargo bench --bench export` prints the table.
 
 use std::fs;
@@ -34,11 +34,11 @@ fn main() {
             );
         }
     }
-    // A reader that has gone wants no table.
+    // The reader of the table may be gone.
     std::io::stdout().write_all(table.as_bytes()).ok();
 }
 
-/// The time it took, and the most memory that was seen in use.
+/// The elapsed time, and the peak memory use.
 fn export(home: &Path, session: &Path, page: &Path) -> (Duration, u64) {
     let begun = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_tiller"))
@@ -46,7 +46,7 @@ fn export(home: &Path, session: &Path, page: &Path) -> (Duration, u64) {
         .args([session, page])
         .env_clear()
         .env("HOME", home)
-        // A secret to look for, as every user has one.
+        // A secret to mask, as every user has one.
         .env("ANTHROPIC_API_KEY", "sk-ant-nobody-ever-said-this")
         .stdout(Stdio::null())
         .spawn()
@@ -84,7 +84,7 @@ fn write_session(path: &Path, entries: usize, message: fn(usize) -> Value) -> u6
 const WORDS: &str =
     "The quick brown fox jumps over the lazy dog while the agent reads, edits and tests the code. ";
 
-/// A user, an answer that reads a file, the file, an answer.
+/// A user message, an answer that reads a file, the file, an answer.
 fn prose(at: usize) -> Value {
     match at % 4 {
         0 => json!({"role": "user", "content": [text(&WORDS.repeat(3))], "timestamp": at}),

@@ -1,8 +1,8 @@
-//! What the wire costs, in one run and against itself: figures to compare, not a timed test.
+//! Measures the wire: figures to compare, not a timed test.
 //!
-//! Snapshots should cost what their bytes cost, so the price of a delta must not grow with the
-//! length of the message; and a client that asks many things at once should be answered as fast
-//! as lines can be read. `cargo bench --bench wire` prints a table of both.
+//! A snapshot should cost no more than its bytes, so the cost of a delta must not grow with the
+//! length of the message; and pipelined commands should be answered as fast as lines can be read.
+//! `cargo bench --bench wire` prints a table of both.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -32,7 +32,7 @@ fn main() {
     let time = pipelined_states();
     let per_second = PIPELINED as f64 / time.as_secs_f64();
     table += &format!("\n{PIPELINED} get_state in one write: {per_second:.0} a second\n");
-    // A reader that has gone wants no table.
+    // The reader of the table may be gone.
     std::io::stdout().write_all(table.as_bytes()).ok();
 }
 
@@ -44,7 +44,7 @@ struct Cost {
 /// One answer of so many deltas, from the prompt to the end of the run.
 fn answer(wire: &str, deltas: usize) -> Cost {
     let mut server = Server::start(wire, &format!("say Ready.\n\nrepeat {deltas} \"word{{i}} \""));
-    // The first prompt pays for whatever is done once.
+    // Warm up: the first prompt includes one-time work.
     server.write(b"{\"type\":\"prompt\",\"message\":\"Warm up\"}\n");
     server.read_until(b"{\"type\":\"agent_settled\"}");
     let start = Instant::now();
@@ -96,7 +96,7 @@ impl Server {
         stdin.write_all(bytes).expect("tiller listens");
     }
 
-    /// Reads up to the line that begins so, and returns how many bytes that took.
+    /// Reads up to the line with this beginning, and returns the number of bytes.
     fn read_until(&mut self, beginning: &[u8]) -> usize {
         let (mut line, mut bytes) = (Vec::new(), 0);
         loop {

@@ -1,4 +1,4 @@
-//! Links inside the repository lead somewhere, down to the heading.
+//! Links inside the repository lead to existing files and headings.
 
 use super::Problem;
 use super::tree::{File, Tree};
@@ -10,7 +10,7 @@ pub(super) fn local(tree: &Tree) -> Vec<Problem> {
             if target.contains("://") || target.starts_with("mailto:") {
                 continue;
             }
-            if let Err(what) = follow(tree, file, target) {
+            if let Err(what) = check_link(tree, file, target) {
                 problems.push(Problem::new(&file.path, line, what));
             }
         }
@@ -18,7 +18,7 @@ pub(super) fn local(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-fn follow(tree: &Tree, from: &File, target: &str) -> Result<(), String> {
+fn check_link(tree: &Tree, from: &File, target: &str) -> Result<(), String> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let path = match path {
         "" => from.path.clone(),
@@ -29,13 +29,13 @@ fn follow(tree: &Tree, from: &File, target: &str) -> Result<(), String> {
     }
     match tree.file(&path) {
         Some(page) if !anchor.is_empty() && !anchors(page).iter().any(|known| known == anchor) => {
-            Err(format!("`{target}`: there is no such heading"))
+            Err(format!("`{target}`: no such heading"))
         }
         _ => Ok(()),
     }
 }
 
-/// A path as seen from the file that mentions it; `None` above the root.
+/// Resolves a path relative to the file that mentions it; `None` above the root.
 fn resolve(from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -51,12 +51,12 @@ fn resolve(from: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The targets of `[text](target)`, code left aside.
+/// The targets of `[text](target)`, except in code.
 fn links(page: &File) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     for (number, line) in prose(page) {
-        // Every other piece between backticks is code. A link whose text is code is cut in two
-        // by them, and its `](` opens the next piece.
+        // Every second piece between backticks is code. A link whose text is code is split by them,
+        // and its `](` starts the next piece.
         for piece in line.split('`').step_by(2) {
             let targets = piece.split("](").skip(1);
             links.extend(targets.filter_map(|rest| Some((number, rest.split_once(')')?.0))));
@@ -74,8 +74,8 @@ fn prose(page: &File) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Headings as their addresses: lower case, hyphens for spaces, punctuation left out. The second
-/// of two equal ones gets a number.
+/// The anchors of headings: lower case, hyphens for spaces, no punctuation. A duplicate gets a
+/// number.
 fn anchors(page: &File) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     let headings = prose(page).filter(|(_, line)| line.starts_with('#'));
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_lead_somewhere() {
+    fn broken_links_are_reported() {
         check(
             local,
             &[
@@ -111,10 +111,10 @@ mod tests {
                 ),
                 ("src/x.rs", ""),
             ],
-            expect![[r##"
+            expect![[r#"
                 docs/a.md:4: `b.md` leads nowhere
-                docs/a.md:4: `#there`: there is no such heading
-                docs/a.md:4: `../../x` leads out of the repository"##]],
+                docs/a.md:4: `#there`: no such heading
+                docs/a.md:4: `../../x` leads out of the repository"#]],
         );
     }
 }

@@ -1,17 +1,17 @@
-//! How our sources read: each file says what it is for, none grows without end, and what touches
-//! the world stays in the crate that owns it.
+//! Rules for source files: each begins with a description, none is too long, and access to the
+//! outside world stays in the crate that owns it.
 
 use super::Problem;
 use super::tree::{File, Tree};
 
-/// Beyond this, a file holds more than one noun. Its tests do not count.
+/// A longer file holds more than one noun. Its tests do not count.
 const LINES_MAX: usize = 600;
 
-/// Tables may be as long as they need: put one here, with the reason why it is one.
+/// Tables may be as long as necessary: list one here, with the reason.
 const TABLES: &[&str] = &[];
 
-/// Words of the standard library and of tokio that stand for the world outside memory.
-const WORLD: &[&str] = &[
+/// Names of the standard library and of tokio for things outside memory.
+const OUTSIDE_MEMORY: &[&str] = &[
     "std::env",
     "std::fs",
     "std::io",
@@ -24,8 +24,8 @@ const WORLD: &[&str] = &[
     "tokio::process",
 ];
 
-/// Whoever else wrote to stdout would break a client's framing.
-const WRITERS: &[&str] = &[
+/// The only files that may write to stdout: others would break a client's framing.
+const STDOUT_WRITERS: &[&str] = &[
     "crates/tiller/src/main.rs",
     "crates/tiller/src/print_mode.rs",
     "crates/tiller/src/rpc/stdio.rs",
@@ -34,8 +34,9 @@ const WRITERS: &[&str] = &[
 
 pub(super) fn openings(tree: &Tree) -> Vec<Problem> {
     let silent = |file: &&File| file.name() != "tests.rs" && !file.text.starts_with("//!");
-    let problem =
-        |file: &File| Problem::new(&file.path, 1, "expected `//!` and what the file is for");
+    let problem = |file: &File| {
+        Problem::new(&file.path, 1, "expected a `//!` comment that says what the file is for")
+    };
     tree.sources().filter(silent).map(problem).collect()
 }
 
@@ -44,14 +45,14 @@ pub(super) fn lengths(tree: &Tree) -> Vec<Problem> {
     for file in tree.sources().filter(|file| !file.is_test()) {
         let lines = file.working_lines().count();
         if lines > LINES_MAX && !TABLES.contains(&file.path.as_str()) {
-            let what = format!("{lines} lines, {LINES_MAX} allowed: which two nouns are in it?");
+            let what = format!("{lines} lines, {LINES_MAX} allowed: split it by noun");
             problems.push(Problem::new(&file.path, lines, what));
         }
     }
     problems
 }
 
-pub(super) fn places(tree: &Tree) -> Vec<Problem> {
+pub(super) fn outside_access(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in tree.sources().filter(|file| file.path.starts_with("crates/") && !file.is_test()) {
         for (number, line) in file.working_lines() {
@@ -59,13 +60,14 @@ pub(super) fn places(tree: &Tree) -> Vec<Problem> {
                 continue;
             }
             if file.path.starts_with("crates/tiller-agent/src/")
-                && let Some(word) = WORLD.iter().find(|word| line.contains(**word))
+                && let Some(word) = OUTSIDE_MEMORY.iter().find(|word| line.contains(**word))
             {
                 let what = format!("`{word}`: this crate touches nothing outside memory");
                 problems.push(Problem::new(&file.path, number, what));
             }
-            if line.contains("stdout()") && !WRITERS.contains(&file.path.as_str()) {
-                let what = "stdout has its writers, and this file is none of them";
+            if line.contains("stdout()") && !STDOUT_WRITERS.contains(&file.path.as_str()) {
+                let what =
+                    "this file may not write to stdout; the files that may are listed in xtask";
                 problems.push(Problem::new(&file.path, number, what));
             }
         }
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_what_it_is_for() {
+    fn file_without_description_is_reported() {
         check(
             openings,
             &[
@@ -90,12 +92,12 @@ mod tests {
                 ("crates/a/src/b.rs", "use std::fmt;\n"),
                 ("crates/a/notes.md", "notes\n"),
             ],
-            expect!["crates/a/src/b.rs:1: expected `//!` and what the file is for"],
+            expect!["crates/a/src/b.rs:1: expected a `//!` comment that says what the file is for"],
         );
     }
 
     #[test]
-    fn tests_do_not_make_a_file_long() {
+    fn tests_do_not_count_towards_length() {
         let code = "let x = 1;\n".repeat(LINES_MAX);
         let with_tests = format!("{code}\n#[cfg(test)]\nmod tests {{\n{code}}}\n");
         let with_test_file = format!("{code}\n#[cfg(test)]\nmod tests;\n{code}");
@@ -107,15 +109,14 @@ mod tests {
                 ("crates/a/src/b/tests.rs", &with_test_file),
                 ("crates/a/tests/c.rs", &with_test_file),
             ],
-            expect![[r#"
-                crates/a/src/b.rs:1203: 1203 lines, 600 allowed: which two nouns are in it?"#]],
+            expect!["crates/a/src/b.rs:1203: 1203 lines, 600 allowed: split it by noun"],
         );
     }
 
     #[test]
-    fn the_world_stays_where_it_is_owned() {
+    fn outside_access_is_reported() {
         check(
-            places,
+            outside_access,
             &[
                 ("crates/tiller-agent/src/run.rs", "// Like std::fs.\nuse std::fs;\n"),
                 ("crates/tiller-tools/src/ls.rs", "use std::fs;\nstd::io::stdout();\n"),
@@ -123,7 +124,7 @@ mod tests {
             ],
             expect![[r#"
                 crates/tiller-agent/src/run.rs:2: `std::fs`: this crate touches nothing outside memory
-                crates/tiller-tools/src/ls.rs:2: stdout has its writers, and this file is none of them"#]],
+                crates/tiller-tools/src/ls.rs:2: this file may not write to stdout; the files that may are listed in xtask"#]],
         );
     }
 }

@@ -1,5 +1,5 @@
-//! The star: `tiller-agent` in the middle depends on none of ours, each point only on the middle,
-//! and `tiller` on whom it likes.
+//! Crate dependencies form a star: `tiller-agent` in the middle depends on no other crate of ours,
+//! the crates around it only on the middle, and `tiller` on all.
 
 use super::Problem;
 use super::tree::{File, Tree};
@@ -7,7 +7,7 @@ use super::tree::{File, Tree};
 const MIDDLE: &str = "tiller-agent";
 const WHOLE: &str = "tiller";
 
-/// A door to the world, and the one crate that may open it.
+/// An external dependency, and the one crate that may use it.
 const DOORS: &[(&str, &str)] =
     &[("reqwest", "tiller-llm"), ("rustls", "tiller-llm"), ("clap", "tiller")];
 
@@ -35,7 +35,7 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The lints that guard the walls hold everywhere or nowhere.
+/// Every crate inherits the workspace's lints.
 pub(super) fn lints(tree: &Tree) -> Vec<Problem> {
     let unguarded = |manifest: &File| !manifest.text.contains("[lints]\nworkspace = true");
     let manifests = manifests(tree).map(|(_, manifest)| manifest);
@@ -45,8 +45,7 @@ pub(super) fn lints(tree: &Tree) -> Vec<Problem> {
     manifests.filter(|manifest| unguarded(manifest)).map(problem).collect()
 }
 
-/// Our crates by the names of their folders. The fuzz targets are a workspace of their own and no
-/// part of the star.
+/// Our crates by folder name. The fuzz targets are a separate workspace.
 fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &File)> {
     tree.files().iter().filter_map(|file| {
         let folder = file.path.strip_suffix("/Cargo.toml").filter(|folder| *folder != "fuzz")?;
@@ -54,7 +53,7 @@ fn manifests(tree: &Tree) -> impl Iterator<Item = (&str, &File)> {
     })
 }
 
-/// Names in all sections that list dependencies, those of tests and build scripts included.
+/// The names in all dependency sections, including those of tests and build scripts.
 fn depends_on(manifest: &File) -> Vec<(usize, &str)> {
     let mut names = Vec::new();
     let mut lists_names = false;
@@ -81,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_know_only_the_middle() {
+    fn crates_may_depend_only_on_agent() {
         check(
             dependencies,
             &[
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_knows_nobody() {
+    fn agent_may_depend_on_no_other_crate() {
         check(
             dependencies,
             &[("crates/tiller-agent/Cargo.toml", "[build-dependencies]\ntiller-js = \"1\"\n")],
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_crate_is_guarded() {
+    fn crate_without_workspace_lints_is_reported() {
         check(
             lints,
             &[

@@ -1,21 +1,21 @@
-//! The repository as text: every file a person wrote, by its path from the root.
+//! The repository as text: every hand-written file, by its path from the root.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-/// What no person wrote, or what is not part of the repository.
+/// Generated files, and what is not part of the repository.
 const SKIPPED: &[&str] = &[".git", "target"];
 
 #[derive(Default)]
 pub(super) struct Tree {
     files: Vec<File>,
-    /// Everything there is, folders and files that are no text included.
+    /// Every path, including folders and binary files.
     paths: BTreeSet<String>,
 }
 
 pub(super) struct File {
-    /// From the root, with `/` between its parts.
+    /// From the root, with `/` as separator.
     pub(super) path: String,
     pub(super) text: String,
 }
@@ -73,7 +73,7 @@ impl Tree {
         path.is_empty() || self.paths.contains(path)
     }
 
-    /// Everything in Rust, tests included.
+    /// All Rust files, tests included.
     pub(super) fn sources(&self) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|file| file.path.ends_with(".rs"))
     }
@@ -89,13 +89,13 @@ impl File {
         (1..).zip(self.text.lines())
     }
 
-    /// A test from its first line to its last, which reads by other rules.
+    /// A file that is a test as a whole, which follows other rules.
     pub(super) fn is_test(&self) -> bool {
         let in_folder = |folder: &str| self.path.contains(&format!("/{folder}/"));
         self.name() == "tests.rs" || in_folder("tests") || in_folder("benches")
     }
 
-    /// The lines before the tests that stand at the end of the same file.
+    /// The lines before the tests at the end of the file.
     pub(super) fn working_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let tests = self.text.find("\n#[cfg(test)]\nmod ");
         let inline = tests.filter(|&at| {

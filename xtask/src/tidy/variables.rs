@@ -1,5 +1,5 @@
-//! Variables of the environment have a page: each that the program reads or sets under our own or
-//! pi's name is in `docs/settings.md`.
+//! Environment variables are documented: each that the program reads or sets under our own or pi's
+//! name is in `docs/settings.md`.
 
 use super::Problem;
 use super::tree::Tree;
@@ -7,7 +7,7 @@ use super::tree::Tree;
 const PAGE: &str = "docs/settings.md";
 const PREFIXES: [&str; 2] = ["\"PI_", "\"TILLER_"];
 
-/// Every variable that a source names is on the page.
+/// Every variable named in a source is on the page.
 pub(super) fn documented(tree: &Tree) -> Vec<Problem> {
     let page = tree.file(PAGE).map(|page| page.text.as_str()).unwrap_or_default();
     let mut problems = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn documented(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The name in a string that begins like this.
+/// The variable name in a string that begins with this prefix.
 fn named<'a>(line: &'a str, prefix: &str) -> Option<&'a str> {
     let name = &line[line.find(prefix)? + 1..];
     let name = &name[..name.find('"')?];
@@ -39,7 +39,7 @@ mod tests {
     use crate::tidy::check;
 
     #[test]
-    fn a_variable_without_a_row_is_a_problem() {
+    fn undocumented_variable_is_reported() {
         check(
             documented,
             &[

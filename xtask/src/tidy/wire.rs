@@ -1,5 +1,5 @@
-//! The wire and its page move together: what can be said is in `docs/protocol.md`, and what has a
-//! section there can be said.
+//! Protocol and documentation agree: every command and event is in `docs/protocol.md`, and every
+//! section there describes one.
 
 use super::Problem;
 use super::tree::{File, Tree};
@@ -10,10 +10,10 @@ const ROOM: &str = "crates/tiller/src/rpc/wire";
 /// Records with a section that are neither commands nor events.
 const OTHERS: &[&str] = &["ready", "response"];
 
-/// Every command and event is on the page, under its own heading.
+/// Every command and event has its own heading on the page.
 pub(super) fn documented(tree: &Tree) -> Vec<Problem> {
     let Some(page) = tree.file(PAGE) else {
-        return vec![Problem::new(PAGE, 1, "there is no such file")];
+        return vec![Problem::new(PAGE, 1, "the file is missing")];
     };
     let headings: Vec<&str> = headings(page).map(|(_, name)| name).collect();
     let mut problems = Vec::new();
@@ -33,8 +33,8 @@ pub(super) fn documented(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// A heading promises something that exists.
-pub(super) fn spoken(tree: &Tree) -> Vec<Problem> {
+/// Every heading names an existing command or event.
+pub(super) fn headings_exist(tree: &Tree) -> Vec<Problem> {
     let Some(page) = tree.file(PAGE) else { return Vec::new() };
     let mut known: Vec<&str> = OTHERS.to_vec();
     for list in ["COMMANDS", "EVENTS"] {
@@ -47,7 +47,7 @@ pub(super) fn spoken(tree: &Tree) -> Vec<Problem> {
     unknown.map(problem).collect()
 }
 
-/// The strings of a list of names, with their places.
+/// The strings of a list of names, with their locations.
 fn names<'a>(tree: &'a Tree, list: &str) -> Vec<(&'a File, usize, &'a str)> {
     let opening = format!("const {list}:");
     for file in tree.sources().filter(|file| file.path.starts_with(ROOM)) {
@@ -89,7 +89,7 @@ mod tests {
     );
 
     #[test]
-    fn what_can_be_said_is_on_the_page() {
+    fn undocumented_command_is_reported() {
         let page = (PAGE, "### `prompt`, `agent_start`\n\nNot `abort`.\n");
         check(
             documented,
@@ -101,17 +101,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_the_page_can_be_said() {
+    fn heading_without_command_is_reported() {
         let page = (PAGE, "## `pi`\n### `prompt`\n### `ready`\n#### `frob`\n### Plain\n");
         check(
-            spoken,
+            headings_exist,
             &[REQUEST, RECORD, page],
             expect!["docs/protocol.md:4: `frob` is neither a command nor an event"],
         );
     }
 
     #[test]
-    fn a_list_that_moved_is_noticed() {
+    fn missing_list_of_names_is_reported() {
         check(
             documented,
             &[REQUEST, (PAGE, "### `prompt` `abort`\n")],

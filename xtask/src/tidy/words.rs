@@ -1,9 +1,9 @@
-//! Words that mean nothing to anybody else: paths of one machine, hosts that packages come from.
+//! Words that belong to one machine: local paths, package mirrors.
 
 use super::Problem;
 use super::tree::Tree;
 
-/// Split, so that this file may name them.
+/// Split, so that this file may contain them.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("/work", "/main"),
     ("/work", "/shared"),
@@ -16,7 +16,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("static.rust-lang", ".org"),
 ];
 
-/// Written by cargo, which has to say where it got things.
+/// Written by cargo, which has to record its sources.
 const EXEMPT: &[&str] = &["Cargo.lock", "fuzz/Cargo.lock"];
 
 pub(super) fn forbidden(tree: &Tree) -> Vec<Problem> {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_machines_have_other_paths() {
+    fn local_paths_are_reported() {
         let word = format!("{}{}", "/roo", "t/");
         let note = format!("fine\nsee {word}x\n");
         let lock = format!("source = \"{}{}\"\n", "crates", ".io");
