@@ -26,7 +26,7 @@ use crate::usage::{complaint, unknown_options};
     after_help = include_str!("../texts/help-examples.md")
 )]
 pub struct Args {
-    /// Output: rpc (JSON lines both ways), json (events of one run) or text (the answer)
+    /// Output: rpc (JSON lines both ways), json (events of one run) or text
     #[arg(
         long,
         value_enum,
@@ -61,7 +61,7 @@ pub struct Args {
     /// Work in this folder
     #[arg(long, value_name = "DIR", help_heading = "Modes")]
     pub cwd: Option<PathBuf>,
-    /// Model: provider/id or a part of it, optionally followed by :LEVEL for thinking
+    /// Model: provider/id or a part of it; may end in :LEVEL (thinking)
     #[arg(long, value_name = "MODEL", help_heading = "Model")]
     pub model: Option<String>,
     /// Search for the model at this provider only
@@ -148,10 +148,10 @@ pub struct Args {
     /// No skills except those named by --skill (-ns)
     #[arg(long, help_heading = "Files")]
     no_skills: bool,
-    /// Also load prompt templates from this file or folder; may be repeated
+    /// Also load templates from this file or folder; may be repeated
     #[arg(long, value_name = "PATH", help_heading = "Files")]
     prompt_template: Vec<String>,
-    /// No prompt templates except those named by --prompt-template (-np)
+    /// No templates except those named by --prompt-template (-np)
     #[arg(long, help_heading = "Files")]
     no_prompt_templates: bool,
     /// No rules

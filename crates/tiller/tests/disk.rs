@@ -1,7 +1,7 @@
-//! A disk that takes no more: the client is told, nothing that was announced is lost, what is in
-//! memory is what is on disk, and work goes on when there is room again.
+//! A full disk: the client is informed, nothing that was announced is lost, memory and disk agree,
+//! and work resumes when there is space again.
 //!
-//! The full disk is a limit on the size of files, which only the process under test has.
+//! The full disk is a limit on file sizes that only the process under test has.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
-/// Three answers; the second is longer than a file may become at first.
+/// Three answers; the second exceeds the first file size limit.
 const SCRIPT: &str = "say one\n\nrepeat 4000 \"word{i} \"\n\nsay three\n";
 
 struct Tiller {
@@ -41,7 +41,7 @@ impl Tiller {
         Tiller { child, stdin, stdout }
     }
 
-    /// From now on no file of its grows beyond this.
+    /// Limits the size of the process's files.
     fn limit(&self, bytes: Option<u64>) {
         let pid = Pid::from_child(&self.child);
         let limit = Rlimit { current: bytes, maximum: None };
@@ -52,7 +52,7 @@ impl Tiller {
         writeln!(self.stdin, "{command}").unwrap();
     }
 
-    /// Everything up to the first record of this kind.
+    /// Reads up to the first record of this type.
     fn until(&mut self, kind: &str) -> Vec<Value> {
         let mut records: Vec<Value> = Vec::new();
         while records.last().is_none_or(|record| record["type"] != kind) {
@@ -86,7 +86,7 @@ impl Tiller {
 }
 
 #[test]
-fn a_full_disk_is_told_and_work_goes_on_when_there_is_room() {
+fn full_disk_is_reported_and_work_resumes_with_free_space() {
     let folder = tempfile::tempdir().unwrap();
     let mut tiller = Tiller::start(folder.path(), &[]);
     tiller.limit(Some(16 << 10));

@@ -1,5 +1,5 @@
-//! A conversation of 5,000 turns in a window of 32,768 tokens: shortened again and again, it must
-//! fit every time, and every request must be one that a provider would take.
+//! A conversation of 5,000 turns in a context window of 32,768 tokens: compacted again and again,
+//! it must always fit, and every request must be valid for a provider.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,46 +37,49 @@ use tokio::sync::mpsc;
 
 const WINDOW: u64 = 32_768;
 const TURNS: u64 = 5000;
-/// A run is over after so many turns.
+/// The number of turns of one run.
 const TURNS_A_RUN: u64 = 125;
 
 /// A strict model: it refuses what real ones refuse, and calls a tool in every turn.
 #[derive(Default)]
-struct Strict {
+struct StrictModel {
     turns: AtomicU64,
     summaries: AtomicU64,
-    faults: Mutex<Vec<String>>,
+    protocol_errors: Mutex<Vec<String>>,
     longest: AtomicU64,
 }
 
-impl Provider for Strict {
+impl Provider for StrictModel {
     fn stream(&self, request: Request) -> EventStream {
         let input = request.system.len() as u64 / 4 + size(&request.messages);
         self.longest.fetch_max(input, Ordering::Relaxed);
-        let mut faults = faults(&request.messages);
+        let mut protocol_errors = protocol_errors(&request.messages);
         if input + request.model.max_tokens > WINDOW {
-            faults.push(format!("{input} tokens do not fit"));
+            protocol_errors.push(format!("{input} tokens do not fit"));
         }
-        if !faults.is_empty() {
+        if !protocol_errors.is_empty() {
             let turn = self.turns.load(Ordering::Relaxed);
-            self.faults.lock().unwrap().extend(faults.iter().map(|f| format!("turn {turn}: {f}")));
-            return Box::pin(stream::iter([Err(ProviderError::fatal(faults.join("; ")))]));
+            self.protocol_errors
+                .lock()
+                .unwrap()
+                .extend(protocol_errors.iter().map(|f| format!("turn {turn}: {f}")));
+            return Box::pin(stream::iter([Err(ProviderError::fatal(protocol_errors.join("; ")))]));
         }
         if request.tools.is_empty() {
             let number = self.summaries.fetch_add(1, Ordering::Relaxed);
             let notes = format!("## Goal\nGo on.\n\n## Progress\n{}", "noted ".repeat(250));
-            return answer(vec![said(&format!("{notes}{number}"))], input, StopReason::Stop);
+            return answer(vec![text_block(&format!("{notes}{number}"))], input, StopReason::Stop);
         }
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         if turn % TURNS_A_RUN == TURNS_A_RUN - 1 {
-            return answer(vec![said("That is that.")], input, StopReason::Stop);
+            return answer(vec![text_block("That is that.")], input, StopReason::Stop);
         }
         let lines = 1 + turn % 40;
-        answer(vec![said("Once more."), called(turn, lines)], input, StopReason::ToolUse)
+        answer(vec![text_block("Once more."), call_block(turn, lines)], input, StopReason::ToolUse)
     }
 }
 
-fn said(text: &str) -> Vec<StreamEvent> {
+fn text_block(text: &str) -> Vec<StreamEvent> {
     vec![
         StreamEvent::TextStart { index: 0 },
         StreamEvent::TextDelta { index: 0, delta: text.to_owned() },
@@ -84,7 +87,7 @@ fn said(text: &str) -> Vec<StreamEvent> {
     ]
 }
 
-fn called(turn: u64, lines: u64) -> Vec<StreamEvent> {
+fn call_block(turn: u64, lines: u64) -> Vec<StreamEvent> {
     vec![
         StreamEvent::CallStart { index: 1, id: format!("call_{turn}"), name: "look".into() },
         StreamEvent::CallDelta { index: 1, delta: json!({"lines": lines}).to_string() },
@@ -101,16 +104,18 @@ fn answer(blocks: Vec<Vec<StreamEvent>>, input: u64, reason: StopReason) -> Even
 }
 
 /// What a provider would refuse: a result without its call, a call without its result.
-fn faults(messages: &[Arc<Message>]) -> Vec<String> {
-    let mut faults = Vec::new();
+fn protocol_errors(messages: &[Arc<Message>]) -> Vec<String> {
+    let mut protocol_errors = Vec::new();
     let mut open: HashSet<&str> = HashSet::new();
     for message in messages {
         match &**message {
             Message::ToolResult(result) if !open.remove(result.tool_call_id.as_str()) => {
-                faults.push(format!("result without a call: {}", result.tool_call_id));
+                protocol_errors.push(format!("result without a call: {}", result.tool_call_id));
             }
             Message::ToolResult(_) => {}
-            _ if !open.is_empty() => faults.push(format!("calls without results: {open:?}")),
+            _ if !open.is_empty() => {
+                protocol_errors.push(format!("calls without results: {open:?}"))
+            }
             Message::Assistant(answer) => {
                 open.extend(answer.tool_calls().map(|call| call.id.as_str()));
             }
@@ -118,12 +123,12 @@ fn faults(messages: &[Arc<Message>]) -> Vec<String> {
         }
     }
     if !messages.iter().any(|message| !matches!(**message, Message::Assistant(_))) {
-        faults.push("nobody asked".to_owned());
+        protocol_errors.push("nobody asked".to_owned());
     }
-    faults
+    protocol_errors
 }
 
-/// Another way of counting than tiller's own.
+/// A token count independent of tiller's own.
 fn size(messages: &[Arc<Message>]) -> u64 {
     let bytes = messages.iter().map(|message| match &**message {
         Message::User(user) => user.content.text().len(),
@@ -144,7 +149,7 @@ fn look() -> Tool {
     })
 }
 
-fn launch(folder: &std::path::Path, model: Arc<Strict>) -> ServerConfig {
+fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
     let home = folder.to_owned();
     let whereabouts =
         Dirs { cwd: home.clone(), agent_dir: home.join(".pi/agent"), home: Some(home) };
@@ -178,7 +183,7 @@ fn launch(folder: &std::path::Path, model: Arc<Strict>) -> ServerConfig {
     }
 }
 
-/// The records up to the end of a run, without the growing of messages.
+/// The records up to the end of a run, without message updates.
 async fn run(lines: &mpsc::Sender<Input>, drain: &mut tiller::rpc::out::Drain) -> Vec<Value> {
     let prompt = json!({"type": "prompt", "message": "Look again, until I say stop."});
     let line = Line::Text(prompt.to_string().into_bytes());
@@ -204,7 +209,7 @@ async fn run(lines: &mpsc::Sender<Input>, drain: &mut tiller::rpc::out::Drain) -
 #[tokio::test(start_paused = true)]
 async fn five_thousand_turns_in_a_small_window() {
     let folder = tempfile::tempdir().unwrap();
-    let model = Arc::new(Strict::default());
+    let model = Arc::new(StrictModel::default());
     let (lines, lines_receiver) = mpsc::channel(INPUTS_MAX);
     let (_control, control) = mpsc::channel(INPUTS_MAX);
     let (pipe, mut drain, caught_up) = pipe();
@@ -216,16 +221,21 @@ async fn five_thousand_turns_in_a_small_window() {
         let records = run(&lines, &mut drain).await;
         let count = |kind: &str| records.iter().filter(|record| record["type"] == kind).count();
         assert_eq!(count("compaction_start"), count("compaction_end"));
-        assert_eq!(count("turn_start") as u64, TURNS_A_RUN, "{:?}", model.faults.lock().unwrap());
+        assert_eq!(
+            count("turn_start") as u64,
+            TURNS_A_RUN,
+            "{:?}",
+            model.protocol_errors.lock().unwrap()
+        );
         let failed = records.iter().find(|record| record.get("errorMessage").is_some());
         assert_eq!(failed, None);
         compactions += count("compaction_end");
     }
     assert_eq!(model.turns.load(Ordering::Relaxed), TURNS);
-    assert!(model.faults.lock().unwrap().is_empty());
+    assert!(model.protocol_errors.lock().unwrap().is_empty());
     let longest = model.longest.load(Ordering::Relaxed);
     assert!(longest < WINDOW, "a request had {longest} tokens");
-    // Shortened when it had to be, and not all the time.
+    // Compacted when necessary, and not all the time.
     assert!((50..500).contains(&compactions), "{compactions} compactions");
 
     lines.send(Input::EndOfInput).await.unwrap();

@@ -1,6 +1,6 @@
-//! Conversations with the whole server, as text. Each file under `transcripts/` opens with a few
-//! sentences, may bring files, and then plays: we write `client>` and `model>` lines, tiller's
-//! part is checked, and `UPDATE_EXPECT=1 cargo test` writes it.
+//! Conversations with the whole server, as text. Each file under `transcripts/` begins with a few
+//! sentences, may contain files, and is then played: people write `client>` and `model>` lines,
+//! tiller's lines are checked, and `UPDATE_EXPECT=1 cargo test` writes them.
 //!
 //! `TRANSCRIPT=name` plays only the files whose name contains the word, `TRANSCRIPTS=folder` those
 //! of another folder.
@@ -12,7 +12,7 @@ mod harness;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn whatever_the_disk_does_nothing_is_told_that_is_not_stored() {
+fn failing_disk_announces_nothing_that_is_not_stored() {
     let faults = harness::faults::sweep();
     assert!(faults >= 1000, "only {faults} calls failed");
 }

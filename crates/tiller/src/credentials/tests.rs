@@ -227,7 +227,7 @@ fn secrets_of_all_sources_are_listed() {
 
 #[test]
 fn azure_key_is_found_under_its_newer_name() {
-    let place = Place::new(&json!({"azure": {"type": "api_key", "key": "k"}}), &[]);
+    let place = Fixture::new(&json!({"azure": {"type": "api_key", "key": "k"}}), &[]);
     let (credentials, _) = place.load();
     assert!(credentials.has("azure-openai-responses"));
     assert!(matches!(credentials.key("azure-openai-responses"), Ok(Key::Known(key)) if key == "k"));

@@ -25,19 +25,19 @@ fn call_and_result_are_one_card() {
     with_tab("one-card", |tab| {
         let page = sample();
         tab.go(&page.path, "");
-        // Each of the six calls has a result, so no answer draws one.
+        // Each of the six calls has a result, so no answer shows one.
         assert_eq!(tab.eval("document.querySelectorAll('.call').length"), 0);
         assert_eq!(tab.eval("document.querySelectorAll('.tool').length"), 6);
         let bash = text(tab, "#entry-a0000666");
         assert!(bash.contains("git log --oneline -5") && bash.contains("41aa07b"), "{bash}");
-        // A change names its file, and how much it changes.
+        // A diff names its file, and the number of changed lines.
         assert_eq!(text(tab, "#entry-a0000eee > header > code"), "src/tide.rs");
         assert_eq!(text(tab, "#entry-a0000eee > details > summary"), "+2 −3");
-        // What was written stands there instead of a word that it was written.
+        // The written content is shown instead of a confirmation.
         let write = text(tab, "#entry-a0000fff");
         assert!(write.contains("tests/clocks.rs") && write.contains("The night the clocks"));
         assert!(!tab.eval("log.textContent").as_str().unwrap().contains("Successfully"));
-        // What failed says so, not by its colour alone.
+        // A failure is marked by more than colour.
         assert_eq!(text(tab, "#entry-a0001221 > header > .failed"), "failed");
         assert_eq!(tab.misdeeds(), [""; 0]);
     });
@@ -75,7 +75,7 @@ fn calls_without_results_and_results_without_calls_are_shown_too() {
 }
 
 #[test]
-fn the_tree_names_calls_and_shows_failures_in_red() {
+fn tree_names_calls_and_marks_failures() {
     with_tab("tree-calls", |tab| {
         let page = sample();
         tab.go(&page.path, "");
@@ -120,7 +120,7 @@ fn search_finds_a_call_where_it_is_shown() {
 }
 
 #[test]
-fn a_folded_branch_is_introduced_by_its_first_message() {
+fn folded_branch_is_titled_by_its_first_message() {
     with_tab("branch-title", |tab| {
         let sample = include_str!("../export/session.jsonl");
         let note = json!({"type": "label", "id": "b1", "parentId": "a0000888", "targetId": "a0000888",
@@ -129,7 +129,7 @@ fn a_folded_branch_is_introduced_by_its_first_message() {
             "timestamp": "2026-11-16T01:10:00.000Z", "modelId": "m"});
         let said = json!({"type": "message", "id": "b3", "parentId": "b2",
             "timestamp": "2026-11-16T01:10:00.000Z", "message": user("Was it the moon?")});
-        // The conversation itself goes on as before.
+        // The conversation itself continues as before.
         let last = json!({"type": "label", "id": "b4", "parentId": "a0001bba", "targetId": "a0000888",
             "timestamp": "2026-11-16T01:10:00.000Z", "label": "still"});
         let page = page(&format!("{}\n{note}\n{model}\n{said}\n{last}\n", sample.trim_end()));
@@ -145,7 +145,7 @@ fn a_folded_branch_is_introduced_by_its_first_message() {
 }
 
 #[test]
-fn a_deep_link_marks_its_entry() {
+fn deep_link_highlights_its_entry() {
     with_tab("link-mark", |tab| {
         let page = sample();
         let outlined = |id: &str| {

@@ -1,5 +1,5 @@
-//! A browser to try the exported page in: headless Chromium, driven over a pair of pipes in the
-//! DevTools protocol. Requests and events are JSON, each ended by a zero byte.
+//! Headless Chromium to test the exported page, driven through a pair of pipes with the DevTools
+//! protocol. Requests and events are JSON, each ended by a zero byte.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::skip::skip;
 
-/// How long anything in the browser may take. A machine with much to do is slow.
+/// How long anything in the browser may take. A busy machine is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One browser at a time: each is several processes.
@@ -24,7 +24,7 @@ pub struct Tab {
     browser: Child,
     to: ChildStdin,
     from: Receiver<Value>,
-    /// Events that nobody has looked at yet.
+    /// Events that were not read yet.
     pub events: VecDeque<Value>,
     session: String,
     next_id: u64,
@@ -32,7 +32,7 @@ pub struct Tab {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Where the browser is.
+/// The path of the browser.
 fn find() -> Option<PathBuf> {
     let named = std::env::var_os("CHROMIUM").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -46,8 +46,8 @@ fn find() -> Option<PathBuf> {
     named.or_else(in_path)
 }
 
-/// Runs a test with a fresh tab, unless there is no browser. When it fails, what could be seen is
-/// in `target/tmp`.
+/// Runs a test with a fresh tab, unless there is no browser. On failure, a screenshot is in
+/// `target/tmp`.
 pub fn with_tab(name: &str, test: impl FnOnce(&mut Tab) + std::panic::UnwindSafe) {
     let Some(program) = find() else {
         skip(
@@ -75,7 +75,7 @@ impl Tab {
     fn open(program: &Path) -> Tab {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let profile = tempfile::tempdir().unwrap();
-        // The browser reads requests from its third file and writes answers to its fourth.
+        // The browser reads requests from its file descriptor 3 and writes answers to 4.
         let mut browser = Command::new("/bin/sh")
             .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
             .arg(program)
@@ -131,7 +131,7 @@ impl Tab {
         tab
     }
 
-    /// Asks the browser for something and waits for the answer.
+    /// Sends a request to the browser and waits for the answer.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         self.next_id += 1;
         let id = self.next_id;
@@ -154,7 +154,7 @@ impl Tab {
         }
     }
 
-    /// Opens a page and waits until its script has done its part.
+    /// Opens a page and waits until its script has finished.
     pub fn go(&mut self, page: &Path, hash: &str) {
         self.go_without_waiting(page, hash);
         self.until("document.documentElement.dataset.ready === 'yes'");
@@ -167,7 +167,7 @@ impl Tab {
         self.until("document.readyState === 'complete'");
     }
 
-    /// What an expression of JavaScript comes to; a promise is waited for.
+    /// The value of a JavaScript expression; a promise is awaited.
     pub fn eval(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.call("Runtime.evaluate", params);
@@ -188,7 +188,7 @@ impl Tab {
         }
     }
 
-    /// Presses and releases a key that types this, or one with a name of several letters.
+    /// Presses and releases a key that types this character, or a named key.
     pub fn press(&mut self, key: &str) {
         let is_letter = key.chars().count() == 1;
         let code = match key {
@@ -216,8 +216,8 @@ impl Tab {
         }
     }
 
-    /// Clicks on the middle of the first element that the selector finds, once it stands still
-    /// and nothing lies over it.
+    /// Clicks on the middle of the first element that matches the selector, once it has stopped
+    /// moving and nothing covers it.
     pub fn click(&mut self, selector: &str) {
         let selector = json!(selector);
         let look = format!(
@@ -257,9 +257,9 @@ impl Tab {
         std::fs::write(path, png).unwrap();
     }
 
-    /// Complaints on the console and requests to anywhere, since the browser was started.
+    /// Console errors and network requests since the browser was started.
     pub fn misdeeds(&mut self) -> Vec<String> {
-        // Whatever was said before this answer has been heard.
+        // All earlier events have arrived before this answer.
         self.eval("0");
         let mut misdeeds = Vec::new();
         for event in &self.events {
@@ -287,7 +287,7 @@ impl Tab {
 
 impl Drop for Tab {
     fn drop(&mut self) {
-        // It ends with its pipes anyway; this is quicker, and the profile can go.
+        // It would end with its pipes anyway; this is faster, and the profile can be removed.
         self.browser.kill().ok();
         self.browser.wait().ok();
     }

@@ -1,4 +1,4 @@
-//! The list of entries, search, filters, links, keys.
+//! The list of entries, search, filters, links, keyboard shortcuts.
 
 use serde_json::json;
 
@@ -6,11 +6,11 @@ use super::chromium::{Tab, with_tab};
 use super::pages::sample;
 
 const ROWS: &str = "[...document.querySelectorAll('#rows li')]";
-/// The entry that a left branch begins with, and one of the conversation.
+/// The first entry of an abandoned branch, and one of the conversation.
 const LEFT: &str = "a0000999";
 const FIX: &str = "a0000bbb";
 
-/// What the list says is shown, of everything there is.
+/// The list's count of shown entries.
 fn count(tab: &mut Tab) -> String {
     tab.eval("document.getElementById('count').textContent").as_str().unwrap().to_owned()
 }
@@ -23,7 +23,7 @@ fn is_in_view(id: &str) -> String {
 }
 
 #[test]
-fn the_tree_shows_branches_and_the_path() {
+fn tree_shows_branches_and_the_path() {
     with_tab("tree", |tab| {
         let page = sample();
         tab.go(&page.path, "");
@@ -34,7 +34,7 @@ fn the_tree_shows_branches_and_the_path() {
         assert_eq!(left.as_array().unwrap().len(), 2, "{left}");
         assert!(left[0].as_str().unwrap().starts_with("Just subtract an hour"));
         assert_eq!(tab.eval("document.querySelector('.branch').open"), false);
-        // What the marks show is also said.
+        // Marks have text alternatives.
         let names = tab.eval(&format!("{ROWS}.map(e => e.firstChild.ariaLabel)"));
         let names: Vec<&str> =
             names.as_array().unwrap().iter().filter_map(|n| n.as_str()).collect();
@@ -59,7 +59,7 @@ fn the_tree_shows_branches_and_the_path() {
 }
 
 #[test]
-fn search_finds_what_was_said_anywhere() {
+fn search_covers_all_text() {
     with_tab("search", |tab| {
         let page = sample();
         tab.go(&page.path, "");
@@ -88,11 +88,11 @@ fn search_finds_what_was_said_anywhere() {
 }
 
 #[test]
-fn filters_choose_entries() {
+fn filters_select_entries() {
     with_tab("filters", |tab| {
         let page = sample();
         tab.go(&page.path, "");
-        // In the list, and in the conversation beside it with all branches open.
+        // In the list, and in the conversation with all branches unfolded.
         tab.eval("document.querySelectorAll('.branch').forEach(e => { e.open = true })");
         let visible =
             "[...document.querySelectorAll('.e')].filter(e => e.checkVisibility()).length";
@@ -117,14 +117,14 @@ fn filters_choose_entries() {
 }
 
 #[test]
-fn a_link_leads_to_its_entry() {
+fn link_opens_its_entry() {
     with_tab("links", |tab| {
         let page = sample();
         tab.go(&page.path, &format!("#entry-{LEFT}"));
         tab.until(&is_in_view(LEFT));
         tab.eval(&format!("location.hash = 'entry-{FIX}'"));
         tab.until(&is_in_view(FIX));
-        // What a filter hides is shown to who asks for it by name.
+        // A link shows an entry even if a filter hides it.
         tab.press("3");
         let note = "document.querySelector('.note').id.slice(6)";
         let note = tab.eval(note).as_str().unwrap().to_owned();
@@ -138,7 +138,7 @@ fn a_link_leads_to_its_entry() {
 }
 
 #[test]
-fn keys_do_what_the_help_says() {
+fn keyboard_shortcuts_match_the_help() {
     with_tab("keys", |tab| {
         let page = sample();
         tab.go(&page.path, "");
@@ -176,7 +176,7 @@ fn keys_do_what_the_help_says() {
         assert_eq!(tab.eval("document.activeElement.dataset.row"), "0");
         tab.press("ArrowDown");
         assert_eq!(tab.eval("document.activeElement.dataset.row"), "1");
-        // The whole list is one stop for who goes through the page by keyboard.
+        // The whole list is one tab stop for keyboard users.
         let stops = "[...document.querySelectorAll('#rows a')].filter(e => e.tabIndex === 0).map(e => e.dataset.row)";
         assert_eq!(tab.eval(stops), json!(["1"]));
         tab.press("End");

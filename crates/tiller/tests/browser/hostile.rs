@@ -1,11 +1,11 @@
-//! A session that was written to do harm.
+//! A hostile session.
 
 use serde_json::{Value, json};
 
 use super::chromium::with_tab;
 use super::pages::{answer, page, session, user};
 
-/// Everything that would give itself away by `harm()`, in every place where text can stand.
+/// Texts that would call `harm()` if executed, for every place that shows text.
 const TRICKS: &[&str] = &[
     "<script>harm()</script>",
     "</script><script>harm()</script>",
@@ -80,7 +80,7 @@ fn hostile() -> String {
 }
 
 #[test]
-fn a_session_cannot_make_the_page_do_anything() {
+fn hostile_session_cannot_run_code() {
     with_tab("hostile", |tab| {
         let page = page(&hostile());
         let watch = json!({"source": "window.harmed = 0; window.harm = () => { harmed++ }"});
@@ -90,7 +90,7 @@ fn a_session_cannot_make_the_page_do_anything() {
         tab.press("t");
         tab.press("o");
         tab.eval("document.querySelectorAll('details').forEach(e => { e.open = true })");
-        // Whoever goes everywhere meets everything.
+        // Visit every entry.
         tab.eval("(async () => { for (const e of document.querySelectorAll('.e, a, img')) { \
             e.dispatchEvent(new Event('pointerover', {bubbles: true})); e.dispatchEvent(new Event('mouseover')); \
             e.focus?.() } })()");
@@ -101,7 +101,7 @@ fn a_session_cannot_make_the_page_do_anything() {
             tab.press("Enter");
         }
         assert_eq!(tab.eval("harmed"), 0);
-        // Only what we put there is there.
+        // Only our own elements exist.
         let alien = "[...document.querySelectorAll('script:not(#tree, #jsonl), iframe, object, embed, base, link, form:not(dialog form), \
             input:not(#search), textarea, svg script, math, noscript, [style*=url], meta[http-equiv=refresh]')].length";
         assert_eq!(tab.eval(alien), 1, "one script, the page's own");
@@ -112,7 +112,7 @@ fn a_session_cannot_make_the_page_do_anything() {
         assert_eq!(tab.eval(links), json!(["", "http"]));
         let pictures = "[...document.querySelectorAll('#log img')].filter(e => !e.src.startsWith('data:image/png;base64,')).length";
         assert_eq!(tab.eval(pictures), 0);
-        // And all of it can be read.
+        // And all of the text is readable.
         let text = tab.eval("document.getElementById('log').textContent");
         let text = text.as_str().unwrap();
         for said in [

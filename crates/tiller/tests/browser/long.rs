@@ -15,7 +15,7 @@ fn long() -> String {
 }
 
 #[test]
-fn old_entries_are_folded_until_somebody_asks() {
+fn old_entries_are_folded_until_requested() {
     with_tab("long", |tab| {
         let page = page(&long());
         tab.go(&page.path, "");
@@ -27,7 +27,7 @@ fn old_entries_are_folded_until_somebody_asks() {
             tab.eval("document.getElementById('count').textContent"),
             format!("{0} of {0} entries", "7,000"),
         );
-        // Only what is in sight of the list is in the document.
+        // Only the visible part of the list is in the document.
         assert_eq!(tab.eval("document.querySelectorAll('#rows li').length < 100"), true);
         tab.eval("location.hash = 'entry-e1203'");
         tab.until(
@@ -39,7 +39,7 @@ fn old_entries_are_folded_until_somebody_asks() {
             tab.eval(bars),
             json!(["1,000 earlier entries are folded", "3,500 earlier entries are folded"])
         );
-        // They unfold in their place.
+        // They unfold in place.
         let order = "[...document.querySelectorAll('.e')].map(e => +e.id.slice(7)).every((n, i, all) => !i || n > all[i - 1])";
         assert_eq!(tab.eval(order), true);
         tab.click(".packed button:last-child");
@@ -47,7 +47,7 @@ fn old_entries_are_folded_until_somebody_asks() {
         tab.click(".packed button");
         tab.until("document.getElementById('entry-e1')?.checkVisibility()");
         assert_eq!(tab.eval(order), true);
-        // What is still folded is found.
+        // Search finds folded entries.
         tab.press("/");
         tab.call("Input.insertText", json!({"text": "answer 2222 code"}));
         tab.until("document.getElementById('count').textContent === '1 of 7,000 entries'");
@@ -59,7 +59,7 @@ fn old_entries_are_folded_until_somebody_asks() {
 }
 
 #[test]
-fn without_scripting_a_long_page_says_what_is_missing() {
+fn without_scripting_a_long_page_names_what_is_folded() {
     with_tab("long-no-script", |tab| {
         let page = page(&long());
         tab.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));

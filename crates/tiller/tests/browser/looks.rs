@@ -1,5 +1,4 @@
-//! How the page looks: light, dark, on a phone, on paper, and to people who see or hear it
-//! differently.
+//! Appearance: light, dark, phone, print, and accessibility.
 
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ fn prefer(tab: &mut Tab, scheme: &str) {
 }
 
 #[test]
-fn light_and_dark_are_the_readers_choice() {
+fn colour_scheme_follows_the_reader() {
     with_tab("dark", |tab| {
         let page = sample();
         prefer(tab, "light");
@@ -29,7 +28,7 @@ fn light_and_dark_are_the_readers_choice() {
     });
 }
 
-/// Every text against what lies behind it, by the formula of WCAG 2; AA asks for 4.5.
+/// The contrast of every text with its background, by the formula of WCAG 2; AA requires 4.5.
 const CONTRAST: &str = r#"(() => {
   const parse = (c) => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d");
@@ -60,7 +59,7 @@ const CONTRAST: &str = r#"(() => {
 })()"#;
 
 #[test]
-fn every_text_can_be_read() {
+fn every_text_has_enough_contrast() {
     with_tab("contrast", |tab| {
         let page = sample();
         for scheme in ["light", "dark"] {
@@ -73,7 +72,7 @@ fn every_text_can_be_read() {
 }
 
 #[test]
-fn a_phone_is_wide_enough() {
+fn page_fits_a_phone() {
     with_tab("phone", |tab| {
         let page = sample();
         tab.size(390, 844);
@@ -91,11 +90,11 @@ fn a_phone_is_wide_enough() {
         tab.click("#bar [data-do=side]");
         tab.click("#rows li.u:nth-of-type(2) a, #rows li.u a");
         tab.until(&format!("!{side}"));
-        // Fingers are not pointers.
+        // Touch targets are large enough.
         let small =
             "[...document.querySelectorAll('#bar button')].filter(e => e.offsetHeight < 40).length";
         assert_eq!(tab.eval(small), 0);
-        // What an answer took is not cut off, and no language stands on the code.
+        // The usage of an answer is not cut off, and no language label covers code.
         let cut = "[...document.querySelectorAll('.answer > header > .aside')].filter(e => e.scrollWidth > e.clientWidth).length";
         assert_eq!(tab.eval(cut), 0);
         let padding =
@@ -106,7 +105,7 @@ fn a_phone_is_wide_enough() {
 }
 
 #[test]
-fn paper_gets_the_conversation_alone() {
+fn print_shows_only_the_conversation() {
     with_tab("print", |tab| {
         let page = sample();
         prefer(tab, "dark");
@@ -123,7 +122,7 @@ fn paper_gets_the_conversation_alone() {
 }
 
 #[test]
-fn everything_has_a_name() {
+fn every_control_has_an_accessible_name() {
     with_tab("names", |tab| {
         let page = sample();
         tab.go(&page.path, "");
@@ -159,7 +158,7 @@ fn everything_has_a_name() {
         }
         assert_eq!(tab.eval("document.querySelectorAll('h1').length"), 1);
         assert_eq!(tab.eval("document.documentElement.lang"), "en");
-        // No level is left out on the way down.
+        // No heading level is skipped.
         let levels = tab.eval("[...document.querySelectorAll('h1, main :is(h2, h3, h4, h5, h6)')].map(e => +e.tagName[1])");
         let levels: Vec<i64> =
             levels.as_array().unwrap().iter().map(|level| level.as_i64().unwrap()).collect();

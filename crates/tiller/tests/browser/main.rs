@@ -1,5 +1,5 @@
-//! The exported page in a real browser: it finds, folds and filters, asks nobody for anything,
-//! and does nothing that a session tells it to do.
+//! The exported page in a real browser: search, folding and filters work, nothing is requested, and
+//! a session cannot run code.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/skip.rs"]

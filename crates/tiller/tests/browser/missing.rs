@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-/// Runs one test of this file again, where no Chromium can be found.
+/// Runs one test of this file again, without Chromium.
 #[test]
-fn a_missing_browser_is_a_skip_that_is_counted_or_a_failure() {
+fn missing_browser_skips_or_fails_the_test() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("skipped");
-    let test = "looks::paper_gets_the_conversation_alone";
+    let test = "looks::print_shows_only_the_conversation";
     let run = |required: &str| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test]).env_remove("CHROMIUM").env("PATH", dir.path());
@@ -18,7 +18,7 @@ fn a_missing_browser_is_a_skip_that_is_counted_or_a_failure() {
     assert!(skipped.status.success(), "{skipped:?}");
     let line = format!("SKIPPED {test}: there is no Chromium");
     assert!(std::fs::read_to_string(&log).unwrap().starts_with(&line));
-    // It is said though the test passes.
+    // The line is printed though the test passes.
     assert!(String::from_utf8_lossy(&skipped.stderr).contains(&line), "{skipped:?}");
     let failed = run("required");
     assert!(!failed.status.success(), "{failed:?}");

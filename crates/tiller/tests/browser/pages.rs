@@ -1,4 +1,4 @@
-//! Sessions to make pages of.
+//! Sessions to export.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiller::export::Export;
 
-/// A conversation with everything in it.
+/// A conversation with every kind of entry.
 const SESSION: &str = include_str!("../export/session.jsonl");
 
 pub struct Page {
@@ -16,7 +16,7 @@ pub struct Page {
     _dir: TempDir,
 }
 
-/// The page of the conversation that has everything in it.
+/// The page of the conversation with every kind of entry.
 pub fn sample() -> Page {
     page(SESSION)
 }
@@ -37,7 +37,7 @@ pub fn page(session: &str) -> Page {
     Page { path, _dir: dir }
 }
 
-/// A session of these messages, one after the other. Their ids are `e1`, `e2` and so on.
+/// A session of these messages in sequence. Their ids are `e1`, `e2` and so on.
 pub fn session(messages: impl IntoIterator<Item = Value>) -> String {
     let header = json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-11-16T01:00:00.000Z",
         "cwd": "/home/ada"});

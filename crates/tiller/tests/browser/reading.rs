@@ -1,5 +1,4 @@
-//! What can be done with what is read: folding, copying, looking closer, taking it along, and
-//! reading without any script.
+//! Reading the page: folding, copying, enlarging, downloading, and all of it without scripts.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ fn thinking_and_output_fold() {
         assert_eq!(tab.eval(&open(".think")), 3);
         tab.press("t");
         assert_eq!(tab.eval(&open(".think")), 0);
-        // A short output stands open, a long one does not.
+        // A short output is unfolded, a long one is not.
         assert_eq!(tab.eval("document.querySelectorAll('.tool > details').length"), 7);
         assert_eq!(tab.eval(&open(".tool > details")), 5);
         tab.press("o");
@@ -33,7 +32,7 @@ fn thinking_and_output_fold() {
 }
 
 #[test]
-fn a_change_looks_like_one() {
+fn diffs_mark_added_and_removed_lines() {
     with_tab("diff", |tab| {
         let page = sample();
         tab.go(&page.path, "");
@@ -57,7 +56,7 @@ fn a_change_looks_like_one() {
         let copied = copied.as_str().unwrap();
         assert!(copied.contains("\n-    let local = now"), "{copied}");
         assert!(copied.contains("\n+    let mut"), "{copied}");
-        // Coloured code has the text it had.
+        // Highlighted code has its original text.
         let code = "document.querySelector('.code[data-lang=rust]').textContent";
         assert!(
             tab.eval(code).as_str().unwrap().starts_with("let local = now + Duration::from_secs(")
@@ -67,7 +66,7 @@ fn a_change_looks_like_one() {
 }
 
 #[test]
-fn pictures_and_text_can_be_taken_closer() {
+fn images_can_be_enlarged_and_text_copied() {
     with_tab("copying", |tab| {
         let page = sample();
         tab.go(&page.path, "");
@@ -124,7 +123,7 @@ fn the_session_can_be_downloaded() {
 }
 
 #[test]
-fn without_scripting_everything_can_be_read() {
+fn without_scripting_all_content_is_readable() {
     with_tab("no-script", |tab| {
         let page = sample();
         tab.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
@@ -150,7 +149,7 @@ fn without_scripting_everything_can_be_read() {
             let visible = format!("document.querySelector('{needs_script}').checkVisibility()");
             assert_eq!(tab.eval(&visible), false, "{needs_script}");
         }
-        // Folds are the browser's own.
+        // Folds use the browser's own element.
         tab.click(".branch > summary");
         tab.until("document.querySelector('.branch').open");
         tab.click(".think > summary");

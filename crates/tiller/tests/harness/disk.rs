@@ -1,4 +1,4 @@
-//! The disk under the server: real files in the scratch folder, and calls that fail when told to.
+//! The server's file system: real files in the scratch folder, with calls that fail on request.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use tiller_session::{FileSystem, Files};
 /// The ways a disk fails.
 pub const CODES: [(&str, i32); 4] = [("ENOSPC", 28), ("EIO", 5), ("EROFS", 30), ("EDQUOT", 122)];
 
-/// From which call on, how many of them and how. A write that fails leaves this part of itself.
+/// Which calls fail, from which one on, and how. A failing write leaves a part of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub at: usize,
@@ -54,7 +54,7 @@ impl Disk {
         self.0.lock().unwrap().fault = None;
     }
 
-    /// `EIO`, `EIO once`, `EIO once after 2` calls that go well, or `works`.
+    /// `EIO`, `EIO once`, `EIO once after 2` successful calls, or `works`.
     pub fn change(&self, words: &str) -> Result<(), String> {
         if words == "works" {
             self.heal();

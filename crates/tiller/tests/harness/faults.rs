@@ -1,5 +1,5 @@
-//! A conversation on a disk that fails at one call after the other: nothing is told that is not
-//! stored, what the server knows is what is in the file, and in the end every call has a result.
+//! A conversation on a disk that fails at each call in turn: nothing is announced that is not
+//! stored, memory and file agree, and in the end every call has a result.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,14 +40,14 @@ client> {"id":"5","type":"set_thinking_level","level":"low"}
 tiller>
 "#;
 
-/// What comes when the disk works again.
+/// The prompt after the disk works again.
 const LAST: &str = r#"{"id":"6","type":"prompt","message":"last"}"#;
 const MESSAGES: &str = r#"{"id":"m","type":"get_messages"}"#;
 
 /// Long enough for every tool.
 const WHILE: Line = Line::Clock(50);
 
-/// Lets every call fail, alone and with those behind it. Returns how many calls failed.
+/// Makes every call fail, alone and with all later ones. Returns how many calls failed.
 pub fn sweep() -> usize {
     let transcript = Transcript::parse(TRANSCRIPT).unwrap();
     let (calls, _) = play(&transcript, None);
@@ -101,7 +101,7 @@ async fn converse(transcript: &Transcript, disk: &Arc<Disk>) -> Result<(), Strin
     Ok(())
 }
 
-/// What was told is stored, and what the server knows is what is stored.
+/// What was announced is stored, and the server's messages are those of the file.
 async fn check(server: &mut TestServer) -> Result<(), String> {
     let told: Vec<Value> = server.ended_messages().to_vec();
     server.take(&[Line::Client(MESSAGES.to_owned())])?;
@@ -125,7 +125,7 @@ fn core_of(message: &Value) -> Value {
     names.iter().map(|name| (name.to_string(), message[name].clone())).collect()
 }
 
-/// What a process that starts now would find.
+/// The session that a new process would find.
 fn stored(folder: &Path) -> Option<Session> {
     let mut found: Vec<PathBuf> = Vec::new();
     for project in std::fs::read_dir(folder.join(".sessions")).ok()? {

@@ -1,4 +1,4 @@
-//! What the server under test starts with: the options of a transcript, decided.
+//! The server's start-up configuration, from the options of a transcript.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub fn launch(
     let names: Vec<&str> = option("tools").unwrap_or("read ls").split(' ').collect();
     let tools = known.filter(|tool| names.contains(&tool.name())).collect();
     let todo_tool = option("tools").map(|_| names.contains(&"todo_write"));
-    // Sessions are kept when a transcript says so, out of sight of the tools.
+    // Sessions are stored if a transcript says so, outside the tools' folder.
     let shelf = SessionStore {
         keeps: option("sessions") == Some("kept"),
         root: folder.path().join(".sessions"),
@@ -81,7 +81,7 @@ pub fn launch(
         Some(paths) => house(&place, paths, folder),
         None => ExtensionPlan::default(),
     };
-    // Nothing waits for a disk unless a transcript wants that.
+    // No delay for disk writes unless a transcript asks for one.
     let durability = match settings.raw.contains_key("session") {
         true => settings.session.durability,
         false => Durability::Os,
@@ -108,7 +108,7 @@ pub fn launch(
     })
 }
 
-/// Loads the extensions of a transcript in engines of this process whose clock is the paused one.
+/// Loads the extensions of a transcript in engines of this process, with the paused clock.
 fn house(place: &Project, paths: &str, folder: &TempDir) -> ExtensionPlan {
     let paths = paths.split(' ').map(str::to_owned).collect();
     let flags = ExtensionFlags { paths, only_these: true, ..ExtensionFlags::default() };
@@ -126,8 +126,8 @@ fn house(place: &Project, paths: &str, folder: &TempDir) -> ExtensionPlan {
     ExtensionPlan::find(place, flags, around)
 }
 
-/// Three models, all played by the transcript: one as most are, one that cannot think or see
-/// pictures, one that knows only some levels and the highest of all.
+/// Three models, all played by the transcript: a common one, one without thinking and images, and
+/// one with only some thinking levels and `xhigh`.
 fn scripted_models() -> [Model; 3] {
     let script = Script::model();
     let input = vec![tiller_agent::model::Modality::Text];
@@ -142,9 +142,9 @@ fn scripted_models() -> [Model; 3] {
     [script, plain, deep]
 }
 
-/// The scratch folder is the user's home and the project at once: `.pi/agent` is the agent
-/// folder, what else is in `.pi` is the project's, and it is trusted unless a transcript says
-/// `trust no` or `trust unknown`.
+/// The scratch folder is both the user's home and the project: `.pi/agent` is the agent folder, the
+/// rest of `.pi` is the project's, and it is trusted unless a transcript says `trust no` or `trust
+/// unknown`.
 fn place(transcript: &Transcript, folder: &TempDir) -> Result<Project, String> {
     let option = |name: &str| transcript.options.get(name).map(String::as_str);
     let home = folder.path().to_owned();

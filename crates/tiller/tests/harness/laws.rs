@@ -1,5 +1,5 @@
-//! Laws that hold in every conversation, whatever it is about. A transcript shows what is
-//! particular about one; what is true of all stands here and is checked with every record.
+//! Laws that hold in every conversation. A transcript shows what is particular about one; what is
+//! true of all is checked here with every record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +10,22 @@ use super::wording::plain;
 
 pub struct Laws {
     stream: Stream,
-    /// Labels that were sent and not answered.
+    /// Ids that were sent and not answered.
     open: Vec<String>,
     run: Option<Run>,
-    /// A run has ended and nothing has settled yet.
+    /// A run has ended, but `agent_settled` has not followed.
     unsettled: bool,
-    /// A run has ended that will be tried again, and no retry has started yet.
+    /// A run has ended that will be retried, but the retry has not started.
     will_retry: bool,
-    /// A rule has stopped the model. What was promised then may be given up without a word.
+    /// A rule has interrupted the model. An announced retry may then be dropped.
     interrupted: bool,
-    /// Retries have started and not ended.
+    /// Retries that have started and not ended.
     retries: bool,
-    /// How many messages wait, by the last `queue_update`.
+    /// The number of queued messages, by the last `queue_update`.
     waiting: usize,
-    /// The events a `hello` has promised.
+    /// The events that `hello` has listed.
     promised: Option<Vec<Value>>,
-    /// Calls of the client's own tools that neither side has ended.
+    /// Calls of host tools that neither side has ended.
     host_calls: BTreeSet<String>,
 }
 
@@ -40,13 +40,13 @@ struct Run {
 #[derive(Default)]
 struct Turn {
     growing: Option<Growing>,
-    /// A message of somebody else's that has started.
+    /// A message of another author that has started.
     started: Option<Value>,
     answer: Option<Value>,
-    /// Tools by the id of their call, with how they ended.
+    /// Tools by the id of their call, with their results.
     tools: BTreeMap<String, Option<Value>>,
     results: Vec<Value>,
-    /// Something of it could not be stored.
+    /// A message of this turn could not be stored.
     is_broken: bool,
 }
 
@@ -73,7 +73,7 @@ impl Laws {
         }
     }
 
-    /// Takes note of a line the client sent, because it must be answered.
+    /// Notes a line of the client, because it must be answered.
     pub fn sent(&mut self, line: &str) {
         let Ok(Value::Object(request)) = serde_json::from_str(line) else { return };
         let Some(id) = request.get("id") else { return };
@@ -150,13 +150,13 @@ impl Laws {
                 Ok(())
             }
             "session_error" => {
-                // A message may be left open, and the turn is closed without all that belongs to it.
+                // A message may be left open, and the turn may end incomplete.
                 if let Some(turn) = self.run.as_mut().and_then(|run| run.turn.as_mut()) {
                     turn.is_broken = true;
                 }
                 Ok(())
             }
-            // A result that was stored after its run is told outside of any.
+            // A result that was stored after its run is announced outside any run.
             "message_start" | "message_end"
                 if self.run.is_none() && record["message"]["role"] == "toolResult" =>
             {
@@ -177,7 +177,7 @@ impl Laws {
         }
     }
 
-    /// Every request was answered, and nothing was begun that did not end.
+    /// Every request was answered, and everything that started has ended.
     pub fn finish(&self) -> Result<(), String> {
         if !self.open.is_empty() {
             return Err(format!("never answered: {}", self.open.join(", ")));
@@ -203,13 +203,13 @@ impl Laws {
             return Err(format!("not the shape of a response: {record}"));
         }
         match record.get("id").map(Value::to_string) {
-            // The `id` is the call's there, and only what is wrong is answered.
+            // Its `id` is that of the call, and only errors are answered.
             _ if plain(&record["command"]).starts_with("host_tool_") => {}
             Some(id) => match self.open.iter().position(|open| *open == id) {
                 Some(at) => drop(self.open.remove(at)),
                 None => return Err(format!("answered twice or never asked: {record}")),
             },
-            // Some refusals carry no label; then it was the oldest line that had one.
+            // Some refusals have no id; then the oldest line with an id is meant.
             None if success == false && !self.open.is_empty() => drop(self.open.remove(0)),
             None => {}
         }
@@ -307,7 +307,7 @@ impl Turn {
             let was_aborted = answer.is_some_and(|answer| answer["stopReason"] == "aborted");
             let tool = self.tools.get(&plain(&message["toolCallId"])).cloned();
             let tool = match tool {
-                // Calls of an answer that was aborted never begin.
+                // Calls of an aborted answer never start.
                 None if was_aborted && message["isError"] == true => {
                     self.results.push(message.clone());
                     return Ok(());
@@ -340,7 +340,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Every call has been answered, in order.
+    /// Every call has a result, in order.
     fn end(self, record: &Value) -> Result<(), String> {
         if self.is_broken {
             let listed = record["toolResults"] == json!(self.results);

@@ -1,4 +1,4 @@
-//! The model's message as a client reckons it from the steps, and whether what it is shown agrees.
+//! The model's message as a client assembles it from deltas, checked against snapshots.
 
 use serde_json::{Value, json};
 
@@ -20,8 +20,8 @@ impl Growing {
         Growing { blocks: message["content"].as_array().cloned().unwrap_or_default() }
     }
 
-    /// Adds one step. A snapshot must be exactly the message after it, and must be there when
-    /// snapshots were chosen and not otherwise.
+    /// Applies one delta. With snapshots, the snapshot must equal the message after it; without,
+    /// there must be none.
     pub fn step(&mut self, record: &Value, stream: Stream) -> Result<(), String> {
         let event = &record["assistantMessageEvent"];
         fold(&mut self.blocks, event)?;
@@ -46,7 +46,7 @@ impl Growing {
         Ok(())
     }
 
-    /// The message ends as what the steps add up to.
+    /// The final message must equal the sum of the deltas.
     pub fn end(self, message: &Value) -> Result<(), String> {
         let whole = message["content"].as_array().cloned().unwrap_or_default();
         whole.iter().try_for_each(block_is_clean)?;
@@ -96,8 +96,8 @@ fn fold(blocks: &mut Vec<Value>, event: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the words agree. Arguments are compared once they are whole; signatures come with the
-/// end of a block and are only shown.
+/// Whether the texts agree. Arguments are compared once they are complete; signatures arrive with
+/// the end of a block and are only shown.
 fn agree(shown: &[Value], ours: &[Value]) -> bool {
     let same = |shown: &Value, ours: &Value| {
         let words = ["type", "text", "thinking"].iter().all(|field| shown[*field] == ours[*field]);
@@ -107,7 +107,7 @@ fn agree(shown: &[Value], ours: &[Value]) -> bool {
     shown.len() == ours.len() && shown.iter().zip(ours).all(|(shown, ours)| same(shown, ours))
 }
 
-/// Nothing of how a block was put together is left in it.
+/// A block must not contain fields of its assembly.
 fn block_is_clean(block: &Value) -> Result<(), String> {
     let fields: &[&str] = match plain(&block["type"]).as_str() {
         "text" => &["type", "text", "textSignature"],

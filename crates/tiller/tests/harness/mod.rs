@@ -1,5 +1,5 @@
 //! Plays a transcript: the whole server in this process, a scripted model, a scratch folder and a
-//! clock that moves only when everybody waits.
+//! clock that advances only when every task waits.
 
 mod disk;
 pub mod faults;
@@ -18,7 +18,7 @@ use std::path::Path;
 
 use transcript::Transcript;
 
-/// Plays the file and compares. Returns what went wrong, in words.
+/// Plays the file and compares. Returns a description of the difference.
 pub fn check(path: &Path, update: bool) -> Option<String> {
     let name = path.file_stem().unwrap().to_string_lossy().into_owned();
     let text = std::fs::read_to_string(path).unwrap();
@@ -62,7 +62,7 @@ fn play(transcript: &Transcript, played: &mut String) -> Result<(), String> {
     })
 }
 
-/// The first place where two texts part, with some lines around it.
+/// The first difference of two texts, with some lines around it.
 fn difference(expected: &str, actual: &str) -> String {
     let (expected, actual): (Vec<_>, Vec<_>) =
         (expected.lines().collect(), actual.lines().collect());

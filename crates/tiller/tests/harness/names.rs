@@ -1,4 +1,4 @@
-//! Names for ids that are different every time, in the order they are met.
+//! Replaces random ids by names, in order of appearance.
 
 use serde_json::{Map, Value};
 
@@ -11,11 +11,11 @@ pub struct Names {
 
 impl Names {
     pub fn new() -> Names {
-        // The session a transcript begins with has a name already.
+        // The first session has a name already.
         Names { known: Vec::new(), sessions: 1, entries: 0, ui_requests: 0 }
     }
 
-    /// Looks for ids in a record and names those that are new.
+    /// Finds ids in a record and names the new ones.
     pub fn meet(&mut self, value: &Value) {
         match value {
             Value::Object(object) => {
@@ -34,7 +34,7 @@ impl Names {
         self.known.iter().fold(text.to_owned(), replace)
     }
 
-    /// The ids in the place of their names, so that a client can answer what it was asked.
+    /// Replaces names by ids, so that a client can refer to them.
     pub fn replace_names_in(&self, text: &str) -> String {
         let quoted = |text: &str| format!("\"{text}\"");
         let replace =
@@ -54,7 +54,7 @@ impl Names {
                 self.known.push((id.to_owned(), format!("ui-{}", self.ui_requests)));
             }
             "id" if !object.contains_key("parentId") => {}
-            // Not an entry: a call of the client's own tool, and those are counted.
+            // Not an entry: a call of a host tool, and those ids are counters.
             "targetId" if object["type"] == "host_tool_cancel" => {}
             "id" | "parentId" | "targetId" | "entryId" | "leafId" | "firstKeptEntryId" => {
                 self.entries += 1;

@@ -1,8 +1,7 @@
-//! What tiller said, one short line a record.
+//! Prints tiller's records, one short line each.
 //!
-//! Steps of a growing message are printed as one line per block unless a transcript says
-//! `updates all`, or `updates count` for how many there were. With `show records` the records
-//! themselves are printed.
+//! Deltas of a message are printed as one line per block unless a transcript says `updates all`, or
+//! `updates count` for their number. With `show records` the records themselves are printed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,13 +23,13 @@ pub struct Printer {
     shows_records: bool,
     shows_requests: bool,
     shows_system: bool,
-    /// A record that is not whole yet.
+    /// An incomplete record.
     partial: Vec<u8>,
     names: Names,
-    /// Blocks the model is at, by their place.
+    /// Open blocks of the model, by index.
     open: BTreeMap<u64, OpenBlock>,
     seen_requests: usize,
-    /// What the model was told first, the last time it was asked.
+    /// The system prompt of the last request.
     system: Option<Arc<str>>,
 }
 
@@ -39,13 +38,13 @@ pub struct Printer {
 struct OpenBlock {
     kind: String,
     text: String,
-    /// There is more of it than was printed.
+    /// More of it has arrived than was printed.
     is_fresh: bool,
     short: Deltas,
     long: Deltas,
 }
 
-/// Deltas in records of one kind: how many, their text, and what they took on the wire.
+/// Deltas in records of one kind: their number, text, and size on the wire.
 #[derive(Default)]
 struct Deltas {
     count: usize,
@@ -53,7 +52,7 @@ struct Deltas {
     bytes: usize,
 }
 
-/// A record longer than this is a long one.
+/// The length limit of a short record.
 const SHORT_RECORD_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -90,7 +89,7 @@ impl Printer {
         self.laws.sent(line);
     }
 
-    /// A line of the client's with ids in the place of names.
+    /// A line of the client with names replaced by ids.
     pub fn with_ids(&self, line: &str) -> String {
         self.names.replace_names_in(line)
     }
@@ -127,7 +126,7 @@ impl Printer {
         self.laws.finish()
     }
 
-    /// What the model was asked since the last time.
+    /// Prints the requests to the model since the last call.
     pub fn requests(&mut self, requests: &[Arc<Request>]) {
         for request in requests.iter().skip(self.seen_requests) {
             self.system(request);
@@ -142,9 +141,9 @@ impl Printer {
         self.seen_requests = requests.len();
     }
 
-    /// A prompt that changes costs the provider's cache, so every transcript shows it.
+    /// A changed system prompt invalidates the provider's cache, so every transcript shows it.
     fn system(&mut self, request: &Request) {
-        // A summary is asked for without tools, in a conversation of its own.
+        // A summary is requested without tools, in a separate conversation.
         if request.tools.is_empty() {
             return;
         }
@@ -159,7 +158,7 @@ impl Printer {
         }
     }
 
-    /// As much as there is of a block that goes on.
+    /// Prints what has arrived of an open block.
     fn print_unended(&mut self) {
         let mut unended = Vec::new();
         for block in self.open.values_mut().filter(|block| block.is_fresh) {
@@ -269,7 +268,7 @@ impl Printer {
 
     fn line(&mut self, text: &str) {
         let text = self.names.replace_in(text).replace(&self.folder, "FOLDER");
-        // The folder of a project's sessions is named after the project's.
+        // The session folder of a project is named after the project.
         let named = format!("-{}-", self.folder.replace('/', "-"));
         let text = text.replace(&named, "--FOLDER-");
         writeln!(self.out, "tiller> {}", visible(&text)).unwrap();
@@ -294,7 +293,7 @@ fn response(record: &Value) -> String {
     line
 }
 
-/// A whole message.
+/// A complete message.
 fn message(message: &Value) -> String {
     let shown = content(&message["content"]);
     match plain(&message["role"]).as_str() {
@@ -313,7 +312,7 @@ fn message(message: &Value) -> String {
     }
 }
 
-/// A record without the time of day.
+/// A record without timestamps.
 fn timeless(record: &str) -> String {
     let mut parts = record.split("\"timestamp\":");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -324,8 +323,8 @@ fn timeless(record: &str) -> String {
     let mut parts = text.split("\"durationMs\":");
     let mut timeless = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        // How long an answer took depends on how often the harness looked for it. A tool's
-        // duration is exact.
+        // The duration of an answer depends on how often the harness polls. A tool's duration is
+        // exact.
         let is_answer = timeless.rsplit_once(",\"thinkingLevel\":\"");
         let is_answer = is_answer.is_some_and(|(_, level)| !level.contains(':'));
         let rest = part.trim_start_matches(|c: char| is_answer && c.is_ascii_digit());
@@ -334,7 +333,7 @@ fn timeless(record: &str) -> String {
     timeless
 }
 
-/// Characters that an editor would hide or break a line at, spelled out.
+/// Spells out characters that an editor would hide or treat as a line break.
 fn visible(text: &str) -> String {
     let hidden = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}');
     text.chars().fold(String::new(), |mut shown, c| {

@@ -1,4 +1,4 @@
-//! The client's reading end: takes what tiller says as soon as it is said, unless told otherwise.
+//! The client's reading end: reads output as soon as it is written, unless told to stop.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,42 +8,42 @@ use tokio::sync::{mpsc, watch};
 
 use super::transcript::Reader;
 
-pub struct ReadingEnd {
-    mood: watch::Sender<Reader>,
+pub struct ClientReader {
+    mode: watch::Sender<Reader>,
     read: Arc<Mutex<Vec<u8>>>,
 }
 
-impl ReadingEnd {
-    pub fn new(drain: Drain, control: mpsc::Sender<Input>) -> ReadingEnd {
-        let (mood, mood_receiver) = watch::channel(Reader::Reads);
+impl ClientReader {
+    pub fn new(drain: Drain, control: mpsc::Sender<Input>) -> ClientReader {
+        let (mode, mood_receiver) = watch::channel(Reader::Reads);
         let read = Arc::new(Mutex::new(Vec::new()));
-        tokio::spawn(keep_reading(drain, mood_receiver, read.clone(), control));
-        ReadingEnd { mood, read }
+        tokio::spawn(read_until_gone(drain, mood_receiver, read.clone(), control));
+        ClientReader { mode, read }
     }
 
     pub fn is_gone(&self) -> bool {
-        *self.mood.borrow() == Reader::Gone
+        *self.mode.borrow() == Reader::Gone
     }
 
-    pub fn change(&self, mood: Reader) {
-        self.mood.send_replace(mood);
+    pub fn change(&self, mode: Reader) {
+        self.mode.send_replace(mode);
     }
 
-    /// What was read since the last time.
+    /// The bytes read since the last call.
     pub fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.read.lock().unwrap())
     }
 }
 
-async fn keep_reading(
+async fn read_until_gone(
     mut drain: Drain,
-    mut mood: watch::Receiver<Reader>,
+    mut mode: watch::Receiver<Reader>,
     read: Arc<Mutex<Vec<u8>>>,
     control: mpsc::Sender<Input>,
 ) {
     while let Some(chunk) = drain.next().await {
-        // The other side of the watch ends with the conversation.
-        let Ok(now) = mood.wait_for(|mood| *mood != Reader::Stopped).await.map(|mood| *mood) else {
+        // The sender of the watch channel lives as long as the conversation.
+        let Ok(now) = mode.wait_for(|mode| *mode != Reader::Stopped).await.map(|mode| *mode) else {
             return;
         };
         if now == Reader::Gone {

@@ -1,4 +1,4 @@
-//! The server under test, and the hands that move it.
+//! The server under test, and the controls to drive it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use tokio::time::Instant;
 use super::disk::Disk;
 use super::launch::launch;
 use super::printer::Printer;
-use super::reader::ReadingEnd;
+use super::reader::ClientReader;
 use super::transcript::{Line, Transcript, unescape};
 
-/// A folder whose path always takes the same number of tokens: the model is told it, and what
-/// tiller estimates of a conversation counts it.
+/// A folder whose path always has the same number of tokens: the path is part of the prompt, and
+/// tiller's estimates count it.
 fn scratch_folder() -> TempDir {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     let name = format!("tiller-{now:020}");
     tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir_in("/tmp").unwrap()
 }
 
-/// How long an end may take when nothing is left to do.
+/// How long the exit may take when nothing is left to do.
 const END_MAX: Duration = Duration::from_secs(10);
 
 pub struct TestServer {
     lines: mpsc::Sender<Input>,
     control: mpsc::Sender<Input>,
     framing: Lines,
-    reader: ReadingEnd,
+    reader: ClientReader,
     task: JoinHandle<u8>,
     ended: bool,
     model: Arc<ScriptProvider>,
@@ -43,9 +43,9 @@ pub struct TestServer {
     printer: Printer,
     wait: Duration,
     disk: Arc<Disk>,
-    /// The newest write of the server, record by record.
+    /// The server's last write, record by record.
     records: Vec<Value>,
-    /// The messages whose `message_end` was told.
+    /// The messages whose `message_end` was emitted.
     ended_messages: Vec<Value>,
     folder: TempDir,
 }
@@ -70,7 +70,7 @@ impl TestServer {
         let (pipe, drain, caught_up) = pipe();
         let channels =
             Channels { lines: lines_receiver, control: control_receiver, pipe, caught_up };
-        let reader = ReadingEnd::new(drain, control.clone());
+        let reader = ClientReader::new(drain, control.clone());
         Ok(TestServer {
             lines,
             control,
@@ -89,7 +89,7 @@ impl TestServer {
         })
     }
 
-    /// Lets something happen.
+    /// Applies a group of transcript lines.
     pub fn take(&mut self, group: &[Line]) -> Result<(), String> {
         let mut bytes = Vec::new();
         let mut closes = false;
@@ -119,7 +119,7 @@ impl TestServer {
                 self.printer.sent(&String::from_utf8_lossy(text));
             }
         }
-        // A server that has ended hears nothing more, and the transcript says so.
+        // A server that has ended receives nothing more; the transcript shows that.
         if !said.is_empty() {
             self.lines.try_send(Input::Lines(said)).ok();
         }
@@ -137,13 +137,13 @@ impl TestServer {
         &self.ended_messages
     }
 
-    /// What this command was answered in the newest write.
+    /// The response to this command in the last write.
     pub fn answer(&self, command: &str) -> &Value {
         let answer = self.records.iter().rfind(|record| record["command"] == command);
         answer.unwrap_or(&Value::Null)
     }
 
-    /// Takes note of whole records. A write ends with one.
+    /// Stores complete records. A write ends with one.
     fn note(&mut self, read: &[u8]) {
         let lines = read.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         self.records = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
@@ -165,10 +165,10 @@ impl TestServer {
         Ok(())
     }
 
-    /// Waits until nobody moves any more, and prints what was said.
+    /// Waits until every task is idle, and prints the output.
     pub async fn settle(&mut self, played: &mut String) -> Result<(), String> {
-        // The clock stands still while anyone is at work, blocking threads included; a sleep
-        // ends only when all others wait too.
+        // The clock stands still while any task works, blocking threads included; a sleep ends only
+        // when all others wait too.
         let wait = std::mem::take(&mut self.wait);
         tokio::time::sleep(wait.max(Duration::from_millis(1))).await;
         let mut printed = Ok(());
@@ -192,7 +192,7 @@ impl TestServer {
         Ok(())
     }
 
-    /// The client hangs up. By now nothing may be left to say, and no line of the model unheard.
+    /// Closes the client's input. By now no output and no line of the model may be left.
     pub async fn finish(mut self, played: &mut String) -> Result<(), String> {
         if !self.ended {
             self.lines.try_send(Input::EndOfInput).ok();

@@ -1,4 +1,4 @@
-//! Tools that do exactly what a test of the loop needs.
+//! Tools for tests of the agent loop.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn spec(name: &str, properties: Value) -> ToolSpec {
     }
 }
 
-/// Sleeps, and wakes up when told to.
+/// Sleeps until cancelled.
 async fn nap(arguments: Arguments, cx: ToolContext) -> ToolResult {
     let ms = arguments["ms"].as_u64().unwrap();
     tokio::select! {
@@ -37,7 +37,7 @@ async fn nap(arguments: Arguments, cx: ToolContext) -> ToolResult {
     }
 }
 
-/// Shows its words one by one, 100 ms apart.
+/// Reports its words one by one, 100 ms apart.
 async fn shout(arguments: Arguments, cx: ToolContext) -> ToolResult {
     let mut said = String::new();
     for word in arguments["words"].as_array().unwrap() {
@@ -48,7 +48,7 @@ async fn shout(arguments: Arguments, cx: ToolContext) -> ToolResult {
     Ok(ToolOutput::text(said))
 }
 
-/// Never ends and never listens.
+/// Never ends and ignores cancellation.
 async fn stubborn(_: Arguments, _: ToolContext) -> ToolResult {
     std::future::pending().await
 }

@@ -1,5 +1,5 @@
-//! The parts of a transcript file: some sentences, `-- options --`, files for the scratch folder
-//! (`-- notes.md --`), and the `-- conversation --`, where each line says who acts.
+//! Parses a transcript file: prose, `-- options --`, files for the scratch folder (`-- notes.md
+//! --`), and the `-- conversation --`, where each line names its actor.
 //!
 //! ```text
 //! client> {"type":"abort"}   the client says a line; lines directly below each other are one write
@@ -23,16 +23,16 @@
 use std::collections::BTreeMap;
 
 pub struct Transcript {
-    /// Everything up to the conversation, as it stands.
+    /// Everything before the conversation, unchanged.
     pub head: String,
     pub options: BTreeMap<String, String>,
     /// Files for the scratch folder.
     pub files: Vec<(String, String)>,
-    /// What happens, in portions: the lines of one are one write.
+    /// The conversation in groups; the lines of a group are one write.
     pub groups: Vec<Vec<Line>>,
 }
 
-/// The options there are.
+/// The known options.
 const OPTIONS: [&str; 11] = [
     "wire",
     "model",
@@ -47,12 +47,12 @@ const OPTIONS: [&str; 11] = [
     "extensions",
 ];
 
-/// Something that happens to the server.
+/// An action in a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
-    /// One line from the client. Lines that directly follow each other are one write.
+    /// One line from the client. Adjacent lines are one write.
     Client(String),
-    /// Bytes from the client, spelled with escapes and without a line end of their own.
+    /// Bytes from the client, with escapes and without a line end.
     Bytes(String),
     /// A line of script for the model.
     Model(String),
@@ -65,13 +65,13 @@ pub enum Line {
     Signal(String),
 }
 
-/// What becomes of tiller's output.
+/// What happens to tiller's output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reader {
     Reads,
-    /// Nobody reads for now.
+    /// Reading is paused.
     Stopped,
-    /// Nobody will ever read again, and the pipe is closed.
+    /// The pipe is closed for good.
     Gone,
 }
 
@@ -94,7 +94,7 @@ impl Line {
         matches!(self, Line::Client(_) | Line::Bytes(_))
     }
 
-    /// Whether it can be part of the write before it.
+    /// Whether it can be part of the same write as the line before.
     fn may_follow(&self) -> bool {
         self.is_client() || *self == Line::Eof
     }
@@ -149,7 +149,7 @@ impl Transcript {
                 (None, None) => {}
             }
         }
-        // The blank line before the next title belongs to the layout, not to the file.
+        // The blank line before the next title is layout, not part of the file.
         for (_, content) in &mut transcript.files {
             if content.ends_with("\n\n") || content == "\n" {
                 content.pop();
@@ -186,7 +186,7 @@ fn conversation_line(line: &str, number: usize) -> Result<Option<Line>, String> 
     }))
 }
 
-/// The bytes that an escaped text stands for: `\n`, `\r`, `\t`, `\\`, `\xFF` and `\u{2028}`.
+/// The bytes of an escaped text: `\n`, `\r`, `\t`, `\\`, `\xFF` and `\u{2028}`.
 pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text;

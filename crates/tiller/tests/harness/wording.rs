@@ -1,9 +1,9 @@
-//! Values in few words.
+//! Short descriptions of values.
 
 use serde_json::{Value, json};
 use tiller_agent::message::Message;
 
-/// Texts longer than this are shown by their ends.
+/// Longer texts are shown by their two ends.
 const LONG_CHARS: usize = 300;
 
 pub fn plain(value: &Value) -> String {
@@ -35,7 +35,7 @@ pub fn content(content: &Value) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// What a result says to the client beside its words.
+/// The `details` of a result.
 pub fn details(value: &Value) -> String {
     match value.get("details") {
         None => String::new(),
@@ -44,12 +44,12 @@ pub fn details(value: &Value) -> String {
     }
 }
 
-/// A message as the model is shown it.
+/// A message as the model sees it.
 pub fn brief(message: &Message) -> String {
     brief_value(&serde_json::to_value(message).unwrap())
 }
 
-/// The rules that a message tells. Its text has paths in it, of a length nobody knows.
+/// The rules that a message contains. Its text has paths in it, of unknown length.
 pub fn rules(message: &Value) -> Option<String> {
     let rules = message["details"]["rules"].as_array()?;
     let names: Vec<String> = rules.iter().map(plain).collect();
@@ -69,7 +69,7 @@ fn brief_value(message: &Value) -> String {
     format!("{reason} {}", content(said)).trim_end().to_owned()
 }
 
-/// The data of a response without what is always the same.
+/// The data of a response without constant parts.
 pub fn data(command: &str, mut data: Value) -> String {
     match command {
         "get_messages" => {
@@ -83,7 +83,7 @@ pub fn data(command: &str, mut data: Value) -> String {
         }
         "get_state" => leave_out_rest(&mut data),
         "prompt" | "steer" | "follow_up" => return plain(&data["disposition"]),
-        // They grow with every release; that events come as promised is a law.
+        // The lists grow with every release; a law checks them.
         "hello" => ["commands", "events"].iter().for_each(|list| data[*list] = json!("…")),
         _ => {}
     }
@@ -113,7 +113,7 @@ fn leave_out_rest(state: &mut Value) {
     }
     state.retain(|key, value| match key.as_str() {
         "model" => value["id"] != "script",
-        // The same number by another name; a law says so.
+        // The same number under another name; a law checks it.
         "queuedMessageCount" => false,
         _ => rest.get(key) != Some(value),
     });

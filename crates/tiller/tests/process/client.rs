@@ -1,4 +1,5 @@
-//! A program that drives tiller. It waits for what must come, and gives up loudly when it does not.
+//! A client that drives tiller. It waits for expected records, and fails with details if they do
+//! not arrive.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -12,10 +13,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nothing here takes long; whoever waits for this waits for something that will not come.
+/// Nothing here takes this long; a test that waits longer waits for something that will not come.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A folder to work in that is also the only home the program knows.
+/// A folder to work in that is also the program's home.
 #[derive(Clone)]
 pub struct Place {
     folder: Arc<TempDir>,
@@ -35,7 +36,7 @@ impl Place {
         self
     }
 
-    /// The program with nothing of the surroundings of this test.
+    /// The program without the environment of this test.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.command_of(Path::new(env!("CARGO_BIN_EXE_tiller")), arguments)
     }
@@ -71,7 +72,7 @@ impl Place {
 
 pub fn finish(mut command: Command, stdin: &str) -> Output {
     let mut child = command.spawn().unwrap();
-    // A program that does not want its input may have closed it.
+    // A program that does not read its input may have closed it.
     child.stdin.take().unwrap().write_all(stdin.as_bytes()).ok();
     within_patience(move || child.wait_with_output().unwrap())
 }
@@ -79,10 +80,10 @@ pub fn finish(mut command: Command, stdin: &str) -> Output {
 pub struct Client {
     child: Child,
     stdin: Option<ChildStdin>,
-    /// Set while nobody reads.
+    /// Set until the first line is read.
     unread: Option<ChildStdout>,
     lines: Option<Receiver<String>>,
-    /// What came last, for the words of a test that fails.
+    /// The last records, for the message of a failing test.
     last: VecDeque<String>,
     stderr: Tail,
     _place: Place,
@@ -139,7 +140,7 @@ impl Client {
         self.write(&format!("{record}\n"));
     }
 
-    /// Writes from another thread, for what is more than a pipe holds.
+    /// Writes from another thread, for more than a pipe holds.
     pub fn write_beside(&mut self, bytes: Vec<u8>) -> thread::JoinHandle<ChildStdin> {
         let mut stdin = self.stdin.take().unwrap();
         thread::spawn(move || {
@@ -156,23 +157,23 @@ impl Client {
         self.stdin = None;
     }
 
-    /// Nobody will read what it writes.
+    /// Closes the reading end of its stdout.
     pub fn close_stdout(&mut self) {
         self.unread = None;
         self.lines = None;
     }
 
-    /// The next line. Reading begins with the first one.
+    /// The next line. Reading begins with the first call.
     pub fn line(&mut self) -> Option<String> {
         self.line_of("a line")
     }
 
-    /// The next line, read by a test that waits for this.
+    /// The next line; `awaited` describes it in a failure.
     fn line_of(&mut self, awaited: &str) -> Option<String> {
         if let Some(stdout) = self.unread.take() {
             let (sender, lines) = channel();
             thread::spawn(move || {
-                // The test that wanted the lines may be over.
+                // The receiver is dropped when the test ends.
                 BufReader::new(stdout)
                     .lines()
                     .map_while(Result::ok)
@@ -192,7 +193,7 @@ impl Client {
         }
     }
 
-    /// Ends the test with what it waited for and what had come by then.
+    /// Fails the test with what it waited for and what had arrived.
     fn fail(&self, what: &str, awaited: &str) -> ! {
         let last: Vec<String> = self.last.iter().map(|line| format!("  {line}\n")).collect();
         let stderr = self.stderr.0.lock().unwrap();
@@ -205,7 +206,7 @@ impl Client {
         self.line().map(|line| serde_json::from_str(&line).unwrap())
     }
 
-    /// Reads on until this comes, and returns everything up to it.
+    /// Reads until a record matches, and returns everything up to it.
     #[track_caller]
     pub fn until(&mut self, last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let caller = std::panic::Location::caller();
@@ -239,7 +240,7 @@ impl Client {
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
-    /// Reads what is left and waits for the exit code.
+    /// Reads the remaining records and waits for the exit code.
     pub fn end(mut self) -> (Vec<Value>, Option<i32>) {
         let mut records = Vec::new();
         while let Some(record) = self.record() {
@@ -271,7 +272,7 @@ impl Drop for Client {
     }
 }
 
-/// The types of the records, without how a message or a tool's output grew.
+/// The types of the records, without message and tool updates.
 pub fn types(records: &[Value]) -> Vec<&str> {
     let types = records.iter().map(|record| record["type"].as_str().unwrap());
     types.filter(|kind| !matches!(*kind, "message_update" | "tool_execution_update")).collect()

@@ -1,5 +1,5 @@
-//! What the documents say, tried: the examples of the protocol, its tables of fields, and the
-//! client in README.
+//! Checks the documentation: the examples of the protocol, its tables of fields, and the client in
+//! README.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ fn document(name: &str) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The blocks of a document that are marked as being in this language.
+/// The blocks of a document in this language.
 fn blocks(document: &str, language: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut rest = document;
@@ -28,7 +28,7 @@ fn blocks(document: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-/// Leaves out the `…` that stand for something left out, with a comma that they need.
+/// Removes each `…` that stands for omitted text, with the comma it needs.
 fn shortened(line: &str) -> String {
     let mut out = String::new();
     let (mut in_text, mut is_escaped) = (false, false);
@@ -51,7 +51,7 @@ fn shortened(line: &str) -> String {
 }
 
 #[test]
-fn what_is_left_out_of_an_example_leaves_json() {
+fn shortened_example_is_still_json() {
     for (line, json) in [
         (r#"{"a":{…},"b":[…]}"#, r#"{"a":{},"b":[]}"#),
         (r#"{"a":1,…,"b":["c",…],…}"#, r#"{"a":1,"b":["c"]}"#),
@@ -66,7 +66,7 @@ fn names(list: &Value) -> BTreeSet<&str> {
 }
 
 #[test]
-fn every_example_of_the_protocol_is_a_line_that_is_spoken() {
+fn protocol_examples_match_real_records() {
     let hello = Place::new().output(&["--mode", "rpc", "--no-session"], "{\"type\":\"hello\"}\n");
     let hello: Value = serde_json::from_slice(&hello.stdout).unwrap();
     let (commands, events) = (names(&hello["data"]["commands"]), names(&hello["data"]["events"]));
@@ -95,8 +95,8 @@ fn every_example_of_the_protocol_is_a_line_that_is_spoken() {
     assert!(seen > 50, "{seen} examples");
 }
 
-/// The names in the second column of the table row that begins with this name: those that are
-/// always there, and those with a question mark.
+/// The names in the second column of the table row with this name: the required ones, and those
+/// with a question mark.
 fn row<'a>(page: &'a str, section: &str, name: &str) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
     let (_, page) = page.split_once(section).unwrap_or_else(|| panic!("no section {section}"));
     let begin = format!("| `{name}` | ");
@@ -107,7 +107,7 @@ fn row<'a>(page: &'a str, section: &str, name: &str) -> (BTreeSet<&'a str>, BTre
     parts.next();
     while let Some(name) = parts.next() {
         let behind = parts.next().unwrap_or_default();
-        // A list says what is in it.
+        // A list describes its items.
         let into = if behind.starts_with('?') { &mut sometimes } else { &mut always };
         into.insert(name);
         if behind.starts_with(": a list of") {
@@ -118,7 +118,7 @@ fn row<'a>(page: &'a str, section: &str, name: &str) -> (BTreeSet<&'a str>, BTre
 }
 
 #[test]
-fn the_protocol_names_the_arguments_of_every_built_in_tool() {
+fn protocol_lists_the_arguments_of_built_in_tools() {
     let page = document("docs/protocol.md");
     let arguments = ["--mode", "rpc", "--wire", "xcsh", "--no-session", "--model", "tiller/demo"];
     let tools = ["--tools", "read,bash,edit,write,grep,find,ls"];
@@ -156,7 +156,7 @@ const DIALOGS: &str = r#"
     })"#;
 
 #[test]
-fn the_protocol_names_the_fields_of_every_dialog() {
+fn protocol_lists_the_fields_of_dialogs() {
     let page = document("docs/protocol.md");
     let mut client = Place::new().with("ext.ts", DIALOGS).rpc("say Yes.", &["-e", "ext.ts"]);
     client.say(&json!({"id": "ask", "type": "prompt", "message": "/ask"}));
@@ -186,7 +186,7 @@ fn the_protocol_names_the_fields_of_every_dialog() {
     client.end();
 }
 
-/// README's client as it stands there, but for the program, what is asked, and an extension.
+/// README's client, with another program, prompt and extension.
 fn client_of_readme(place: &Place, message: &str) -> Option<String> {
     if Command::new("python3").arg("--version").output().is_err() {
         skip("PYTHON", "there is no python3");
@@ -212,7 +212,7 @@ fn client_of_readme(place: &Place, message: &str) -> Option<String> {
 }
 
 #[test]
-fn the_client_of_readme_ends_after_a_prompt_and_after_a_command() {
+fn readme_client_ends_after_a_prompt_and_a_command() {
     let place = Place::new().with(
         "ext.ts",
         r#"export default (pi) => pi.registerCommand("greet", { handler: async () => {} })"#,
@@ -220,7 +220,7 @@ fn the_client_of_readme_ends_after_a_prompt_and_after_a_command() {
     if let Some(said) = client_of_readme(&place, "What is in this folder?") {
         assert!(said.contains("[bash {'command': 'ls -1Ap'}]"), "{said}");
         assert!(said.contains("This folder holds 2 files"), "{said}");
-        // No run follows, so nothing but the response can end the loop.
+        // No run follows, so only the response can end the loop.
         assert_eq!(client_of_readme(&place, "/greet").unwrap(), "");
     }
 }

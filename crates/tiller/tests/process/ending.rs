@@ -1,10 +1,10 @@
-//! How it ends: the client hangs up, the system wants it gone, nobody listens.
+//! How the process ends: end of input, signals, closed stdout.
 
 use serde_json::json;
 
 use super::client::{Client, Place, types};
 
-/// A client whose prompt is at work in a tool.
+/// A client whose prompt is running a tool.
 fn busy() -> Client {
     let script = "call bash {\"command\": \"sleep 60\"}\n\nsay Slept.";
     let mut client = Place::new().rpc(script, &[]);
@@ -17,7 +17,7 @@ const CLOSING: &str =
     "tool_execution_end message_start message_end turn_end agent_end agent_settled";
 
 #[test]
-fn the_end_of_input_closes_the_run() {
+fn eof_aborts_the_run() {
     let mut client = busy();
     client.say(&json!({"id": "2", "type": "abort"}));
     client.close_stdin();
@@ -27,10 +27,10 @@ fn the_end_of_input_closes_the_run() {
 }
 
 #[test]
-fn the_end_of_input_waits_when_told_to() {
+fn eof_with_finish_waits_for_the_run() {
     let script = "say One.\n\nsay Two.";
     let mut client = Place::new().rpc(script, &["--on-eof", "finish"]);
-    // One write, so that the follow-up comes before the run could end.
+    // One write, so that the follow-up arrives before the run can end.
     client.write(
         "{\"id\":\"1\",\"type\":\"prompt\",\"message\":\"one\"}\n\
          {\"id\":\"2\",\"type\":\"follow_up\",\"message\":\"two\"}\n",
@@ -44,7 +44,7 @@ fn the_end_of_input_waits_when_told_to() {
 }
 
 #[test]
-fn signals_close_the_run_and_show_in_the_exit_code() {
+fn signals_abort_the_run_and_set_the_exit_code() {
     for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let client = busy();
         client.signal(name);
@@ -54,7 +54,7 @@ fn signals_close_the_run_and_show_in_the_exit_code() {
 }
 
 #[test]
-fn a_signal_ends_a_plain_mode_too() {
+fn signal_ends_print_mode() {
     let place = Place::new().with("talk.script", "start\nhang");
     let arguments = ["--mode", "json", "--no-session", "--script", "talk.script", "Hello"];
     let command = place.command(&arguments);
@@ -68,7 +68,7 @@ fn a_signal_ends_a_plain_mode_too() {
 }
 
 #[test]
-fn nobody_reads_so_it_stops() {
+fn closed_stdout_ends_the_process() {
     let mut client = Place::new().rpc("start\nhang", &[]);
     client.say(&json!({"id": "1", "type": "prompt", "message": "Hello"}));
     client.close_stdout();

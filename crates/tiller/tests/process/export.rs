@@ -23,7 +23,7 @@ fn exported(place: &Place, arguments: &[&str]) -> (PathBuf, String) {
 }
 
 #[test]
-fn a_session_becomes_a_page() {
+fn session_is_exported_as_a_page() {
     let place = Place::new().with("tides.jsonl", SESSION);
     let (path, page) = exported(&place, &["--export", "tides.jsonl"]);
     assert_eq!(path.file_name().unwrap(), "pi-session-tides.html");
@@ -37,7 +37,7 @@ fn a_session_becomes_a_page() {
 }
 
 #[test]
-fn what_cannot_be_exported_says_why() {
+fn failed_export_names_the_reason() {
     let header = SESSION.lines().next().unwrap();
     let place =
         Place::new().with("empty.jsonl", &format!("{header}\n")).with("notes.md", "notes\n");
@@ -71,7 +71,7 @@ fn what_cannot_be_exported_says_why() {
 }
 
 #[test]
-fn keys_do_not_leave_the_machine() {
+fn keys_are_masked_in_the_page() {
     let said = SESSION.replace(
         "Smooth across the change",
         "The key is sk-stored-12345678, the token ghp-env-87654321",
@@ -89,7 +89,7 @@ fn keys_do_not_leave_the_machine() {
 }
 
 #[test]
-fn a_host_exports_a_small_session_into_a_small_file() {
+fn small_session_exports_to_a_small_file() {
     let place = Place::new();
     let arguments = ["--mode", "rpc", "--on-eof", "finish", "--model", "tiller/demo"];
     let mut command = place.command(&arguments);
@@ -112,11 +112,11 @@ fn a_host_exports_a_small_session_into_a_small_file() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_not_replaced() {
+fn special_files_are_not_replaced() {
     let place = Place::new().with("tides.jsonl", SESSION);
     let fifo = place.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    // Not with a device of this machine: a program that gets it wrong as root would replace it.
+    // Not with a real device: a bug in a test run as root would replace it.
     let output = place.output(&["--export", "tides.jsonl", "fifo"], "");
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("it is a pipe, and only regular files are replaced"), "{said}");

@@ -1,4 +1,4 @@
-//! Extensions through the real program: what they bring, decide, ask and break.
+//! Extensions in the real program: tools, hooks, dialogs, commands and errors.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn start(script: &str, extensions: &[&str]) -> Client {
     place.rpc(script, &arguments)
 }
 
-/// A client with one extension of these words.
+/// A client with one extension of this source.
 pub fn with(script: &str, extension: &str) -> Client {
     let place = Place::new().with("notes.md", "hello\n").with("ext.ts", extension);
     place.rpc(script, &["-e", "ext.ts"])
@@ -28,7 +28,7 @@ pub fn of_type<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_tool_of_an_extension_is_offered_and_called() {
+fn extension_tool_is_offered_and_called() {
     let script =
         "call word_count {\"text\": \"one two three\"}\n\nexpect tool-result 3 words\nsay Three.\n";
     let mut client = start(script, &[&example("word-count.ts")]);
@@ -40,7 +40,7 @@ fn a_tool_of_an_extension_is_offered_and_called() {
 }
 
 #[test]
-fn a_gate_asks_and_blocks() {
+fn tool_call_gate_asks_and_blocks() {
     let script = "call bash {\"command\": \"rm -rf nothing\"}\n\nsay Well.\n\n\
                   call bash {\"command\": \"rm -rf nothing && echo gone\"}\n\nsay Good.\n";
     let mut client = start(script, &[&example("permission-gate.ts")]);
@@ -62,7 +62,7 @@ fn a_gate_asks_and_blocks() {
 }
 
 #[test]
-fn a_command_asks_and_notes() {
+fn command_opens_a_dialog_and_appends_an_entry() {
     let mut client = start("say Nothing.\n", &[&example("standup.ts")]);
     client.say(&json!({"id": "1", "type": "get_commands"}));
     let commands = client.response("1")["data"]["commands"].clone();
@@ -77,7 +77,7 @@ fn a_command_asks_and_notes() {
     assert_eq!(appended[0]["entry"]["data"], json!({"kind": "fix", "what": "the tests"}));
     let shown = of_type(&records, "extension_ui_request");
     assert_eq!(shown[0]["message"], "Noted: fix, the tests");
-    // Nobody was asked for an answer, and a command cannot wait in a queue.
+    // No dialog was opened, and a command cannot be queued.
     client.say(&json!({"id": "3", "type": "steer", "message": "/standup"}));
     let refused = client.response("3");
     assert_eq!(
@@ -87,7 +87,7 @@ fn a_command_asks_and_notes() {
 }
 
 #[test]
-fn what_an_extension_breaks_is_told_and_survived() {
+fn extension_errors_are_reported_and_the_run_continues() {
     let mut client = with(
         "say Fine.\n",
         r#"
@@ -111,7 +111,7 @@ fn what_an_extension_breaks_is_told_and_survived() {
 }
 
 #[test]
-fn one_that_cannot_be_loaded_does_not_keep_the_others_out() {
+fn failing_extension_does_not_block_the_others() {
     let place = Place::new()
         .with("bad.ts", "export default 3;")
         .with("good.ts", "export default (pi) => pi.registerCommand(\"fine\", { handler() {} });");
@@ -129,14 +129,14 @@ fn one_that_cannot_be_loaded_does_not_keep_the_others_out() {
 }
 
 #[test]
-fn where_extensions_must_be_there_a_missing_one_ends_the_start() {
+fn strict_mode_exits_if_an_extension_is_missing() {
     let place = Place::new();
     let client = place.rpc("say Fine.\n", &["--strict-extensions", "-e", "gone.ts"]);
     assert_eq!(client.end().1, Some(1));
 }
 
 #[test]
-fn prompts_are_changed_seen_to_and_added_to() {
+fn input_hooks_change_handle_and_extend_prompts() {
     let mut client = with(
         "expect user HELLO\nsay Loud.\n",
         r#"
@@ -161,7 +161,7 @@ fn prompts_are_changed_seen_to_and_added_to() {
 }
 
 #[test]
-fn a_loop_blocks_its_call_and_nothing_else() {
+fn endless_loop_blocks_only_its_own_call() {
     let script = "call read {\"path\": \"notes.md\"}\n\nsay Done.\n";
     let mut client =
         with(script, "export default (pi) => pi.on(\"tool_call\", () => { while (true) {} });");
@@ -175,7 +175,7 @@ fn a_loop_blocks_its_call_and_nothing_else() {
 }
 
 #[test]
-fn a_session_stays_if_an_extension_wants_it_to() {
+fn session_hook_can_cancel_a_switch() {
     let mut client = with(
         "say One.\n",
         "export default (pi) => pi.on(\"session_before_switch\", () => ({ cancel: true }));",
@@ -190,7 +190,7 @@ fn a_session_stays_if_an_extension_wants_it_to() {
 }
 
 #[test]
-fn they_hear_the_session_begin_and_end() {
+fn session_start_and_shutdown_are_emitted() {
     let place = Place::new().with(
         "ext.ts",
         r#"

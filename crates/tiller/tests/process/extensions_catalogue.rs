@@ -1,4 +1,4 @@
-//! Providers of extensions that look for their models, or change them with a sign-in, as in pi.
+//! Extension providers that refresh their models, or change them with a sign-in, as in pi.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ const MODEL: &str = r#"
         maxTokens: 100, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } });
     const way = { baseUrl: "http://127.0.0.1:1/v1", api: "openai-completions" };"#;
 
-/// A client with one extension that does this, and a sign-in for `signed`.
+/// A client with one extension of this body, and a sign-in for `signed`.
 fn start(place: &Place, body: &str, offline: bool) -> Client {
     let text = format!("{MODEL}\nexport default function (pi) {{ {body} }}");
     let place = place.clone().with("ext.ts", &text);
@@ -27,7 +27,7 @@ fn start(place: &Place, body: &str, offline: bool) -> Client {
     Client::start(command, place)
 }
 
-/// The models there are, with their addresses where those are not the usual ones.
+/// The available models, with their addresses if not the default.
 fn available(client: &mut Client) -> Vec<String> {
     client.say(&json!({"id": "models", "type": "get_available_models"}));
     let models = client.response("models")["data"]["models"].clone();
@@ -64,7 +64,7 @@ const SEEKER: &str = r#"
     } });"#;
 
 #[test]
-fn a_provider_looks_for_its_models_and_remembers_them() {
+fn refreshed_models_are_stored() {
     let place = Place::new();
     let mut client = start(&place, SEEKER, true);
     assert_eq!(available(&mut client), ["seeker/none"]);
@@ -80,13 +80,13 @@ fn a_provider_looks_for_its_models_and_remembers_them() {
     let stored = fs::read_to_string(place.path().join(".pi/agent/models-store.json")).unwrap();
     let stored: Value = serde_json::from_str(&stored).unwrap();
     assert_eq!(stored["seeker"]["checkedAt"], 5);
-    // What was stored is there at once, and without the network it is all there is.
+    // Stored models are available at once; offline there are no others.
     let mut client = start(&place, SEEKER, true);
     assert_eq!(available(&mut client), ["seeker/found", "seeker/api_key-k-true-false"]);
 }
 
 #[test]
-fn a_store_that_is_no_file_is_as_good_as_none() {
+fn unreadable_model_store_counts_as_empty() {
     let place = Place::new();
     fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
     let pipe = place.path().join(".pi/agent/models-store.json");
@@ -96,7 +96,7 @@ fn a_store_that_is_no_file_is_as_good_as_none() {
 }
 
 #[test]
-fn a_look_that_fails_or_never_ends_keeps_nobody_waiting() {
+fn failing_or_hanging_refresh_blocks_nothing() {
     let body = r#"
         pi.registerProvider("failing", { ...way, apiKey: "k", models: [model("kept")],
             async refreshModels({ allowNetwork }) { throw new Error(`no luck ${allowNetwork}`); } });
@@ -113,7 +113,7 @@ fn a_look_that_fails_or_never_ends_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_sign_in_changes_the_models_and_some_are_not_to_be_had() {
+fn sign_in_changes_and_hides_models() {
     let body = r#"
         pi.registerProvider("signed", { ...way, models: [model("a"), model("b")], oauth: {
             name: "Signed", login() {}, refreshToken: (stored) => stored, getApiKey: ({ access }) => access,

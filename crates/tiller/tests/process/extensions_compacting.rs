@@ -1,5 +1,4 @@
-//! Extensions and what becomes of a conversation: compactions and branches, through the real
-//! program.
+//! Extension hooks for compactions and branch summaries, in the real program.
 
 use serde_json::{Value, json};
 
@@ -7,7 +6,7 @@ use crate::client::{Client, Place};
 
 const SCRIPT: &str = "say Yes.\n\nsay No.\n\nsay Summary of what was said.\n";
 
-/// A client with one extension of these words, in whose sessions little is kept of the newest.
+/// A client with one extension of this source, whose compactions keep few recent tokens.
 fn with(extension: &str) -> Client {
     play(SCRIPT, extension)
 }
@@ -26,7 +25,7 @@ fn of_type<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
     records.iter().filter(|record| record["type"] == kind).collect()
 }
 
-/// What extensions showed by `ctx.ui.notify`, in order.
+/// The texts shown by `ctx.ui.notify`, in order.
 fn notes(records: &[Value]) -> Vec<&str> {
     let shown = of_type(records, "extension_ui_request").into_iter();
     let shown = shown.filter(|record| record["method"] == "notify");
@@ -42,7 +41,7 @@ fn ask(client: &mut Client, request: Value) -> Vec<Value> {
     client.until(|record| record["id"] == request["id"])
 }
 
-/// Says something that is long enough to be cut before.
+/// Sends a message long enough to be cut before.
 fn prompt(client: &mut Client, text: &str) -> Vec<Value> {
     let text = format!("{text}, and at some length, so that this alone is more than ten tokens");
     client.say(&json!({"type": "prompt", "message": text}));
@@ -61,7 +60,7 @@ fn newest(client: &mut Client, kind: &str) -> Value {
 }
 
 #[test]
-fn a_command_starts_a_compaction_and_hears_of_its_end() {
+fn command_starts_a_compaction_and_gets_its_result() {
     let mut client = with(
         r#"
         export default function (pi) {
@@ -107,7 +106,7 @@ fn a_command_starts_a_compaction_and_hears_of_its_end() {
     assert_eq!(ended[0]["reason"], "manual");
     assert_eq!(ended[0]["aborted"], false);
     assert_eq!(newest(&mut client, "compaction")["fromHook"], false);
-    // There is nothing left to shorten now.
+    // Nothing is left to compact now.
     client.say(&json!({"id": "2", "type": "prompt", "message": "/shorten"}));
     let records = until_note(&mut client, "error Already compacted");
     let failed = "failed manual false Compaction failed: Already compacted";
@@ -115,7 +114,7 @@ fn a_command_starts_a_compaction_and_hears_of_its_end() {
 }
 
 #[test]
-fn an_extension_brings_its_own_summary_or_wants_none() {
+fn extension_supplies_a_summary_or_cancels() {
     let mut client = with(
         r#"
         export default function (pi) {
@@ -149,7 +148,7 @@ fn an_extension_brings_its_own_summary_or_wants_none() {
 }
 
 #[test]
-fn automatic_compactions_are_asked_about_too() {
+fn automatic_compaction_runs_the_hooks() {
     let script = "say Yes.\n\nsay No.\nusage input=190000 output=20\n\nsay Well.\n\n\
                   say Cut\nusage input=1000 output=5\nstop length\n\nsay Whole.\n";
     let mut client = play(
@@ -182,7 +181,7 @@ fn automatic_compactions_are_asked_about_too() {
 }
 
 #[test]
-fn a_command_goes_back_and_the_branch_is_summed_up() {
+fn command_navigates_and_the_branch_is_summarised() {
     let mut client = with(
         r#"
         export default function (pi) {
@@ -245,7 +244,7 @@ fn a_command_goes_back_and_the_branch_is_summed_up() {
     assert_eq!((&entry["summary"], &entry["fromHook"]), (&json!("Mine"), &json!(true)));
     assert_eq!(newest(&mut client, "label")["label"], "theirs");
 
-    // The client's own command asks and tells, too; the entry it names becomes the newest.
+    // The client's own command runs the hooks too; the entry it names becomes the leaf.
     let first = forks[0]["entryId"].clone();
     let records = ask(&mut client, json!({"id": "n", "type": "navigate_tree", "entryId": first}));
     assert_eq!(records.last().unwrap()["data"], json!({"cancelled": false}));
@@ -254,7 +253,7 @@ fn a_command_goes_back_and_the_branch_is_summed_up() {
 }
 
 #[test]
-fn an_abort_gives_up_the_summary_of_a_branch() {
+fn abort_cancels_a_branch_summary() {
     let mut client = with(
         r#"
         export default function (pi) {
@@ -284,7 +283,7 @@ fn an_abort_gives_up_the_summary_of_a_branch() {
 }
 
 #[test]
-fn the_summary_of_a_branch_follows_instructions() {
+fn branch_summary_follows_custom_instructions() {
     let script = "say Yes.\n\nexpect user has Additional focus: Names\nsay Focused.\n\n\
                   expect user has \"</conversation>\\n\\nOnly a word\"\nsay Replaced.\n";
     let mut client = play(
@@ -308,7 +307,7 @@ fn the_summary_of_a_branch_follows_instructions() {
         "summarize": true, "customInstructions": "Only a word", "replaceInstructions": true,
     });
     for (options, expected) in [(wanted, "Focused."), (alone, "Replaced.")] {
-        // Back on the branch that is to be left.
+        // Back on the branch to be abandoned.
         let request = json!({"id": "n", "type": "navigate_tree", "entryId": answer});
         assert_eq!(ask(&mut client, request).pop().unwrap()["success"], true);
         let text = format!("/back {} {options}", forks[0]["entryId"].as_str().unwrap());

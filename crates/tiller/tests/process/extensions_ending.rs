@@ -1,4 +1,4 @@
-//! How it ends with extensions: it always does, and those who can still hear are told.
+//! Shutdown with extensions: tiller always exits, and responsive extensions get the event.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::extensions_sidecar::is_alive;
 use crate::loopback::{Loopback, Reply};
 use crate::skip::has_node;
 
-/// Writes down that it has heard of the end, and does what it is told before.
+/// Records the shutdown event, and optionally does something before.
 const NOTES: &str = r#"
     import { appendFileSync } from "node:fs";
     export default function (pi) {
@@ -46,7 +46,7 @@ fn heard(place: &Place) -> String {
     std::fs::read_to_string(place.path().join("heard.txt")).unwrap_or_default()
 }
 
-/// Says that it has been told to go, and does not take longer than this.
+/// Closes the input, and expects the exit within this time.
 fn ends_within(client: Client, limit: Duration) -> Option<i32> {
     let begun = Instant::now();
     let code = client.end().1;
@@ -55,7 +55,7 @@ fn ends_within(client: Client, limit: Duration) -> Option<i32> {
 }
 
 #[test]
-fn whoever_asks_for_the_end_and_does_not_come_to_one_is_not_waited_for() {
+fn hanging_command_that_asked_for_shutdown_is_not_awaited() {
     let (mut client, place) = start("say Fine.\n", &[NOTES]);
     client.say(&json!({"id": "1", "type": "prompt", "message": "/leave"}));
     client.until_type("extension_ui_request");
@@ -64,7 +64,7 @@ fn whoever_asks_for_the_end_and_does_not_come_to_one_is_not_waited_for() {
 }
 
 #[test]
-fn a_run_settles_before_the_end_that_was_asked_for_in_it() {
+fn run_settles_before_a_requested_shutdown() {
     let mut client = with(
         "call finish {}\n\nsay That was all.\n",
         r#"
@@ -89,7 +89,7 @@ fn a_run_settles_before_the_end_that_was_asked_for_in_it() {
 }
 
 #[test]
-fn the_end_is_told_while_a_command_waits_for_ever() {
+fn shutdown_event_is_sent_during_a_hanging_command() {
     let (mut client, place) = start("say Fine.\n", &[NOTES]);
     client.say(&json!({"id": "1", "type": "prompt", "message": "/wait"}));
     client.until_type("extension_ui_request");
@@ -99,7 +99,7 @@ fn the_end_is_told_while_a_command_waits_for_ever() {
 }
 
 #[test]
-fn the_end_is_told_while_a_session_never_begins() {
+fn shutdown_event_is_sent_during_a_hanging_session_start() {
     let stuck = r#"
         export default function (pi) {
             pi.on("session_start", async (event, ctx) => {
@@ -115,10 +115,10 @@ fn the_end_is_told_while_a_session_never_begins() {
 }
 
 #[test]
-fn one_that_does_not_end_does_not_keep_the_end_from_others() {
+fn hanging_shutdown_handler_does_not_block_other_engines() {
     let stuck = r#"
         export default (pi) => pi.on("session_shutdown", () => new Promise(() => {}));"#;
-    // Each has an engine of its own.
+    // Each has its own engine.
     let place = Place::new()
         .with("stuck.ts", stuck)
         .with("notes.ts", NOTES)
@@ -134,7 +134,7 @@ fn one_that_does_not_end_does_not_keep_the_end_from_others() {
     assert_eq!(heard(&place), "quit\n");
 }
 
-/// Both ways in which somebody wants it gone, each with its exit code.
+/// End of input and a signal, each with its exit code.
 const WAYS: [(&str, i32); 2] = [("EOF", 0), ("TERM", 143)];
 
 fn go(client: &mut Client, way: &str) {
@@ -144,14 +144,14 @@ fn go(client: &mut Client, way: &str) {
     }
 }
 
-/// A client whose session is kept.
-fn keeping(place: &Place, script: &str) -> Client {
+/// A client with a stored session.
+fn with_stored_session(place: &Place, script: &str) -> Client {
     let place = place.clone().with("talk.script", script);
     let command = place.command(&["--mode", "rpc", "--script", "talk.script", "-e", "ext.ts"]);
     Client::start(command, place)
 }
 
-/// The lines of the one session there is, each of which must be whole.
+/// The lines of the only session, each of which must be complete.
 fn session(place: &Place) -> Vec<Value> {
     let mut folders = vec![place.path().join(".pi/agent/sessions")];
     let mut files = Vec::new();
@@ -169,11 +169,11 @@ fn session(place: &Place) -> Vec<Value> {
 }
 
 #[test]
-fn a_sidecar_that_is_busy_ends_with_its_children_and_the_session_is_whole() {
+fn busy_sidecar_and_its_children_end_and_the_session_is_complete() {
     if !has_node() {
         return;
     }
-    // In a loop, and in a child that it waits for: neither hears anything.
+    // Blocked in a loop, and in a child process it waits for.
     let bodies = ["for (;;);", "execSync('echo $$ > child.pid; exec sleep 600')"];
     for (body, (way, code)) in bodies.iter().zip(WAYS) {
         let extension = format!(
@@ -195,7 +195,7 @@ fn a_sidecar_that_is_busy_ends_with_its_children_and_the_session_is_whole() {
             }}"#
         );
         let place = Place::new().with("ext.ts", &extension);
-        let mut client = keeping(&place, "call work {}\n\nsay Done.\n");
+        let mut client = with_stored_session(&place, "call work {}\n\nsay Done.\n");
         client.say(&json!({"type": "prompt", "message": "Work"}));
         client.until_type("tool_execution_update");
         let pid = |name: &str| {
@@ -228,7 +228,7 @@ fn a_sidecar_that_is_busy_ends_with_its_children_and_the_session_is_whole() {
 }
 
 #[test]
-fn a_request_of_an_extensions_own_ends_with_the_program() {
+fn pending_model_request_of_an_extension_ends_with_the_process() {
     for (way, code) in WAYS {
         let server = Loopback::start(vec![Reply::Hanging(String::new())]);
         let extension = format!(
@@ -257,7 +257,7 @@ fn a_request_of_an_extensions_own_ends_with_the_program() {
 }
 
 #[test]
-fn a_compaction_that_is_thought_over_is_given_up() {
+fn pending_compaction_hook_is_cancelled_at_exit() {
     for (way, code) in WAYS {
         let place = Place::new().with(
             "ext.ts",
@@ -272,7 +272,7 @@ fn a_compaction_that_is_thought_over_is_given_up() {
         std::fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
         let place =
             place.with(".pi/agent/settings.json", r#"{"compaction": {"keepRecentTokens": 10}}"#);
-        let mut client = keeping(&place, "say Yes.\n\nsay No.\n\nsay Summary.\n");
+        let mut client = with_stored_session(&place, "say Yes.\n\nsay No.\n\nsay Summary.\n");
         for text in ["One", "Two"] {
             let text = format!("{text}, and so long that this is more than ten tokens by itself");
             client.say(&json!({"type": "prompt", "message": text}));

@@ -1,4 +1,4 @@
-//! Sessions, settings and skills that extensions read and write on their own account.
+//! Sessions, settings and skills that extensions read and write directly.
 
 use serde_json::json;
 
@@ -73,7 +73,7 @@ fn client(place: &Place) -> crate::client::Client {
     crate::client::Client::start(command, place.clone())
 }
 
-/// Runs a command and gives what it noted.
+/// Runs a command and returns the entry it appended.
 fn noted(client: &mut crate::client::Client, command: &str) -> serde_json::Value {
     client.say(&json!({"id": command, "type": "prompt", "message": command}));
     let records = client.until(|record| record["id"] == command);
@@ -83,7 +83,7 @@ fn noted(client: &mut crate::client::Client, command: &str) -> serde_json::Value
 }
 
 #[test]
-fn a_session_written_by_an_extension_opens_here() {
+fn session_written_by_an_extension_can_be_opened() {
     let place = place();
     let mut client = client(&place);
     let made = noted(&mut client, "/make");
@@ -109,14 +109,14 @@ fn a_session_written_by_an_extension_opens_here() {
     }
     client.close_stdin();
     assert_eq!(client.end().1, Some(0));
-    // Nothing in it is out of order.
+    // Its entries are in order.
     let file = made["file"].as_str().unwrap();
     let checked = place.output(&["session", "check", file], "");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 }
 
 #[test]
-fn a_session_in_memory_is_a_tree() {
+fn in_memory_session_is_a_tree() {
     let place = place();
     let seen = noted(&mut client(&place), "/memory");
     let expected = json!({"said": ["edited", "three"], "left": true, "roots": 1,
@@ -125,7 +125,7 @@ fn a_session_in_memory_is_a_tree() {
 }
 
 #[test]
-fn the_session_that_is_open_has_one_writer() {
+fn open_session_cannot_be_written_by_an_extension() {
     let place = place();
     let mut client = client(&place);
     client.say(&json!({"type": "prompt", "message": "Hello"}));
@@ -135,7 +135,7 @@ fn the_session_that_is_open_has_one_writer() {
 }
 
 #[test]
-fn settings_and_skills_can_be_read() {
+fn extensions_read_settings_and_skills() {
     let place = place();
     let seen = noted(&mut client(&place), "/settings");
     assert_eq!(seen["mode"], "all");

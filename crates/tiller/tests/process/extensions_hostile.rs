@@ -1,12 +1,12 @@
-//! Extensions that mean harm, in the real program: while each of them misbehaves, and after it, the
-//! server answers.
+//! Hostile extensions in the real program: while each misbehaves, and afterwards, the server
+//! answers.
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
 
-/// Bodies of handlers of `tool_call`. The first word is what becomes of the call: one that decides
-/// nothing lets it through.
+/// Bodies of `tool_call` handlers. The first word is what happens to the call: a handler that
+/// returns nothing lets it through.
 const BODIES: [(&str, &str); 12] = [
     ("blocked", "for (;;);"),
     ("blocked", "for (;;) { try { for (;;); } catch { continue; } finally { continue; } }"),
@@ -46,8 +46,8 @@ fn answers(client: &mut Client, id: &str) -> Vec<Value> {
 }
 
 #[test]
-fn whatever_a_hook_does_the_server_answers() {
-    // Few at a time: those that loop leave little to the others.
+fn server_answers_whatever_a_hook_does() {
+    // Few at a time: those that loop use most of the processor.
     for some in BODIES.chunks(3) {
         std::thread::scope(|scope| {
             for (expected, body) in some {
@@ -62,7 +62,7 @@ fn check(body: &str, is_blocked: bool) {
     client.say(&json!({"type": "prompt", "message": "Read"}));
     client.until_type("tool_execution_start");
     let mut records = answers(&mut client, "meanwhile");
-    // It may have been quicker than the question.
+    // The run may have ended before the request.
     if records.iter().all(|record| record["type"] != "agent_settled") {
         records.extend(client.until_type("agent_settled"));
     }
@@ -73,10 +73,10 @@ fn check(body: &str, is_blocked: bool) {
     assert_eq!(client.end().1, Some(0), "{body}");
 }
 
-/// The answer comes while the extension is at it, not when it has been interrupted: a loop that may
-/// last for two seconds is still going on by then.
+/// The response arrives during the loop, not after its interruption: a loop of up to two seconds is
+/// still running by then.
 #[test]
-fn a_state_is_told_in_the_middle_of_a_loop() {
+fn get_state_is_answered_during_an_endless_loop() {
     let mut client = start("for (;;);");
     client.say(&json!({"type": "prompt", "message": "Read"}));
     client.until_type("tool_execution_start");
@@ -87,9 +87,9 @@ fn a_state_is_told_in_the_middle_of_a_loop() {
     client.until_type("extension_error");
 }
 
-/// A promise that never settles keeps its prompt, and a client can give that up.
+/// A promise that never settles holds its prompt, and a client can abort that.
 #[test]
-fn a_promise_that_never_settles_can_be_given_up() {
+fn never_settling_promise_can_be_aborted() {
     let mut client = start("await new Promise(() => {});");
     client.say(&json!({"type": "prompt", "message": "Read"}));
     client.until_type("tool_execution_start");
@@ -104,21 +104,21 @@ fn a_promise_that_never_settles_can_be_given_up() {
     answers(&mut client, "after");
 }
 
-/// One that never comes to an end of being loaded does not keep the server from answering.
+/// An extension that never finishes loading does not block the server.
 #[test]
-fn loop_at_the_top_level_does_not_keep_the_server_from_answering() {
+fn top_level_loop_does_not_block_the_server() {
     let place = Place::new().with("ext.js", "for (;;);");
     let mut client = place.rpc("say Done.\n", &["-e", "ext.js"]);
     let records = answers(&mut client, "meanwhile");
-    // A server that waited would have given the extension up before it answered.
+    // A server that waited would have given up the extension before it answered.
     assert!(records.iter().all(|record| record["type"] != "extension_error"), "{records:?}");
     client.close_stdin();
     assert_eq!(client.end().1, Some(0));
 }
 
-/// Without an extension no engine is started: no thread of that name, and nothing of it in memory.
+/// Without an extension there is no engine: no thread of that name, and none of its memory.
 #[test]
-fn no_extension_no_engine() {
+fn no_engine_is_started_without_extensions() {
     let threads = |extension: Option<&str>| {
         let place = Place::new();
         let place = match extension {
@@ -144,9 +144,9 @@ fn begin(extension: &str) -> Client {
     Place::new().with("ext.js", extension).rpc("say Done.\n", &["-e", "ext.js"])
 }
 
-/// What fails without anybody having been asked for a verdict is told, and everything goes on.
+/// A failing hook without a decision is reported, and everything continues.
 #[test]
-fn a_loop_where_the_session_begins_or_a_prompt_does() {
+fn loops_in_session_start_and_prompt_hooks_are_reported() {
     for name in ["session_start", "input", "before_agent_start", "resources_discover"] {
         let mut client =
             begin(&format!("export default (pi) => pi.on('{name}', () => {{ for (;;); }});"));
@@ -157,9 +157,9 @@ fn a_loop_where_the_session_begins_or_a_prompt_does() {
     }
 }
 
-/// More is told to an extension than it takes: some of it is dropped, which is told once.
+/// An extension gets more events than it handles: some are dropped, which is reported once.
 #[test]
-fn one_that_does_not_listen_is_told_no_more() {
+fn events_for_a_blocked_extension_are_dropped() {
     let mut client = begin(
         "export default (pi) => {
             pi.on('session_info_changed', () => {});
@@ -186,9 +186,9 @@ fn one_that_does_not_listen_is_told_no_more() {
     assert_eq!(errors.count(), 1);
 }
 
-/// However an extension keeps others waiting, tiller is gone soon after its client.
+/// However an extension blocks, tiller exits soon after its client.
 #[test]
-fn nobody_is_kept_from_leaving() {
+fn hanging_extensions_do_not_delay_the_exit() {
     let waits = "ctx.ui.notify('waiting'); await new Promise(() => {});";
     let loops = "ctx.ui.notify('waiting'); for (;;);";
     let hook = |name: &str, body: &str| {

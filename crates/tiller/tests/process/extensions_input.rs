@@ -1,4 +1,4 @@
-//! What extensions make of what is said, and what they see of it that is not said yet.
+//! Input hooks on prompts and queued messages, and what they see of pending messages.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn ask(client: &mut Client, request: Value) -> Value {
     client.response("ask")
 }
 
-/// The texts of all users in the conversation.
+/// The texts of all user messages in the conversation.
 fn users(client: &mut Client) -> Vec<String> {
     let answer = ask(client, json!({"type": "get_messages"}));
     let messages = answer["data"]["messages"].as_array().unwrap().clone();
@@ -32,7 +32,7 @@ const SHOUT: &str = r#"
     }"#;
 
 #[test]
-fn what_waits_in_a_queue_is_looked_at_as_a_prompt_is() {
+fn queued_messages_pass_the_input_hook() {
     let mut client = with("say One.\n\nsay Two.\n\nsay Three.\n", SHOUT);
     for (kind, text) in [("steer", "turn left"), ("follow_up", "drop"), ("follow_up", "and then")] {
         assert_eq!(ask(&mut client, json!({"type": kind, "message": text}))["success"], true);
@@ -69,7 +69,7 @@ fn disposition_says_whether_a_run_follows() {
 }
 
 #[test]
-fn a_prompt_that_was_changed_is_no_command() {
+fn changed_prompt_is_not_run_as_a_command() {
     let mut client = with("say One.\n", SHOUT);
     client.say(&json!({"type": "prompt", "message": "run foo"}));
     client.until_type("agent_settled");
@@ -77,7 +77,7 @@ fn a_prompt_that_was_changed_is_no_command() {
 }
 
 #[test]
-fn messages_of_extensions_are_not_counted_among_those_that_wait() {
+fn extension_messages_do_not_count_as_pending() {
     let mut client = with(
         "call wait {}\n\nsay Done.\n\nsay Again.\n",
         r#"
@@ -99,7 +99,7 @@ fn messages_of_extensions_are_not_counted_among_those_that_wait() {
 }
 
 #[test]
-fn everything_is_heard_in_the_order_in_which_it_happens() {
+fn events_arrive_in_order() {
     let mut client = with(
         "call look {}\n\nsay Done.\n",
         r#"
@@ -142,7 +142,7 @@ fn everything_is_heard_in_the_order_in_which_it_happens() {
 }
 
 #[test]
-fn what_was_just_registered_or_named_is_there() {
+fn registrations_and_names_are_visible_at_once() {
     let mut client = with(
         "",
         r#"
@@ -176,7 +176,7 @@ fn what_was_just_registered_or_named_is_there() {
 }
 
 #[test]
-fn a_result_can_be_changed_in_place() {
+fn tool_result_can_be_changed_in_place() {
     let mut client = with(
         "call read {\"path\": \"notes.md\"}\n\nexpect tool-result seen\nsay Done.\n",
         r#"
@@ -193,7 +193,7 @@ fn a_result_can_be_changed_in_place() {
 }
 
 #[test]
-fn a_prompt_knows_the_words_for_all_tools() {
+fn prompt_hook_sees_all_tool_descriptions() {
     let mut client = with(
         "say Done.\n",
         r#"

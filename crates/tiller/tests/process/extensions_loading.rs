@@ -1,5 +1,5 @@
-//! How extensions come in, through the real program: anew after a change, with flags, before a
-//! project is trusted, and with skills and templates of their own.
+//! Loading of extensions in the real program: reload after a change, flags, trust decisions, and
+//! skills and templates of extensions.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::client::{Client, Place, finish};
 
 const SCRIPT: &str = "say Yes.\n\nsay No.\n";
 
-/// An extension that says when its session begins and ends, and has one command.
-fn herald(name: &str) -> String {
+/// An extension that reports session start and end, and has one command.
+fn announcing_extension(name: &str) -> String {
     format!(
         r#"
         export default function (pi) {{
@@ -29,7 +29,7 @@ fn write(place: &Place, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// As a host starts it in this folder.
+/// The command line of a host in this folder.
 fn command(place: &Place, folder: &str, arguments: &[&str]) -> Command {
     write(place, "talk.script", SCRIPT);
     let script = place.path().join("talk.script");
@@ -65,15 +65,15 @@ fn names(client: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn a_reload_finds_what_was_changed_added_and_removed() {
+fn reload_finds_changed_added_and_removed_extensions() {
     let place = Place::new();
-    write(&place, ".pi/agent/extensions/a.ts", &herald("alpha"));
-    write(&place, ".pi/agent/extensions/b.ts", &herald("beta"));
+    write(&place, ".pi/agent/extensions/a.ts", &announcing_extension("alpha"));
+    write(&place, ".pi/agent/extensions/b.ts", &announcing_extension("beta"));
     let mut client = start(&place, &[]);
     assert_eq!(names(&mut client), ["alpha", "beta"]);
-    write(&place, ".pi/agent/extensions/a.ts", &herald("omega"));
+    write(&place, ".pi/agent/extensions/a.ts", &announcing_extension("omega"));
     fs::remove_file(place.path().join(".pi/agent/extensions/b.ts")).unwrap();
-    write(&place, ".pi/agent/extensions/c.ts", &herald("gamma"));
+    write(&place, ".pi/agent/extensions/c.ts", &announcing_extension("gamma"));
     write(&place, ".pi/agent/extensions/d.ts", "export default 3;");
     let records = ask(&mut client, json!({"id": "1", "type": "reload"}));
     assert_eq!(records.last().unwrap()["success"], true);
@@ -88,11 +88,11 @@ fn a_reload_finds_what_was_changed_added_and_removed() {
 }
 
 #[test]
-fn extensions_can_come_when_there_were_none() {
+fn reload_loads_the_first_extension() {
     let place = Place::new();
     let mut client = start(&place, &[]);
     assert!(names(&mut client).is_empty());
-    write(&place, ".pi/agent/extensions/a.ts", &herald("alpha"));
+    write(&place, ".pi/agent/extensions/a.ts", &announcing_extension("alpha"));
     let records = ask(&mut client, json!({"id": "1", "type": "reload"}));
     assert_eq!(notes(&records), ["alpha start reload"]);
     assert_eq!(names(&mut client), ["alpha"]);
@@ -103,12 +103,12 @@ fn extensions_can_come_when_there_were_none() {
 }
 
 #[test]
-fn a_command_reloads_and_its_prompt_is_answered() {
+fn command_reloads_and_its_prompt_is_answered() {
     let place = Place::new();
-    write(&place, "ext.ts", &herald("again"));
+    write(&place, "ext.ts", &announcing_extension("again"));
     let mut client = start(&place, &["-e", "ext.ts"]);
     client.until(|record| record["message"] == "again start startup");
-    write(&place, "ext.ts", &herald("other"));
+    write(&place, "ext.ts", &announcing_extension("other"));
     let mut records = ask(&mut client, json!({"id": "1", "type": "prompt", "message": "/again"}));
     assert_eq!(records.last().unwrap()["success"], true);
     records.extend(ask(&mut client, json!({"id": "2", "type": "get_commands"})));
@@ -118,7 +118,7 @@ fn a_command_reloads_and_its_prompt_is_answered() {
 }
 
 #[test]
-fn a_run_keeps_the_extensions_it_began_with() {
+fn reload_waits_for_the_run_to_end() {
     let place = Place::new();
     let script = "call wait {}\n\nexpect tool-result waited\nsay Done.\n";
     let tool = r#"
@@ -146,7 +146,7 @@ fn a_run_keeps_the_extensions_it_began_with() {
 }
 
 #[test]
-fn skills_and_templates_of_extensions_are_found() {
+fn skills_and_templates_of_extensions_are_listed() {
     let place = Place::new();
     let skill = "---\nname: baking\ndescription: How to bake\n---\nBake.\n";
     write(&place, "mine/skills/baking/SKILL.md", skill);
@@ -198,7 +198,7 @@ const FLAGS: &str = r#"
     }"#;
 
 #[test]
-fn flags_of_extensions_have_the_values_that_were_typed() {
+fn extension_flags_have_the_typed_values() {
     for (typed, expected) in [
         (&["--plan", "--mood", "merry"][..], json!(["calm", true, "merry", null])),
         (&["--mood=so so"][..], json!(["calm", null, "so so", null])),
@@ -213,7 +213,7 @@ fn flags_of_extensions_have_the_values_that_were_typed() {
         let told = client.until(|record| record["method"] == "notify");
         let told: Value = serde_json::from_str(notes(&told)[0]).unwrap();
         assert_eq!(told, expected, "{typed:?}");
-        // They stay what they are in other sessions.
+        // They are the same in other sessions.
         let mut records = ask(&mut client, json!({"id": "1", "type": "new_session"}));
         if notes(&records).is_empty() {
             records = client.until(|record| record["method"] == "notify");
@@ -224,7 +224,7 @@ fn flags_of_extensions_have_the_values_that_were_typed() {
 }
 
 #[test]
-fn options_that_nobody_knows_end_the_start() {
+fn unknown_options_end_the_start() {
     for (typed, expected) in [
         (&["--frob"][..], "Error: Unknown option: --frob\n"),
         (&["--frob", "--nob=3"][..], "Error: Unknown options: --frob, --nob\n"),
@@ -237,7 +237,7 @@ fn options_that_nobody_knows_end_the_start() {
         let output = finish(command(&place, "", &arguments), "");
         assert_eq!(output.status.code(), Some(2), "{typed:?}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
-        // And nothing is said about a message that was never heard.
+        // A message that was never sent is not mentioned.
         let said = ["-p", "--no-session", "--model", "tiller/demo", "hello"];
         let output = place.output(&[&said, &arguments[..]].concat(), "");
         assert_eq!(output.status.code(), Some(2), "{typed:?}");
@@ -246,7 +246,7 @@ fn options_that_nobody_knows_end_the_start() {
 }
 
 #[test]
-fn help_has_the_options_of_extensions() {
+fn help_lists_extension_options() {
     let place = Place::new();
     let extension = r#"
         export default function (pi) {
@@ -288,10 +288,10 @@ fn judge(answer: &str) -> String {
     )
 }
 
-/// The commands there are after this extension was asked about the project.
+/// The commands available after this extension has decided about trust.
 fn judged(place: &Place, answer: &str, arguments: &[&str]) -> (Vec<String>, Vec<String>) {
     write(place, ".pi/agent/extensions/judge.ts", &judge(answer));
-    write(place, "project/.pi/extensions/theirs.ts", &herald("theirs"));
+    write(place, "project/.pi/extensions/theirs.ts", &announcing_extension("theirs"));
     write(place, "project/.pi/prompts/template.md", "Say it.\n");
     let mut client = Client::start(command(place, "project", arguments), place.clone());
     let records = ask(&mut client, json!({"id": "1", "type": "get_commands"}));
@@ -300,25 +300,25 @@ fn judged(place: &Place, answer: &str, arguments: &[&str]) -> (Vec<String>, Vec<
 }
 
 #[test]
-fn an_extension_decides_whether_a_project_is_trusted() {
+fn extension_decides_project_trust() {
     let asked = "true cwd hasUI mode ui";
     let (notes, names) = judged(&Place::new(), r#"{ trusted: "yes" }"#, &[]);
     assert_eq!(names, ["theirs", "template"]);
-    // The project's own come before the user's, as always.
+    // The project's own come before the user's.
     assert_eq!(notes, [asked, "theirs start startup", "judge true"]);
 
     let (notes, names) = judged(&Place::new(), r#"{ trusted: "undecided" }"#, &[]);
     assert!(names.is_empty());
     assert_eq!(notes, [asked, "judge false"]);
 
-    // Whoever started tiller has the first word.
+    // The command line takes precedence.
     let (notes, names) = judged(&Place::new(), r#"{ trusted: "no" }"#, &["--approve"]);
     assert_eq!(names, ["theirs", "template"]);
     assert_eq!(notes, ["theirs start startup", "judge true"]);
 }
 
 #[test]
-fn an_extensions_verdict_can_be_remembered() {
+fn trust_decision_of_an_extension_is_stored() {
     let place = Place::new();
     let (_, names) = judged(&place, r#"{ trusted: "yes", remember: true }"#, &[]);
     assert_eq!(names, ["theirs", "template"]);
@@ -329,7 +329,7 @@ fn an_extensions_verdict_can_be_remembered() {
     let (notes, names) = judged(&place, r#"{ trusted: "undecided" }"#, &[]);
     assert_eq!(names, ["theirs", "template"]);
     assert_eq!(notes[1..], ["theirs start startup", "judge true"]);
-    // What was decided before does not bind an extension.
+    // A stored decision does not bind an extension.
     let (notes, names) = judged(&place, r#"{ trusted: "no" }"#, &[]);
     assert!(names.is_empty());
     assert_eq!(notes[1..], ["judge false"]);
@@ -339,9 +339,9 @@ fn real(path: &Path) -> String {
     path.canonicalize().unwrap().display().to_string()
 }
 
-/// Who started tiller hears what is not used when that is decided, and only then.
+/// Unused files are reported after the decision, and only then.
 #[test]
-fn what_is_not_used_is_said_when_an_extension_has_judged() {
+fn untrusted_files_are_reported_after_the_decision() {
     let said = |answer: &str| {
         let place = Place::new();
         write(&place, ".pi/agent/extensions/judge.ts", &judge(answer));
@@ -356,12 +356,12 @@ fn what_is_not_used_is_said_when_an_extension_has_judged() {
     };
     assert_eq!(said(r#"{ trusted: "yes" }"#), (0, 0));
     assert_eq!(said(r#"{ trusted: "undecided" }"#), (1, 0));
-    // Nobody would have trusted it without the extension either.
+    // Without the extension the project would not be trusted either.
     assert_eq!(said(r#"{ trusted: "no" }"#), (0, 1));
 }
 
 #[test]
-fn extension_path_that_leads_nowhere_ends_the_start() {
+fn missing_extension_path_ends_the_start() {
     let place = Place::new();
     let path = place.path().canonicalize().unwrap().join("gone.ts");
     let expected = format!("Error: Extension path does not exist: {}\n", path.display());

@@ -1,4 +1,4 @@
-//! Extensions that ask models by themselves, and what they may know about models.
+//! Extensions that send model requests themselves, and what they can read about models.
 
 use std::fs;
 
@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::client::{Client, Place};
 use crate::loopback::{Loopback, Reply, says};
 
-/// A client with one extension whose command `/go` does this; `say` shows the client a value.
-fn going(place: Place, body: &str, arguments: &[&str]) -> Client {
+/// A client with one extension whose command `/go` has this body; `say` shows a value to the
+/// client.
+fn start_with_command(place: Place, body: &str, arguments: &[&str]) -> Client {
     let text = format!(
         r#"
         import * as ai from "@earendil-works/pi-ai";
@@ -26,7 +27,7 @@ fn going(place: Place, body: &str, arguments: &[&str]) -> Client {
     place.with("ext.ts", &text).rpc("say Scripted.\n", &all)
 }
 
-/// Runs the command and gives what it said.
+/// Runs the command and returns the values it showed.
 fn go(client: &mut Client) -> Vec<Value> {
     client.say(&json!({"id": "go", "type": "prompt", "message": "/go"}));
     let records = client.until(|record| record["id"] == "go");
@@ -50,7 +51,7 @@ fn local(url: &str) -> String {
 }
 
 #[test]
-fn whoever_asks_may_change_what_is_sent_and_hears_how_it_is_answered() {
+fn callbacks_change_the_payload_and_see_the_response() {
     let server = Loopback::start(vec![
         Reply::Events(says(&["Hello"])),
         Reply::Refusal(418, "{}".to_owned()),
@@ -79,7 +80,7 @@ fn whoever_asks_may_change_what_is_sent_and_hears_how_it_is_answered() {
         const failing = { apiKey: "k", onPayload: () => { throw new Error("not this"); } };
         const failed = await ai.complete(model, context, failing);
         say([failed.stopReason, failed.errorMessage]);"#;
-    let mut client = going(Place::new(), &body, &[]);
+    let mut client = start_with_command(Place::new(), &body, &[]);
     let said = go(&mut client);
     assert_eq!(
         said[0],
@@ -107,7 +108,7 @@ fn whoever_asks_may_change_what_is_sent_and_hears_how_it_is_answered() {
 }
 
 #[test]
-fn a_model_of_the_extensions_own_is_asked_as_it_says() {
+fn custom_model_is_requested_as_described() {
     let server = Loopback::start(vec![Reply::Events(says(&["Hel", "lo"]))]);
     let body = local(&server.url)
         + r#"
@@ -123,7 +124,7 @@ fn a_model_of_the_extensions_own_is_asked_as_it_says() {
         say(seen);
         const { content, stopReason, usage } = await stream.result();
         say({ content, stopReason, input: usage.input, cost: usage.cost.total });"#;
-    let mut client = going(Place::new(), &body, &[]);
+    let mut client = start_with_command(Place::new(), &body, &[]);
     let said = go(&mut client);
     assert_eq!(
         said[0],
@@ -151,7 +152,7 @@ fn a_model_of_the_extensions_own_is_asked_as_it_says() {
 }
 
 #[test]
-fn prompt_and_tools_may_stand_in_system_messages() {
+fn system_messages_set_prompt_and_tools() {
     let server = Loopback::start(vec![Reply::Events(says(&["ok"]))]);
     let body = local(&server.url)
         + r#"
@@ -162,7 +163,7 @@ fn prompt_and_tools_may_stand_in_system_messages() {
         ] });
         say([ai.getCurrentSystemPrompt(context.messages), ai.getCurrentTools(context.messages).length]);
         say((await ctx.modelRegistry.complete(model, context, { apiKey: "k" })).stopReason);"#;
-    let mut client = going(Place::new(), &body, &[]);
+    let mut client = start_with_command(Place::new(), &body, &[]);
     assert_eq!(go(&mut client), [json!(["Be kind.\n\nAnd brief.", 1]), json!("stop")]);
     let asked = server.asked();
     assert_eq!(asked.body["messages"][0]["content"], "Be kind.\n\nAnd brief.");
@@ -171,7 +172,7 @@ fn prompt_and_tools_may_stand_in_system_messages() {
 }
 
 #[test]
-fn calls_grow_and_end_whole() {
+fn tool_calls_stream_and_end_complete() {
     let piece = |call: Value| {
         let choice = json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]});
         format!("data: {choice}\n\n")
@@ -191,7 +192,7 @@ fn calls_grow_and_end_whole() {
             if (type === "toolcall_end") say([type, toolCall]);
             if (type === "done") say([type, reason]);
         }"#;
-    let mut client = going(Place::new(), &body, &[]);
+    let mut client = start_with_command(Place::new(), &body, &[]);
     let call = json!({"type": "toolCall", "id": "c1", "name": "look", "arguments": {"at": "here"}});
     let said = go(&mut client);
     assert_eq!(said[1], json!(["toolcall_delta", {"at": "he"}]));
@@ -199,7 +200,7 @@ fn calls_grow_and_end_whole() {
 }
 
 #[test]
-fn an_abort_closes_the_connection() {
+fn abort_closes_the_connection() {
     let begun = says(&["Hel"]).split_inclusive("\n\n").next().unwrap().to_owned();
     let server = Loopback::start(vec![Reply::Hanging(begun)]);
     let body = local(&server.url)
@@ -210,13 +211,13 @@ fn an_abort_closes_the_connection() {
         for await (const event of stream) if (event.type === "text_delta") controller.abort();
         const { stopReason, content } = await stream.result();
         say([stopReason, content]);"#;
-    let mut client = going(Place::new(), &body, &[]);
+    let mut client = start_with_command(Place::new(), &body, &[]);
     assert_eq!(go(&mut client)[0], json!(["aborted", [{"type": "text", "text": "Hel"}]]));
     server.caller_left();
 }
 
 #[test]
-fn what_fails_is_an_answer_without_secrets() {
+fn failed_request_is_an_answer_without_secrets() {
     let refusal = Reply::Refusal(401, "{\"error\":{\"message\":\"bad key sk-own-secret\"}}".into());
     let server = Loopback::start(vec![refusal]);
     let body = local(&server.url)
@@ -228,7 +229,7 @@ fn what_fails_is_an_answer_without_secrets() {
         tell(await ai.complete({ id: "x" }, context));
         tell(await ai.complete({ ...model, api: "smoke-signals" }, context, { apiKey: "k" }));
         tell(await ai.complete(model, { messages: [{ role: "poet" }] }, { apiKey: "k" }));"#;
-    let mut client = going(Place::new(), &body, &[]);
+    let mut client = start_with_command(Place::new(), &body, &[]);
     let said = go(&mut client);
     let told: Vec<&str> = said.iter().map(|each| each[3].as_str().unwrap()).collect();
     assert!(told[0].contains("401") && !told[0].contains("sk-own-secret"), "{}", told[0]);
@@ -245,17 +246,17 @@ fn what_fails_is_an_answer_without_secrets() {
 }
 
 #[test]
-fn the_model_of_the_session_answers_an_extension_too() {
+fn extension_can_use_the_session_model() {
     let body = r#"
         const context = { messages: [{ role: "user", content: "hi" }] };
         const answer = await ctx.modelRegistry.complete(ctx.model, context);
         say([answer.content[0].text, answer.provider, answer.stopReason]);"#;
-    let mut client = going(Place::new(), body, &[]);
+    let mut client = start_with_command(Place::new(), body, &[]);
     assert_eq!(go(&mut client)[0], json!(["Scripted.", "tiller", "stop"]));
 }
 
 #[test]
-fn without_the_network_no_model_is_asked() {
+fn without_net_permission_no_request_is_sent() {
     let place = Place::new();
     fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
     let settings =
@@ -266,14 +267,14 @@ fn without_the_network_no_model_is_asked() {
         const context = { messages: [{ role: "user", content: "hi" }] };
         say((await ai.complete(model, context, { apiKey: "k" })).errorMessage);
         say(await ctx.modelRegistry.getApiKeyForProvider("own").catch((error) => error.message));"#;
-    let mut client = going(place, &body, &[]);
+    let mut client = start_with_command(place, &body, &[]);
     let denied = |what: &str| json!(format!("EACCES: this extension has no permission for {what}"));
-    // The model has a server of its own, to which keys would go.
+    // The model has its own server, which would receive keys.
     assert_eq!(go(&mut client), [denied("net, env"), denied("env")]);
 }
 
 #[test]
-fn the_registry_tells_what_is_there() {
+fn registry_lists_models_and_providers() {
     let place = Place::new();
     let folder = place.path().join(".pi/agent");
     fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! A session that works in another folder brings the extensions of that folder, as in pi.
+//! A session in another folder loads the extensions of that folder, as in pi.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
 
-/// Says which events it hears where, and has a command of its name.
-fn herald(name: &str) -> String {
+/// Reports its events with their folder, and has a command of its name.
+fn announcing_extension(name: &str) -> String {
     format!(
         r#"
         export default function (pi) {{
@@ -26,7 +26,7 @@ fn herald(name: &str) -> String {
     )
 }
 
-/// Goes to another session and says something there.
+/// Switches to another session and sends a message there.
 const GUIDE: &str = r#"
     export default function (pi) {
         pi.on("project_trust", (event, ctx) => {
@@ -57,12 +57,12 @@ fn write(place: &Place, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Folders with an extension each, and a session in each of them.
+/// Folders with one extension and one session each.
 fn folders(names: &[&str]) -> Place {
     let place = Place::new().with("talk.script", "say One.\n\nsay Two.\n");
     write(&place, ".pi/agent/extensions/guide.ts", GUIDE);
     for name in names {
-        write(&place, &format!("{name}/.pi/extensions/its.ts"), &herald(name));
+        write(&place, &format!("{name}/.pi/extensions/its.ts"), &announcing_extension(name));
         let cwd = place.path().join(name).canonicalize().unwrap();
         let head = json!({"type": "session", "version": 3, "id": format!("of-{name}"),
             "timestamp": "2026-11-15T20:39:16.762Z", "cwd": cwd});
@@ -109,9 +109,9 @@ fn providers(client: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn a_session_of_another_folder_brings_that_folders_extensions() {
+fn session_of_another_folder_loads_its_extensions() {
     let place = folders(&["here", "there"]);
-    write(&place, "here/named.ts", &herald("named"));
+    write(&place, "here/named.ts", &announcing_extension("named"));
     let mut client = start(&place, "here", &["-e", "named.ts"]);
     assert_eq!(commands(&mut client), ["named", "here", "go"]);
     assert_eq!(providers(&mut client), ["named", "here"]);
@@ -131,10 +131,10 @@ fn a_session_of_another_folder_brings_that_folders_extensions() {
         ]
     );
     assert_eq!(records.last().unwrap()["data"], json!({"cancelled": false}));
-    // What the command line names is there in every folder.
+    // Extensions of the command line are loaded in every folder.
     assert_eq!(commands(&mut client), ["named", "there", "go"]);
     assert_eq!(providers(&mut client), ["named", "there"]);
-    // A new one stays in that folder, and so do they.
+    // A new session stays in that folder, with its extensions.
     let records = ask(&mut client, json!({"id": "2", "type": "new_session"}));
     assert_eq!(
         notes(&records)[2..4],
@@ -144,7 +144,7 @@ fn a_session_of_another_folder_brings_that_folders_extensions() {
 }
 
 #[test]
-fn a_command_goes_on_in_a_session_of_another_folder() {
+fn command_continues_after_switching_folders() {
     let place = folders(&["here", "there"]);
     let mut client = start(&place, "here", &[]);
     let go = format!("/go {}", place.path().join("there.jsonl").display());
@@ -158,7 +158,7 @@ fn a_command_goes_on_in_a_session_of_another_folder() {
     let answer = records.iter().rfind(|record| record["type"] == "message_end").unwrap();
     assert_eq!(answer["message"]["content"][0]["text"], "One.");
     assert_eq!(commands(&mut client), ["there", "go"]);
-    // And back again, by whoever is there now.
+    // And back again, by the extension of that folder.
     let go = format!("/go {}", place.path().join("here.jsonl").display());
     let mut records = ask(&mut client, json!({"id": "2", "type": "prompt", "message": go}));
     records.extend(client.until_type("agent_settled"));
@@ -167,7 +167,7 @@ fn a_command_goes_on_in_a_session_of_another_folder() {
 }
 
 #[test]
-fn a_folder_that_nobody_trusts_brings_nothing() {
+fn untrusted_folder_loads_no_extensions() {
     let place = folders(&["here", "shady"]);
     let mut client = start(&place, "here", &[]);
     assert_eq!(commands(&mut client), ["here", "go"]);
@@ -182,7 +182,7 @@ fn a_folder_that_nobody_trusts_brings_nothing() {
 }
 
 #[test]
-fn the_first_extensions_may_come_with_another_folder() {
+fn switching_folders_loads_the_first_extensions() {
     let place = folders(&["here", "there"]);
     fs::remove_file(place.path().join(".pi/agent/extensions/guide.ts")).unwrap();
     fs::remove_file(place.path().join("here/.pi/extensions/its.ts")).unwrap();
@@ -193,7 +193,7 @@ fn the_first_extensions_may_come_with_another_folder() {
     let path = place.path().join("there.jsonl");
     ask(&mut client, json!({"id": "1", "type": "switch_session", "sessionPath": path}));
     assert_eq!(commands(&mut client), ["there"]);
-    // And all of them may be left behind.
+    // And all of them may be unloaded.
     let path = place.path().join("here.jsonl");
     ask(&mut client, json!({"id": "2", "type": "switch_session", "sessionPath": path}));
     assert_eq!(commands(&mut client), Vec::<String>::new());

@@ -1,5 +1,5 @@
-//! Providers that extensions bring: models of their own, other ways to known models, and answers
-//! that JavaScript makes.
+//! Providers registered by extensions: new models, other addresses for known models, and answers
+//! made in JavaScript.
 
 use std::fs;
 
@@ -20,14 +20,14 @@ fn start(place: Place, arguments: &[&str]) -> Client {
     Client::start(command, place)
 }
 
-/// A client with one extension of these words.
+/// A client with one extension of this source.
 fn with(extension: &str, arguments: &[&str]) -> Client {
     let mut all = vec!["-e", "ext.ts"];
     all.extend(arguments);
     start(Place::new().with("ext.ts", extension), &all)
 }
 
-/// An extension with one provider whose answers are what `body` gives.
+/// An extension with one provider whose `stream` has this body.
 fn streaming(body: &str) -> String {
     format!(
         r#"
@@ -56,7 +56,7 @@ fn answer(records: &[Value]) -> Value {
 }
 
 #[test]
-fn what_an_answer_cost_is_what_its_provider_says() {
+fn cost_of_an_answer_comes_from_its_provider() {
     let body = r#"
         const stream = createAssistantMessageEventStream();
         const cost = { input: 1, output: 2, cacheRead: 0, cacheWrite: 0, total: 3 };
@@ -71,7 +71,7 @@ fn what_an_answer_cost_is_what_its_provider_says() {
 }
 
 #[test]
-fn the_example_repeats_what_it_is_told() {
+fn example_provider_echoes_the_prompt() {
     let mut client =
         start(Place::new(), &["-e", &example("parrot-provider.ts"), "--model", "parrot/forwards"]);
     let records = ask(&mut client, "one two three");
@@ -96,7 +96,7 @@ fn the_example_repeats_what_it_is_told() {
 }
 
 #[test]
-fn print_mode_waits_for_the_extensions_model() {
+fn print_mode_waits_for_extension_models() {
     let place = Place::new();
     let extension = example("parrot-provider.ts");
     let output =
@@ -109,7 +109,7 @@ fn print_mode_waits_for_the_extensions_model() {
 }
 
 #[test]
-fn a_provider_of_known_words_is_asked_as_it_says() {
+fn registered_provider_is_requested_as_configured() {
     let server = Loopback::start(vec![
         Reply::Events(says(&["one"])),
         Reply::Events(says(&["two"])),
@@ -149,7 +149,8 @@ fn a_provider_of_known_words_is_asked_as_it_says() {
     assert_eq!(answer(&ask(&mut client, "hi"))["content"][0]["text"], "two");
     assert!(server.asked().head.contains("bearer sk-printed"));
 
-    // A provider tiller knows keeps its models, and is asked elsewhere until that is taken back.
+    // A catalogue provider keeps its models, with another address until the registration is
+    // removed.
     client.say(&json!({"id": "2", "type": "set_model", "provider": "openai", "modelId": "gpt-4o"}));
     let model = client.response("2")["data"].clone();
     assert_eq!(model["baseUrl"], format!("{url}/v2"));
@@ -167,7 +168,7 @@ fn a_provider_of_known_words_is_asked_as_it_says() {
 }
 
 #[test]
-fn models_of_an_extension_replace_those_of_the_provider() {
+fn extension_models_replace_those_of_the_provider() {
     let extension = r#"
         const models = [{ id: "only", name: "Only", api: "openai-completions", reasoning: false, input: ["text"],
             contextWindow: 9000, maxTokens: 100, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } }];
@@ -194,7 +195,7 @@ fn models_of_an_extension_replace_those_of_the_provider() {
 }
 
 #[test]
-fn a_provider_that_makes_no_sense_is_told_and_the_others_count() {
+fn invalid_provider_is_reported_and_the_others_count() {
     let mut client = with(
         r#"
         export default function (pi) {
@@ -230,7 +231,7 @@ fn a_provider_that_makes_no_sense_is_told_and_the_others_count() {
 }
 
 #[test]
-fn tools_thinking_and_what_the_provider_is_given() {
+fn provider_gets_context_and_streams_tools_and_thinking() {
     let body = r#"
         const stream = createAssistantMessageEventStream();
         const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2, cost: {} };
@@ -270,7 +271,7 @@ fn tools_thinking_and_what_the_provider_is_given() {
     assert_eq!(content[0]["thinkingSignature"], "signed", "{content}");
     let seen: Value = serde_json::from_str(content[0]["thinking"].as_str().unwrap()).unwrap();
     assert_eq!(seen, json!(["k", "high", true, true, ["messages"], "m"]));
-    // The arguments as a whole count, not how they were spelled out.
+    // The complete arguments count, however they were streamed.
     assert_eq!(content[1]["arguments"], json!({"path": "notes.md"}));
     assert_eq!(answer(&records)["content"][0]["text"], "saw hello");
 }
@@ -305,7 +306,7 @@ fn streams_that_fail_end_the_run_with_an_error() {
 }
 
 #[test]
-fn a_stream_that_never_ends_is_given_up_or_aborted() {
+fn endless_stream_times_out_or_is_aborted() {
     let place = Place::new();
     fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
     let settings = json!({"httpIdleTimeoutMs": 200, "retry": {"enabled": false}});
@@ -344,7 +345,7 @@ fn a_stream_that_never_ends_is_given_up_or_aborted() {
 }
 
 #[test]
-fn an_extension_asks_a_model_of_another_provider_of_extensions() {
+fn extension_uses_another_extensions_model() {
     let body = r#"
         return (async function* () {
             const message = { role: "assistant", content: [{ type: "text", text: "made here" }], usage: {} };
@@ -366,7 +367,7 @@ fn an_extension_asks_a_model_of_another_provider_of_extensions() {
 }
 
 #[test]
-fn a_stored_sign_in_becomes_a_key_and_is_renewed() {
+fn stored_sign_in_becomes_a_key_and_is_refreshed() {
     let server =
         Loopback::start(vec![Reply::Events(says(&["one"])), Reply::Events(says(&["two"]))]);
     let extension = format!(
@@ -404,7 +405,7 @@ fn a_stored_sign_in_becomes_a_key_and_is_renewed() {
 }
 
 #[test]
-fn a_provider_may_be_an_object_that_looks_for_its_models() {
+fn provider_object_refreshes_its_models() {
     let extension = r#"
         class Own {
             id = "own";
@@ -443,9 +444,9 @@ fn a_provider_may_be_an_object_that_looks_for_its_models() {
     assert_eq!(answer(&ask(&mut client, "hi"))["content"][0]["text"], "with found");
 }
 
-/// They are loaded for the list, and what is wrong with them does not keep it from being shown.
+/// Extensions are loaded for the list; their errors do not prevent it.
 #[test]
-fn models_that_extensions_bring_are_listed() {
+fn list_models_includes_extension_models() {
     let bring = |config: &str| {
         let extension = format!("export default (pi) => pi.registerProvider('own', {config});");
         let place = Place::new().with("ext.ts", &extension);

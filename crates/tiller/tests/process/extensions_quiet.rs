@@ -1,4 +1,4 @@
-//! What waits while extensions look at something goes on when they have, whatever they decided.
+//! What waits for an input hook continues after the hook, whatever it decides.
 
 use serde_json::{Value, json};
 
@@ -8,8 +8,8 @@ fn with(extension: &str) -> Client {
     Place::new().with("ext.ts", extension).rpc("say Done.\n", &["-e", "ext.ts"])
 }
 
-/// Sees to every prompt that begins with `mine`, when the user has answered.
-const SEES_TO_IT: &str = r#"
+/// Handles every prompt that begins with `mine`, after the user's answer.
+const HANDLES_PROMPTS: &str = r#"
     export default (pi) => {
         pi.on("input", async (event, ctx) => {
             if (!event.text.startsWith("mine")) return;
@@ -20,8 +20,8 @@ const SEES_TO_IT: &str = r#"
     };
 "#;
 
-/// Has a prompt looked at, and gives the question that is asked meanwhile.
-fn look(client: &mut Client) -> Value {
+/// Sends a prompt for the hook, and returns the dialog it opens.
+fn send_hooked_prompt(client: &mut Client) -> Value {
     client.say(&json!({"id": "mine", "type": "prompt", "message": "mine"}));
     client.until_type("extension_ui_request").pop().unwrap()
 }
@@ -31,10 +31,10 @@ fn answer(client: &mut Client, asked: &Value) {
 }
 
 #[test]
-fn a_prompt_that_is_seen_to_keeps_nobody_waiting() {
+fn handled_prompt_blocks_nothing() {
     for waiting in ["abort", "new_session"] {
-        let mut client = with(SEES_TO_IT);
-        let asked = look(&mut client);
+        let mut client = with(HANDLES_PROMPTS);
+        let asked = send_hooked_prompt(&mut client);
         client.say(&json!({"id": "waiting", "type": waiting}));
         answer(&mut client, &asked);
         assert_eq!(client.response("waiting")["success"], true);
@@ -44,29 +44,29 @@ fn a_prompt_that_is_seen_to_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_reload_waits_for_a_prompt_that_is_looked_at_and_no_longer() {
-    let place = Place::new().with("ext.ts", SEES_TO_IT);
+fn reload_waits_only_for_the_input_hook() {
+    let place = Place::new().with("ext.ts", HANDLES_PROMPTS);
     let file = place.path().join("ext.ts");
     let mut client = place.rpc("say Done.\n", &["-e", "ext.ts"]);
-    let asked = look(&mut client);
+    let asked = send_hooked_prompt(&mut client);
     let other = "export default (pi) => pi.on('session_start', (event, ctx) => ctx.ui.notify(event.reason));";
     std::fs::write(file, other).unwrap();
     client.say(&json!({"id": "reload", "type": "reload"}));
     assert_eq!(client.response("reload")["success"], true);
     answer(&mut client, &asked);
     let records = client.until(|record| record["message"] == "reload");
-    // An engine that was stopped under its handler says nothing more and its prompt begins a run.
+    // An engine stopped during its handler sends nothing more, and its prompt starts a run.
     let is_seen_to = |record: &Value| record["message"] == "seen to";
     assert!(records.iter().any(is_seen_to), "{records:?}");
     let response = records.iter().find(|record| record["id"] == "mine").unwrap();
     assert_eq!(response["data"]["disposition"], "handled", "{response}");
 }
 
-/// While one prompt is looked at, another is no message for a run that there is not.
+/// During an input hook, another prompt is not queued for a run that does not exist.
 #[test]
-fn another_prompt_begins_while_one_is_looked_at() {
-    let mut client = with(SEES_TO_IT);
-    let asked = look(&mut client);
+fn second_prompt_starts_during_an_input_hook() {
+    let mut client = with(HANDLES_PROMPTS);
+    let asked = send_hooked_prompt(&mut client);
     let other =
         json!({"id": "other", "type": "prompt", "message": "other", "streamingBehavior": "steer"});
     client.say(&other);
@@ -79,7 +79,7 @@ fn another_prompt_begins_while_one_is_looked_at() {
 }
 
 #[test]
-fn whoever_sees_to_a_prompt_may_speak_in_its_place() {
+fn handler_of_a_prompt_may_send_another() {
     let speaking = |words: &str| {
         let handler = format!("{{ {words}; return {{ action: 'handled' }}; }}");
         let input = format!(
@@ -93,15 +93,15 @@ fn whoever_sees_to_a_prompt_may_speak_in_its_place() {
     speaking(&format!("{told})")).until(|record| record["message"]["content"] == "told");
     speaking(&format!("{told}, {{ triggerTurn: true }})")).until_type("agent_settled");
     let records = speaking("pi.sendUserMessage('other')").until_type("agent_settled");
-    // Nothing was under way that it could have been for.
+    // There was no run that it could have been meant for.
     assert!(records.iter().any(|record| record["message"] == "undefined"), "{records:?}");
 }
 
-/// Whoever asks whether there is anything to wait for must not be told no.
+/// A client that asks whether the server is busy must be told so.
 #[test]
-fn a_prompt_that_is_looked_at_is_work() {
-    let mut client = with(SEES_TO_IT);
-    let asked = look(&mut client);
+fn pending_input_hook_counts_as_busy() {
+    let mut client = with(HANDLES_PROMPTS);
+    let asked = send_hooked_prompt(&mut client);
     client.say(&json!({"id": "during", "type": "get_state"}));
     assert_eq!(client.response("during")["data"]["isStreaming"], true);
     answer(&mut client, &asked);

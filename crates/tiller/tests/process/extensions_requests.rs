@@ -1,4 +1,4 @@
-//! Extensions that look at what is sent to a model and how it answers, and hear which model it is.
+//! Extension hooks on provider requests and responses, and events about model changes.
 
 use std::fs;
 
@@ -44,9 +44,9 @@ fn errors(records: &[Value]) -> Vec<&str> {
     errors.map(|error| error["error"].as_str().unwrap()).collect()
 }
 
-/// What the extension wrote down.
+/// The lines that the extension wrote.
 fn noted(place: &Place, client: &mut Client) -> Vec<Value> {
-    // A command is run behind everything the engine was told before.
+    // A command runs after all events sent to the engine before.
     client.say(&json!({"id": "noted", "type": "prompt", "message": "/noted"}));
     client.response("noted");
     let text = fs::read_to_string(place.path().join("noted.txt")).unwrap_or_default();
@@ -54,7 +54,7 @@ fn noted(place: &Place, client: &mut Client) -> Vec<Value> {
 }
 
 #[test]
-fn bodies_and_headers_are_changed_and_answers_heard() {
+fn hooks_change_body_and_headers_and_see_the_response() {
     let server = Loopback::start(vec![
         Reply::Events(says(&["one"])),
         Reply::Refusal(400, "{\"error\":{\"message\":\"bad\"}}".into()),
@@ -90,7 +90,7 @@ fn bodies_and_headers_are_changed_and_answers_heard() {
 }
 
 #[test]
-fn prompt_and_tools_can_be_changed_with_the_messages() {
+fn context_hook_changes_prompt_and_tools() {
     let server =
         Loopback::start(vec![Reply::Events(says(&["one"])), Reply::Events(says(&["two"]))]);
     let handlers = r#"
@@ -114,7 +114,7 @@ fn prompt_and_tools_can_be_changed_with_the_messages() {
 }
 
 #[test]
-fn what_an_extension_sends_itself_is_seen_by_others() {
+fn hooks_see_requests_of_other_extensions() {
     let other = r#"
         export default (pi) => pi.on("before_provider_request", ({ payload }) => ({ words: [...payload.words, "indeed"] }));"#;
     let place = Place::new().with("other.ts", other);
@@ -137,7 +137,7 @@ fn what_an_extension_sends_itself_is_seen_by_others() {
 }
 
 #[test]
-fn another_model_and_another_level_are_heard_of() {
+fn model_and_level_changes_are_emitted() {
     let listening = r#"
         import { appendFileSync } from "node:fs";
         const note = (value) => appendFileSync("noted.txt", JSON.stringify(value) + "\n");
@@ -189,7 +189,7 @@ fn another_model_and_another_level_are_heard_of() {
         &json!({"id": "7", "type": "set_model", "provider": "parrot", "modelId": "backwards"}),
     );
     client.response("7");
-    // The session goes on with what was chosen in it last.
+    // The session continues with the model and level chosen last.
     client.say(&json!({"id": "8", "type": "switch_session", "sessionPath": session}));
     client.response("8");
     let heard = noted(&place, &mut client);

@@ -1,5 +1,5 @@
-//! Extensions and rules that interrupt an answer: what is said in the pause before the model goes
-//! on. The pause is short, so whoever wants to speak in it may have to try more than once.
+//! Extensions and rules that interrupt an answer: prompts and commands in the pause before the next
+//! request. The pause is short, so a test may need several attempts.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const EXTENSION: &str = r#"
         pi.registerCommand("look", { handler: async (args, ctx) => ctx.ui.notify("looked") });
     }"#;
 
-/// As often as somebody may come too late.
+/// The number of attempts to hit the pause.
 const TRIES: usize = 20;
 
 fn start() -> Client {
@@ -25,7 +25,7 @@ fn start() -> Client {
     place.rpc(&script, &["-e", "ext.ts"])
 }
 
-/// An answer is interrupted, and the pause has begun.
+/// Waits until an answer is interrupted and the pause has begun.
 fn interrupted(client: &mut Client) {
     client.say(&json!({"type": "prompt", "message": "Name it"}));
     let ended = client.until_type("agent_end").pop().unwrap();
@@ -37,7 +37,7 @@ fn is_rule(record: &Value) -> bool {
 }
 
 #[test]
-fn a_prompt_in_the_pause_that_is_seen_to_settles_the_run_before_it() {
+fn handled_prompt_in_a_rule_pause_settles_the_run() {
     for _ in 0..TRIES {
         let mut client = start();
         interrupted(&mut client);
@@ -63,7 +63,7 @@ fn a_prompt_in_the_pause_that_is_seen_to_settles_the_run_before_it() {
 }
 
 #[test]
-fn a_command_in_the_pause_does_not_take_the_place_of_what_follows() {
+fn command_in_a_rule_pause_does_not_replace_the_next_request() {
     for _ in 0..TRIES {
         let mut client = start();
         interrupted(&mut client);

@@ -1,11 +1,11 @@
-//! What extensions decide while a run is under way: its tools, the ends of its turns, its messages.
+//! Extension hooks during a run: tools, turn ends, messages.
 
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::extensions::{of_type, with};
 
-/// Says it, and gives everything up to `agent_settled`.
+/// Sends a prompt, and returns everything up to `agent_settled`.
 fn run(client: &mut Client, text: &str) -> Vec<Value> {
     client.say(&json!({"type": "prompt", "message": text}));
     client.until_type("agent_settled")
@@ -15,13 +15,13 @@ fn count(records: &[Value], kind: &str) -> usize {
     of_type(records, kind).len()
 }
 
-/// What an extension noted with `appendEntry("note", …)`.
+/// The entries appended with `appendEntry("note", …)`.
 fn notes(records: &[Value]) -> Vec<&Value> {
     let entries = of_type(records, "entry_appended").into_iter().map(|record| &record["entry"]);
     entries.filter(|entry| entry["customType"] == "note").map(|entry| &entry["data"]).collect()
 }
 
-/// The roles of what was said, and the text.
+/// The role and text of each message.
 fn said(records: &[Value]) -> Vec<String> {
     let messages = of_type(records, "message_end").into_iter().map(|record| &record["message"]);
     let words = |message: &Value| match &message["content"] {
@@ -58,7 +58,7 @@ const TOOLS: &str = r#"
     }"#;
 
 #[test]
-fn a_result_that_ends_the_run_needs_no_other_answer() {
+fn terminating_result_ends_the_run() {
     let script = "call last {\"text\": \"one\"}\n\n\
                   call last {\"text\": \"one\"}\ncall plain {\"text\": \"no\"}\n\n\
                   call last {\"text\": \"one\"}\ncall plain {\"text\": \"two\"}\n\nsay Two.\n";
@@ -69,7 +69,7 @@ fn a_result_that_ends_the_run_needs_no_other_answer() {
     assert_eq!(result["terminate"], true);
     assert_eq!(result["usage"]["totalTokens"], 11);
     assert_eq!(notes(&records)[2]["usage"]["cost"]["total"], 3);
-    // A call that was blocked with the same word counts as well.
+    // A call blocked with the same flag counts as well.
     let records = run(&mut client, "One of them blocked");
     assert_eq!(count(&records, "turn_start"), 1);
     let blocked = &of_type(&records, "tool_execution_end")[0];
@@ -78,16 +78,16 @@ fn a_result_that_ends_the_run_needs_no_other_answer() {
         (&blocked["result"]["terminate"], &blocked["isError"]),
         (&json!(true), &json!(true))
     );
-    // One that does not say so is enough to go on.
+    // One result without the flag is enough to continue.
     let records = run(&mut client, "Not all of them");
     assert_eq!(count(&records, "turn_start"), 2);
-    // What tools have spent is part of what the session has cost.
+    // The usage of tools is part of the session's cost.
     client.say(&json!({"id": "1", "type": "get_session_stats"}));
     assert_eq!(client.response("1")["data"]["cost"], 9);
 }
 
 #[test]
-fn what_a_tool_has_spent_can_be_changed() {
+fn usage_of_a_tool_can_be_changed() {
     let mut client = with("call plain {\"text\": \"change\"}\n\nsay Well.\n", TOOLS);
     let records = run(&mut client, "Go");
     let result = &of_type(&records, "tool_execution_end")[0]["result"];
@@ -97,7 +97,7 @@ fn what_a_tool_has_spent_can_be_changed() {
 }
 
 #[test]
-fn a_tool_that_runs_alone_makes_its_turn_go_one_by_one() {
+fn sequential_tool_makes_its_turn_sequential() {
     let calls = "call plain {\"text\": \"slow\"}\ncall alone {\"text\": \"b\"}\n\n\
                  say Done.\n\ncall plain {\"text\": \"slow\"}\ncall plain {\"text\": \"b\"}\n\nsay Done.\n";
     let mut client = with(calls, TOOLS);
@@ -108,7 +108,7 @@ fn a_tool_that_runs_alone_makes_its_turn_go_one_by_one() {
 }
 
 #[test]
-fn arguments_are_prepared_then_checked() {
+fn arguments_are_prepared_before_validation() {
     let script = "call old {\"many\": \"5\"}\ncall old {\"many\": \"throw\"}\ncall old {\"many\": \"x\"}\n\
                   call old {\"many\": \"none\"}\n\nsay Done.\n";
     let mut client = with(
@@ -145,12 +145,12 @@ fn arguments_are_prepared_then_checked() {
          Received arguments:\n{\n  \"n\": \"x\",\n  \"note\": null\n}"
     );
     assert!(texts[3].starts_with("Validation failed for tool \"old\":\n  - root: must be object"));
-    // Only the call whose arguments are in order is asked about.
+    // The hook runs only for calls with valid arguments.
     assert_eq!(notes(&records), [&json!({"n": 5})]);
 }
 
 #[test]
-fn at_the_end_of_a_turn_entries_are_stored_and_the_model_goes_on() {
+fn turn_end_hook_stores_entries_and_continues() {
     let script = "say One.\n\nexpect roles user assistant custom\nsay Two.\n\nsay Three.\n";
     let mut client = with(
         script,
@@ -182,7 +182,7 @@ fn at_the_end_of_a_turn_entries_are_stored_and_the_model_goes_on() {
     assert_eq!(seen[1], &json!({"proposed": 2, "continue": true, "canContinue": true}));
     assert_eq!(seen[2]["roles"], json!(["user", "assistant", "user", "assistant"]));
     assert_eq!(seen[3], &json!({"proposed": 0, "continue": false, "canContinue": false}));
-    // They are stored before anybody hears that the turn ended.
+    // They are stored before the end of the turn is announced.
     let at = |wanted: &Value| {
         let is_it = |record: &Value| {
             record["type"] == "entry_appended" && &record["entry"]["customType"] == wanted
@@ -196,7 +196,7 @@ fn at_the_end_of_a_turn_entries_are_stored_and_the_model_goes_on() {
 }
 
 #[test]
-fn what_makes_no_sense_at_the_end_of_a_turn_is_told_and_left() {
+fn invalid_turn_end_result_is_reported_and_ignored() {
     let mut client = with(
         "say One.\n\nsay Two.\n",
         r#"
@@ -224,7 +224,7 @@ fn what_makes_no_sense_at_the_end_of_a_turn_is_told_and_left() {
 }
 
 #[test]
-fn an_answer_can_be_hidden_and_asked_for_again() {
+fn answer_can_be_hidden_and_requested_again() {
     let mut client = with(
         "say Wrong.\n\nsay Right.\n\nsay More.\n",
         r#"
@@ -254,7 +254,7 @@ fn an_answer_can_be_hidden_and_asked_for_again() {
 }
 
 #[test]
-fn before_all_is_quiet_the_model_can_be_asked_once_more() {
+fn settle_hook_can_request_another_turn() {
     let mut client = with(
         "say One.\n\nexpect roles user assistant custom\nsay Two.\n",
         r#"
@@ -275,7 +275,7 @@ fn before_all_is_quiet_the_model_can_be_asked_once_more() {
 }
 
 #[test]
-fn a_handler_that_never_ends_does_not_keep_an_abort_waiting() {
+fn hanging_handler_does_not_delay_an_abort() {
     let mut client = with(
         "say One.\n",
         "export default (pi) => pi.on(\"agent_before_settle\", () => new Promise(() => {}));",
@@ -288,7 +288,7 @@ fn a_handler_that_never_ends_does_not_keep_an_abort_waiting() {
 }
 
 #[test]
-fn messages_of_extensions_are_said_where_they_belong() {
+fn extension_messages_are_delivered_as_requested() {
     let script = "call say {\"how\": \"aside\"}\n\nsay A.\n\ncall say {\"how\": \"steer\"}\n\nsay B.\n\n\
                   call say {\"how\": \"follow\"}\n\nsay C.\n\nsay D.\n\ncall say {\"how\": \"next\"}\n\nsay E.\n\nsay F.\n\nsay G.\n";
     let mut client = with(
@@ -306,7 +306,7 @@ fn messages_of_extensions_are_said_where_they_belong() {
             pi.registerCommand("go", { handler: async () => pi.sendMessage(message("go"), { triggerTurn: true }) });
         }"#,
     );
-    // Behind the turn in which it was said, where the next answer sees it.
+    // After the turn in which it was sent, where the next answer sees it.
     let records = run(&mut client, "1");
     let types: Vec<&str> = records.iter().filter_map(|record| record["type"].as_str()).collect();
     let ended = types.iter().position(|kind| *kind == "turn_end").unwrap();

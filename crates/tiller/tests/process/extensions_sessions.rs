@@ -1,10 +1,10 @@
-//! Extensions that go from one session to another, through the real program.
+//! Extensions that switch sessions, in the real program.
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
 
-/// A client with one extension of these words, and sessions that are kept.
+/// A client with one extension of this source, and stored sessions.
 fn with(script: &str, extension: &str) -> Client {
     let place = Place::new().with("talk.script", script).with("ext.ts", extension);
     let arguments = ["--mode", "rpc", "--script", "talk.script", "-e", "ext.ts"];
@@ -16,7 +16,7 @@ fn of_type<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
     records.iter().filter(|record| record["type"] == kind).collect()
 }
 
-/// What extensions showed by `ctx.ui.notify`, in order.
+/// The texts shown by `ctx.ui.notify`, in order.
 fn notes(records: &[Value]) -> Vec<&str> {
     let shown = of_type(records, "extension_ui_request").into_iter();
     let shown = shown.filter(|record| record["method"] == "notify");
@@ -39,7 +39,7 @@ fn data(client: &mut Client, kind: &str) -> Value {
 }
 
 #[test]
-fn a_command_begins_a_session_that_has_something_in_it() {
+fn command_starts_a_session_with_entries() {
     let mut client = with(
         "say First.\n\nsay Second.\n",
         r#"
@@ -112,7 +112,7 @@ fn a_command_begins_a_session_that_has_something_in_it() {
 }
 
 #[test]
-fn a_command_goes_back_to_an_earlier_session() {
+fn command_switches_to_an_earlier_session() {
     let mut client = with(
         "say First.\n",
         r#"
@@ -143,7 +143,7 @@ fn a_command_goes_back_to_an_earlier_session() {
 }
 
 #[test]
-fn a_command_forks_before_a_message_and_behind_an_entry() {
+fn command_forks_before_a_message_and_after_an_entry() {
     let mut client = with(
         "say First.\n\nsay Second.\n",
         r#"
@@ -176,7 +176,7 @@ fn a_command_forks_before_a_message_and_behind_an_entry() {
 }
 
 #[test]
-fn dialogs_in_the_middle_of_a_change_are_answered() {
+fn dialogs_during_a_session_change_are_answered() {
     let mut client = with(
         "say First.\n",
         r#"
@@ -222,7 +222,7 @@ fn dialogs_in_the_middle_of_a_change_are_answered() {
 }
 
 #[test]
-fn a_run_is_closed_before_its_session_is_left() {
+fn run_is_closed_before_a_session_change() {
     let mut client = with(
         "call bash {\"command\": \"sleep 60\"}\n\nsay Never.\n",
         r#"
@@ -242,7 +242,7 @@ fn a_run_is_closed_before_its_session_is_left() {
 
 /// What would begin in a session that is about to end would go on in another.
 #[test]
-fn no_run_begins_where_a_session_ends() {
+fn no_run_starts_during_session_shutdown() {
     let mut client = with(
         "say First.\n\nsay Second.\n",
         "export default (pi) => pi.on('session_shutdown', () => pi.sendUserMessage('Bye'));",
@@ -257,7 +257,7 @@ fn no_run_begins_where_a_session_ends() {
 }
 
 #[test]
-fn the_client_is_answered_when_extensions_have_arrived() {
+fn session_change_is_answered_after_extensions_are_loaded() {
     let mut client = with(
         "say First.\n",
         r#"

@@ -39,7 +39,7 @@ fn bash(client: &mut Client, command: &str) -> (Vec<Value>, Value) {
 }
 
 #[test]
-fn a_command_is_forbidden_answered_or_left_alone() {
+fn user_bash_hook_blocks_answers_or_passes_a_command() {
     let mut client = with("say Nothing.\n", SHELL);
     let (records, response) = bash(&mut client, "forbidden");
     assert_eq!(response["error"], "not that");
@@ -71,7 +71,7 @@ fn a_command_is_forbidden_answered_or_left_alone() {
 }
 
 #[test]
-fn a_command_runs_in_the_extensions_own_way() {
+fn user_bash_hook_runs_a_command_itself() {
     let mut client = with("say Nothing.\n", SHELL);
     let (records, response) = bash(&mut client, "own");
     let deltas: Vec<_> = of_type(&records, "bash_execution_update");
@@ -87,7 +87,7 @@ fn a_command_runs_in_the_extensions_own_way() {
 }
 
 #[test]
-fn a_command_of_an_extension_can_be_aborted() {
+fn command_run_by_an_extension_can_be_aborted() {
     let mut client = with("say Nothing.\n", SHELL);
     for (command, output) in [("waits", "waiting\n"), ("deaf", "")] {
         client.say(&json!({"id": command, "type": "bash", "command": command}));
@@ -102,7 +102,7 @@ fn a_command_of_an_extension_can_be_aborted() {
 }
 
 #[test]
-fn a_guard_that_does_not_come_to_an_end_lets_nothing_through() {
+fn hanging_user_bash_hook_fails_closed() {
     let mut client =
         with("say Nothing.\n", "export default (pi) => pi.on(\"user_bash\", () => { for (;;); });");
     let (_, response) = bash(&mut client, "touch made");

@@ -1,5 +1,5 @@
-//! Extensions that run in node beside the real program. Where there is no node that is new enough,
-//! only what is said about that is tested.
+//! Extensions that run in node, in the real program. Without a suitable node, only the error texts
+//! are tested.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,10 +26,10 @@ const DATABASE: &str = r#"
                 return { content: [{ type: "text", text: `${n} kept` }], details: { n } };
             },
         });
-        pi.registerCommand("who", {
+        pi.registerCommand("sidecar_pid", {
             handler: async (args, ctx) => {
                 const sure = await ctx.ui.confirm("Sure?", "Really");
-                pi.appendEntry("who", { sure, pid: process.pid, cwd: process.cwd() === ctx.cwd });
+                pi.appendEntry("sidecar_pid", { sure, pid: process.pid, cwd: process.cwd() === ctx.cwd });
             },
         });
         pi.registerCommand("die", { handler: () => process.kill(process.pid, "SIGKILL") });
@@ -51,19 +51,19 @@ pub fn is_alive(pid: u64) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
 
-/// The number of the process that runs the extension.
-fn who(client: &mut Client) -> u64 {
-    client.say(&json!({"id": "who", "type": "prompt", "message": "/who"}));
+/// The process id of the sidecar.
+fn sidecar_pid(client: &mut Client) -> u64 {
+    client.say(&json!({"id": "sidecar_pid", "type": "prompt", "message": "/sidecar_pid"}));
     let asked = client.until_type("extension_ui_request").pop().unwrap();
     client.say(&json!({"type": "extension_ui_response", "id": asked["id"], "confirmed": true}));
-    let records = client.until(|record| record["id"] == "who");
+    let records = client.until(|record| record["id"] == "sidecar_pid");
     let data = &of_type(&records, "entry_appended")[0]["entry"]["data"];
     assert_eq!((&data["sure"], &data["cwd"]), (&json!(true), &json!(true)));
     data["pid"].as_u64().unwrap()
 }
 
 #[test]
-fn a_tool_that_needs_node_is_called() {
+fn tool_that_needs_node_runs_in_a_sidecar() {
     if !has_node() {
         return;
     }
@@ -76,7 +76,7 @@ fn a_tool_that_needs_node_is_called() {
 }
 
 #[test]
-fn a_loop_in_node_blocks_its_call_and_nothing_else() {
+fn loop_in_a_sidecar_blocks_only_its_own_call() {
     if !has_node() {
         return;
     }
@@ -97,24 +97,24 @@ fn a_loop_in_node_blocks_its_call_and_nothing_else() {
 }
 
 #[test]
-fn node_that_dies_is_started_anew_until_it_is_given_up() {
+fn dying_sidecar_is_restarted_a_few_times() {
     if !has_node() {
         return;
     }
     let mut client = start("call read {\"path\": \"ext.ts\"}\n\nsay Well.\n");
-    let first = who(&mut client);
+    let first = sidecar_pid(&mut client);
     for n in 0..3 {
         client.say(&json!({"id": "die", "type": "prompt", "message": "/die"}));
         let records = client.until(|record| record["id"] == "die");
         let told = of_type(&records, "extension_error");
         assert!(told.iter().any(|it| it["error"].to_string().contains("signal 9")), "{records:?}");
         if n == 0 {
-            assert_ne!(who(&mut client), first);
+            assert_ne!(sidecar_pid(&mut client), first);
         }
     }
     client.say(&json!({"id": "2", "type": "get_commands"}));
     assert_eq!(client.response("2")["data"]["commands"], json!([]));
-    // What it guarded stays shut, and the rest goes on.
+    // Calls it guarded stay blocked, and the rest continues.
     client.say(&json!({"type": "prompt", "message": "Look"}));
     let records = client.until_type("agent_settled");
     let ended = of_type(&records, "tool_execution_end")[0];
@@ -123,13 +123,13 @@ fn node_that_dies_is_started_anew_until_it_is_given_up() {
 }
 
 #[test]
-fn node_ends_with_tiller_however_that_ends() {
+fn sidecar_ends_with_tiller() {
     if !has_node() {
         return;
     }
     for is_killed in [false, true] {
         let mut client = start("say Nothing.\n");
-        let pid = who(&mut client);
+        let pid = sidecar_pid(&mut client);
         assert!(is_alive(pid));
         match is_killed {
             true => client.signal("KILL"),
@@ -143,7 +143,7 @@ fn node_ends_with_tiller_however_that_ends() {
     }
 }
 
-/// Starts an extension that needs node where there is only this.
+/// Starts an extension that needs node, with this `node` at most.
 fn refused(node: Option<&str>, settings: &Value) -> String {
     let place = Place::new().with("wasm.ts", "export default () => new WebAssembly.Module(1);");
     let bin = place.path().join("bin");
@@ -164,7 +164,7 @@ fn refused(node: Option<&str>, settings: &Value) -> String {
 }
 
 #[test]
-fn without_a_sidecar_the_error_names_what_is_missing_and_why() {
+fn missing_sidecar_error_names_what_is_needed() {
     let old =
         "#!/bin/bash\necho '{\"type\":\"unfit\",\"why\":\"version v1 is too old\"}' >&${*: -2:1}\n";
     let none = json!({});
@@ -172,7 +172,7 @@ fn without_a_sidecar_the_error_names_what_is_missing_and_why() {
     let denied = json!({"extensionSettings": {"wasm.ts": {"permissions": {"net": false}}}});
     let here = json!({"extensionSettings": {"wasm.ts": {"engine": "embedded"}}});
     let lacks = "Failed to load extension: WebAssembly cannot run inside tiller";
-    // A program of that name may be in /bin on the machine of whoever runs this.
+    // The machine may have a program of that name in /bin.
     if !["node", "bun"].iter().any(|name| fs::exists(format!("/bin/{name}")).unwrap()) {
         let told = format!("{lacks}; there is no node or bun in PATH to run it beside");
         assert_eq!(refused(None, &none), told);
@@ -187,12 +187,12 @@ fn without_a_sidecar_the_error_names_what_is_missing_and_why() {
     assert_eq!(refused(None, &here), lacks);
 }
 
-/// Runs one test of this file again, where no node can be found.
+/// Runs one test of this file again, without node.
 #[test]
-fn a_missing_node_is_a_skip_that_is_counted_or_a_failure() {
+fn missing_node_skips_or_fails_the_test() {
     let place = Place::new();
     let log = place.path().join("skipped");
-    let test = "extensions_sidecar::node_ends_with_tiller_however_that_ends";
+    let test = "extensions_sidecar::sidecar_ends_with_tiller";
     let run = |required: &str| {
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test]).env("PATH", place.path());

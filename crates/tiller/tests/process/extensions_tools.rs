@@ -1,4 +1,4 @@
-//! The tools and the prompt a model gets, where extensions have a say in them.
+//! The model's tools and prompt, as changed by extensions.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn run(client: &mut Client, text: &str) -> Vec<Value> {
     client.until_type("agent_settled")
 }
 
-/// The texts of all answers; an expectation that is not met shows here.
+/// The texts of all answers; an unmet expectation of the script shows here.
 fn answers(records: &[Value]) -> Vec<&str> {
     let messages = of_type(records, "message_end").into_iter().map(|record| &record["message"]);
     let answers = messages.filter(|message| message["role"] == "assistant");
@@ -38,7 +38,7 @@ fn tools_are_named_in_the_prompt() {
 }
 
 #[test]
-fn tools_are_chosen_in_mid_run_and_new_ones_are_in_use_at_once() {
+fn tools_can_be_selected_and_added_during_a_run() {
     let script = "expect tools read bash edit write choose\ncall choose {}\n\n\
                   expect tools grep choose\nexpect system lacks - bash:\ncall choose {}\n\n\
                   expect tools grep choose late\nsay Done.\n\nexpect tools grep choose late\nsay Still.\n";
@@ -87,7 +87,7 @@ fn replaced_builtin_tool_keeps_its_place() {
 }
 
 #[test]
-fn the_command_line_decides_about_their_tools_too() {
+fn tool_flags_apply_to_extension_tools() {
     let extension = format!(
         "export default (pi) => {{ pi.registerTool({}); pi.registerTool({}); }};",
         tool("one"),
@@ -107,7 +107,7 @@ fn the_command_line_decides_about_their_tools_too() {
 }
 
 #[test]
-fn two_tools_of_one_name_are_told_and_the_first_wins() {
+fn duplicate_tool_is_reported_and_the_first_wins() {
     let place = Place::new()
         .with("a.ts", &format!("export default (pi) => pi.registerTool({});", tool("same")))
         .with("b.ts", &format!("export default (pi) => pi.registerTool({});", tool("same")));
@@ -124,7 +124,7 @@ fn two_tools_of_one_name_are_told_and_the_first_wins() {
 }
 
 #[test]
-fn commands_of_one_name_are_numbered() {
+fn commands_of_the_same_name_are_numbered() {
     let command = |word: &str| {
         format!(
             "export default (pi) => pi.registerCommand(\"hi\", {{ handler: async (_, ctx) => ctx.ui.notify(\"{word}\") }});"
@@ -137,12 +137,12 @@ fn commands_of_one_name_are_numbered() {
         let records = client.until(|record| record["id"] == name);
         assert_eq!(of_type(&records, "extension_ui_request")[0]["message"], word);
     }
-    // The bare name is nobody's any more.
+    // The plain name no longer exists.
     assert_eq!(answers(&run(&mut client, "/hi")), ["No command."]);
 }
 
 #[test]
-fn the_parts_of_the_prompt_can_be_changed_for_a_run() {
+fn prompt_parts_can_be_changed_for_a_run() {
     let script = "expect system has - Mind the gap\nexpect system has <mood>\nexpect system lacks - bash:\n\
                   expect tools read edit write\nsay Yes.\n\nexpect system lacks Mind the gap\nsay Yes.\n";
     let mut client = with(
@@ -171,7 +171,7 @@ fn the_parts_of_the_prompt_can_be_changed_for_a_run() {
 }
 
 #[test]
-fn who_watches_an_answer_sees_it_grow() {
+fn message_update_events_carry_the_growing_message() {
     let script = "think Hm.\nsay One\ndelta \" two\"\ncall ls {\"path\": \".\"}\n\nsay Done.\n";
     let mut client = with(
         script,
@@ -204,13 +204,13 @@ fn who_watches_an_answer_sees_it_grow() {
             "toolcall_end"
         ]
     );
-    // One object grows, so what is seen may be ahead of its event, but never behind it.
+    // One object grows, so it may be ahead of its event, but never behind.
     assert!(seen[6].1.as_str().unwrap().contains("One two"), "{seen:?}");
     assert!(seen[9].1.as_str().unwrap().contains("\"path\":\".\""), "{seen:?}");
 }
 
 #[test]
-fn a_message_of_an_extension_names_commands_only_when_told_so() {
+fn extension_message_runs_commands_only_on_request() {
     let place = Place::new().with(
         "ext.ts",
         r#"
@@ -227,10 +227,10 @@ fn a_message_of_an_extension_names_commands_only_when_told_so() {
     assert_eq!(shown["message"], "hi there");
 }
 
-/// A built-in tool that an extension runs ends when nobody waits for it any more: its run is
-/// aborted, or the extension is loaded anew.
+/// A built-in tool run by an extension ends when its caller is gone: the run is aborted, or the
+/// extension is reloaded.
 #[test]
-fn a_built_in_tool_ends_with_whoever_runs_it() {
+fn built_in_tool_ends_with_its_caller() {
     let extension = r#"
         import { createBashTool } from "@mariozechner/pi-coding-agent";
         export default (pi) => {

@@ -1,4 +1,4 @@
-//! Too much at once, and nothing of it lost.
+//! Large amounts of input and output, without losses.
 
 use std::time::Duration;
 use std::{fs, thread};
@@ -10,7 +10,7 @@ use super::client::{Client, Place};
 const LINE_MAX_BYTES: usize = 64 << 20;
 
 #[test]
-fn two_prompts_in_one_write() {
+fn second_prompt_of_one_write_is_refused() {
     let mut client = Place::new().rpc("say Only the first.", &[]);
     client.write(
         "{\"id\":\"1\",\"type\":\"prompt\",\"message\":\"one\"}\n\
@@ -22,7 +22,7 @@ fn two_prompts_in_one_write() {
 }
 
 #[test]
-fn an_abort_glued_to_its_prompt() {
+fn abort_in_the_same_write_aborts_the_prompt() {
     let mut client = Place::new().rpc("say Never.\nhang\n\nsay Later.", &[]);
     client.write(
         "{\"id\":\"1\",\"type\":\"prompt\",\"message\":\"one\"}\n{\"id\":\"2\",\"type\":\"abort\"}\n",
@@ -34,7 +34,7 @@ fn an_abort_glued_to_its_prompt() {
     assert_eq!(answer["message"]["stopReason"], "aborted");
 }
 
-/// A prompt that is exactly this long as a line.
+/// A prompt whose line has exactly this length.
 fn prompt_of(bytes: usize, id: &str) -> Vec<u8> {
     let (head, tail) = (format!("{{\"id\":\"{id}\",\"type\":\"prompt\",\"message\":\""), "\"}\n");
     let mut line = head.into_bytes();
@@ -44,7 +44,7 @@ fn prompt_of(bytes: usize, id: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_longest_line_is_taken_and_a_longer_one_refused() {
+fn longest_line_is_accepted_and_a_longer_one_refused() {
     let mut client = Place::new().rpc("say Long.", &[]);
     let mut bytes = prompt_of(LINE_MAX_BYTES + 1, "over");
     bytes.extend(prompt_of(LINE_MAX_BYTES, "under"));
@@ -55,7 +55,7 @@ fn the_longest_line_is_taken_and_a_longer_one_refused() {
     assert_eq!(client.response("under")["success"], true);
     client.take_back(writing);
     if cfg!(debug_assertions) {
-        // Records of that length take a program that is not optimised half a minute.
+        // Records of that length take an unoptimised build half a minute.
         return;
     }
     let mut seen = Vec::new();
@@ -71,7 +71,7 @@ fn the_longest_line_is_taken_and_a_longer_one_refused() {
     assert_eq!(long.collect::<Vec<_>>(), ["message_start", "message_end", "agent_end"]);
 }
 
-/// Numbers that look random and are the same every time (splitmix64).
+/// Deterministic pseudo-random numbers (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -95,7 +95,7 @@ const GOOD_LINES: [&str; 8] = [
     r#"{"id":"e","type":"cycle_thinking_level"}"#,
 ];
 
-/// A good line that something has happened to, or no line at all.
+/// A damaged line, or none at all.
 fn malformed(dice: &mut Dice) -> Vec<u8> {
     let mut line = GOOD_LINES[dice.roll(GOOD_LINES.len())].as_bytes().to_vec();
     match dice.roll(8) {
@@ -143,14 +143,14 @@ fn ten_thousand_malformed_lines_are_each_answered_or_ignored() {
 }
 
 #[test]
-fn a_reader_that_stops_costs_little_and_misses_nothing() {
+fn stalled_reader_costs_little_memory_and_loses_nothing() {
     const WORDS: usize = 50_000;
     for wire in ["pi", "pi-delta"] {
         let script = format!("repeat {WORDS} \"word{{i}} \"");
         let mut client = Place::new().rpc(&script, &["--wire", wire]);
         client.say(&json!({"id": "1", "type": "prompt", "message": "At length"}));
-        // Nobody reads, and yet the model is heard to its end: then there is nothing left to do.
-        wait_until_it_rests(client.id());
+        // Nothing is read, yet the model's stream is read to its end: then the process is idle.
+        wait_until_idle(client.id());
         let peak = peak_memory_bytes(client.id());
         let mut said = String::new();
         for record in client.until_type("agent_settled") {
@@ -191,18 +191,18 @@ fn eight_thousand_empty_tool_calls_cost_less_than_100_mb() {
 }
 
 #[test]
-fn a_reader_that_stops_during_very_many_calls_costs_little() {
+fn stalled_reader_during_many_calls_costs_little_memory() {
     let script = format!("{}\nsay Done.", "call nothing {}\n".repeat(8000));
     let mut client = Place::new().rpc(&script, &["--wire", "pi"]);
     client.say(&json!({"id": "1", "type": "prompt", "message": "Call"}));
-    wait_until_it_rests(client.id());
+    wait_until_idle(client.id());
     let peak = peak_memory_bytes(client.id());
     assert!(peak < 128 << 20, "{} MiB", peak >> 20);
 }
 
-/// Waits until the process has used no time for a while. Should it only have been slow, the test
-/// is weaker, but not wrong.
-fn wait_until_it_rests(pid: u32) {
+/// Waits until the process uses no processor time for a while. If it was only slow, the test is
+/// weaker, but not wrong.
+fn wait_until_idle(pid: u32) {
     let used = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let fields: Vec<&str> = stat.split_whitespace().collect();
@@ -221,7 +221,7 @@ fn wait_until_it_rests(pid: u32) {
     }
 }
 
-/// The most memory the process has ever had, where the system tells.
+/// The peak memory of the process, if the system reports it.
 fn peak_memory_bytes(pid: u32) -> usize {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -230,7 +230,7 @@ fn peak_memory_bytes(pid: u32) -> usize {
 }
 
 #[test]
-fn what_is_waiting_is_read_before_the_end() {
+fn pending_input_is_read_before_eof_counts() {
     let script = "repeat 20000 \"word{i} \"";
     let mut client = Place::new().rpc(script, &["--on-eof", "finish"]);
     client.say(&json!({"id": "1", "type": "prompt", "message": "At length"}));
@@ -244,13 +244,13 @@ fn what_is_waiting_is_read_before_the_end() {
 }
 
 #[test]
-fn the_end_of_input_is_heard_though_nobody_reads() {
+fn eof_is_noticed_with_a_stalled_reader() {
     let mut client = Place::new().rpc("repeat 20000 \"word{i} \"", &["--wire", "pi-delta"]);
     client.say(&json!({"id": "1", "type": "prompt", "message": "At length"}));
-    wait_until_it_rests(client.id());
-    // More than it wants to keep for a reader that does not come.
+    wait_until_idle(client.id());
+    // More than the server buffers for a stalled reader.
     client.write(&"{\"type\":\"get_messages\"}\n".repeat(100));
-    wait_until_it_rests(client.id());
+    wait_until_idle(client.id());
     client.close_stdin();
     assert_eq!(client.exit_code(), Some(0));
 }
@@ -265,7 +265,7 @@ fn commands_that_wait_for_an_extension_are_limited() {
     let line = |id: usize| json!({"id": id, "type": "set_session_name", "name": name});
     let lines: String = (1..=20).map(|id| format!("{}\n", line(id))).collect();
     let writing = client.write_beside(lines.into_bytes());
-    // The first 16 MB wait for the extension; what follows is answered at once.
+    // The first 16 MB wait for the extension; later commands are refused at once.
     let refused = client.record().unwrap();
     assert_eq!((&refused["id"], &refused["success"]), (&json!(17), &json!(false)), "{refused}");
     let why = "Too many commands are waiting for files, extensions or another session. Send this \

@@ -1,4 +1,4 @@
-//! Keys: stored, listed and used, and never said aloud.
+//! Keys: stored, listed and used, and never printed.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Place, finish};
 
-/// A server that refuses everybody, and repeats what it was told.
-struct Gossip {
+/// A server that refuses every request, and quotes it in the error.
+struct EchoingServer {
     url: String,
     heard: Arc<Mutex<String>>,
 }
 
-impl Gossip {
-    fn start() -> Gossip {
+impl EchoingServer {
+    fn start() -> EchoingServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let heard = Arc::new(Mutex::new(String::new()));
@@ -34,7 +34,7 @@ impl Gossip {
                 ears.lock().unwrap().push_str(&request);
             }
         });
-        Gossip { url, heard }
+        EchoingServer { url, heard }
     }
 
     fn heard(&self) -> String {
@@ -59,12 +59,12 @@ fn answer(mut caller: TcpStream) -> String {
     let told = json!({"type": "error", "error": {"type": "authentication_error", "message": head}});
     let told = told.to_string();
     let head = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close";
-    // A caller that has gone away was not interested.
+    // The client may have disconnected.
     write!(caller, "{head}\r\ncontent-length: {}\r\n\r\n{told}", told.len()).ok();
     head.to_owned() + &told
 }
 
-/// Where a user keeps keys.
+/// Writes a file of the user's agent folder.
 fn agent(place: &Place, name: &str, content: &Value) {
     let folder = place.path().join(".pi/agent");
     fs::create_dir_all(&folder).unwrap();
@@ -76,7 +76,7 @@ fn text(Output { stdout, stderr, .. }: Output) -> String {
     String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap()
 }
 
-/// Everything in the folder but what the user wrote there.
+/// All files in the folder except the user's own.
 fn files(folder: &Path, all: &mut String) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name();
@@ -89,8 +89,8 @@ fn files(folder: &Path, all: &mut String) {
 }
 
 #[test]
-fn a_secret_reaches_its_provider_and_nobody_else() {
-    let gossip = Gossip::start();
+fn secret_reaches_only_its_provider() {
+    let gossip = EchoingServer::start();
     let place = Place::new();
     let model = json!([{"id": "m"}]);
     let own = |more: Value| {
@@ -186,7 +186,7 @@ fn a_secret_reaches_its_provider_and_nobody_else() {
     for end in ["session", "process", "bearer"] {
         assert!(heard.contains(&format!("sk-secret-{end}")), "{end}: {heard}");
     }
-    // With these, requests are signed; they stay here.
+    // Requests are signed with these; they are never sent.
     assert!(heard.contains("AKKEYS") && heard.contains("AKPROCESS"), "{heard}");
     assert!(!heard.contains("never-secret"), "{heard}");
     let leak = said.find("secret").map(|at| &said[at.saturating_sub(200)..at + 40]);
@@ -194,8 +194,8 @@ fn a_secret_reaches_its_provider_and_nobody_else() {
 }
 
 #[test]
-fn a_key_that_is_stored_meanwhile_is_used() {
-    let gossip = Gossip::start();
+fn key_stored_while_running_is_used() {
+    let gossip = EchoingServer::start();
     let place = Place::new();
     agent(&place, "models.json", &json!({"providers": {"anthropic": {"baseUrl": gossip.url}}}));
     let arguments = ["--mode", "rpc", "--no-session", "--model", "anthropic/claude-opus-4-8"];
@@ -247,9 +247,9 @@ fn keys_are_set_listed_and_removed() {
         exit 0
         The key for openai is in ~/.pi/agent/auth.json
         exit 0
-        Error: no key was given; nothing is stored
+        Error: no key was given; nothing was stored
         exit 1
-        Error: Unknown provider: opneai (did you mean openai?); nothing is stored. With --yes it is stored anyway
+        Error: Unknown provider: opneai (did you mean openai?); nothing was stored. Use --yes to store it anyway
         exit 1
         The key for opneai is in ~/.pi/agent/auth.json
         exit 0
@@ -271,7 +271,7 @@ fn keys_are_set_listed_and_removed() {
 }
 
 #[test]
-fn chosen_models_are_cycled_through() {
+fn cycle_model_uses_the_scope() {
     let place = Place::new();
     let models = json!([
         {"id": "a", "reasoning": true}, {"id": "b", "reasoning": true}, {"id": "c"},
@@ -324,7 +324,7 @@ fn chosen_models_are_cycled_through() {
 }
 
 #[test]
-fn models_are_listed() {
+fn list_models_prints_usable_models() {
     let place = Place::new();
     let mut command = place.command(&["--list-models", "opus-4-8"]);
     command.env("ANTHROPIC_API_KEY", "key");
@@ -348,8 +348,8 @@ fn models_are_listed() {
 }
 
 #[test]
-fn a_password_in_an_address_reaches_its_server_and_nobody_else() {
-    let gossip = Gossip::start();
+fn password_in_a_url_reaches_only_its_server() {
+    let gossip = EchoingServer::start();
     let place = Place::new();
     let url = gossip.url.replace("http://", "http://me:never-aloud@");
     agent(
@@ -360,7 +360,7 @@ fn a_password_in_an_address_reaches_its_server_and_nobody_else() {
         }}}),
     );
     let arguments = ["--mode", "rpc", "--on-eof", "finish", "--model", "local/m"];
-    // A server that is there, and one that is not.
+    // One server that exists, and one that does not.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut said = String::new();
     for address in [url, format!("http://me:never-aloud@{silent}")] {
@@ -378,7 +378,7 @@ fn a_password_in_an_address_reaches_its_server_and_nobody_else() {
         let commands: String = commands.iter().map(|command| format!("{command}\n")).collect();
         let output = text(finish(place.command(&arguments), &commands));
         assert!(output.contains("http://me:***@127.0.0.1"), "{output}");
-        // The user's own words stay as they are, but not in the page.
+        // The user's own text stays as it is, but not in the page.
         said += &output.replace(&format!("What is {address}?"), "");
         let session = fs::read_dir(place.path().join(".pi/agent/sessions")).unwrap();
         let session = session.map(|folder| fs::read_dir(folder.unwrap().path()).unwrap());
@@ -402,7 +402,7 @@ fn a_password_in_an_address_reaches_its_server_and_nobody_else() {
 }
 
 #[test]
-fn a_typed_key_leaves_the_process_title() {
+fn typed_key_is_removed_from_the_process_title() {
     for typed in [&["--api-key", "sk-visible-1"][..], &["--api-key=sk-visible-1"]] {
         let place = Place::new();
         let mut arguments = vec!["--mode", "rpc", "--no-session", "--provider", "anthropic"];
@@ -419,8 +419,8 @@ fn a_typed_key_leaves_the_process_title() {
 }
 
 #[test]
-fn a_key_can_be_read_from_a_file_or_from_stdin() {
-    let gossip = Gossip::start();
+fn key_is_read_from_a_file_or_stdin() {
+    let gossip = EchoingServer::start();
     let place = Place::new().with("key", "sk-of-file\nmore\n");
     agent(
         &place,
@@ -502,7 +502,7 @@ fn failing_key_command_is_named_without_its_arguments() {
 }
 
 #[test]
-fn ended_sign_in_says_how_to_renew_it() {
+fn expired_sign_in_says_how_to_renew_it() {
     let place = Place::new();
     agent(
         &place,
@@ -511,14 +511,13 @@ fn ended_sign_in_says_how_to_renew_it() {
     );
     let arguments = ["-p", "--no-session", "--model", "anthropic/claude-opus-4-8", "Hi"];
     let said = text(place.output(&arguments, ""));
-    let expected = "No API key found for anthropic (the sign-in in auth.json ended \
+    let expected = "No API key found for anthropic (the sign-in in auth.json expired \
                     1970-01-01T00:00:01.000Z. Sign in again with the program that wrote it to \
                     auth.json (in pi: `/login`)).";
     assert!(said.starts_with(expected), "{said}");
 }
 
-/// What a command of the client sees of the variables, with these settings of the user and of the
-/// project.
+/// The variables a client's command sees, with these settings of the user and the project.
 fn seen_by_commands(user: &str, project: &str, arguments: &[&str]) -> String {
     seen_with_models("{}", user, project, arguments)
 }
@@ -555,11 +554,11 @@ fn commands_do_not_see_provider_keys_unless_settings_pass_them() {
     let passes = r#"{"tools": {"passEnv": ["OPENAI_*"]}}"#;
     assert_eq!(seen_by_commands("{}", "{}", &[]), ",,sk-corp,ed\ntool sk-corp\n");
     assert_eq!(seen_by_commands(passes, "{}", &[]), "sk-open,,sk-corp,ed\ntool sk-open sk-corp\n");
-    // A project has no say until it is trusted.
+    // An untrusted project cannot decide this.
     assert_eq!(seen_by_commands("{}", passes, &["--no-approve"]), ",,sk-corp,ed\ntool sk-corp\n");
     let trusted = seen_by_commands("{}", passes, &["--approve"]);
     assert_eq!(trusted, "sk-open,,sk-corp,ed\ntool sk-open sk-corp\n");
-    // What was given as a key is one, whatever its variable is called.
+    // A value given as a key is one, whatever its variable is called.
     let given = ["--provider", "openai", "--api-key", "sk-corp"];
     assert_eq!(seen_by_commands("{}", "{}", &given), ",,,ed\ntool\n");
     // And so is what a provider in models.json is given for one.

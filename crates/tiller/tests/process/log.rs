@@ -1,4 +1,4 @@
-//! `TILLER_LOG` and `--log-file`: what is in the log, and what is not.
+//! `TILLER_LOG` and `--log-file`: what is logged, and what is not.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ const EXTENSION: &str = r#"
         pi.on("input", () => undefined);
     }"#;
 
-/// A folder with a model at this server, a key that a command prints, and an extension.
+/// A folder with a model at this server, a key printed by a command, and an extension.
 fn place(server: &Loopback) -> Place {
     let place = Place::new().with("ext.ts", EXTENSION);
     let folder = place.path().join(".pi/agent");
@@ -106,7 +106,7 @@ fn log_that_cannot_be_opened_is_a_warning_and_the_run_goes_on() {
 }
 
 #[test]
-fn without_being_asked_for_there_is_no_log() {
+fn no_log_is_written_by_default() {
     let place = Place::new();
     let arguments = ["-p", "--no-session", "--model", "tiller/demo", "--no-tools", "Hi"];
     assert!(place.output(&arguments, "").status.success());

@@ -1,5 +1,5 @@
-//! A model's server on this machine: it answers each request with what the test wrote, and
-//! remembers what it was asked.
+//! A model server on this machine: it answers each request with the test's replies, and records the
+//! requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,18 +19,18 @@ pub struct Loopback {
 
 /// One request.
 pub struct Asked {
-    /// The first line and the headers, in small letters.
+    /// The first line and the headers, in lower case.
     pub head: String,
     pub body: Value,
 }
 
-/// What is answered.
+/// A reply to a request.
 pub enum Reply {
     /// A stream of server-sent events.
     Events(String),
-    /// The same, and then nothing, until the caller goes away.
+    /// The same, and then nothing, until the client disconnects.
     Hanging(String),
-    /// A refusal with this status and body.
+    /// An error with this status and body.
     Refusal(u16, String),
 }
 
@@ -54,7 +54,7 @@ impl Loopback {
         self.asked.recv_timeout(PATIENCE).expect("nobody asks the server")
     }
 
-    /// Waits until a caller that was left hanging has closed its connection.
+    /// Waits until a hanging client has closed its connection.
     pub fn caller_left(&self) {
         self.gone.recv_timeout(PATIENCE).expect("the connection stays open");
     }
@@ -81,7 +81,7 @@ fn serve(mut caller: TcpStream, reply: Reply, tell: &Sender<Asked>, part: &Sende
     tell.send(Asked { head, body }).ok();
     let begin = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-served-by: loopback\r\n\
                  connection: close\r\n\r\n";
-    // A caller that has gone away was not interested.
+    // The client may have disconnected.
     match reply {
         Reply::Events(events) => write!(caller, "{begin}{events}").unwrap_or(()),
         Reply::Hanging(events) => {
@@ -98,7 +98,7 @@ fn serve(mut caller: TcpStream, reply: Reply, tell: &Sender<Asked>, part: &Sende
     }
 }
 
-/// An answer of one text, in the words of the Chat Completions API.
+/// An answer of one text, in the format of the Chat Completions API.
 pub fn says(words: &[&str]) -> String {
     let mut events = String::new();
     for word in words {

@@ -1,5 +1,5 @@
-//! The real program, as the system starts it: command line, pipes, signals, memory. What a
-//! conversation looks like is in the transcripts; here is what they cannot see.
+//! The real program, as the system starts it: command line, pipes, signals, memory. Conversations
+//! are tested by transcripts; these tests cover what transcripts cannot see.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! The user's and the project's files, as the real program meets them: bad ones, many of them,
-//! and what of them reaches a provider.
+//! The user's and the project's files in the real program: bad ones, many of them, and what reaches
+//! a provider.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -25,7 +25,7 @@ fn write(place: &Place, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
     path
 }
 
-/// Puts something in the place of a file that ought to be a text.
+/// Replaces a text file by something else.
 type Spoil = fn(&Path);
 
 const BAD: [(&str, Spoil); 8] = [
@@ -43,8 +43,8 @@ const BAD: [(&str, Spoil); 8] = [
     ("is not valid UTF-8", |path| fs::write(path, b"---\ndescription: \xff\n---\n{}").unwrap()),
 ];
 
-/// Files that tiller looks at by itself.
-const LOOKED_AT: [&str; 10] = [
+/// Files that tiller reads by default.
+const SEARCHED_FILES: [&str; 10] = [
     ".pi/agent/settings.json",
     ".pi/agent/models.json",
     ".pi/agent/auth.json",
@@ -57,12 +57,12 @@ const LOOKED_AT: [&str; 10] = [
     ".pi/skills/bad/SKILL.md",
 ];
 
-/// Whatever is there, tiller starts, answers a prompt, and names the file.
+/// Whatever is in its place, tiller starts, answers a prompt, and names the file.
 #[test]
-fn a_bad_file_is_a_warning_that_names_it() {
+fn bad_file_is_a_warning_that_names_it() {
     for (why, spoil) in BAD {
         let place = Place::new();
-        for name in LOOKED_AT {
+        for name in SEARCHED_FILES {
             let path = write(&place, name, "");
             fs::remove_file(&path).unwrap();
             spoil(&path);
@@ -74,7 +74,7 @@ fn a_bad_file_is_a_warning_that_names_it() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "Fine.\n", "{why}: {said}");
         assert_eq!(output.status.code(), Some(0));
-        for name in LOOKED_AT {
+        for name in SEARCHED_FILES {
             let named: Vec<&str> = said.lines().filter(|line| line.contains(name)).collect();
             assert!(!named.is_empty(), "{why}: nothing is said of {name}: {said}");
             assert!(named[0].starts_with("Warning: "), "{said}");
@@ -84,7 +84,7 @@ fn a_bad_file_is_a_warning_that_names_it() {
 }
 
 #[test]
-fn a_bad_decision_about_trust_is_none() {
+fn invalid_trust_decision_is_ignored() {
     let place = Place::new();
     write(&place, ".pi/agent/trust.json", "{\n  \"/\": maybe }");
     write(&place, ".pi/prompts/local.md", "Local.");
@@ -95,9 +95,9 @@ fn a_bad_decision_about_trust_is_none() {
     assert_eq!(said.lines().count(), 2);
 }
 
-/// A host that reads nothing of what is said on stderr, and a folder with no end of faults.
+/// A host that never reads stderr, and a folder with very many problems.
 #[test]
-fn many_bad_files_are_told_in_few_words() {
+fn many_bad_files_are_reported_briefly() {
     let place = Place::new();
     for n in 0..500 {
         write(&place, &format!(".pi/agent/skills/s{n}/SKILL.md"), "---\na: b: c\n---\n");
@@ -109,17 +109,17 @@ fn many_bad_files_are_told_in_few_words() {
     assert!(said.ends_with("Warning: … and 400 more files with problems\n"), "{said}");
 }
 
-/// What is not needed is not read: the state is told while 200 skills, 200 templates and 5 MB of
-/// instructions lie about, one of them a pipe that would hold up anybody who opened it.
+/// Nothing is read before it is needed: `get_state` is answered beside 200 skills, 200 templates
+/// and 5 MB of instructions, one of them a pipe that would block a reader.
 #[test]
-fn nothing_is_read_before_it_is_needed() {
+fn resources_are_read_only_when_needed() {
     let place = Place::new();
     for n in 0..200 {
         write(&place, &format!(".pi/agent/skills/s{n}/SKILL.md"), SKILL);
         write(&place, &format!(".pi/agent/prompts/p{n}.md"), "Say $1.");
     }
     write(&place, "AGENTS.md", "word ".repeat(1 << 20));
-    // The kernel notes when a file was read.
+    // The kernel records when a file was read.
     let command = place.command(&["--mode", "rpc", "--no-session", "--model", "tiller/demo"]);
     let mut client = Client::start(command, place.clone());
     client.say(&json!({"id": "state", "type": "get_state"}));
@@ -135,14 +135,14 @@ fn nothing_is_read_before_it_is_needed() {
     assert_eq!(client.end(), (vec![], Some(0)));
 }
 
-/// A provider that says one word to everybody, and repeats what it was asked.
-struct Parrot {
+/// A provider that answers every request with one word, and records it.
+struct EchoingProvider {
     url: String,
     asked: Receiver<String>,
 }
 
-impl Parrot {
-    fn start() -> Parrot {
+impl EchoingProvider {
+    fn start() -> EchoingProvider {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (sender, asked) = channel();
@@ -151,7 +151,7 @@ impl Parrot {
             let callers = listener.incoming().map_while(Result::ok);
             callers.map(answer).try_for_each(|body| sender.send(body)).ok();
         });
-        Parrot { url, asked }
+        EchoingProvider { url, asked }
     }
 }
 
@@ -178,7 +178,7 @@ fn answer(mut caller: TcpStream) -> String {
     String::from_utf8(body).unwrap()
 }
 
-/// As much of a request as has to stay the same, in the provider's own bytes.
+/// The part of a request that has to stay the same, byte for byte.
 #[derive(Deserialize)]
 struct Asked<'a> {
     #[serde(borrow)]
@@ -187,10 +187,10 @@ struct Asked<'a> {
     tools: &'a RawValue,
 }
 
-/// Providers keep what they have seen before, as long as not one byte of it changes.
+/// Providers cache a prefix as long as not one byte of it changes.
 #[test]
-fn a_request_begins_with_the_bytes_of_the_one_before() {
-    let parrot = Parrot::start();
+fn requests_share_a_stable_prefix() {
+    let parrot = EchoingProvider::start();
     let place = Place::new();
     let models = json!({"providers": {"parrot": {
         "api": "openai-completions", "baseUrl": parrot.url, "apiKey": "none",
@@ -207,7 +207,7 @@ fn a_request_begins_with_the_bytes_of_the_one_before() {
         client.say(&json!({"id": n, "type": "prompt", "message": format!("Is it {n}?")}));
         let records = client.until_type("agent_settled");
         assert!(types(&records).contains(&"turn_end"), "{records:?}");
-        // What changes beside the conversation does not show.
+        // Changes outside the conversation do not show.
         write(&place, "AGENTS.md", format!("Be brief, {n} times.\n"));
         client.say(&json!({"id": "name", "type": "set_session_name", "name": format!("n{n}")}));
         client.response("name");
@@ -232,7 +232,7 @@ fn a_request_begins_with_the_bytes_of_the_one_before() {
 }
 
 #[test]
-fn an_approval_does_not_follow_a_session_into_another_folder() {
+fn approve_flag_does_not_apply_to_another_folder() {
     let place = Place::new();
     write(&place, "mine/.pi/prompts/mine.md", "Mine.");
     write(&place, "theirs/.pi/prompts/theirs.md", "Theirs.");
@@ -255,7 +255,7 @@ fn an_approval_does_not_follow_a_session_into_another_folder() {
         let commands = response["data"]["commands"].as_array().unwrap().clone();
         let names = commands.iter().map(|command| command["name"].as_str().unwrap().to_owned());
         let names: Vec<String> = names.collect();
-        // On to the next session.
+        // Continue with the next session.
         let next = if id == "1" { &theirs } else { &mine };
         let switch = json!({"id": "switch", "type": "switch_session", "sessionPath": next});
         client.say(&switch);

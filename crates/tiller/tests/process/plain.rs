@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::client::{Place, finish, types};
 
-/// Runs a script in a plain mode and compares what came of it.
+/// Runs a script in a print mode and compares the output.
 fn check(script: &str, arguments: &[&str], stdin: &str, expected: Expect) {
     let place = Place::new().with("talk.script", script);
     let mut all = vec!["--no-session", "--script", "talk.script"];
@@ -21,7 +21,7 @@ fn check(script: &str, arguments: &[&str], stdin: &str, expected: Expect) {
 }
 
 #[test]
-fn the_demo_answers_about_real_files() {
+fn demo_model_answers_about_real_files() {
     let place = Place::new().with("notes.md", "# Shopping\n\nBuy milk.\n");
     let arguments = ["-p", "--no-session", "--model", "tiller/demo", "What does notes.md say?"];
     let output = place.output(&arguments, "");
@@ -44,7 +44,7 @@ fn only_the_last_answer_is_printed() {
 }
 
 #[test]
-fn a_failure_is_said_on_stderr_and_in_the_exit_code() {
+fn failure_is_printed_to_stderr_and_sets_the_exit_code() {
     check(
         "say I was about\nerror fatal 400 bad request",
         &["-p", "Hello"],
@@ -57,7 +57,7 @@ fn a_failure_is_said_on_stderr_and_in_the_exit_code() {
 }
 
 #[test]
-fn what_is_piped_comes_first_and_a_blank_line_between() {
+fn stdin_comes_before_the_typed_message() {
     check(
         "expect user \"piped\\n\\ntyped\"\nsay Both.",
         &["-p", "typed"],
@@ -79,7 +79,7 @@ fn what_is_piped_comes_first_and_a_blank_line_between() {
 }
 
 #[test]
-fn several_messages_are_said_one_after_the_other() {
+fn several_messages_are_sent_in_order() {
     check(
         "expect user one\nsay First.\n\nexpect roles user assistant user\nsay Second.",
         &["-p", "one", "two"],
@@ -92,7 +92,7 @@ fn several_messages_are_said_one_after_the_other() {
 }
 
 #[test]
-fn files_come_between_what_is_piped_and_what_is_typed() {
+fn files_come_between_stdin_and_typed_message() {
     let place =
         Place::new().with("a.txt", "one\n").with("b.txt", "two").with("talk.script", "say Seen.");
     let arguments = [
@@ -122,7 +122,7 @@ fn files_come_between_what_is_piped_and_what_is_typed() {
 }
 
 #[test]
-fn a_file_in_the_home_folder_is_found() {
+fn attachment_in_the_home_folder_is_found() {
     let place =
         Place::new().with("a.txt", "one").with("talk.script", "expect user has one\nsay Seen.");
     let arguments = ["-p", "--no-session", "--script", "talk.script", "@~/a.txt"];
@@ -131,7 +131,7 @@ fn a_file_in_the_home_folder_is_found() {
 }
 
 #[test]
-fn each_text_of_an_answer_has_lines_of_its_own() {
+fn text_blocks_are_printed_on_separate_lines() {
     check(
         "say One.\nthink Hm.\nsay Two.",
         &["-p", "go"],
@@ -145,8 +145,8 @@ fn each_text_of_an_answer_has_lines_of_its_own() {
 }
 
 #[test]
-fn a_picture_goes_with_the_message() {
-    // The smallest PNG there is: one pixel.
+fn image_is_attached_to_the_message() {
+    // The smallest PNG: one pixel.
     let pixel =
         b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x00\
           \x00\x00\x00:~\x9bU\x00\x00\x00\x0aIDATx\x9cc\xf8\x0f\x00\x01\x01\x01\x00\xb18\xf6\
@@ -166,7 +166,7 @@ fn a_picture_goes_with_the_message() {
 }
 
 #[test]
-fn a_file_that_cannot_be_attached_is_named() {
+fn failed_attachment_names_the_file() {
     let place = Place::new();
     std::fs::write(place.path().join("noise"), b"\xff\xfe\0").unwrap();
     for (name, why) in [
@@ -214,14 +214,14 @@ fn json_mode_prints_a_header_and_the_events() {
 }
 
 #[test]
-fn json_mode_tells_of_a_failure_in_the_exit_code() {
+fn json_mode_failure_sets_the_exit_code() {
     let (records, code) = events("error fatal 400 bad request");
     assert_eq!(types(&records), RUN);
     assert_eq!(code, Some(1));
 }
 
 #[test]
-fn a_command_of_an_extension_is_all_there_is_to_do() {
+fn extension_command_ends_print_mode_without_a_run() {
     let extension = r#"
         export default function (pi) {
             pi.registerCommand("quiet", { handler: async () => {} });
@@ -241,7 +241,7 @@ fn a_command_of_an_extension_is_all_there_is_to_do() {
 }
 
 #[test]
-fn a_full_disk_is_an_error() {
+fn full_disk_is_an_error() {
     let place = Place::new().with("talk.script", "say One.\ncall ls {}\n\nsay Two.");
     for arguments in [
         &["-p", "--script", "talk.script", "--no-session", "Hello"][..],

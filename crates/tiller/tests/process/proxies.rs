@@ -1,4 +1,4 @@
-//! Proxies, as the environment names them.
+//! Proxies from environment variables.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::client::{Client, Place};
 
-/// A proxy that gives everybody the same answer, and what it was asked.
+/// A proxy that gives every request the same answer, and records the requests.
 struct Proxy {
     port: u16,
     asked: Receiver<String>,
@@ -32,7 +32,7 @@ impl Proxy {
     }
 }
 
-/// Reads a request, tells its first line and what proves who asked, and answers it.
+/// Reads a request, records its first line and its credentials, and answers it.
 fn talk(mut caller: TcpStream, answer: &str, tell: &Sender<String>) {
     let mut reader = BufReader::new(caller.try_clone().unwrap());
     let (mut asked, mut length) = (String::new(), 0);
@@ -49,12 +49,12 @@ fn talk(mut caller: TcpStream, answer: &str, tell: &Sender<String>) {
         }
     }
     reader.read_exact(&mut vec![0; length]).unwrap();
-    // The test that wanted to know may be over, and the caller gone away.
+    // The test may be over, and the client disconnected.
     tell.send(asked).ok();
     caller.write_all(answer.as_bytes()).ok();
 }
 
-/// What a user reads who asks a model at this address with these variables.
+/// The error a user sees for a model at this address with these variables.
 fn ask(base_url: &str, variables: &[(&str, &str)]) -> String {
     let place = Place::new();
     let agent = place.path().join(".pi/agent");
@@ -90,7 +90,7 @@ fn check(base_url: &str, variable: &str, answer: &str, expect: Expect) {
 }
 
 #[test]
-fn a_proxy_that_refuses() {
+fn refusing_proxy_is_explained() {
     let far = "https://far.example/v1";
     let none = "content-length: 0\r\n\r\n";
     let answer = format!("HTTP/1.1 407 Proxy Authentication Required\r\n{none}");
@@ -134,7 +134,7 @@ fn a_proxy_that_refuses() {
 }
 
 #[test]
-fn a_proxy_that_answers_itself() {
+fn proxy_that_answers_itself_is_explained() {
     let far = "http://far.example/v1";
     let page = "content-length: 6\r\n\r\n<html>";
     let answer = format!("HTTP/1.1 407 Proxy Authentication Required\r\n{page}");
@@ -179,7 +179,7 @@ fn a_proxy_that_answers_itself() {
 }
 
 #[test]
-fn a_proxy_that_is_not_there() {
+fn unreachable_proxy_is_explained() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -194,16 +194,16 @@ fn a_proxy_that_is_not_there() {
 }
 
 #[test]
-fn a_proxy_that_speaks_socks() {
+fn socks_proxy_works() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("socks5h://{}", listener.local_addr().unwrap());
     let (tell, asked) = channel();
     thread::spawn(move || {
         let (mut caller, _) = listener.accept().unwrap();
-        // Version 5, one way to prove who asks: none. We take it.
+        // Version 5, one authentication method: none. It is accepted.
         caller.read_exact(&mut [0; 3]).unwrap();
         caller.write_all(&[5, 0]).unwrap();
-        // A connection to a host by its name, which comes behind its length, and a port.
+        // A connection to a host by name, with its length before it, and a port.
         let mut begin = [0; 5];
         caller.read_exact(&mut begin).unwrap();
         assert_eq!(begin[..4], [5, 1, 0, 3]);
@@ -220,7 +220,7 @@ fn a_proxy_that_speaks_socks() {
 }
 
 #[test]
-fn hosts_that_need_no_proxy() {
+fn no_proxy_hosts_are_requested_directly() {
     let proxy = Proxy::start("");
     let body = r#"{"error":{"type":"authentication_error","message":"here"}}"#;
     let head = format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}", body.len());

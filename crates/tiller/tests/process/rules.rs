@@ -1,4 +1,4 @@
-//! Rules, through the real program: what was told and what was hidden is so after a restart.
+//! Rules in the real program: triggered rules and hidden answers survive a restart.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn place(script: &str) -> Place {
     place
 }
 
-/// Says something and returns the kinds of all records up to the end.
+/// Sends a prompt and returns the types of all records up to the end.
 fn prompt(client: &mut Client, message: &str) -> Vec<String> {
     client.say(&json!({"type": "prompt", "message": message}));
     let records = client.until_type("agent_settled");
@@ -38,7 +38,7 @@ fn hang_up(mut client: Client) {
 }
 
 #[test]
-fn a_rule_that_was_told_and_what_it_hid_are_known_after_a_restart() {
+fn triggered_rule_and_hidden_answer_survive_a_restart() {
     let place = place("say I say FOO1.\n\nsay FOO2\n\nsay FOO3\n");
     let start = |more: &[&str]| {
         let arguments = [&["--mode", "rpc", "--script", "talk.script"], more].concat();
@@ -51,7 +51,7 @@ fn a_rule_that_was_told_and_what_it_hid_are_known_after_a_restart() {
     assert_eq!(now, ["user Go", "custom ", "assistant FOO2"]);
     hang_up(first);
 
-    // The script begins anew, with the same answer as before.
+    // The script starts again, with the same answer as before.
     let mut again = start(&["--continue"]);
     assert_eq!(said(&mut again), now);
     let kinds = prompt(&mut again, "Again");
@@ -61,7 +61,7 @@ fn a_rule_that_was_told_and_what_it_hid_are_known_after_a_restart() {
 }
 
 #[test]
-fn no_rules_means_none() {
+fn no_rules_flag_disables_rules() {
     let place = place("say FOO1\n");
     let arguments = ["--mode", "rpc", "--script", "talk.script", "--no-rules"];
     let mut client = Client::start(place.command(&arguments), place.clone());

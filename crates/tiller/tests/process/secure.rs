@@ -1,4 +1,4 @@
-//! Models behind TLS: which HTTP is spoken, and what happens to a connection.
+//! Models behind TLS: HTTP versions, connections and certificates.
 
 use std::future::poll_fn;
 use std::io::Cursor;
@@ -21,24 +21,24 @@ use tokio_rustls::server::TlsStream;
 
 use super::client::{Client, Place};
 
-/// A server with a certificate of its own. It answers every question, but one with `stay` in it
-/// only by half.
+/// A server with its own certificate. It answers every request, but only half of one that contains
+/// `stay`.
 struct Server {
     url: String,
     certificate_pem: String,
-    seen: Receiver<Seen>,
+    seen: Receiver<ServerEvent>,
 }
 
 #[derive(Debug, PartialEq)]
-enum Seen {
+enum ServerEvent {
     Connection,
     Question,
-    /// The client took a question back, and nothing else.
+    /// The client cancelled a request, and nothing else.
     Reset,
     Closed,
 }
 
-/// Who signs a server's certificate, and whether it says that it is an authority itself.
+/// Who signs a server's certificate, and whether it is marked as an authority itself.
 #[derive(Clone, Copy, PartialEq)]
 enum Certificate {
     SelfSigned,
@@ -68,7 +68,7 @@ impl Certificate {
 }
 
 impl Server {
-    /// Offers these protocols, by the names they have in TLS.
+    /// Offers these protocols, by their ALPN names.
     fn start(protocols: &[&str]) -> Server {
         Server::with_certificate(protocols, Certificate::SelfSigned)
     }
@@ -99,12 +99,12 @@ impl Server {
         Server { url, certificate_pem: trusted_pem, seen }
     }
 
-    fn next(&self) -> Seen {
+    fn next(&self) -> ServerEvent {
         self.seen.recv_timeout(Duration::from_secs(60)).expect("nothing more happened")
     }
 }
 
-async fn serve(listener: std::net::TcpListener, tls: TlsAcceptor, tell: Sender<Seen>) {
+async fn serve(listener: std::net::TcpListener, tls: TlsAcceptor, tell: Sender<ServerEvent>) {
     let listener = TcpListener::from_std(listener).unwrap();
     loop {
         let (connection, _) = listener.accept().await.unwrap();
@@ -112,21 +112,21 @@ async fn serve(listener: std::net::TcpListener, tls: TlsAcceptor, tell: Sender<S
     }
 }
 
-async fn talk(connection: TcpStream, tls: TlsAcceptor, tell: Sender<Seen>) {
-    // Who does not trust us hangs up.
+async fn talk(connection: TcpStream, tls: TlsAcceptor, tell: Sender<ServerEvent>) {
+    // A client that does not trust the certificate disconnects.
     let Ok(connection) = tls.accept(connection).await else { return };
-    // Whoever is no longer told has seen enough.
-    tell.send(Seen::Connection).ok();
+    // The test may be over.
+    tell.send(ServerEvent::Connection).ok();
     let is_http2 = connection.get_ref().1.alpn_protocol() == Some(b"h2");
     if is_http2 {
         talk_http2(connection, &tell).await
     } else {
         talk_http1(connection, &tell).await
     }
-    tell.send(Seen::Closed).ok();
+    tell.send(ServerEvent::Closed).ok();
 }
 
-async fn talk_http2(connection: TlsStream<TcpStream>, tell: &Sender<Seen>) {
+async fn talk_http2(connection: TlsStream<TcpStream>, tell: &Sender<ServerEvent>) {
     let builder = h2::server::Builder::new();
     let mut connection = builder.handshake::<_, Cursor<Vec<u8>>>(connection).await.unwrap();
     while let Some(Ok((request, mut answer))) = connection.accept().await {
@@ -137,7 +137,7 @@ async fn talk_http2(connection: TlsStream<TcpStream>, tell: &Sender<Seen>) {
             while let Some(Ok(bytes)) = body.data().await {
                 question.extend_from_slice(&bytes);
             }
-            tell.send(Seen::Question).ok();
+            tell.send(ServerEvent::Question).ok();
             let head = http::Response::builder().header("content-type", "text/event-stream");
             let mut stream = answer.send_response(head.body(()).unwrap(), false).unwrap();
             let (half, rest) = answer_to(&question);
@@ -145,20 +145,20 @@ async fn talk_http2(connection: TlsStream<TcpStream>, tell: &Sender<Seen>) {
             if let Some(rest) = rest {
                 stream.send_data(Cursor::new(rest.into_bytes()), true).unwrap();
             } else if let Ok(h2::Reason::CANCEL) = poll_fn(|cx| stream.poll_reset(cx)).await {
-                tell.send(Seen::Reset).ok();
+                tell.send(ServerEvent::Reset).ok();
             }
         });
     }
 }
 
-async fn talk_http1(mut connection: TlsStream<TcpStream>, tell: &Sender<Seen>) {
+async fn talk_http1(mut connection: TlsStream<TcpStream>, tell: &Sender<ServerEvent>) {
     let mut heard = Vec::new();
     while connection.read_buf(&mut heard).await.is_ok_and(|read| read > 0) {
-        // Every question ends like this, and nothing in it looks like its end.
+        // Every request ends like this, and nothing inside it looks like its end.
         if !heard.ends_with(b"}") {
             continue;
         }
-        tell.send(Seen::Question).ok();
+        tell.send(ServerEvent::Question).ok();
         let (half, rest) = answer_to(&std::mem::take(&mut heard));
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
         let mut answer = format!("{head}{:x}\r\n{half}\r\n", half.len());
@@ -169,7 +169,7 @@ async fn talk_http1(mut connection: TlsStream<TcpStream>, tell: &Sender<Seen>) {
     }
 }
 
-/// Two halves of an answer; the second may never come.
+/// Two halves of an answer; the second may never be sent.
 fn answer_to(question: &[u8]) -> (String, Option<String>) {
     let event =
         |data: Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
@@ -211,46 +211,49 @@ fn ask(client: &mut Client, question: &str) -> Value {
 }
 
 #[test]
-fn questions_share_a_connection_and_are_taken_back_one_by_one() {
+fn http2_requests_share_a_connection_and_cancel_separately() {
     let server = Server::start(&["h2", "http/1.1"]);
     let mut client = start(&server, &server.certificate_pem);
     assert_eq!(ask(&mut client, "go")["content"][0]["text"], "Here.");
-    assert_eq!((server.next(), server.next()), (Seen::Connection, Seen::Question));
+    assert_eq!((server.next(), server.next()), (ServerEvent::Connection, ServerEvent::Question));
     client.say(&json!({"type": "prompt", "message": "stay"}));
     client.until(|record| record["assistantMessageEvent"]["type"] == "text_delta");
-    assert_eq!(server.next(), Seen::Question);
+    assert_eq!(server.next(), ServerEvent::Question);
     client.say(&json!({"type": "abort"}));
     client.until_type("agent_settled");
-    assert_eq!(server.next(), Seen::Reset);
+    assert_eq!(server.next(), ServerEvent::Reset);
     // The connection has outlived it.
     assert_eq!(ask(&mut client, "go")["stopReason"], "stop");
-    assert_eq!(server.next(), Seen::Question);
+    assert_eq!(server.next(), ServerEvent::Question);
     client.close_stdin();
     assert_eq!(client.end().1, Some(0));
-    assert_eq!(server.next(), Seen::Closed);
+    assert_eq!(server.next(), ServerEvent::Closed);
 }
 
 #[test]
-fn a_server_that_knows_only_the_old_protocol() {
+fn server_with_http1_only_works() {
     for protocols in [&[] as &[&str], &["http/1.1"]] {
         let server = Server::start(protocols);
         let mut client = start(&server, &server.certificate_pem);
         assert_eq!(ask(&mut client, "go")["stopReason"], "stop");
-        assert_eq!((server.next(), server.next()), (Seen::Connection, Seen::Question));
+        assert_eq!(
+            (server.next(), server.next()),
+            (ServerEvent::Connection, ServerEvent::Question)
+        );
         client.say(&json!({"type": "prompt", "message": "stay"}));
         client.until(|record| record["assistantMessageEvent"]["type"] == "text_delta");
-        // Whether the connection of the first answer was free again already, we do not mind.
-        while server.next() != Seen::Question {}
+        // The first connection may or may not be free again by now.
+        while server.next() != ServerEvent::Question {}
         client.say(&json!({"type": "abort"}));
         client.until_type("agent_settled");
-        while server.next() != Seen::Closed {}
+        while server.next() != ServerEvent::Closed {}
         client.close_stdin();
         assert_eq!(client.end().1, Some(0));
     }
 }
 
 #[test]
-fn a_certificate_nobody_vouches_for() {
+fn untrusted_certificate_is_explained() {
     let server = Server::start(&["h2"]);
     let stranger = Server::start(&["h2"]);
     let mut client = start(&server, &stranger.certificate_pem);
@@ -271,7 +274,7 @@ fn authority_used_as_a_server_is_explained_and_the_advice_works() {
     let told = format!("{}\n{}", message["errorMessage"], message["errorHint"]);
     assert!(told.contains("is that of a certificate authority (CA:TRUE)"), "{told}");
     assert!(told.contains("SSL_CERT_FILE") && !told.contains("OtherError"), "{told}");
-    // What it advises: a certificate that the authority signed, or one that is no authority.
+    // The hint's advice: a certificate signed by the authority, or one that is not an authority.
     for kind in [Certificate::SignedByAuthority, Certificate::SelfSigned] {
         let server = Server::with_certificate(&["h2"], kind);
         let mut client = start(&server, &server.certificate_pem);

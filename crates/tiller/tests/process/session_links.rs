@@ -1,5 +1,5 @@
-//! A repository that was cloned brings a session and a link beside it: no file of the user's is
-//! written through the link, however the session is opened.
+//! A cloned repository contains a session with a link beside it: no file of the user is written
+//! through the link, however the session is opened.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use crate::client::{Client, Place};
 
 const CONFIG: &str = "[core]\n\tbare = false\n";
 
-/// `.git/config` stands for any file of the user's.
+/// `.git/config` stands for any file of the user.
 fn clone(suffix: &str) -> (Place, PathBuf) {
     let place = Place::new().with("talk.script", "say hello\n");
     let at = |name: &str| place.path().join(name);
@@ -38,7 +38,7 @@ fn start(place: &Place, more: &[&str]) -> Client {
 }
 
 #[test]
-fn no_way_to_open_a_session_writes_through_a_link() {
+fn opening_a_session_never_writes_through_a_link() {
     let ways: [&[&str]; 4] = [
         &["--session", "kept/x.jsonl"],
         &["-c", "--no-approve"],
@@ -68,7 +68,7 @@ fn no_way_to_open_a_session_writes_through_a_link() {
 }
 
 #[test]
-fn a_project_that_is_not_trusted_does_not_say_where_sessions_are() {
+fn untrusted_project_cannot_set_the_session_folder() {
     let (place, _) = clone("torn");
     let folder = |more: &[&str]| {
         let mut tiller = start(&place, more);

@@ -1,4 +1,4 @@
-//! Sessions on disk, through the real program: what is kept, found again, forked and fought over.
+//! Sessions on disk, in the real program: storing, finding, forking and locking.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ impl Client {
 }
 
 #[test]
-fn what_was_said_is_there_again() {
+fn resumed_session_has_its_messages() {
     let place = place();
     let mut first = start(&place, &["--name", "notes"]);
     first.prompt("Read them");
@@ -77,7 +77,7 @@ fn what_was_said_is_there_again() {
 }
 
 #[test]
-fn the_place_in_the_tree_is_kept() {
+fn position_in_the_tree_is_stored() {
     let place = place();
     let mut client = start(&place, &[]);
     client.prompt("Read them");
@@ -100,7 +100,7 @@ fn the_place_in_the_tree_is_kept() {
 }
 
 #[test]
-fn a_fork_goes_its_own_way() {
+fn fork_is_independent_of_its_source() {
     let place = place();
     let mut client = start(&place, &[]);
     client.prompt("Read them");
@@ -119,7 +119,7 @@ fn a_fork_goes_its_own_way() {
 }
 
 #[test]
-fn sessions_follow_beside_each_other() {
+fn new_sessions_are_stored_beside_the_old_one() {
     let place = place();
     let header = json!({
         "type": "session", "version": 3, "id": "mine", "timestamp": "2026-01-01T00:00:00.000Z",
@@ -151,7 +151,7 @@ fn sessions_follow_beside_each_other() {
 }
 
 #[test]
-fn what_the_client_runs_ends_with_its_session() {
+fn client_bash_ends_with_its_session() {
     let place = place();
     let mut client = start(&place, &[]);
     client.say(&json!({"id": "run", "type": "bash", "command": "echo begun; sleep 600"}));
@@ -195,7 +195,7 @@ fn one_session_has_one_writer() {
 }
 
 #[test]
-fn a_killed_process_loses_nothing_it_has_told() {
+fn killed_process_loses_nothing_announced() {
     let place =
         Place::new().with("talk.script", "call bash {\"command\": \"sleep 60\"}\n\nsay done\n");
     let mut client = start(&place, &[]);
@@ -214,7 +214,7 @@ fn a_killed_process_loses_nothing_it_has_told() {
 }
 
 #[test]
-fn the_command_line_finds_sessions() {
+fn flags_find_stored_sessions() {
     let place = place();
     let mut client = start(&place, &["--session-id", "my.session"]);
     client.prompt("Read them");
@@ -240,10 +240,10 @@ fn the_command_line_finds_sessions() {
     assert_eq!(both.stderr, b"Error: --continue cannot be combined with --no-session\n");
 }
 
-/// Killed while the summary is written, or right after the client has heard of it: the session is
-/// as it was before the compaction, or as it is after it.
+/// Killed while the summary is written, or right after it was announced: the session is as before
+/// the compaction, or as after it.
 #[test]
-fn killed_during_a_compaction() {
+fn kill_during_a_compaction_leaves_a_valid_session() {
     const TALK: &str = "say one\n\nsay two\n\nsay half a summ\nhang\n";
     let settings = r#"{"compaction": {"keepRecentTokens": 3}}"#;
     let place = Place::new().with("talk.script", TALK);
@@ -276,14 +276,14 @@ fn killed_during_a_compaction() {
 }
 
 #[test]
-fn numbers_of_a_stored_session_come_out_as_they_went_in() {
+fn numbers_of_a_stored_session_are_unchanged() {
     const COST: &str = r#""cost":{"input":0.00015000000000000001,"output":1.0000000000000002e-7,"cacheRead":0,"cacheWrite":123456.78901234567,"total":0.30000000000000004}"#;
     let head = json!({"type": "session", "version": 3, "id": "numbers",
         "timestamp": "2023-11-14T22:13:20.000Z", "cwd": "/"});
     let answer = r#"{"type":"message","id":"00000002","parentId":null,"timestamp":"2023-11-14T22:13:20.000Z","message":{"role":"assistant","content":[],"api":"a","provider":"p","model":"m","usage":{"input":1,"output":1,"cacheRead":0,"cacheWrite":0,"totalTokens":2,COST},"stopReason":"stop","timestamp":1700000000000}}"#;
     let place = place().with("n.jsonl", &format!("{head}\n{}\n", answer.replace("COST", COST)));
     let mut client = start(&place, &["--session", "n.jsonl"]);
-    // As they stand in the file, and when a prompt has read them.
+    // As they are in the file, and after a prompt has parsed them.
     for _ in 0..2 {
         client.say(&json!({"id": "1", "type": "get_messages"}));
         let line = client.line().unwrap();

@@ -1,4 +1,4 @@
-//! The command line, and the first moments.
+//! The command line and start-up.
 
 use std::process::Output;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::client::{Client, Place, finish};
 
-/// Runs the program and compares its exit code and what it printed.
+/// Runs the program and compares its exit code and output.
 fn check(arguments: &[&str], expected: Expect) {
     let Output { status, stdout, stderr } = Place::new().output(arguments, "");
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
@@ -15,7 +15,7 @@ fn check(arguments: &[&str], expected: Expect) {
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense_is_refused_in_one_sentence() {
+fn invalid_command_line_is_refused_in_one_sentence() {
     check(
         &["--frobnicate"],
         expect![[r#"
@@ -43,7 +43,7 @@ fn a_command_line_that_makes_no_sense_is_refused_in_one_sentence() {
 }
 
 #[test]
-fn a_wrong_value_is_refused_with_the_right_ones() {
+fn invalid_value_is_refused_with_the_valid_ones() {
     check(
         &["--wire", "pii"],
         expect![[r#"
@@ -123,7 +123,7 @@ fn tiller_alone_prints_a_short_usage_with_three_examples() {
 }
 
 #[test]
-fn help_is_a_command_too() {
+fn help_command_equals_the_help_flag() {
     let place = Place::new();
     let printed =
         |arguments: &[&str]| String::from_utf8(place.output(arguments, "").stdout).unwrap();
@@ -155,9 +155,9 @@ fn word_near_a_command_is_refused_and_not_sent_to_a_model() {
     }
 }
 
-/// Hosts of other programs have always got away with this.
+/// Hosts of other programs rely on this.
 #[test]
-fn a_level_nobody_knows_is_told_and_ignored() {
+fn unknown_thinking_level_is_reported_and_ignored() {
     check(
         &[
             "-p",
@@ -217,9 +217,9 @@ fn repeated_flag_takes_its_last_value() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// They mean something to programs with a screen, and hosts pass them to everybody.
+/// Programs with a screen use these flags, and hosts pass them to all programs.
 #[test]
-fn flags_for_a_screen_are_accepted_quietly() {
+fn screen_flags_are_accepted_silently() {
     let place = Place::new();
     let flags = "--mode rpc --no-session --theme dark --theme light --use-theme dark --no-themes \
                  --tui-mode full --verbose --offline --no-mcp --no-rules --no-title --no-lsp \
@@ -234,7 +234,7 @@ fn flags_for_a_screen_are_accepted_quietly() {
 }
 
 #[test]
-fn called_as_xcsh_it_minds_no_option() {
+fn called_as_xcsh_unknown_options_are_ignored() {
     let place = Place::new();
     let program = place.path().join("xcsh");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tiller"), &program).unwrap();
@@ -278,7 +278,7 @@ fn completions_and_the_manual_know_every_flag() {
 }
 
 #[test]
-fn the_version_is_that_of_the_program_it_is_called_as() {
+fn version_is_that_of_the_program_it_is_called_as() {
     let version = |name: &str, wire: Option<&str>| {
         let place = Place::new();
         let program = place.path().join(name);
@@ -306,7 +306,7 @@ fn the_version_is_that_of_the_program_it_is_called_as() {
 }
 
 #[test]
-fn called_as_xcsh_it_says_that_it_is_ready() {
+fn called_as_xcsh_it_emits_ready() {
     let place = Place::new();
     let program = place.path().join("xcsh");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tiller"), &program).unwrap();
@@ -316,7 +316,7 @@ fn called_as_xcsh_it_says_that_it_is_ready() {
 }
 
 #[test]
-fn without_credentials_everything_works_but_a_prompt() {
+fn without_credentials_only_prompts_fail() {
     let place = Place::new();
     let command = place.command(&["--mode", "rpc", "--no-session"]);
     let mut client = Client::start(command, place);

@@ -1,4 +1,4 @@
-//! A person at a terminal: the program with a pseudo-terminal for stdin, stdout and stderr.
+//! A user at a terminal: the program with a pseudo-terminal for stdin, stdout and stderr.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,6 +1,6 @@
-//! The real program at level `xcsh`, driven the way that xcsh's own clients drive it: every method
-//! they have, with what each of them insists on. One of them ends at the first record that is not
-//! to its taste, so every record is looked at with its eyes.
+//! The real program at level `xcsh`, driven like xcsh's own clients: every method they have, with
+//! what each requires. One of them stops at the first unexpected record, so every record is
+//! checked.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
 
-/// A client that waits for `ready`, counts its requests and believes nothing.
+/// A client that waits for `ready`, counts its requests and validates every record.
 pub(crate) struct Host {
     pub(crate) client: Client,
     requests: usize,
@@ -26,14 +26,14 @@ impl Host {
         Host { client, requests: 0 }
     }
 
-    /// One request and its response, with everything that was said in between.
+    /// One request and its response, with all records in between.
     pub(crate) fn call(&mut self, mut command: Value) -> (Value, Vec<Value>) {
         self.requests += 1;
         let id = format!("req_{}", self.requests);
         command["id"] = json!(id);
         self.client.say(&command);
         let mut records = self.client.until(|record| {
-            acceptable(record);
+            assert_acceptable(record);
             record["type"] == "response" && record["id"] == *id
         });
         let response = records.pop().unwrap();
@@ -55,13 +55,13 @@ impl Host {
 
     pub(crate) fn until(&mut self, kind: &str) -> Vec<Value> {
         self.client.until(|record| {
-            acceptable(record);
+            assert_acceptable(record);
             record["type"] == kind
         })
     }
 
-    /// Says something and waits as the clients do, for the first `agent_end`; here everything is
-    /// over by then, or the test says otherwise.
+    /// Sends a prompt and waits as the clients do, for the first `agent_end`; here everything is
+    /// over by then, unless the test says otherwise.
     pub(crate) fn prompt_and_wait(&mut self, message: &str) -> String {
         self.ask(json!({"type": "prompt", "message": message}));
         let end = self.until("agent_end").pop().unwrap();
@@ -99,8 +99,8 @@ const ROLES: [&str; 11] = [
     "fileMention",
 ];
 
-/// What the stricter of the clients takes without giving up.
-fn acceptable(record: &Value) {
+/// Validates a record as the strictest client does.
+fn assert_acceptable(record: &Value) {
     let strings = |names: &[&str]| {
         names.iter().for_each(|name| assert!(record[*name].is_string(), "{name}: {record}"));
     };
@@ -213,11 +213,11 @@ fn acceptable_state(state: &Value) {
     acceptable_phases(&state["todoPhases"]);
 }
 
-/// The shape of a plan, made by the tool.
+/// The format of a plan, made by the tool.
 const PLAN: &str = r#"call todo_write {"ops":[{"op":"replace","phases":[{"name":"All","tasks":[{"content":"Look"},{"content":"Do","details":"well"}]}]}]}"#;
 
 #[test]
-fn what_can_be_looked_at_and_set() {
+fn state_can_be_read_and_set() {
     let mut host = Host::start(&Place::new(), "say Hi.\n", &["--no-session"]);
     let state = host.state();
     assert!(state.get("sessionFile").is_none());
@@ -280,7 +280,7 @@ fn what_can_be_looked_at_and_set() {
 }
 
 #[test]
-fn what_nobody_understands_has_no_id() {
+fn unparsable_line_is_answered_without_an_id() {
     let mut host = Host::start(&Place::new(), "say Hi.\n", &["--no-session"]);
     let lines = "{\"id\":\"a\",\"type\":\"frobnicate\"}\nnot json\n{\"id\":\"b\"}\n";
     host.client.write(lines);
@@ -298,11 +298,11 @@ fn what_nobody_understands_has_no_id() {
 }
 
 #[test]
-fn a_first_prompt_and_its_plan() {
+fn first_prompt_asks_for_a_plan() {
     // The model stops at once, and may be reminded up to three times before the list is empty.
     let script = format!("{PLAN}\n\nsay 1.\n\nsay 2.\n\nsay 3.\n\nsay 4.\n");
     let mut host = Host::start(&Place::new(), &script, &["--no-session"]);
-    // The first prompt of a session is preceded by a wish for a plan, as xcsh's clients know it.
+    // The first prompt of a session is preceded by a request for a plan, as xcsh's clients expect.
     host.ask(json!({"type": "prompt", "message": "Do it."}));
     let said = host.until("turn_end");
     let started = said.iter().filter(|record| record["type"] == "message_start");
@@ -311,7 +311,7 @@ fn a_first_prompt_and_its_plan() {
     assert_eq!(roles, ["custom", "user", "assistant", "toolResult"]);
     assert_eq!(said[2]["message"]["customType"], "eager-todo-prelude");
     host.until("todo_reminder");
-    // The model may be done before it hears of that.
+    // The model may be done before it gets the message.
     let (_, before) = host.call(json!({"type": "set_todos", "phases": []}));
     if before.iter().all(|record| record["type"] != "agent_settled") {
         host.until("agent_settled");
@@ -321,7 +321,7 @@ fn a_first_prompt_and_its_plan() {
 }
 
 #[test]
-fn prompts_queue_and_are_replaced() {
+fn prompts_are_queued_and_replaced() {
     let script = "say One.\n\ncall bash {\"command\": \"sleep 30\"}\n\nsay Two.\n\nsay Three.\n";
     let mut host = Host::start(&Place::new(), script, &["--no-session", "--tools", "bash"]);
     host.ask(json!({"type": "follow_up", "message": "later"}));
@@ -340,7 +340,7 @@ fn prompts_queue_and_are_replaced() {
 }
 
 #[test]
-fn tools_of_the_host() {
+fn host_tools_are_called_and_cancelled() {
     let script =
         "call Echo {\"message\": \"hi\"}\n\nsay Heard.\n\ncall Echo {\"message\": \"hi\"}\n";
     let mut host = Host::start(&Place::new(), script, &["--no-session"]);
@@ -427,7 +427,7 @@ fn todos_outlive_the_process_and_follow_the_branch() {
     acceptable_phases(&set["todoPhases"]);
     let left = json!([{"id": "phase-1", "name": "Mine",
         "tasks": [{"id": "task-1", "content": "Look", "status": "pending"}]}]);
-    // Reminded three times, and then left alone.
+    // Reminded three times, and then no more.
     host.ask(json!({"type": "prompt", "message": "Go"}));
     let said = host.until("agent_settled");
     let file = host.state()["sessionFile"].as_str().unwrap().to_owned();
@@ -455,7 +455,7 @@ fn todos_outlive_the_process_and_follow_the_branch() {
 }
 
 #[test]
-fn the_flags_that_its_clients_use() {
+fn flags_of_xcsh_clients_are_accepted() {
     let place = Place::new();
     let link = place.path().join("xcsh");
     std::os::unix::fs::symlink(Path::new(env!("CARGO_BIN_EXE_tiller")), &link).unwrap();

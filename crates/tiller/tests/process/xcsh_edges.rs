@@ -1,5 +1,5 @@
-//! The edges of level `xcsh`: what only its clients are told, very many tools of a host, and the
-//! session files that xcsh itself has written.
+//! Edge cases of level `xcsh`: records that only its clients get, very many host tools, and session
+//! files written by xcsh.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::client::Place;
 use crate::xcsh::Host;
 
 #[test]
-fn a_shell_command_says_how_much_there_was() {
+fn bash_result_has_its_full_size() {
     let mut host = Host::start(&Place::new(), "say Hi.\n", &["--no-session"]);
     let short = host.ask(json!({"type": "bash", "command": "echo one; printf two"}));
     assert_eq!(short["output"], "one\ntwo");
@@ -23,7 +23,7 @@ fn a_shell_command_says_how_much_there_was() {
     assert_eq!(shown_bytes, shown.len());
     host.hang_up();
 
-    // Clients of pi know nothing of it.
+    // Clients of pi do not get this.
     let mut client = Place::new().rpc("say Hi.\n", &[]);
     client.say(&json!({"id": 1, "type": "bash", "command": "echo one"}));
     let response = client.until(|record| record["type"] == "response").pop().unwrap();
@@ -36,7 +36,7 @@ fn extents(result: &Value) -> [usize; 4] {
 }
 
 #[test]
-fn names_and_levels_are_spelled_as_its_clients_know_them() {
+fn names_and_levels_use_xcsh_spelling() {
     let mut host = Host::start(&Place::new(), "say Hi.\n", &["--no-session"]);
     host.ask(
         json!({"type": "set_session_name", "name": " tide\ttables \u{1}  that\r\n do  not lie "}),
@@ -53,9 +53,9 @@ fn names_and_levels_are_spelled_as_its_clients_know_them() {
     host.hang_up();
 }
 
-/// Every name is looked at once, whatever their number.
+/// Every name is checked once, whatever their number.
 #[test]
-fn a_host_may_have_very_many_tools() {
+fn host_with_very_many_tools_is_fast() {
     let mut host = Host::start(&Place::new(), "say Hi.\n", &["--no-session"]);
     let tools = |last: &str| {
         let names = (0..20_000).map(|number| format!("tool_{number}")).chain([last.to_owned()]);
@@ -77,10 +77,10 @@ fn a_host_may_have_very_many_tools() {
     host.hang_up();
 }
 
-/// What xcsh's model was shown is shown to ours, in roles that every client knows, and nothing in
-/// the file changes.
+/// Our model sees what xcsh's model saw, in roles that every client knows, and the file does not
+/// change.
 #[test]
-fn a_session_of_xcsh_goes_on() {
+fn xcsh_session_can_be_resumed() {
     let place = Place::new();
     let entries = [
         json!({"type": "model_change", "model": "tiller/script", "role": "default"}),

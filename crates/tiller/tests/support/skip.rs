@@ -1,24 +1,24 @@
-//! Tests that need a program which not every machine has: node, bun, Chromium, Python. Without it
-//! a test is skipped, which is said on stderr and counted by `cargo xtask check`; with
+//! Skips tests that need a program which not every machine has: node, bun, Chromium, Python. A
+//! skipped test prints a line to stderr and is counted by `cargo xtask check`; with
 //! `TILLER_…_TESTS=required` in the environment it fails.
 //!
-//! `tiller-js` has the same file, because a package cannot share its tests.
+//! `tiller-js` has a copy of this file, because packages cannot share tests.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::process::Command;
 use std::thread;
 
-/// Where `cargo xtask check` collects the tests that were skipped, a line each.
+/// The file in which `cargo xtask check` collects skipped tests, one line each.
 const LOG: &str = "TILLER_SKIPPED_LOG";
 
-/// Notes that the running test is skipped, or fails it. `group` is `SIDECAR` or `BROWSER`.
+/// Records that the running test is skipped, or fails it. `group` is `SIDECAR` or `BROWSER`.
 pub fn skip(group: &str, why: &str) {
     let required = format!("TILLER_{group}_TESTS");
     let is_required = std::env::var(&required).is_ok_and(|value| value == "required");
     assert!(!is_required, "{required}=required, and {why}");
     let line = format!("SKIPPED {}: {why}\n", thread::current().name().unwrap_or("a test"));
-    // Written past libtest, which keeps what a passing test prints to itself.
+    // Written directly, because libtest captures the output of a passing test.
     std::io::stderr().write_all(line.as_bytes()).ok();
     if let Some(log) = std::env::var_os(LOG) {
         let mut log = OpenOptions::new().append(true).create(true).open(log).unwrap();
@@ -26,7 +26,7 @@ pub fn skip(group: &str, why: &str) {
     }
 }
 
-/// Whether there is a node that can be a sidecar. If not, the test is skipped.
+/// Whether there is a node that can run a sidecar. If not, the test is skipped.
 #[allow(dead_code, reason = "the tests of the page need no node")]
 pub fn has_node() -> bool {
     let version = Command::new("node").arg("--version").output();
