@@ -7,6 +7,7 @@ mod tree;
 mod star;
 mod sources;
 mod words;
+mod vocabulary;
 mod wire;
 mod links;
 mod variables;
@@ -41,6 +42,9 @@ const RULES: &[fn(&Tree) -> Vec<Problem>] = &[
     sources::lengths,
     sources::outside_access,
     words::forbidden,
+    vocabulary::subjects,
+    vocabulary::retired,
+    vocabulary::type_names,
     wire::documented,
     wire::headings_exist,
     links::local,

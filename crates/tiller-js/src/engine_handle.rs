@@ -21,7 +21,7 @@ use crate::engine_loop;
 use crate::entry::Entry;
 use crate::event;
 use crate::mailbox::{Mailbox, mailbox};
-use crate::memory::Hold;
+use crate::memory::MemoryHold;
 use crate::modules::OwnFiles;
 use crate::registrations::OwnRegistrations;
 use crate::world::HostApi;
@@ -51,7 +51,7 @@ impl EngineSender {
         what: &'static str,
         json: String,
         backlog_max: usize,
-        hold: Option<Hold>,
+        hold: Option<MemoryHold>,
     ) -> Result<(), Backlogged> {
         let backlog = self.shared.backlog.load(Ordering::Relaxed);
         if backlog >= backlog_max {
@@ -130,7 +130,7 @@ pub(crate) enum Message {
         what: &'static str,
         json: String,
         /// Memory of the engine that emitted it, until it is handled.
-        _hold: Option<Hold>,
+        _hold: Option<MemoryHold>,
     },
     /// The caller no longer wants the result of this call.
     Abort {
@@ -140,7 +140,7 @@ pub(crate) enum Message {
     Operation {
         id: u64,
         news: engine_loop::OperationEvent,
-        _hold: Hold,
+        _hold: MemoryHold,
     },
     /// A run began, was aborted, or ended.
     Run(RunSignal),

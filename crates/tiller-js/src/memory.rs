@@ -13,7 +13,7 @@ pub(crate) struct Memory {
 }
 
 /// Reserved bytes, released on drop.
-pub(crate) struct Hold {
+pub(crate) struct MemoryHold {
     memory: Arc<Memory>,
     bytes: usize,
 }
@@ -29,16 +29,16 @@ impl Memory {
     }
 
     /// Reserves memory. Fails if this would use more than half of the limit.
-    pub(crate) fn hold(self: &Arc<Memory>, bytes: usize) -> Result<Hold, OpError> {
-        let mut hold = Hold { memory: self.clone(), bytes: 0 };
+    pub(crate) fn hold(self: &Arc<Memory>, bytes: usize) -> Result<MemoryHold, OpError> {
+        let mut hold = MemoryHold { memory: self.clone(), bytes: 0 };
         hold.grow(bytes)?;
         Ok(hold)
     }
 
     /// Reserves memory that is already in use and cannot be refused.
-    pub(crate) fn note(self: &Arc<Memory>, bytes: usize) -> Hold {
+    pub(crate) fn note(self: &Arc<Memory>, bytes: usize) -> MemoryHold {
         self.held.fetch_add(bytes, Ordering::Relaxed);
-        Hold { memory: self.clone(), bytes }
+        MemoryHold { memory: self.clone(), bytes }
     }
 
     /// What remains for the engine's own heap.
@@ -66,7 +66,7 @@ impl Memory {
     }
 }
 
-impl Hold {
+impl MemoryHold {
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), OpError> {
         let most = self.memory.limit / 2;
         let grown = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
@@ -80,7 +80,7 @@ impl Hold {
     }
 }
 
-impl Hold {
+impl MemoryHold {
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -88,7 +88,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for MemoryHold {
     fn drop(&mut self) {
         self.memory.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }

@@ -55,8 +55,8 @@ async fn check(script: &str, expect: Expect) {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     });
-    if script.contains("echo farewell") {
-        stage.world.wait_for("farewell").await;
+    if script.contains("echo last_line") {
+        stage.world.wait_for("last_line").await;
     }
     stage.extensions.stop();
     expect.assert_eq(&stage.sorted_log());
@@ -80,12 +80,12 @@ async fn sidecar_protocol_round_trip() {
         ask '{"type":"resolve","importer":"/x/ext.ts?1","name":"typebox"}'; echo "$answer"
         say '{"type":"report","path":"ext.ts","event":"tool_call","message":"hm"}'
         say '{"type":"reply","call":2,"json":"{\"outcome\":{\"block\":\"by the shell\"},\"ends\":true}"}'
-        echo farewell
+        echo last_line
         hear
         "#,
         expect![[r#"
             Error: 2 3
-            Info: farewell
+            Info: last_line
             Info: {"failed":{"message":"no operation \"nothing.such\"","name":null,"fields":{}}}
             Info: {"json":"1"}
             Info: {"json":"\"medium\""}

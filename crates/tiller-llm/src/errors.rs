@@ -167,7 +167,7 @@ fn names(body: &str) -> Vec<String> {
     inner.chain(outer).map(String::from).collect()
 }
 
-/// Google calls every limit a quota. One that is not per day and comes with a delay is temporary.
+/// Google calls every limit a quota. A quota that is not per day and comes with a delay is temporary.
 fn passes(body: &str, text: &str) -> bool {
     retry_after::retry_info(body).is_some() && !mentions_any(text, &["perday"])
 }

@@ -46,7 +46,7 @@ pub struct ServerConfig {
     /// The resource flags of the command line.
     pub choice: ModelArgs,
     pub thinking: ThinkingLevel,
-    pub workplace: Workspace,
+    pub workspace: Workspace,
     pub project: Project,
     pub extension_plan: ExtensionPlan,
     /// Whether extensions may set the client's window title.
@@ -285,7 +285,7 @@ impl ServerConfig {
         let tool_rules = ToolRules::of(args, &settings);
         let tools = selected_tools(&tool_rules, &settings);
         let key_variables = models.credentials().key_variables();
-        let mut workplace = Workspace {
+        let mut workspace = Workspace {
             shell: settings.shell(),
             resize: settings.resize(),
             env: child_env(&agent_dir, &env, |name, value| {
@@ -314,7 +314,7 @@ impl ServerConfig {
             }
             chosen?;
             diagnostics.extend(unmet);
-            let unknown = workplace.tool_rules.unknown.drain(..);
+            let unknown = workspace.tool_rules.unknown.drain(..);
             diagnostics.extend(unknown.map(|name| format!("unknown tool `{name}`")));
         } else {
             // Extensions may register missing tools, so unknown names are reported after they are
@@ -331,7 +331,7 @@ impl ServerConfig {
             model,
             choice,
             thinking,
-            workplace,
+            workspace,
             project,
             extension_plan,
             shows_titles,

@@ -94,7 +94,7 @@ pub(crate) enum LogRecord<'a> {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     time: String,
     pid: u32,
     #[serde(flatten)]
@@ -169,7 +169,8 @@ impl Log {
 
 impl OpenLog {
     fn write(&self, record: &LogRecord<'_>) {
-        let line = Line { time: time::iso(Clock::System.now()), pid: std::process::id(), record };
+        let line =
+            LogLine { time: time::iso(Clock::System.now()), pid: std::process::id(), record };
         let Ok(mut line) = serde_json::to_string(&line) else { return };
         if let Cow::Owned(masked) = self.mask.line(&line) {
             line = masked;

@@ -112,7 +112,7 @@ fn serve(args: Args, env: ProcessEnv) -> Result<u8, StartError> {
             runtime.block_on(serve_stdio(launch))
         }
         mode => {
-            let messages = messages(args, launch.workplace.cwd.to_path_buf())?;
+            let messages = messages(args, launch.workspace.cwd.to_path_buf())?;
             runtime.block_on(print_mode::run(mode, launch, messages))
         }
     };

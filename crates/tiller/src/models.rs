@@ -122,8 +122,8 @@ impl Models {
     }
 
     /// Sets the hooks that may change the requests of the conversation.
-    pub(crate) fn set_interceptor(&mut self, onlooker: Interceptor) {
-        self.interceptor = Some(onlooker);
+    pub(crate) fn set_interceptor(&mut self, interceptor: Interceptor) {
+        self.interceptor = Some(interceptor);
     }
 
     /// Records every request from now on.

@@ -141,7 +141,7 @@ struct Record<'a> {
     #[serde(borrow)]
     message: Option<&'a RawValue>,
     data: Option<State>,
-    assistant_message_event: Option<Step>,
+    assistant_message_event: Option<PrintStep>,
     tool_name: Option<String>,
     #[serde(borrow)]
     args: Option<&'a RawValue>,
@@ -154,7 +154,7 @@ struct Record<'a> {
 
 /// A delta of an answer.
 #[derive(Deserialize)]
-struct Step {
+struct PrintStep {
     #[serde(rename = "type")]
     kind: String,
     delta: Option<String>,

@@ -151,9 +151,8 @@ fn look() -> Tool {
 
 fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
     let home = folder.to_owned();
-    let whereabouts =
-        Dirs { cwd: home.clone(), agent_dir: home.join(".pi/agent"), home: Some(home) };
-    let place = Project::find(whereabouts, ResourceFlags::default());
+    let dirs = Dirs { cwd: home.clone(), agent_dir: home.join(".pi/agent"), home: Some(home) };
+    let place = Project::find(dirs, ResourceFlags::default());
     let settings = place.settings();
     let mut models = Models::new(Credentials::default(), &settings, CacheRetention::Short);
     let small = Model { context_window: WINDOW, max_tokens: 4096, ..Script::model() };
@@ -161,8 +160,8 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
     let model = Some(models.resolve(None, "tiller/script").unwrap().model);
     let owner = Owner { program: "tiller".into(), pid: 1, host: "here".into(), started: "".into() };
     let (root, files) = (folder.join(".sessions"), Files::default());
-    let shelf = SessionStore { keeps: true, root, chosen: None, owner, files };
-    let session = shelf.begin(SessionId::read("long").unwrap(), folder, None, 0);
+    let store = SessionStore { keeps: true, root, chosen: None, owner, files };
+    let session = store.begin(SessionId::read("long").unwrap(), folder, None, 0);
     ServerConfig {
         level: Level::PiDelta,
         on_eof: OnEof::Abort,
@@ -171,12 +170,12 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
         models,
         model,
         choice: ModelArgs::named("tiller/script"),
-        workplace: Workspace::new(folder.to_owned(), vec![look()]),
+        workspace: Workspace::new(folder.to_owned(), vec![look()]),
         project: place,
         extension_plan: ExtensionPlan::default(),
         shows_titles: true,
         conversation: Conversation::new(session, Durability::Os),
-        store: shelf,
+        store,
         clock: Clock::From { start: 0, since: tokio::time::Instant::now() },
         log: Log::default(),
         diagnostics: Vec::new(),

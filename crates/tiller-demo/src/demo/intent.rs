@@ -98,11 +98,11 @@ pub(crate) struct Known<'a> {
     pub(crate) last_path: Option<String>,
 }
 
-type Reading = fn(&Clause, &Known) -> Option<Task>;
+type RequestReading = fn(&Clause, &Known) -> Option<Task>;
 
 /// The order matters: "run", "replace" and "write" are unambiguous, "what is" could be almost
 /// anything.
-const READINGS: &[Reading] = &[
+const READINGS: &[RequestReading] = &[
     running::use_tool,
     talk::sum,
     running::run,

@@ -50,7 +50,7 @@ enum Before {
 
 /// An open bracket.
 #[derive(Default)]
-struct Frame {
+struct DepthFrame {
     /// Whether it is the parenthesis after `if`, `for`, `while` or `with`.
     is_header: bool,
     /// Whether it is a `${…}` of a template literal.
@@ -64,7 +64,7 @@ struct Frame {
 struct Scan<'s> {
     rest: &'s str,
     is_typescript: bool,
-    frames: Vec<Frame>,
+    frames: Vec<DepthFrame>,
     /// Sum of the levels of all frames.
     depth: usize,
     deepest: usize,
@@ -83,7 +83,7 @@ impl<'s> Scan<'s> {
         Scan {
             rest: source,
             is_typescript: matches!(ending, "ts" | "tsx" | "mts" | "cts"),
-            frames: vec![Frame::default()],
+            frames: vec![DepthFrame::default()],
             depth: 0,
             deepest: 0,
             before: Before::Operator,
@@ -189,7 +189,7 @@ impl<'s> Scan<'s> {
                 }
                 '$' if self.rest[place..].starts_with("${") => {
                     self.skip(place + 2);
-                    self.push(Frame { is_substitution: true, ..Frame::default() });
+                    self.push(DepthFrame { is_substitution: true, ..DepthFrame::default() });
                     return;
                 }
                 _ => (),
@@ -226,7 +226,7 @@ impl<'s> Scan<'s> {
         }
         let is_header = c == '(' && self.awaits_header;
         self.skip(1);
-        self.push(Frame { is_header, ..Frame::default() });
+        self.push(DepthFrame { is_header, ..DepthFrame::default() });
         self.before = Before::Operator;
     }
 
@@ -373,7 +373,7 @@ impl<'s> Scan<'s> {
         }
     }
 
-    fn push(&mut self, frame: Frame) {
+    fn push(&mut self, frame: DepthFrame) {
         self.frames.push(frame);
         self.awaits_header = false;
         self.is_member = false;

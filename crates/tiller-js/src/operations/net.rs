@@ -14,13 +14,13 @@ use tokio::sync::{mpsc, watch};
 use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
 use crate::access::{Access, Socket};
 use crate::engine_state::EngineState;
-use crate::memory::Hold;
+use crate::memory::MemoryHold;
 
 /// The sending sides of connections, by number. Dropping one closes it.
 pub(crate) type Sockets = Arc<Mutex<HashMap<u64, Out>>>;
 /// Bytes not yet written count against the engine's memory.
-type Out = mpsc::UnboundedSender<(Vec<u8>, Hold)>;
-type OutReceiver = mpsc::UnboundedReceiver<(Vec<u8>, Hold)>;
+type Out = mpsc::UnboundedSender<(Vec<u8>, MemoryHold)>;
+type OutReceiver = mpsc::UnboundedReceiver<(Vec<u8>, MemoryHold)>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

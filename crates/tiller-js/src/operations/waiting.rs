@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{Later, OpError, OpReply};
 use crate::engine_state::EngineState;
-use crate::memory::{Hold, Memory};
+use crate::memory::{Memory, MemoryHold};
 
 const PAUSE: Duration = Duration::from_millis(10);
 const CHUNK_BYTES: usize = 256 << 10;
@@ -105,7 +105,10 @@ impl Patience<'_> {
     }
 
     /// Reads to the end.
-    pub(super) fn read_all(&self, mut from: impl Read + AsFd) -> Result<(Vec<u8>, Hold), Trouble> {
+    pub(super) fn read_all(
+        &self,
+        mut from: impl Read + AsFd,
+    ) -> Result<(Vec<u8>, MemoryHold), Trouble> {
         let mut hold = self.memory.hold(0)?;
         let mut bytes = Vec::new();
         loop {

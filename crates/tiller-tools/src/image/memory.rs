@@ -16,11 +16,11 @@ pub(super) static PIXELS: Budget = Budget::new(192 * 1024 * 1024);
 /// images cannot starve a large one.
 pub(super) struct Budget {
     max: u64,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     changed: Condvar,
 }
 
-struct State {
+struct MemoryState {
     reserved: u64,
     /// The highest amount that was ever reserved.
     peak: u64,
@@ -38,7 +38,7 @@ pub(super) struct Reserved<'a> {
 
 impl Budget {
     pub(super) const fn new(max: u64) -> Budget {
-        let state = State { reserved: 0, peak: 0, next: 0, turn: 0 };
+        let state = MemoryState { reserved: 0, peak: 0, next: 0, turn: 0 };
         Budget { max, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -61,7 +61,7 @@ impl Budget {
         Some(Reserved { budget: self, bytes })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,16 +10,16 @@ use tiller_agent::message::ToolCall;
 use super::scan::EntryKind;
 
 /// An answer's index in the file, and the id of a call in it.
-type Key = (usize, String);
+type CallKey = (usize, String);
 
 #[derive(Default)]
 pub(super) struct Calls {
     /// By index in the file: the index of the nearest answer above.
     above: Vec<Option<usize>>,
     /// How many results of each call are still to be rendered. Branches can add several.
-    results: HashMap<Key, usize>,
+    results: HashMap<CallKey, usize>,
     /// Calls whose answers were rendered, but whose results were not.
-    open: HashMap<Key, ToolCall>,
+    open: HashMap<CallKey, ToolCall>,
 }
 
 impl Calls {

@@ -54,11 +54,8 @@ impl Models {
     }
 
     pub(crate) fn provider(&self, model: &Model) -> Arc<dyn Provider> {
-        let onlooker = self.interceptor.clone();
-        self.provider_with(
-            model,
-            RequestOverrides { interceptor: onlooker, ..RequestOverrides::default() },
-        )
+        let interceptor = self.interceptor.clone();
+        self.provider_with(model, RequestOverrides { interceptor, ..RequestOverrides::default() })
     }
 
     /// A provider for this model, with overrides for one request.

@@ -28,7 +28,7 @@ pub(crate) struct ProviderRegistration {
 
 /// Answers requests without one of our APIs.
 pub(crate) trait StreamsAnswers: Send + Sync {
-    fn answer(&self, request: Request, papers: ResolvedAuth) -> EventStream;
+    fn answer(&self, request: Request, auth: ResolvedAuth) -> EventStream;
 }
 
 pub(super) struct RegisteredProvider {

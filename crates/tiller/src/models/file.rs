@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use tiller_agent::model::{Modality, Model, Price, PriceTier};
 
 use super::azure;
-use super::spanned_json::{Object, Piece, Problem};
+use super::spanned_json::{JsonProblem, Object, Piece};
 use crate::catalogue::{Catalogue, level_names};
 use crate::credentials::ConfigValue;
 use crate::jsonc;
@@ -83,7 +83,7 @@ impl ModelsFile {
         let Some(text) = text_file::read(path, diagnostics) else { return ModelsFile::default() };
         let mut problems = Vec::new();
         let file = ModelsFile::read(&text, catalogue, &mut problems);
-        let named = |Problem { line, what }| format!("{}:{line}: {what}", path.display());
+        let named = |JsonProblem { line, what }| format!("{}:{line}: {what}", path.display());
         diagnostics.extend(problems.into_iter().map(named));
         file
     }
@@ -91,12 +91,12 @@ impl ModelsFile {
     pub(super) fn read(
         text: &str,
         catalogue: &Catalogue,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<JsonProblem>,
     ) -> ModelsFile {
         let text = jsonc::blank_out(text.trim_start_matches('\u{feff}'));
         // Parts that are never read have to be valid JSON too.
         if let Err(err) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
-            problems.push(Problem { line: err.line(), what: err.to_string() });
+            problems.push(JsonProblem { line: err.line(), what: err.to_string() });
             return ModelsFile::default();
         }
         let mut file = ModelsFile::default();
@@ -110,13 +110,13 @@ impl ModelsFile {
         &mut self,
         whole: Piece<'_>,
         catalogue: &Catalogue,
-        problems: &mut Vec<Problem>,
-    ) -> Result<(), Problem> {
+        problems: &mut Vec<JsonProblem>,
+    ) -> Result<(), JsonProblem> {
         let mut object = whole.object()?;
         let providers = object.piece("providers");
         unknown(object, "", problems);
         let Some(providers) = providers else { return Ok(()) };
-        let providers = providers.object().map_err(|Problem { line, .. }| Problem {
+        let providers = providers.object().map_err(|JsonProblem { line, .. }| JsonProblem {
             line,
             what: "field `providers`: expected an object".to_owned(),
         })?;
@@ -129,8 +129,8 @@ impl ModelsFile {
             }
             match DescribedProvider::read(name, piece, catalogue, problems) {
                 Ok(provider) => self.providers.push(provider),
-                Err(Problem { line, what }) => {
-                    problems.push(Problem { line, what: format!("{place}{what}") });
+                Err(JsonProblem { line, what }) => {
+                    problems.push(JsonProblem { line, what: format!("{place}{what}") });
                 }
             }
         }
@@ -195,8 +195,8 @@ impl DescribedProvider {
         name: String,
         piece: Piece<'_>,
         catalogue: &Catalogue,
-        problems: &mut Vec<Problem>,
-    ) -> Result<DescribedProvider, Problem> {
+        problems: &mut Vec<JsonProblem>,
+    ) -> Result<DescribedProvider, JsonProblem> {
         let place = format!("provider `{name}`: ");
         let mut object = piece.object()?;
         let api_key: Option<String> = object.take("apiKey", "a string")?;
@@ -215,8 +215,8 @@ impl DescribedProvider {
         let (models, changes) = (object.piece("models"), object.piece("modelOverrides"));
         unknown(object, &place, problems);
         for piece in models.map(|models| models.list()).transpose()?.unwrap_or_default() {
-            if let Err(Problem { line, what }) = provider.add(piece, catalogue, problems) {
-                problems.push(Problem { line, what: format!("{place}{what}") });
+            if let Err(JsonProblem { line, what }) = provider.add(piece, catalogue, problems) {
+                problems.push(JsonProblem { line, what: format!("{place}{what}") });
             }
         }
         if let Some(changes) = changes {
@@ -229,8 +229,8 @@ impl DescribedProvider {
         &mut self,
         piece: Piece<'_>,
         catalogue: &Catalogue,
-        problems: &mut Vec<Problem>,
-    ) -> Result<(), Problem> {
+        problems: &mut Vec<JsonProblem>,
+    ) -> Result<(), JsonProblem> {
         let mut object = piece.object()?;
         let id: Option<String> = object.take("id", "a string")?;
         let id = id.ok_or_else(|| piece.problem("a model without the field `id`"))?;
@@ -239,8 +239,11 @@ impl DescribedProvider {
         if self.model(&id).is_some() {
             return Err(named("described before; this is ignored"));
         }
-        let mut change = ModelOverride::read(&mut object)
-            .map_err(|Problem { line, what }| Problem { line, what: format!("{place}{what}") })?;
+        let mut change =
+            ModelOverride::read(&mut object).map_err(|JsonProblem { line, what }| JsonProblem {
+                line,
+                what: format!("{place}{what}"),
+            })?;
         unknown(object, &format!("provider `{}`: {place}", self.name), problems);
         if change.cost.as_ref().is_some_and(|cost| !cost.is_complete()) {
             return Err(named("field `cost`: expected input, output, cacheRead and cacheWrite"));
@@ -286,15 +289,15 @@ impl DescribedProvider {
         &mut self,
         piece: Piece<'_>,
         catalogue: &Catalogue,
-        problems: &mut Vec<Problem>,
-    ) -> Result<(), Problem> {
+        problems: &mut Vec<JsonProblem>,
+    ) -> Result<(), JsonProblem> {
         for (id, piece) in piece.object()?.rest() {
             let place = format!("provider `{}`: change to `{id}`: ", self.name);
             let mut object = piece.object()?;
             let change = match ModelOverride::read(&mut object) {
                 Ok(change) => change,
-                Err(Problem { line, what }) => {
-                    problems.push(Problem { line, what: format!("{place}{what}") });
+                Err(JsonProblem { line, what }) => {
+                    problems.push(JsonProblem { line, what: format!("{place}{what}") });
                     continue;
                 }
             };
@@ -319,7 +322,7 @@ impl DescribedProvider {
 }
 
 impl ModelOverride {
-    fn read(object: &mut Object<'_>) -> Result<ModelOverride, Problem> {
+    fn read(object: &mut Object<'_>) -> Result<ModelOverride, JsonProblem> {
         Ok(ModelOverride {
             name: object.take("name", "a string")?,
             api: object.take("api", "a string")?,
@@ -373,7 +376,7 @@ impl PartialPrice {
 const CONTEXT_WINDOW: u64 = 128_000;
 const MAX_TOKENS: u64 = 16_384;
 
-fn headers(object: &mut Object<'_>) -> Result<Headers, Problem> {
+fn headers(object: &mut Object<'_>) -> Result<Headers, JsonProblem> {
     let headers: Option<BTreeMap<String, String>> =
         object.take("headers", "a string for each header")?;
     let headers = headers.unwrap_or_default().into_iter();
@@ -391,7 +394,7 @@ fn merge(compat: &mut Option<Json>, more: Option<&Map<String, Json>>) {
     }
 }
 
-fn unknown(object: Object<'_>, place: &str, problems: &mut Vec<Problem>) {
+fn unknown(object: Object<'_>, place: &str, problems: &mut Vec<JsonProblem>) {
     for (name, piece) in object.rest() {
         let what = format!("{place}field `{name}` is unknown and ignored");
         problems.push(piece.problem(what));

@@ -57,14 +57,14 @@ impl Origins {
                 format!("the connection to {address} was lost in the middle of the answer.")
             }
             Cause::NotTheApi => {
-                let somebody = match (proxy, self.check_address(&model.provider)) {
+                let suspect = match (proxy, self.check_address(&model.provider)) {
                     (Some(proxy), Some(check)) => format!("{check}, and the proxy {proxy}"),
                     (Some(proxy), None) => format!("The proxy {proxy} may have answered instead"),
                     (None, Some(check)) => check,
                     (None, None) => "A proxy or gateway may have answered instead".to_owned(),
                 };
                 format!(
-                    "the server at {address} does not implement the API {}. {somebody}.",
+                    "the server at {address} does not implement the API {}. {suspect}.",
                     model.api
                 )
             }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 /// An error and its line.
 #[derive(Debug, PartialEq)]
-pub(super) struct Problem {
+pub(super) struct JsonProblem {
     pub(super) line: usize,
     pub(super) what: String,
 }
@@ -32,20 +32,20 @@ impl<'a> Piece<'a> {
         Piece { file, text: file }
     }
 
-    pub(super) fn problem(&self, what: impl Into<String>) -> Problem {
+    pub(super) fn problem(&self, what: impl Into<String>) -> JsonProblem {
         // `text` is a slice of `file`, so its offset gives the line.
         let before = self.text.as_ptr() as usize - self.file.as_ptr() as usize;
         let lines = memchr::memchr_iter(b'\n', &self.file.as_bytes()[..before]).count();
-        Problem { line: lines + 1, what: what.into() }
+        JsonProblem { line: lines + 1, what: what.into() }
     }
 
-    pub(super) fn object(&self) -> Result<Object<'a>, Problem> {
+    pub(super) fn object(&self) -> Result<Object<'a>, JsonProblem> {
         let Fields(fields) =
             serde_json::from_str(self.text).map_err(|_| self.problem("expected an object"))?;
         Ok(Object { file: self.file, fields })
     }
 
-    pub(super) fn list(&self) -> Result<Vec<Piece<'a>>, Problem> {
+    pub(super) fn list(&self) -> Result<Vec<Piece<'a>>, JsonProblem> {
         let list: Vec<&'a RawValue> =
             serde_json::from_str(self.text).map_err(|_| self.problem("expected a list"))?;
         Ok(list.into_iter().map(|raw| Piece { file: self.file, text: raw.get() }).collect())
@@ -66,7 +66,7 @@ impl<'a> Object<'a> {
         &mut self,
         name: &str,
         expected: &str,
-    ) -> Result<Option<T>, Problem> {
+    ) -> Result<Option<T>, JsonProblem> {
         let Some(piece) = self.piece(name) else { return Ok(None) };
         match serde_json::from_str(piece.text) {
             Ok(value) => Ok(Some(value)),

@@ -34,14 +34,14 @@ pub(super) struct Screen<Out, Err> {
     pub(super) erases: bool,
     /// The model that is waited for.
     pub(super) model: String,
-    line: Line,
+    line: ScreenLine,
     /// Whether any text of this message was shown.
     begun: bool,
 }
 
 /// Where the cursor is.
 #[derive(Clone, Copy, PartialEq)]
-enum Line {
+enum ScreenLine {
     Start,
     InText,
     InWaiting,
@@ -50,7 +50,16 @@ enum Line {
 impl<Out: Write, Err: Write> Screen<Out, Err> {
     pub(super) fn new(out: Out, err: Err, model: String) -> Screen<Out, Err> {
         let (streams, shows_notes, erases) = (false, false, false);
-        Screen { out, err, streams, shows_notes, erases, model, line: Line::Start, begun: false }
+        Screen {
+            out,
+            err,
+            streams,
+            shows_notes,
+            erases,
+            model,
+            line: ScreenLine::Start,
+            begun: false,
+        }
     }
 
     /// Shows a record. Write errors are ignored: the terminal is gone.
@@ -72,13 +81,14 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         match shown {
             Shown::Block if self.streams => self.begin_line(),
             Shown::Text(text) if self.streams => {
-                if self.line == Line::InWaiting {
+                if self.line == ScreenLine::InWaiting {
                     self.begin_line()?;
                 }
                 let text = printable(text);
                 if !text.is_empty() {
                     self.out.write_all(text.as_bytes())?;
-                    self.line = if text.ends_with('\n') { Line::Start } else { Line::InText };
+                    self.line =
+                        if text.ends_with('\n') { ScreenLine::Start } else { ScreenLine::InText };
                     self.begun = true;
                 }
                 self.out.flush()
@@ -90,7 +100,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
             Shown::Waiting if self.shows_notes && self.erases => {
                 self.begin_line()?;
                 write!(self.err, "waiting for {} …", printable(&self.model))?;
-                self.line = Line::InWaiting;
+                self.line = ScreenLine::InWaiting;
                 self.err.flush()
             }
             Shown::MessageEnd => {
@@ -102,13 +112,13 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
     }
 
     fn begin_line(&mut self) -> io::Result<()> {
-        match std::mem::replace(&mut self.line, Line::Start) {
-            Line::Start => Ok(()),
-            Line::InText => {
+        match std::mem::replace(&mut self.line, ScreenLine::Start) {
+            ScreenLine::Start => Ok(()),
+            ScreenLine::InText => {
                 self.out.write_all(b"\n")?;
                 self.out.flush()
             }
-            Line::InWaiting => {
+            ScreenLine::InWaiting => {
                 self.err.write_all(b"\r\x1b[K")?;
                 self.err.flush()
             }

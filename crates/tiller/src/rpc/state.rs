@@ -108,7 +108,7 @@ pub(super) struct ActiveRun {
 impl SessionState {
     pub(crate) fn new(launch: ServerConfig, inputs: mpsc::Sender<Input>) -> SessionState {
         let ServerConfig {
-            settings, models, model, thinking, workplace, clock, diagnostics, ..
+            settings, models, model, thinking, workspace, clock, diagnostics, ..
         } = launch;
         let retries = Retries::new(settings.retry);
         let compactions = Compactions::new(settings.compaction.clone());
@@ -126,7 +126,7 @@ impl SessionState {
             interrupt_mode: settings.interrupt_mode,
             modes: ClientModes::default(),
             settings,
-            workspace: workplace,
+            workspace,
             resources: ProjectResources::new(launch.project),
             tool_set: ToolSetCache::default(),
             host_tools: HostTools::default(),

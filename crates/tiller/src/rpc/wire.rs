@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use bash::ShapedOutcome;
 pub(crate) use command::{
-    COMMANDS, Command, Hello, InterruptMode, ListSessions, Page, QueueMode, UiAnswer, WhenBusy,
+    COMMANDS, Command, Hello, InterruptMode, ListSessions, PageFields, QueueMode, UiAnswer,
+    WhenBusy,
 };
 pub(crate) use compaction::ShapedCompaction;
 pub(crate) use host_tools::HostTool;

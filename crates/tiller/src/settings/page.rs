@@ -10,26 +10,16 @@ use super::Settings;
 const HEAD: &str = include_str!("page-head.txt");
 const TAIL: &str = include_str!("page-tail.txt");
 
-/// Sections that are parsed but have no effect yet.
-const NOT_YET: [&str; 1] = ["branchSummary"];
-
 #[test]
 fn settings_page_matches_the_types() {
     let schema = schemars::schema_for!(Settings).to_value();
     let definitions = schema["$defs"].as_object().unwrap();
     let fields = schema["properties"].as_object().unwrap();
     let mut page = HEAD.to_owned();
-    let rows = |page: &mut String, wanted: &dyn Fn(&str) -> bool| {
-        writeln!(page, "| key | value | default | |\n|---|---|---|---|").unwrap();
-        for (key, field) in fields.iter().filter(|(key, _)| wanted(key)) {
-            row(page, key, field, definitions);
-        }
-    };
-    rows(&mut page, &|key| !NOT_YET.contains(&key));
-    page.push_str(
-        "\n## Without effect yet\n\nThese keys are accepted, but nothing uses them yet.\n\n",
-    );
-    rows(&mut page, &|key| NOT_YET.contains(&key));
+    page.push_str("| key | value | default | |\n|---|---|---|---|\n");
+    for (key, field) in fields {
+        row(&mut page, key, field, definitions);
+    }
     page.push_str(TAIL);
     expect_file!["../../../../docs/settings.md"].assert_eq(&page);
 }

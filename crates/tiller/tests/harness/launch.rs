@@ -65,7 +65,7 @@ pub fn launch(
     let tools = known.filter(|tool| names.contains(&tool.name())).collect();
     let todo_tool = option("tools").map(|_| names.contains(&"todo_write"));
     // Sessions are stored if a transcript says so, outside the tools' folder.
-    let shelf = SessionStore {
+    let store = SessionStore {
         keeps: option("sessions") == Some("kept"),
         root: folder.path().join(".sessions"),
         chosen: None,
@@ -87,7 +87,7 @@ pub fn launch(
         false => Durability::Os,
     };
     let id = SessionId::read("the-session").unwrap();
-    let session = shelf.begin(id, folder.path(), None, START);
+    let session = store.begin(id, folder.path(), None, START);
     Ok(ServerConfig {
         level,
         on_eof,
@@ -96,12 +96,12 @@ pub fn launch(
         models,
         model: chosen,
         choice,
-        workplace: Workspace { todo_tool, ..Workspace::new(folder.path().to_owned(), tools) },
+        workspace: Workspace { todo_tool, ..Workspace::new(folder.path().to_owned(), tools) },
         project: place,
         extension_plan: house,
         shows_titles: true,
         conversation: Conversation::new(session, durability),
-        store: shelf,
+        store,
         clock: Clock::From { start: START, since: Instant::now() },
         log: Log::default(),
         diagnostics,
@@ -159,6 +159,6 @@ fn place(transcript: &Transcript, folder: &TempDir) -> Result<Project, String> {
         Some("unknown") => None,
         Some(other) => return Err(format!("{other} is no trust")),
     };
-    let whereabouts = Dirs { cwd: home.clone(), agent_dir, home: Some(home) };
-    Ok(Project::find(whereabouts, ResourceFlags { approve, ..ResourceFlags::default() }))
+    let dirs = Dirs { cwd: home.clone(), agent_dir, home: Some(home) };
+    Ok(Project::find(dirs, ResourceFlags { approve, ..ResourceFlags::default() }))
 }

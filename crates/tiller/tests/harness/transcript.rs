@@ -8,7 +8,7 @@
 //! client> …"id":"ui-1"…      a name that was printed for an id stands for the id here too
 //! model>  say Hello.         the model answers; see docs/script-format.md, "Line by line"
 //! clock>  50ms               time passes
-//! reader> stops              nobody reads for now; `goes on`, and `leaves` for good
+//! reader> stops              the reader pauses; `goes on` resumes, `leaves` closes the pipe
 //! system> SIGTERM            a signal comes
 //! system> disk EIO after 2   the disk fails from its third call on; `disk works` again, and with
 //!                            `EIO once after 2` it fails a single time

@@ -154,12 +154,12 @@
 
   // ---- Going to an entry
 
-  let current = -1, journey = 0;
+  let current = -1, revealCount = 0;
 
   async function reveal(id, options = {}) {
     const at = place.get(id);
     if (at === undefined) return;
-    const mine = ++journey;
+    const mine = ++revealCount;
     const pack = packs.find((pack) => pack.from <= at && at < pack.to);
     if (pack) await unfold(pack);
     const entry = $("entry-" + id);
@@ -167,14 +167,14 @@
     for (let fold = entry.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
     if (!entry.checkVisibility()) setFilter("all");
     setCurrent(at);
-    // Not when somebody has set out for elsewhere meanwhile.
-    const go = () => { if (mine === journey) entry.scrollIntoView({ block: "start" }) };
+    // A later call of `reveal` takes over the scrolling.
+    const go = () => { if (mine === revealCount) entry.scrollIntoView({ block: "start" }) };
     go();
     // What was not laid out before has another height now.
     requestAnimationFrame(() => { go(); requestAnimationFrame(go) });
     mark(entry);
     if (!wide.matches) setSide(false);
-    // Whoever went there, by key or by voice, goes on from there.
+    // The keyboard and screen readers continue from the entry.
     if (options.focus) {
       entry.tabIndex = -1;
       entry.focus({ preventScroll: true });
@@ -239,7 +239,7 @@
   // ---- The list: only the rows in sight are in the document
 
   let shown = [];
-  // What the marks before the rows say, for those who do not see them.
+  // The meaning of the marks before the rows, for screen readers.
   const KINDS = { u: "User", a: "Assistant", A: "Assistant", t: "Tool", b: "Shell", s: "Summary", m: "Model", c: "Message", n: "Note" };
   const height = () => (wide.matches ? 26 : 34);
 
@@ -332,7 +332,7 @@
   });
 
   // Everything that was said, in lower case, by place in the tree. Read from the session itself
-  // when somebody first searches, so that what is folded is found too.
+  // at the first search, so that folded text is found too.
   let corpus = null, loading = null;
   const SILENT = new Set(["data", "id", "parentId", "type", "role", "timestamp", "api", "mimeType", "toolCallId", "details",
     "thinkingSignature", "textSignature", "thoughtSignature", "responseId", "usage", "stopReason", "targetId", "firstKeptEntryId"]);
@@ -493,7 +493,7 @@
     "k": () => step(-1),
     "n": () => step(1, ([, , mark]) => mark === "u"),
     "p": () => step(-1, ([, , mark]) => mark === "u"),
-    "g": () => { journey++; scrollTo(0, 0); mark(null); setCurrent(-1) },
+    "g": () => { revealCount++; scrollTo(0, 0); mark(null); setCurrent(-1) },
     "G": () => { current = tree.length; step(-1) },
     "t": DO.thinking, "o": DO.tools, "b": DO.side, "d": DO.theme, "?": DO.help,
   };

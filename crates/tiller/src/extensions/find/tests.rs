@@ -33,9 +33,9 @@ impl Home {
 
     fn project(&self, approve: Option<bool>) -> Project {
         let home = self.0.path().to_owned();
-        let whereabouts =
+        let dirs =
             Dirs { cwd: home.join("work"), agent_dir: home.join(".pi/agent"), home: Some(home) };
-        Project::find(whereabouts, ResourceFlags { approve, ..ResourceFlags::default() })
+        Project::find(dirs, ResourceFlags { approve, ..ResourceFlags::default() })
     }
 
     /// A line per extension: its source as clients see it, its path, and its permissions.

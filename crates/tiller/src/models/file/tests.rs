@@ -11,7 +11,7 @@ fn check(text: &str, expected: Expect) {
             report += &format!("{}/{}\n", model.provider, model.id);
         }
     }
-    for Problem { line, what } in problems {
+    for JsonProblem { line, what } in problems {
         report += &format!("line {line}: {what}\n");
     }
     assert!(!report.contains("secret"), "{report}");

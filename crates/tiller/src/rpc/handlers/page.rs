@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::data;
 use crate::rpc::dispatch::Handled;
 use crate::rpc::state::SessionState;
-use crate::rpc::wire::{Level, Page, Shaped};
+use crate::rpc::wire::{Level, PageFields, Shaped};
 
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 256;
@@ -16,14 +16,18 @@ const PAGE_MAX_BYTES: usize = 768 << 10;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Messages {
+struct MessagesPage {
     messages: Vec<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
     total_messages: usize,
 }
 
-pub(crate) fn get_messages_page(state: &mut SessionState, level: Level, page: &Page) -> Handled {
+pub(crate) fn get_messages_page(
+    state: &mut SessionState,
+    level: Level,
+    page: &PageFields,
+) -> Handled {
     if state.is_busy() {
         return Err("Cannot page messages while the session is changing".to_owned());
     }
@@ -51,7 +55,7 @@ pub(crate) fn get_messages_page(state: &mut SessionState, level: Level, page: &P
     }
     let next = offset + shown.len();
     let next_cursor = (next < messages.len()).then(|| format!("{next}_{stamp}"));
-    data(&Messages { messages: shown, next_cursor, total_messages: messages.len() })
+    data(&MessagesPage { messages: shown, next_cursor, total_messages: messages.len() })
 }
 
 /// Where a cursor points in this conversation.

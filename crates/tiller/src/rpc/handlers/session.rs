@@ -72,9 +72,9 @@ pub(crate) fn list(state: &mut SessionState, label: &Label, wanted: ListSessions
         (None, true) => None,
         (None, false) => Some(state.workspace.cwd.to_path_buf()),
     };
-    let (shelf, limit) = (state.session_store.clone(), wanted.limit.unwrap_or(LIST_LIMIT));
+    let (store, limit) = (state.session_store.clone(), wanted.limit.unwrap_or(LIST_LIMIT));
     state.respond_from_thread(label.clone(), move || {
-        let listing = shelf.list(cwd.as_deref(), limit, before.as_ref());
+        let listing = store.list(cwd.as_deref(), limit, before.as_ref());
         let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
         Ok(Reply::data(&listing))
     });

@@ -52,7 +52,7 @@ pub(crate) enum Command {
     /// The conversation as the model sees it.
     GetMessages,
     /// The same in pages.
-    GetMessagesPage(Page),
+    GetMessagesPage(PageFields),
     GetLastAssistantText,
     SetSessionName {
         name: String,
@@ -399,7 +399,7 @@ pub(crate) struct ListSessions {
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct Page {
+pub(crate) struct PageFields {
     /// The `nextCursor` of an earlier response.
     #[serde(default)]
     pub(crate) cursor: Option<String>,

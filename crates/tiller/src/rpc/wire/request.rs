@@ -118,14 +118,14 @@ impl Request {
         }
         // Strict about the shape, lenient about the rest: of a repeated key the last one counts,
         // and no value is parsed, so that a number like 1e400 does not hide the id.
-        if let Ok(fields) = serde_json::from_str::<Fields>(text) {
+        if let Ok(fields) = serde_json::from_str::<RequestFields>(text) {
             return Ok(Request::from_fields(fields));
         }
         serde_json::from_str::<IgnoredAny>(text)?;
         Ok(Request::refused(Refusal::parse("expected a JSON object")))
     }
 
-    fn from_fields(fields: Fields) -> Request {
+    fn from_fields(fields: RequestFields) -> Request {
         let id = fields.get("id").cloned();
         let kind = fields.get("type").map(|kind| serde_json::from_str::<String>(kind.get()));
         let command = match kind {
@@ -141,7 +141,7 @@ impl Request {
 }
 
 /// The values of a line as they were spelled.
-type Fields = BTreeMap<String, Box<RawValue>>;
+type RequestFields = BTreeMap<String, Box<RawValue>>;
 
 #[derive(Deserialize)]
 struct Envelope {
