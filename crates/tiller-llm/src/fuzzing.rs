@@ -49,7 +49,7 @@ fn listing(api: &str, bytes: &[u8], chunk_bytes: usize) -> String {
             let bytes = framed(&String::from_utf8_lossy(bytes));
             list::<bedrock::ConverseStream>(&bytes, chunk_bytes)
         }
-        other => panic!("nobody speaks {other}"),
+        other => panic!("unknown decoder {other}"),
     }
 }
 

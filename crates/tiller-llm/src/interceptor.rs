@@ -30,7 +30,7 @@ pub struct Interceptor(pub Arc<dyn RequestInterceptor>);
 
 impl fmt::Debug for Interceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Onlooker")
+        f.write_str("Interceptor")
     }
 }
 

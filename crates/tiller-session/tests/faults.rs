@@ -48,7 +48,7 @@ fn reload(session: &Session) -> Session {
 /// Checks that memory and disk agree.
 fn check(session: &Session, when: &str) {
     if !session.is_on_disk() {
-        assert!(!session.path().unwrap().exists(), "{when}: a file nobody knows of");
+        assert!(!session.path().unwrap().exists(), "{when}: a file without a session");
         return;
     }
     let found = reload(session);

@@ -215,7 +215,7 @@ impl Actor {
     fn start_with(more: fn(&mut Command)) -> Actor {
         let actor = Actor::spawn(more);
         let expected = HIDING.iter().map(|script| sleepers(script)).sum::<usize>() + 2;
-        actor.wait_until("everybody has hidden", |left| left.len() >= expected);
+        actor.wait_until("every process has left its group", |left| left.len() >= expected);
         actor
     }
 

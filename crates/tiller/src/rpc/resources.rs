@@ -28,18 +28,18 @@ pub(crate) struct ProjectResources {
     /// Which commands wait for a load.
     waiting: HoldBack,
     /// Loads started. The result of an older load does not replace that of a newer one.
-    looks: u64,
+    loads_started: u64,
     newest: u64,
 }
 
 /// Which commands wait for a load.
 #[derive(Clone, Copy, PartialEq)]
 enum HoldBack {
-    Nobody,
-    /// Those that a session change would hold back, too.
+    NoCommand,
+    /// The commands that a session change would hold back, too.
     NotUrgent,
-    /// All of them, because the first has not started.
-    Everybody,
+    /// Every command: the first load has not finished.
+    EveryCommand,
 }
 
 /// Why resources are loaded.
@@ -51,7 +51,7 @@ enum LoadReason {
     /// The session is in another folder.
     Move,
     /// An extension has decided whether the project is trusted.
-    Judged(Box<TrustDecision>),
+    TrustDecided(Box<TrustDecision>),
 }
 
 /// The result of a load.
@@ -89,24 +89,24 @@ impl ProjectResources {
             place,
             resources,
             prompt,
-            waiting: HoldBack::Nobody,
-            looks: 0,
+            waiting: HoldBack::NoCommand,
+            loads_started: 0,
             newest: 0,
         }
     }
 
     pub(crate) fn is_awaited(&self) -> bool {
-        self.waiting != HoldBack::Nobody
+        self.waiting != HoldBack::NoCommand
     }
 
     /// Whether a request has to wait for a load.
     pub(crate) fn holds_back(&self, request: &Request) -> bool {
         match self.waiting {
-            HoldBack::Nobody => false,
+            HoldBack::NoCommand => false,
             HoldBack::NotUrgent => {
                 request.command.as_ref().is_ok_and(|command| !command.is_urgent())
             }
-            HoldBack::Everybody => true,
+            HoldBack::EveryCommand => true,
         }
     }
 
@@ -153,7 +153,7 @@ impl ProjectResources {
 impl SessionState {
     /// Holds back commands until resources are loaded.
     pub(super) fn load_resources_first(&mut self) {
-        self.resources.waiting = HoldBack::Everybody;
+        self.resources.waiting = HoldBack::EveryCommand;
         self.load_resources(LoadReason::Need);
     }
 
@@ -166,7 +166,7 @@ impl SessionState {
 
     /// Loads again after an extension has decided project trust.
     pub(super) fn apply_trust(&mut self, judgement: TrustDecision) {
-        self.load_resources(LoadReason::Judged(Box::new(judgement)));
+        self.load_resources(LoadReason::TrustDecided(Box::new(judgement)));
     }
 
     /// Adds paths from extensions; they are read on next use.
@@ -182,22 +182,22 @@ impl SessionState {
         if is_other {
             self.workspace.cwd = Arc::new(cwd);
             self.resources.resources = None;
-            self.resources.waiting = HoldBack::Everybody;
+            self.resources.waiting = HoldBack::EveryCommand;
             self.load_resources(LoadReason::Move);
         }
         is_other
     }
 
     fn load_resources(&mut self, reason: LoadReason) {
-        self.resources.looks += 1;
-        let number = self.resources.looks;
+        self.resources.loads_started += 1;
+        let number = self.resources.loads_started;
         let (place, cwd) = (self.resources.place.clone(), self.workspace.cwd.to_path_buf());
         let again = !matches!(reason, LoadReason::Need);
         let wants_all = matches!(reason, LoadReason::Need | LoadReason::Reload(_));
         let flags = again.then(|| self.extensions.flags());
         let is_move = matches!(reason, LoadReason::Move);
         let judgement = match &reason {
-            LoadReason::Judged(judgement) => Some((judgement.trusted, judgement.remember)),
+            LoadReason::TrustDecided(judgement) => Some((judgement.trusted, judgement.remember)),
             _ => None,
         };
         let discovered = place.discovered().clone();
@@ -248,7 +248,7 @@ impl SessionState {
             let resources = resources.filter(|_| *discovered == *current);
             self.resources.resources = resources.map(Arc::new);
         }
-        self.resources.waiting = HoldBack::Nobody;
+        self.resources.waiting = HoldBack::NoCommand;
         match reason {
             LoadReason::Move => {
                 self.load_for_folder(extensions);
@@ -261,7 +261,7 @@ impl SessionState {
                     None => self.answer_reload(requester),
                 }
             }
-            LoadReason::Judged(judgement) => self.trust_applied(*judgement, extensions),
+            LoadReason::TrustDecided(judgement) => self.trust_applied(*judgement, extensions),
         }
     }
 
