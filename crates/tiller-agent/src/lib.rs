@@ -18,6 +18,7 @@ pub mod tool;
 pub mod todo;
 pub mod arguments;
 pub mod driver;
+pub mod modes;
 pub mod stream_rules;
 pub mod run;
 mod calls;

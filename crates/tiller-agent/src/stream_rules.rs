@@ -47,7 +47,7 @@ pub struct Rule {
     pub scope: Vec<String>,
     /// Overrides the setting.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub interrupt_mode: Option<InterruptMode>,
+    pub interrupt_mode: Option<RuleInterruptMode>,
     #[serde(rename = "_source")]
     pub source: RuleSource,
 }
@@ -55,7 +55,7 @@ pub struct Rule {
 /// Which matches stop the model. Other rules are added after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum InterruptMode {
+pub enum RuleInterruptMode {
     Never,
     /// Matches in text or thinking.
     ProseOnly,
@@ -64,14 +64,14 @@ pub enum InterruptMode {
     Always,
 }
 
-impl InterruptMode {
+impl RuleInterruptMode {
     /// Whether a match of this kind stops the model.
     pub fn stops(self, place: StreamKind) -> bool {
         match self {
-            InterruptMode::Never => false,
-            InterruptMode::ProseOnly => place == StreamKind::Prose,
-            InterruptMode::ToolOnly => place == StreamKind::Call,
-            InterruptMode::Always => true,
+            RuleInterruptMode::Never => false,
+            RuleInterruptMode::ProseOnly => place == StreamKind::Prose,
+            RuleInterruptMode::ToolOnly => place == StreamKind::Call,
+            RuleInterruptMode::Always => true,
         }
     }
 }

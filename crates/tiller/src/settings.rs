@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use tiller_agent::compaction::Limits;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::retry::RetryPolicy;
-use tiller_agent::stream_rules::InterruptMode as RuleInterruptMode;
+use tiller_agent::stream_rules::RuleInterruptMode;
 use tiller_session::Durability;
 use tiller_tools::Shell;
 use tiller_tools::image::Resize;
@@ -35,7 +35,7 @@ pub(crate) use layers::{Layers, PathBases, Scope, resolve};
 
 use crate::credentials::key_names;
 use crate::models::glob::matches;
-use crate::rpc::wire::{InterruptMode, QueueMode};
+use tiller_agent::modes::{InterruptMode, QueueMode};
 
 /// The settings tiller uses, with defaults filled in.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tiller_agent::stream_rules::{InterruptMode, Rule, RuleLevel, RuleSet, RuleSource, split_list};
+use tiller_agent::stream_rules::{
+    Rule, RuleInterruptMode, RuleLevel, RuleSet, RuleSource, split_list,
+};
 
 use super::front_matter::Document;
 use super::source::ResourceOrigin;
@@ -105,7 +107,7 @@ fn read_rule(path: PathBuf, scope: Scope, diagnostics: &mut Vec<String>) -> Opti
     let told = fields.get("description").and_then(Value::as_str).map(str::trim);
     let mode = fields.get("interruptMode").filter(|mode| !mode.is_null());
     let interrupt_mode = mode.and_then(|mode| {
-        let read: Option<InterruptMode> = serde_json::from_value(mode.clone()).ok();
+        let read: Option<RuleInterruptMode> = serde_json::from_value(mode.clone()).ok();
         if read.is_none() {
             let why = "must be one of never, prose-only, tool-only, always";
             diagnostics.push(format!("rule {}: interruptMode {mode} {why}", path.display()));

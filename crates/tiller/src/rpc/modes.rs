@@ -2,8 +2,8 @@
 //! are never written to disk; what the client has not set follows the settings.
 
 use super::state::SessionState;
-use super::wire::{InterruptMode, QueueMode};
 use crate::settings::{CompactionSettings, RetrySettings, Settings};
+use tiller_agent::modes::{InterruptMode, QueueMode};
 
 /// The modes that the client has set.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use tiller_agent::driver::{Queue, QueueTicket, Queued};
 use tiller_agent::event::Event;
 use tiller_agent::message::{Message, UserMessage};
 
-use super::wire::QueueMode;
+use tiller_agent::modes::QueueMode;
 
 /// A message stays in its queue until its run emits it, so that an abort in between loses nothing.
 pub(crate) struct Queues {

@@ -32,7 +32,7 @@ use super::stream_rules::RuleMatches;
 use super::tasks::Tasks;
 use super::todos::Todos;
 use super::tool_set::ToolSetCache;
-use super::wire::{InterruptMode, Label, Reply};
+use super::wire::{Label, Reply};
 use crate::clock::Clock;
 use crate::conversation::Conversation;
 use crate::launch::{ServerConfig, Workspace};
@@ -40,6 +40,7 @@ use crate::models::Models;
 use crate::session_store::SessionStore;
 use crate::settings::Settings;
 use crate::startup_model::ModelArgs;
+use tiller_agent::modes::InterruptMode;
 
 pub(crate) struct SessionState {
     pub(crate) conversation: Conversation,

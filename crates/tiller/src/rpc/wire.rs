@@ -18,10 +18,7 @@ mod snapshot;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use bash::ShapedOutcome;
-pub(crate) use command::{
-    COMMANDS, Command, Hello, InterruptMode, ListSessions, PageFields, QueueMode, UiAnswer,
-    WhenBusy,
-};
+pub(crate) use command::{COMMANDS, Command, Hello, ListSessions, PageFields, UiAnswer, WhenBusy};
 pub(crate) use compaction::ShapedCompaction;
 pub(crate) use host_tools::HostTool;
 pub(crate) use message::{Shaped, stored};

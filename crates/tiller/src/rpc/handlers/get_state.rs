@@ -16,7 +16,8 @@ use super::data;
 use crate::models::Models;
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
-use crate::rpc::wire::{InterruptMode, Level, QueueMode, Reply, Shaped, stored};
+use crate::rpc::wire::{Level, Reply, Shaped, stored};
+use tiller_agent::modes::{InterruptMode, QueueMode};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{data, done};
 use crate::rpc::dispatch::Handled;
 use crate::rpc::state::SessionState;
-use crate::rpc::wire::{InterruptMode, QueueMode};
+use tiller_agent::modes::{InterruptMode, QueueMode};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

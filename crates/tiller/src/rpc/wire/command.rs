@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use tiller_agent::message::Block;
 use tiller_agent::model::ThinkingLevel;
+use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::todo::DraftPhase;
 use tiller_agent::tool::{ToolOutput, ToolResult};
 
@@ -352,22 +352,6 @@ pub(crate) enum UiAnswer {
     Value(String),
     Confirmed(bool),
     Cancelled,
-}
-
-/// How many messages of a queue are sent at once.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum QueueMode {
-    All,
-    OneAtATime,
-}
-
-/// Whether steering waits for the tools of a turn or interrupts them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum InterruptMode {
-    Immediate,
-    Wait,
 }
 
 /// Both levels have a fork command, under different names; each is answered under its own.
