@@ -15,8 +15,7 @@ use crate::provider::ToolSpec;
 pub fn counted(messages: &[Arc<Message>], fresh_from: usize) -> Option<u64> {
     let fresh = messages.get(fresh_from..)?;
     let at = fresh.iter().rposition(|message| is_counted(message))?;
-    let usage = &fresh[at].as_assistant()?.usage;
-    let total = usage.total_tokens;
+    let total = fresh[at].as_assistant()?.usage.total_tokens;
     Some(total + estimate_all(&fresh[at + 1..]))
 }
 
@@ -45,6 +44,7 @@ pub fn estimate(message: &Message) -> u64 {
         Message::Custom(message) => content(&message.content),
         Message::ToolResult(message) => blocks(&message.content),
         Message::Assistant(AssistantMessage { content, .. }) => blocks(content),
+        Message::BashExecution(bash) if bash.exclude_from_context => 0,
         Message::BashExecution(bash) => text(&bash.command) + text(&bash.output),
         Message::BranchSummary(branch) => text(&branch.summary),
         Message::CompactionSummary(compaction) => text(&compaction.summary),

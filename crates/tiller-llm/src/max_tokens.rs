@@ -3,8 +3,9 @@
 //! Providers refuse a request whose input and `max_tokens` together exceed the window, so near the
 //! end of a long conversation less must be requested.
 
-use tiller_agent::message::{AssistantMessage, Block, Content, Message};
+use tiller_agent::message::{AssistantMessage, Message};
 use tiller_agent::provider::Request;
+use tiller_agent::tokens;
 
 /// The allowed error of the input estimate.
 const MARGIN: u64 = 4096;
@@ -27,84 +28,21 @@ fn input_tokens(request: &Request) -> u64 {
         _ => None,
     });
     let compacted_at = compacted_at.max().unwrap_or(0);
-    let counted = messages.iter().enumerate().rev().find_map(|(at, message)| {
-        let answer = message.as_assistant()?;
-        let total = total(answer);
-        // A count from before a compaction includes what the compaction removed.
-        let trusted = !answer.failed() && total > 0 && answer.timestamp >= compacted_at;
-        trusted.then_some((at + 1, total))
-    });
-    let (from, counted) = counted.unwrap_or_else(|| {
-        let tools = request.tools.iter().map(|tool| {
-            guess(&tool.name) + guess(&tool.description) + guess(&tool.parameters.to_string())
-        });
-        (0, guess(&request.system) + tools.sum::<u64>())
-    });
-    counted + messages[from..].iter().map(|message| guess_message(message)).sum::<u64>()
-}
-
-fn total(answer: &AssistantMessage) -> u64 {
-    let usage = &answer.usage;
-    usage.total_tokens.max(usage.input + usage.output + usage.cache_read + usage.cache_write)
-}
-
-fn guess_message(message: &Message) -> u64 {
-    match message {
-        Message::User(user) => guess_content(&user.content),
-        Message::Custom(custom) => guess_content(&custom.content),
-        Message::Assistant(answer) if answer.failed() => 0,
-        Message::Assistant(answer) => guess_blocks(&answer.content),
-        Message::ToolResult(result) => guess_blocks(&result.content),
-        Message::BashExecution(bash) if bash.exclude_from_context => 0,
-        Message::BashExecution(bash) => guess(&bash.command) + guess(&bash.output),
-        Message::BranchSummary(branch) => guess(&branch.summary),
-        Message::CompactionSummary(compaction) => guess(&compaction.summary),
-    }
-}
-
-fn guess_content(content: &Content) -> u64 {
-    match content {
-        Content::Text(text) => guess(text),
-        Content::Blocks(blocks) => guess_blocks(blocks),
-    }
-}
-
-fn guess_blocks(blocks: &[Block]) -> u64 {
-    let tokens = blocks.iter().map(|block| match block {
-        Block::Text { text, .. } => guess(text),
-        Block::Thinking { thinking, .. } => guess(thinking),
-        Block::Image { .. } => 1600,
-        Block::ToolCall(call) => {
-            let arguments = call.arguments.iter().map(|(name, value)| {
-                guess(name) + value.as_str().map_or_else(|| guess(&value.to_string()), guess)
-            });
-            guess(&call.name) + arguments.sum::<u64>()
-        }
-    });
-    tokens.sum()
-}
-
-/// About four letters of English or code per token, and one token for every character that takes
-/// three bytes, so that Chinese, Japanese and Korean are not underestimated.
-fn guess(text: &str) -> u64 {
-    let (mut narrow, mut middle, mut wide) = (0, 0, 0);
-    // Counting lead bytes counts characters without decoding them.
-    for &byte in text.as_bytes() {
-        match byte {
-            0x00..=0x7F => narrow += 1,
-            0xC0..=0xDF => middle += 1,
-            0xE0..=0xFF => wide += 1,
-            _ => (),
-        }
-    }
-    u64::div_ceil(narrow, 4) + u64::div_ceil(middle, 2) + wide
+    // A count from before a compaction includes what the compaction removed.
+    let is_stale = |answer: &AssistantMessage| answer.timestamp < compacted_at;
+    let last_stale =
+        messages.iter().rposition(|message| message.as_assistant().is_some_and(is_stale));
+    let fresh_from = last_stale.map_or(0, |at| at + 1);
+    tokens::counted(messages, fresh_from).unwrap_or_else(|| {
+        tokens::estimate_frame(&request.system, &request.tools) + tokens::estimate_all(messages)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use tiller_agent::message::{CompactionSummary, Usage};
+    use tiller_agent::message::{Block, CompactionSummary, Usage};
 
     use super::*;
     use crate::testing::{answer, request, user};
@@ -136,7 +74,7 @@ mod tests {
     #[test]
     fn uncounted_messages_are_estimated() {
         assert_eq!(max_tokens_of(vec![user(&"word ".repeat(130_000))]), 33_401);
-        assert_eq!(max_tokens_of(vec![user(&"日本".repeat(80_000))]), 35_901);
+        assert_eq!(max_tokens_of(vec![user(&"日本".repeat(60_000))]), 45_901);
     }
 
     #[test]
