@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
 use tiller_agent::model::ThinkingLevel;
@@ -46,7 +47,7 @@ pub struct Args {
         hide_possible_values = true,
         help_heading = "Modes"
     )]
-    wire: Option<Level>,
+    wire: Option<WireLevel>,
     /// When stdin closes: abort the run, or finish it first
     #[arg(
         long,
@@ -243,6 +244,28 @@ impl RunMode {
     }
 }
 
+/// A wire level as it is named on the command line.
+#[derive(Clone, Copy, Debug)]
+struct WireLevel(Level);
+
+impl ValueEnum for WireLevel {
+    fn value_variants<'a>() -> &'a [WireLevel] {
+        &[WireLevel(Level::Pi), WireLevel(Level::PiDelta), WireLevel(Level::Xcsh)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self.0 {
+            Level::Pi => PossibleValue::new("pi")
+                .help("The shapes of pi 0.80.2: every update carries the whole message so far"),
+            Level::PiDelta => PossibleValue::new("pi-delta")
+                .alias("pi@1")
+                .help("The shapes of pi since 0.84: updates carry only what is new"),
+            Level::Xcsh => PossibleValue::new("xcsh")
+                .help("The shapes of xcsh, with a `ready` record before everything else"),
+        })
+    }
+}
+
 /// Extension flags of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct ExtensionFlags {
@@ -323,11 +346,8 @@ impl Args {
 
     /// The wire level: the flag, else `TILLER_WIRE`, else by the program's own name.
     pub fn level(&self, variables: &HashMap<String, String>) -> Level {
-        let from_env = || {
-            let name = variables.get("TILLER_WIRE")?;
-            Level::from_str(name, true).ok()
-        };
-        self.wire.or_else(from_env).unwrap_or_else(|| level_of(&program_name()))
+        let named = self.wire.map(|wire| wire.0).or_else(|| level_in(variables));
+        named.unwrap_or_else(|| level_of(&program_name()))
     }
 
     pub(crate) fn pace(&self) -> Duration {
@@ -387,10 +407,16 @@ impl Args {
     }
 }
 
+/// The wire level in the environment.
+fn level_in(variables: &HashMap<String, String>) -> Option<Level> {
+    let name = variables.get("TILLER_WIRE")?;
+    WireLevel::from_str(name, true).ok().map(|wire| wire.0)
+}
+
 /// The output of `--version`. Under another program's name, and for its clients, this is only that
 /// program's version: some clients check it.
 pub fn version(variables: &HashMap<String, String>) -> String {
-    let wire = variables.get("TILLER_WIRE").and_then(|name| Level::from_str(name, true).ok());
+    let wire = level_in(variables);
     let version = env!("CARGO_PKG_VERSION");
     match program_name().as_str() {
         "pi" if wire == Some(Level::PiDelta) => "1.4.0".to_owned(),

@@ -4,7 +4,6 @@
 //! the agent's run, whose events come back through [`server`] to [`wire`] and [`out`].
 
 pub mod lines;
-pub mod wire;
 pub mod server;
 mod shutdown;
 mod dispatch;
@@ -21,6 +20,7 @@ mod todos;
 mod todo_tool;
 mod queues;
 mod client_bash;
+mod bash_outcome;
 mod deferred;
 mod requester;
 mod session_change;
@@ -36,4 +36,5 @@ pub mod out;
 pub mod stdio;
 
 pub(crate) use state::model_change;
+pub use tiller_protocol as wire;
 pub(crate) use todo_tool::NAME as TODO_TOOL;

@@ -5,7 +5,7 @@ use super::Problem;
 use super::tree::{File, Tree};
 
 const PAGE: &str = "docs/protocol.md";
-const ROOM: &str = "crates/tiller/src/rpc/wire";
+const ROOM: &str = "crates/tiller-protocol/src";
 
 /// Records with a section that are neither commands nor events.
 const OTHERS: &[&str] = &["ready", "response"];
@@ -80,11 +80,11 @@ mod tests {
     use super::*;
 
     const REQUEST: (&str, &str) = (
-        "crates/tiller/src/rpc/wire/request.rs",
+        "crates/tiller-protocol/src/request.rs",
         "const COMMANDS: &[&str] = &[\n    \"prompt\",\n    \"abort\",\n];\nlet other = [\n\"x\",\n];\n",
     );
     const RECORD: (&str, &str) = (
-        "crates/tiller/src/rpc/wire/record.rs",
+        "crates/tiller-protocol/src/record.rs",
         "pub(crate) const EVENTS: &[&str] = &[\n    \"agent_start\",\n];\n",
     );
 
@@ -95,7 +95,7 @@ mod tests {
             documented,
             &[REQUEST, RECORD, page],
             expect![
-                "crates/tiller/src/rpc/wire/request.rs:3: `abort` has no heading in docs/protocol.md"
+                "crates/tiller-protocol/src/request.rs:3: `abort` has no heading in docs/protocol.md"
             ],
         );
     }
@@ -115,7 +115,7 @@ mod tests {
         check(
             documented,
             &[REQUEST, (PAGE, "### `prompt` `abort`\n")],
-            expect!["crates/tiller/src/rpc/wire:1: cannot find the names in `const EVENTS`"],
+            expect!["crates/tiller-protocol/src:1: cannot find the names in `const EVENTS`"],
         );
     }
 }

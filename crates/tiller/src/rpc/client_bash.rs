@@ -10,11 +10,12 @@ use tiller_js::Extensions;
 use tiller_tools::command::{BashCommand, BashOutcome, execute};
 use tokio_util::sync::CancellationToken;
 
+use super::bash_outcome::ShapedOutcome;
 use super::extensions::user_bash;
 use super::server::Input;
 use super::state::SessionState;
 use super::tasks::Tasks;
-use super::wire::{Label, Level, Reply, ShapedOutcome};
+use super::wire::{Label, Level, Reply};
 
 #[derive(Default)]
 pub(crate) struct ClientBash {

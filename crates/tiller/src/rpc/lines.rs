@@ -1,16 +1,7 @@
 //! Splits bytes into lines. A line ends with LF and nothing else: U+2028 and U+2029 are ordinary
 //! characters of JSON strings, whatever some line readers do. A CR before the LF is dropped.
 
-/// A longer line is refused as a whole; no command needs more.
-pub const LINE_MAX_BYTES: usize = 64 << 20;
-
-/// One line from the client, without its end.
-#[derive(Debug, PartialEq)]
-pub enum Line {
-    Text(Vec<u8>),
-    /// More than [`LINE_MAX_BYTES`]. It was read to its end and dropped.
-    TooLong,
-}
+pub use tiller_protocol::{LINE_MAX_BYTES, Line};
 
 /// Collects bytes until a line is complete. Each byte is scanned once, however it arrives.
 #[derive(Debug)]

@@ -9,17 +9,17 @@ use tiller_agent::message::{Arguments, Message, ToolCall};
 use tiller_agent::stream_rules::Rule;
 use tiller_agent::tool::ToolOutput;
 
-use super::compaction;
-use super::host_tools;
-use super::message::{Shaped, ShapedCall, tool_call};
-use super::reply::{Label, Reply};
-use super::request::Refusal;
-use super::snapshot::{Snapshot, write_json};
-use super::todos;
-use super::{Level, Stream};
+use crate::compaction;
+use crate::host_tools;
+use crate::message::{Shaped, ShapedCall, tool_call};
+use crate::reply::{Label, Reply};
+use crate::request::Refusal;
+use crate::snapshot::{Snapshot, write_json};
+use crate::todos;
+use crate::{Level, Stream};
 
 /// The events that `hello` lists.
-pub(crate) const EVENTS: &[&str] = &[
+pub const EVENTS: &[&str] = &[
     "agent_start",
     "agent_end",
     "agent_settled",
@@ -57,7 +57,7 @@ pub(crate) const EVENTS: &[&str] = &[
 
 /// What a record about an update carries at levels that write whole messages.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Detail {
+pub enum Detail {
     /// The update and the message after it.
     Snapshot,
     /// The update alone, as where only deltas are written, with the name of the call.
@@ -65,7 +65,7 @@ pub(crate) enum Detail {
 }
 
 /// Writes records at one level.
-pub(crate) struct RecordWriter {
+pub struct RecordWriter {
     level: Level,
     stream: Stream,
     /// The current message.
@@ -73,12 +73,12 @@ pub(crate) struct RecordWriter {
 }
 
 impl RecordWriter {
-    pub(crate) fn new(level: Level) -> RecordWriter {
+    pub fn new(level: Level) -> RecordWriter {
         RecordWriter { level, stream: level.stream(), growing: None }
     }
 
     /// Changes the level, also in the middle of a message.
-    pub(crate) fn change(&mut self, level: Level, stream: Stream) {
+    pub fn change(&mut self, level: Level, stream: Stream) {
         self.level = level;
         self.stream = stream;
         if let Some(growing) = &mut self.growing {
@@ -87,20 +87,20 @@ impl RecordWriter {
     }
 
     /// The approximate length of a record with the current message.
-    pub(crate) fn update_len(&self) -> usize {
+    pub fn update_len(&self) -> usize {
         match (&self.growing, self.stream) {
             (Some(growing), Stream::Snapshots) => 2 * growing.len() + 128,
             _ => 0,
         }
     }
 
-    pub(crate) fn ready(&self, version: &str, out: &mut Vec<u8>) {
+    pub fn ready(&self, version: &str, out: &mut Vec<u8>) {
         if self.level == Level::Xcsh {
             line(out, &Ready { kind: "ready", version });
         }
     }
 
-    pub(crate) fn reply(&self, label: &Label, reply: Reply, out: &mut Vec<u8>) {
+    pub fn reply(&self, label: &Label, reply: Reply, out: &mut Vec<u8>) {
         write_id(label.id.as_deref(), out);
         out.extend_from_slice(br#""type":"response","command":"#);
         write_json(out, label.command);
@@ -112,7 +112,7 @@ impl RecordWriter {
         out.extend_from_slice(b"}\n");
     }
 
-    pub(crate) fn refuse(&self, id: Option<&RawValue>, refusal: &Refusal, out: &mut Vec<u8>) {
+    pub fn refuse(&self, id: Option<&RawValue>, refusal: &Refusal, out: &mut Vec<u8>) {
         write_id(id.filter(|_| self.level.labels(refusal.kind)), out);
         out.extend_from_slice(br#""type":"response","command":"#);
         write_json(out, &refusal.command);
@@ -121,7 +121,7 @@ impl RecordWriter {
         out.extend_from_slice(b"}\n");
     }
 
-    pub(crate) fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
+    pub fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
         match event {
             Event::AgentStart => line(out, &Bare { kind: "agent_start" }),
             Event::TurnStart => line(out, &Bare { kind: "turn_start" }),
@@ -233,7 +233,7 @@ impl RecordWriter {
     }
 
     /// Applies an update to the current message and, unless it is a silent one, writes it.
-    pub(crate) fn update(&mut self, update: &Update, detail: Detail, out: &mut Vec<u8>) {
+    pub fn update(&mut self, update: &Update, detail: Detail, out: &mut Vec<u8>) {
         let Some(growing) = &mut self.growing else { return };
         growing.fold(update);
         let names_calls = self.level == Level::PiDelta || detail == Detail::Step;

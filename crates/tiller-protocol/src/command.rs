@@ -10,19 +10,19 @@ use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::todo::DraftPhase;
 use tiller_agent::tool::{ToolOutput, ToolResult};
 
-use super::fields::{
+use crate::fields::{
     Bash, Compact, Enabled, EntryId, ExportHtml, ModeField, Name, NewSession, Prompt, SetLabel,
     SetModel, SetThinkingLevel, Since, SwitchSession, TextAndImages, UiResponse, body,
     text_and_images,
 };
-use super::host_tools::{self, HostTool};
-use super::request::Refusal;
-use super::todos::SetTodos;
-use super::{Level, Stream};
+use crate::host_tools::{self, HostTool};
+use crate::request::Refusal;
+use crate::todos::SetTodos;
+use crate::{Level, Stream};
 
 /// All commands.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Command {
+pub enum Command {
     /// Send the agent a user message. Answered at once; the run follows as events.
     Prompt {
         message: String,
@@ -176,7 +176,7 @@ pub(crate) enum Command {
 
 impl Command {
     /// The name of the command in requests and responses.
-    pub(crate) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Command::Prompt { .. } => "prompt",
             Command::Steer { .. } => "steer",
@@ -232,7 +232,7 @@ impl Command {
     }
 
     /// Answered even while a session change waits for its run to close.
-    pub(crate) fn is_urgent(&self) -> bool {
+    pub fn is_urgent(&self) -> bool {
         matches!(
             self,
             Command::Abort
@@ -246,12 +246,12 @@ impl Command {
     }
 
     /// Urgent, but it refers to the requests that wait before it.
-    pub(crate) fn follows_waiting(&self) -> bool {
+    pub fn follows_waiting(&self) -> bool {
         matches!(self, Command::Abort | Command::AbortBash | Command::GetState)
     }
 
     /// Needs the files of the user and the project.
-    pub(crate) fn needs_place(&self, level: Level) -> bool {
+    pub fn needs_place(&self, level: Level) -> bool {
         match self {
             // There it has the system prompt.
             Command::GetState => level == Level::Xcsh,
@@ -270,7 +270,7 @@ impl Command {
 }
 
 /// The command names that `hello` lists.
-pub(crate) const COMMANDS: &[&str] = &[
+pub const COMMANDS: &[&str] = &[
     "prompt",
     "steer",
     "follow_up",
@@ -338,7 +338,7 @@ const OMP_ONLY: &[&str] = &[
 /// What happens to a prompt while another one is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum WhenBusy {
+pub enum WhenBusy {
     #[default]
     #[serde(skip)]
     Refuse,
@@ -348,7 +348,7 @@ pub(crate) enum WhenBusy {
 
 /// The client's answer to a dialog of an extension.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum UiAnswer {
+pub enum UiAnswer {
     Value(String),
     Confirmed(bool),
     Cancelled,
@@ -356,7 +356,7 @@ pub(crate) enum UiAnswer {
 
 /// Both levels have a fork command, under different names; each is answered under its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Alias {
+pub enum Alias {
     Pi,
     Xcsh,
 }
@@ -368,42 +368,42 @@ impl Alias {
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct ListSessions {
+pub struct ListSessions {
     /// The sessions of this working directory; by default the current one.
     #[serde(default)]
-    pub(crate) cwd: Option<PathBuf>,
+    pub cwd: Option<PathBuf>,
     /// The sessions of all working directories.
     #[serde(default)]
-    pub(crate) all: bool,
+    pub all: bool,
     #[serde(default)]
-    pub(crate) limit: Option<usize>,
+    pub limit: Option<usize>,
     /// The cursor of an earlier response.
     #[serde(default)]
-    pub(crate) before: Option<String>,
+    pub before: Option<String>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct PageFields {
+pub struct PageFields {
     /// The `nextCursor` of an earlier response.
     #[serde(default)]
-    pub(crate) cursor: Option<String>,
+    pub cursor: Option<String>,
     #[serde(default)]
-    pub(crate) limit: Option<usize>,
+    pub limit: Option<usize>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct Hello {
+pub struct Hello {
     /// The name of the client. For logs only.
     #[serde(default)]
-    pub(crate) client: Option<Value>,
+    pub client: Option<Value>,
     #[serde(default)]
-    pub(crate) stream: Option<Stream>,
+    pub stream: Option<Stream>,
     #[serde(default)]
-    pub(crate) wire: Option<Level>,
+    pub wire: Option<Level>,
 }
 
 /// The table from names to commands.
-pub(super) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
+pub(crate) fn read(kind: &str, text: &str) -> Result<Command, Refusal> {
     Ok(match kind {
         "prompt" => {
             let Prompt { message, images, streaming_behavior } = body(kind, text)?;

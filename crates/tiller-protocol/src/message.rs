@@ -8,16 +8,16 @@ use tiller_agent::message::{
     UsageCost, plain_number,
 };
 
-use super::Level;
+use crate::Level;
 
 /// A message for a client of the given level.
-pub(crate) struct Shaped<'a> {
-    pub(crate) message: &'a Message,
-    pub(crate) level: Level,
+pub struct Shaped<'a> {
+    pub message: &'a Message,
+    pub level: Level,
 }
 
 impl Shaped<'_> {
-    pub(crate) fn to_json(&self) -> Box<RawValue> {
+    pub fn to_json(&self) -> Box<RawValue> {
         serde_json::value::to_raw_value(self).expect("a message can be written")
     }
 }
@@ -37,7 +37,7 @@ impl Serialize for Shaped<'_> {
 
 /// The assistant message, in the field order that clients expect. `content` is separate so that a
 /// snapshot can put its own text there.
-pub(super) fn assistant<'a, C>(
+pub(crate) fn assistant<'a, C>(
     message: &'a AssistantMessage,
     level: Level,
     content: C,
@@ -67,7 +67,7 @@ pub(super) fn assistant<'a, C>(
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Assistant<'a, C> {
+pub(crate) struct Assistant<'a, C> {
     role: &'static str,
     content: C,
     api: &'a str,
@@ -123,7 +123,7 @@ struct ToolResult<'a> {
     duration_ms: Option<u64>,
 }
 
-pub(super) fn usage(usage: &Usage, level: Level) -> ShapedUsage<'_> {
+pub(crate) fn usage(usage: &Usage, level: Level) -> ShapedUsage<'_> {
     let newer = level == Level::PiDelta;
     ShapedUsage {
         input: usage.input,
@@ -142,7 +142,7 @@ pub(super) fn usage(usage: &Usage, level: Level) -> ShapedUsage<'_> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ShapedUsage<'a> {
+pub(crate) struct ShapedUsage<'a> {
     input: u64,
     output: u64,
     cache_read: u64,
@@ -210,7 +210,7 @@ impl Serialize for ShapedBlock<'_> {
     }
 }
 
-pub(super) fn tool_call(call: &ToolCall, level: Level) -> ShapedCall<'_> {
+pub(crate) fn tool_call(call: &ToolCall, level: Level) -> ShapedCall<'_> {
     ShapedCall {
         kind: "toolCall",
         id: &call.id,
@@ -223,7 +223,7 @@ pub(super) fn tool_call(call: &ToolCall, level: Level) -> ShapedCall<'_> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ShapedCall<'a> {
+pub(crate) struct ShapedCall<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     id: &'a str,
@@ -236,13 +236,13 @@ pub(super) struct ShapedCall<'a> {
 }
 
 /// A block that is complete from the start.
-pub(super) fn whole(block: &Block, level: Level) -> Vec<u8> {
+pub(crate) fn whole(block: &Block, level: Level) -> Vec<u8> {
     serde_json::to_vec(&ShapedBlock(block, level)).expect("a block can be written")
 }
 
 /// A stored message as the level writes it; nothing if the text in the file is that already.
 /// Unknown fields stay.
-pub(crate) fn stored(message: &RawValue, level: Level) -> Option<Box<RawValue>> {
+pub fn stored(message: &RawValue, level: Level) -> Option<Box<RawValue>> {
     let text = message.get();
     let is_meant = match level {
         Level::PiDelta => text.contains("\"usage\""),

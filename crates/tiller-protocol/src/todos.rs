@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use tiller_agent::todo::{DraftPhase, TodoItem, TodoStatus};
 
 #[derive(Deserialize)]
-pub(super) struct SetTodos {
-    pub(super) phases: Vec<DraftPhase>,
+pub(crate) struct SetTodos {
+    pub(crate) phases: Vec<DraftPhase>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Reminder<'a> {
+pub(crate) struct Reminder<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     todos: Vec<Todo<'a>>,
@@ -26,7 +26,7 @@ struct Todo<'a> {
 }
 
 impl<'a> Reminder<'a> {
-    pub(super) fn of(todos: &'a [TodoItem], attempt: u32, max_attempts: u32) -> Reminder<'a> {
+    pub(crate) fn of(todos: &'a [TodoItem], attempt: u32, max_attempts: u32) -> Reminder<'a> {
         let todo =
             |item: &'a TodoItem| Todo { id: &item.id, content: &item.content, status: item.status };
         let todos = todos.iter().map(todo).collect();

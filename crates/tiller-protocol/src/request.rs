@@ -6,31 +6,41 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::Label;
-use super::command::{self, Command};
-use crate::rpc::lines::{LINE_MAX_BYTES, Line};
+use crate::Label;
+use crate::command::{self, Command};
 
-/// One line from the client.
+/// A longer line is refused as a whole; no command needs more.
+pub const LINE_MAX_BYTES: usize = 64 << 20;
+
+/// One line from the client, without its end.
+#[derive(Debug, PartialEq)]
+pub enum Line {
+    Text(Vec<u8>),
+    /// More than [`LINE_MAX_BYTES`]. It was read to its end and dropped.
+    TooLong,
+}
+
+/// One parsed line from the client.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// The client's id, as it was spelled. It is echoed and never parsed.
-    pub(crate) id: Option<Box<RawValue>>,
-    pub(crate) command: Result<Command, Refusal>,
+    pub id: Option<Box<RawValue>>,
+    pub command: Result<Command, Refusal>,
     /// The length of the line.
-    pub(crate) line_bytes: usize,
+    pub line_bytes: usize,
 }
 
 /// A command that is refused, with an error text for the client.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     /// The command's name in the response.
-    pub(crate) command: String,
-    pub(crate) kind: RefusalKind,
-    pub(crate) error: String,
+    pub command: String,
+    pub kind: RefusalKind,
+    pub error: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum RefusalKind {
+pub enum RefusalKind {
     /// The line is not a command.
     Parse,
     /// Unknown command.
@@ -40,7 +50,7 @@ pub(crate) enum RefusalKind {
 }
 
 impl Refusal {
-    pub(crate) fn parse(why: impl std::fmt::Display) -> Refusal {
+    pub fn parse(why: impl std::fmt::Display) -> Refusal {
         Refusal {
             command: "parse".into(),
             kind: RefusalKind::Parse,
@@ -49,11 +59,11 @@ impl Refusal {
     }
 
     /// A valid command that cannot be run.
-    pub(crate) fn of(label: &Label, error: String) -> Refusal {
+    pub fn of(label: &Label, error: String) -> Refusal {
         Refusal { command: label.command.to_owned(), kind: RefusalKind::Refused, error }
     }
 
-    pub(super) fn unknown(command: &str) -> Refusal {
+    pub(crate) fn unknown(command: &str) -> Refusal {
         Refusal {
             command: command.into(),
             kind: RefusalKind::Unknown,
@@ -63,7 +73,7 @@ impl Refusal {
 
     /// A command that other programs have. The refusal has its `id` at every level, so that the
     /// client does not wait.
-    pub(super) fn unsupported(command: &str) -> Refusal {
+    pub(crate) fn unsupported(command: &str) -> Refusal {
         Refusal {
             command: command.into(),
             kind: RefusalKind::Refused,
@@ -71,7 +81,7 @@ impl Refusal {
         }
     }
 
-    pub(super) fn invalid(command: &str, why: impl std::fmt::Display) -> Refusal {
+    pub(crate) fn invalid(command: &str, why: impl std::fmt::Display) -> Refusal {
         Refusal {
             command: command.into(),
             kind: RefusalKind::Refused,
@@ -83,7 +93,7 @@ impl Refusal {
 impl Request {
     /// Parses the id before the command, so that a refused line is still answered with it. A blank
     /// line is ignored.
-    pub(crate) fn read(line: Line) -> Option<Request> {
+    pub fn read(line: Line) -> Option<Request> {
         let bytes = match line {
             Line::Text(bytes) => bytes,
             Line::TooLong => {
@@ -157,7 +167,7 @@ fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Box<RawValue
 }
 
 /// The parser's message without its position, which does not help in a record of one line.
-pub(super) fn plain(err: &serde_json::Error) -> String {
+pub(crate) fn plain(err: &serde_json::Error) -> String {
     let text = err.to_string();
     match text.rfind(" at line ") {
         Some(end) => text[..end].to_owned(),
@@ -173,7 +183,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
     };
     let mut mended = String::with_capacity(text.len());
     let (mut done, mut at) = (0, 0);
-    while let Some(found) = memchr::memchr(b'\\', &text.as_bytes()[at..]) {
+    while let Some(found) = text[at..].find('\\') {
         at += found;
         match unit(at) {
             Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => at += 12,
@@ -185,7 +195,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
             }
             Some(_) => at += 6,
             // An escape of one character; what follows the backslash is not a new escape.
-            None => at = (at + 2).min(text.len()),
+            None => at = text.ceil_char_boundary(at + 2),
         }
     }
     (done > 0).then(|| mended + &text[done..])

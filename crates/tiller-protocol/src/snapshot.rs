@@ -8,10 +8,10 @@ use tiller_agent::event::Update;
 use tiller_agent::message::{AssistantMessage, Block};
 use tiller_agent::partial_json::PartialJson;
 
-use super::Level;
-use super::message::{assistant, usage, whole};
+use crate::Level;
+use crate::message::{assistant, usage, whole};
 
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     level: Level,
     /// The message without its content.
     message: AssistantMessage,
@@ -36,7 +36,7 @@ struct GrowingBlock {
 const HEAD: &[u8] = br#"{"role":"assistant","content":["#;
 
 impl Snapshot {
-    pub(crate) fn new(message: &AssistantMessage, level: Level) -> Snapshot {
+    pub fn new(message: &AssistantMessage, level: Level) -> Snapshot {
         let mut snapshot = Snapshot {
             level,
             message: AssistantMessage { content: Vec::new(), ..message.clone() },
@@ -53,17 +53,17 @@ impl Snapshot {
     }
 
     /// The tokens counted so far, as JSON.
-    pub(crate) fn usage(&self) -> &[u8] {
+    pub fn usage(&self) -> &[u8] {
         &self.usage
     }
 
-    pub(crate) fn change_level(&mut self, level: Level) {
+    pub fn change_level(&mut self, level: Level) {
         self.level = level;
         self.rewrite();
     }
 
     /// Applies one update.
-    pub(crate) fn fold(&mut self, update: &Update) {
+    pub fn fold(&mut self, update: &Update) {
         match update {
             Update::TextStart { .. } => {
                 self.push(GrowingBlock::open(br#"{"type":"text","text":""#, br#""}"#));
@@ -109,7 +109,7 @@ impl Snapshot {
         }
     }
 
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(HEAD);
         for (index, block) in self.blocks.iter().enumerate() {
             if index > 0 {
@@ -127,7 +127,7 @@ impl Snapshot {
     }
 
     /// How many bytes [`write`](Snapshot::write) would append.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         let commas = self.blocks.len().saturating_sub(1);
         HEAD.len() + self.blocks_len + commas + self.tail.len()
     }
@@ -196,7 +196,7 @@ fn tail(message: &AssistantMessage, level: Level) -> Vec<u8> {
     whole.expect("a message can be written").split_off(HEAD.len())
 }
 
-pub(super) fn write_json(out: &mut Vec<u8>, value: &str) {
+pub(crate) fn write_json(out: &mut Vec<u8>, value: &str) {
     serde_json::to_writer(out, value).expect("a vector takes every byte");
 }
 

@@ -5,13 +5,13 @@ use serde_json::Value;
 use tiller_agent::compaction::summary::Progress;
 use tiller_agent::compaction::{Compacted, Reason};
 
-use super::Level;
-use super::message::{ShapedUsage, usage};
+use crate::Level;
+use crate::message::{ShapedUsage, usage};
 
 /// The result of a compaction for a client of the given level.
-pub(crate) struct ShapedCompaction<'a> {
-    pub(crate) result: &'a Compacted,
-    pub(crate) level: Level,
+pub struct ShapedCompaction<'a> {
+    pub result: &'a Compacted,
+    pub level: Level,
 }
 
 impl Serialize for ShapedCompaction<'_> {
@@ -47,7 +47,7 @@ const ACTION: &str = "context-full";
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Start {
+pub(crate) enum Start {
     Pi {
         #[serde(rename = "type")]
         kind: &'static str,
@@ -62,7 +62,7 @@ pub(super) enum Start {
 }
 
 impl Start {
-    pub(super) fn of(reason: Reason, level: Level) -> Start {
+    pub(crate) fn of(reason: Reason, level: Level) -> Start {
         if is_named_auto(reason, level) {
             Start::Xcsh { kind: "auto_compaction_start", reason, action: ACTION }
         } else {
@@ -73,7 +73,7 @@ impl Start {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct End<'a> {
+pub(crate) struct End<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(flatten)]
@@ -103,7 +103,7 @@ enum What<'a> {
 }
 
 impl<'a> End<'a> {
-    pub(super) fn of(
+    pub(crate) fn of(
         level: Level,
         reason: Reason,
         result: Option<&'a Compacted>,
@@ -129,7 +129,7 @@ fn is_named_auto(reason: Reason, level: Level) -> bool {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
-pub(super) enum Summarization<'a> {
+pub(crate) enum Summarization<'a> {
     #[serde(rename = "summarization_retry_scheduled")]
     Scheduled { attempt: u32, max_attempts: u32, delay_ms: u64, error_message: &'a str },
     #[serde(rename = "summarization_retry_attempt_start")]
@@ -143,7 +143,7 @@ pub(super) enum Summarization<'a> {
 }
 
 impl<'a> Summarization<'a> {
-    pub(super) fn of(reason: Option<Reason>, progress: &'a Progress) -> Summarization<'a> {
+    pub(crate) fn of(reason: Option<Reason>, progress: &'a Progress) -> Summarization<'a> {
         match progress {
             Progress::RetryScheduled { attempt, max_attempts, delay_ms, error } => {
                 Summarization::Scheduled {

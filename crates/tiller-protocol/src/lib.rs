@@ -9,7 +9,6 @@ mod fields;
 mod reply;
 mod record;
 mod message;
-mod bash;
 mod compaction;
 mod host_tools;
 mod todos;
@@ -17,18 +16,17 @@ mod snapshot;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use bash::ShapedOutcome;
-pub(crate) use command::{COMMANDS, Command, Hello, ListSessions, PageFields, UiAnswer, WhenBusy};
-pub(crate) use compaction::ShapedCompaction;
-pub(crate) use host_tools::HostTool;
-pub(crate) use message::{Shaped, stored};
-pub(crate) use record::{Detail, EVENTS, RecordWriter};
-pub(crate) use reply::Disposition;
-pub use reply::{Label, Reply};
-pub(crate) use request::{Refusal, RefusalKind, Request};
+pub use command::{COMMANDS, Command, Hello, ListSessions, PageFields, UiAnswer, WhenBusy};
+pub use compaction::ShapedCompaction;
+pub use host_tools::HostTool;
+pub use message::{Shaped, stored};
+pub use record::{Detail, EVENTS, RecordWriter};
+
+pub use reply::{Disposition, Label, Reply};
+pub use request::{LINE_MAX_BYTES, Line, Refusal, RefusalKind, Request};
 
 /// The level of the records. All levels accept the same commands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// The shapes of pi 0.80.2: every update carries the whole message so far.
@@ -36,7 +34,6 @@ pub enum Level {
     Pi,
     /// The shapes of pi since 0.84: updates carry only what is new.
     #[serde(alias = "pi@1")]
-    #[value(alias = "pi@1")]
     PiDelta,
     /// The shapes of xcsh, with a `ready` record before everything else.
     Xcsh,
@@ -44,7 +41,7 @@ pub enum Level {
 
 impl Level {
     /// The default stream of updates.
-    pub(crate) fn stream(self) -> Stream {
+    pub fn stream(self) -> Stream {
         match self {
             Level::Pi | Level::Xcsh => Stream::Snapshots,
             Level::PiDelta => Stream::Deltas,
@@ -52,7 +49,7 @@ impl Level {
     }
 
     /// The program name in file names that the client does not choose.
-    pub(crate) fn file_prefix(self) -> &'static str {
+    pub fn file_prefix(self) -> &'static str {
         match self {
             Level::Pi | Level::PiDelta => "pi",
             Level::Xcsh => "xcsh",
@@ -61,7 +58,7 @@ impl Level {
 
     /// A session's name as the level's programs store it: xcsh's has no control characters and no
     /// double spaces.
-    pub(crate) fn session_name(self, name: String) -> String {
+    pub fn session_name(self, name: String) -> String {
         match self {
             Level::Pi | Level::PiDelta => name,
             Level::Xcsh => {
@@ -81,7 +78,7 @@ impl Level {
     }
 
     /// The error for a prompt while another one is running.
-    pub(crate) fn busy(self) -> &'static str {
+    pub fn busy(self) -> &'static str {
         match self {
             Level::Pi | Level::PiDelta => {
                 "Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') \
@@ -98,7 +95,7 @@ impl Level {
 /// What a `message_update` carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Stream {
+pub enum Stream {
     /// The update and, twice, the message after it.
     Snapshots,
     /// The update alone.

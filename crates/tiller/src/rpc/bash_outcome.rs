@@ -4,7 +4,7 @@
 use serde::{Serialize, Serializer};
 use tiller_tools::command::{BashOutcome, Extent};
 
-use super::Level;
+use super::wire::Level;
 
 /// An outcome for a client of the given level.
 pub(crate) struct ShapedOutcome<'a> {

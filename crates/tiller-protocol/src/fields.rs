@@ -8,79 +8,79 @@ use serde_json::Value;
 use tiller_agent::message::Block;
 use tiller_agent::model::ThinkingLevel;
 
-use super::command::WhenBusy;
-use super::request::{Refusal, plain};
+use crate::command::WhenBusy;
+use crate::request::{Refusal, plain};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Prompt {
-    pub(super) message: String,
+pub(crate) struct Prompt {
+    pub(crate) message: String,
     #[serde(default)]
-    pub(super) images: Option<Vec<ImageContent>>,
+    pub(crate) images: Option<Vec<ImageContent>>,
     #[serde(default)]
-    pub(super) streaming_behavior: Option<WhenBusy>,
+    pub(crate) streaming_behavior: Option<WhenBusy>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct TextAndImages {
-    pub(super) message: String,
+pub(crate) struct TextAndImages {
+    pub(crate) message: String,
     #[serde(default)]
-    pub(super) images: Option<Vec<ImageContent>>,
+    pub(crate) images: Option<Vec<ImageContent>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Name {
-    pub(super) name: String,
+pub(crate) struct Name {
+    pub(crate) name: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct ModeField<T> {
-    pub(super) mode: T,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct SetModel {
-    pub(super) provider: String,
-    pub(super) model_id: String,
-}
-
-#[derive(Deserialize)]
-pub(super) struct SetThinkingLevel {
-    pub(super) level: ThinkingLevel,
+pub(crate) struct ModeField<T> {
+    pub(crate) mode: T,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ExportHtml {
-    #[serde(default)]
-    pub(super) output_path: Option<PathBuf>,
+pub(crate) struct SetModel {
+    pub(crate) provider: String,
+    pub(crate) model_id: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct SetThinkingLevel {
+    pub(crate) level: ThinkingLevel,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Bash {
-    pub(super) command: String,
+pub(crate) struct ExportHtml {
     #[serde(default)]
-    pub(super) exclude_from_context: bool,
+    pub(crate) output_path: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Compact {
+pub(crate) struct Bash {
+    pub(crate) command: String,
     #[serde(default)]
-    pub(super) custom_instructions: Option<String>,
+    pub(crate) exclude_from_context: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Compact {
+    #[serde(default)]
+    pub(crate) custom_instructions: Option<String>,
 }
 
 /// Other fields, and values of another type, are ignored.
 #[derive(Deserialize)]
-pub(super) struct UiResponse {
+pub(crate) struct UiResponse {
     #[serde(default)]
-    pub(super) id: String,
+    pub(crate) id: String,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) value: Option<String>,
+    pub(crate) value: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) confirmed: Option<bool>,
+    pub(crate) confirmed: Option<bool>,
 }
 
 fn lenient<'de, T: DeserializeOwned, D: Deserializer<'de>>(
@@ -90,47 +90,47 @@ fn lenient<'de, T: DeserializeOwned, D: Deserializer<'de>>(
 }
 
 #[derive(Deserialize)]
-pub(super) struct Enabled {
-    pub(super) enabled: bool,
+pub(crate) struct Enabled {
+    pub(crate) enabled: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SwitchSession {
-    pub(super) session_path: PathBuf,
+pub(crate) struct SwitchSession {
+    pub(crate) session_path: PathBuf,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct EntryId {
-    pub(super) entry_id: String,
+pub(crate) struct EntryId {
+    pub(crate) entry_id: String,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Since {
+pub(crate) struct Since {
     #[serde(default)]
-    pub(super) since: Option<String>,
+    pub(crate) since: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SetLabel {
-    pub(super) entry_id: String,
+pub(crate) struct SetLabel {
+    pub(crate) entry_id: String,
     #[serde(default)]
-    pub(super) label: Option<String>,
+    pub(crate) label: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct NewSession {
+pub(crate) struct NewSession {
     #[serde(default)]
-    pub(super) parent_session: Option<String>,
+    pub(crate) parent_session: Option<String>,
 }
 
 /// An image sent with a message.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "an image")]
-pub(super) struct ImageContent {
+pub(crate) struct ImageContent {
     #[serde(rename = "type")]
     _kind: ImageKind,
     data: String,
@@ -143,7 +143,7 @@ enum ImageKind {
     Image,
 }
 
-pub(super) fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Refusal> {
+pub(crate) fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Refusal> {
     serde_json::from_str(text)
         .or_else(|err| {
             // Through a value, because there the last of repeated keys counts.
@@ -165,7 +165,7 @@ pub(super) fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Ref
 }
 
 /// Text and images must be there and must be valid.
-pub(super) fn text_and_images(
+pub(crate) fn text_and_images(
     kind: &str,
     message: String,
     images: Option<Vec<ImageContent>>,
@@ -191,7 +191,7 @@ pub(super) fn text_and_images(
     Ok((message, blocks))
 }
 
-pub(super) fn is_base64(data: &str) -> bool {
+pub(crate) fn is_base64(data: &str) -> bool {
     let body = data.trim_end_matches('=');
     !body.is_empty()
         && data.len() - body.len() <= 2

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 /// The command that a response belongs to.
 #[derive(Clone, Debug)]
 pub struct Label {
-    pub(crate) id: Option<Box<RawValue>>,
-    pub(crate) command: &'static str,
+    pub id: Option<Box<RawValue>>,
+    pub command: &'static str,
 }
 
 /// The data of a successful response as JSON text, or nothing.
@@ -15,18 +15,18 @@ pub struct Label {
 pub struct Reply(Option<Vec<u8>>);
 
 impl Reply {
-    pub(crate) const DONE: Reply = Reply(None);
+    pub const DONE: Reply = Reply(None);
 
-    pub(crate) fn data(data: &impl Serialize) -> Reply {
+    pub fn data(data: &impl Serialize) -> Reply {
         Reply(Some(serde_json::to_vec(data).expect("our own shapes can be written")))
     }
 
     /// Data that is JSON text already.
-    pub(crate) fn text(data: Vec<u8>) -> Reply {
+    pub fn text(data: Vec<u8>) -> Reply {
         Reply(Some(data))
     }
 
-    pub(super) fn into_json(self) -> Option<Vec<u8>> {
+    pub(crate) fn into_json(self) -> Option<Vec<u8>> {
         self.0
     }
 }
@@ -34,7 +34,7 @@ impl Reply {
 /// What happened to a `prompt`, `steer` or `follow_up`.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Disposition {
+pub enum Disposition {
     /// A run starts with it: `agent_start` follows.
     Started,
     /// It waits in a queue.

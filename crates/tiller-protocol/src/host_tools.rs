@@ -11,17 +11,17 @@ use tiller_agent::message::{Arguments, Block};
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::{Failure, ToolOutput, ToolResult};
 
-use super::fields::{body, is_base64};
-use super::request::{Refusal, RefusalKind};
+use crate::fields::{body, is_base64};
+use crate::request::{Refusal, RefusalKind};
 
 /// A tool that the client runs.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct HostTool {
-    pub(crate) spec: ToolSpec,
+pub struct HostTool {
+    pub spec: ToolSpec,
     /// Registered, but not offered to the model.
-    pub(crate) is_hidden: bool,
+    pub is_hidden: bool,
     /// The client's time limit.
-    pub(crate) timeout: Option<Duration>,
+    pub timeout: Option<Duration>,
 }
 
 /// The fields are checked one by one, because each has its own error text. The `label` is for
@@ -63,7 +63,7 @@ struct HostToolResult {
 }
 
 /// Parses `set_host_tools`. If one tool is invalid, none is registered.
-pub(super) fn tools(kind: &str, text: &str) -> Result<Vec<HostTool>, Refusal> {
+pub(crate) fn tools(kind: &str, text: &str) -> Result<Vec<HostTool>, Refusal> {
     let SetHostTools { tools } = body(kind, text)?;
     let refused = |error| Refusal { command: kind.into(), kind: RefusalKind::Refused, error };
     let tools = tools.into_iter().enumerate().map(|(index, tool)| tool.check(index));
@@ -104,14 +104,14 @@ fn words(value: &Value) -> Option<String> {
 }
 
 /// Parses `host_tool_update`: the call and its partial result.
-pub(super) fn update(kind: &str, text: &str) -> Result<(String, ToolOutput), Refusal> {
+pub(crate) fn update(kind: &str, text: &str) -> Result<(String, ToolOutput), Refusal> {
     let HostToolUpdate { id, partial_result } = body(kind, text)?;
     check(kind, "partialResult", &partial_result)?;
     Ok((id, partial_result))
 }
 
 /// Parses `host_tool_result`: the call and its result.
-pub(super) fn result(kind: &str, text: &str) -> Result<(String, ToolResult), Refusal> {
+pub(crate) fn result(kind: &str, text: &str) -> Result<(String, ToolResult), Refusal> {
     let HostToolResult { id, result, is_error } = body(kind, text)?;
     check(kind, "result", &result)?;
     let result = match is_error {
@@ -156,20 +156,20 @@ fn failure(output: ToolOutput) -> Failure {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     #[serde(rename = "type")]
-    pub(super) kind: &'static str,
-    pub(super) id: &'a str,
-    pub(super) tool_call_id: &'a str,
-    pub(super) tool_name: &'a str,
-    pub(super) arguments: &'a Arguments,
+    pub(crate) kind: &'static str,
+    pub(crate) id: &'a str,
+    pub(crate) tool_call_id: &'a str,
+    pub(crate) tool_name: &'a str,
+    pub(crate) arguments: &'a Arguments,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Cancel<'a> {
+pub(crate) struct Cancel<'a> {
     #[serde(rename = "type")]
-    pub(super) kind: &'static str,
-    pub(super) id: &'a str,
-    pub(super) target_id: &'a str,
+    pub(crate) kind: &'static str,
+    pub(crate) id: &'a str,
+    pub(crate) target_id: &'a str,
 }
