@@ -13,6 +13,7 @@ pub mod compaction;
 pub mod provider;
 pub mod retry;
 pub mod partial_json;
+pub mod front_matter;
 pub mod message_builder;
 pub mod tool;
 pub mod todo;

@@ -199,6 +199,7 @@ pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
     ("text.decode", NONE),
     ("text.encode", NONE),
     ("text.fromBase64", NONE),
+    ("text.frontMatter", NONE),
     ("text.partialJson", NONE),
     ("text.toBase64", NONE),
     ("text.toBase64Url", NONE),

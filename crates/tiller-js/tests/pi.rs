@@ -43,6 +43,27 @@ async fn front_matter_ends_at_a_line_that_begins_with_dashes() {
 }
 
 #[tokio::test]
+async fn front_matter_is_yaml_1_2() {
+    check(
+        r#"
+        for (const head of ["version: 1.5\r\non: yes\r\nlist: [1.0, '2', 0x10]", "a: &x {b: 1}\nc: *x", "- one\n- two: |\n    text\n", "'q': >-\n  one\n  two"]) {
+            show(pi.parseFrontmatter(`\uFEFF---\n${head}\n---\n`).frontmatter);
+        }
+        show(tried(() => pi.parseFrontmatter("---\na: 1\nb: use it: now\n---\n")));
+        show(pi.stripFrontmatter("\uFEFFone\r\ntwo\r"), pi.stripFrontmatter("---\na: 1\n---\n\n body\n"));
+        "#,
+        expect![[r#"
+            Info: {"version":1.5,"on":"yes","list":[1,"2",16]}
+            Info: {"a":{"b":1},"c":{"b":1}}
+            Info: ["one",{"two":"text\n"}]
+            Info: {"q":"one two"}
+            Info: "mapping values are not allowed in this context at line 3 column 10"
+            Info: "one\ntwo\n" "body""#]],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn tool_arguments_are_converted_and_checked() {
     check(
         r#"

@@ -8,7 +8,6 @@
 mod trust;
 mod context_files;
 mod source;
-mod front_matter;
 mod skills;
 mod skill_files;
 mod templates;

@@ -1,4 +1,4 @@
-//! Text encodings.
+//! Text: encodings and formats.
 
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
@@ -6,6 +6,8 @@ use base64::engine::general_purpose::{
     GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE_NO_PAD,
 };
 use serde::Deserialize;
+use serde_json::{Value, json};
+use tiller_agent::front_matter::Document;
 use tiller_agent::partial_json::PartialJson;
 
 use super::{OpError, OpInput, OpOutput, OpReply, unknown};
@@ -17,6 +19,7 @@ pub(super) fn sync(name: &str, input: OpInput) -> OpReply {
         "toBase64" => Ok(OpOutput::Text(STANDARD.encode(input.bytes()))),
         "toBase64Url" => Ok(OpOutput::Text(URL_SAFE_NO_PAD.encode(input.bytes()))),
         "fromBase64" => Ok(OpOutput::Bytes(from_base64(&input.read::<String>()?))),
+        "frontMatter" => front_matter(&input.read::<String>()?),
         "partialJson" => {
             let mut json = PartialJson::default();
             json.push(&input.read::<String>()?);
@@ -47,6 +50,17 @@ fn decode(input: OpInput) -> OpReply {
         }
         Err(err) => Ok(OpOutput::Text(String::from_utf8_lossy(err.as_bytes()).into_owned())),
     }
+}
+
+/// A Markdown file split as in pi: without front matter, all of the text is the body.
+fn front_matter(text: &str) -> OpReply {
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
+    let document = Document::split(&text);
+    let fields = match document.value().map_err(OpError::new)? {
+        Value::Null => json!({}),
+        fields => fields,
+    };
+    Ok(OpOutput::json(&json!({ "frontmatter": fields, "body": document.body })))
 }
 
 /// Accepts both alphabets and stops at the first invalid character, as node does.

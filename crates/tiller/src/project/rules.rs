@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use tiller_agent::front_matter::Document;
 use tiller_agent::stream_rules::{
     Rule, RuleInterruptMode, RuleLevel, RuleSet, RuleSource, split_list,
 };
 
-use super::front_matter::Document;
 use super::source::ResourceOrigin;
 use super::text_file;
 use crate::settings::Scope;

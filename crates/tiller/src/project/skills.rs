@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::front_matter::Document;
+use tiller_agent::front_matter::Document;
+
 use super::source::ResourceOrigin;
 use super::{skill_files, text_file};
 

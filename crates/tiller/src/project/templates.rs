@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::front_matter::Document;
+use tiller_agent::front_matter::Document;
+
 use super::source::ResourceOrigin;
 use super::text_file::Identity;
 use super::{arguments, text_file};
