@@ -24,7 +24,6 @@ pub mod conversation;
 pub mod session_store;
 pub mod session_command;
 pub mod auth_command;
-pub mod export;
 pub mod rpc;
 pub mod print_mode;
 pub mod attachments;

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use serde::Serialize;
 use serde_json::Value;
+use tiller_export::Mask;
 use tiller_js::{HookObserver, HookTiming};
 use tiller_llm::{ExchangeEnd, Observed, Observer};
 use tiller_session::time;
 use tiller_tools::process::ChildEvent;
 
 use crate::clock::Clock;
-use crate::export::mask::Mask;
 use crate::print_mode::complain;
 
 /// A handle to the log, or to none.

@@ -1,11 +1,14 @@
 //! Crate dependencies form a star: `tiller-agent` in the middle depends on no other crate of ours,
-//! the crates around it only on the middle, and `tiller` on all.
+//! the crates around it only on the middle and on what [`ALSO`] lists, and `tiller` on all.
 
 use super::Problem;
 use super::tree::{File, Tree};
 
 const MIDDLE: &str = "tiller-agent";
 const WHOLE: &str = "tiller";
+
+/// A crate around the middle, and what else it may depend on.
+const ALSO: &[(&str, &[&str])] = &[("tiller-export", &["tiller-session"])];
 
 /// An external dependency, and the one crate that may use it.
 const DOORS: &[(&str, &str)] =
@@ -19,7 +22,10 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Problem> {
             let allowed = match name {
                 WHOLE => dependency != WHOLE,
                 MIDDLE | "xtask" => false,
-                _ => dependency == MIDDLE,
+                _ => {
+                    dependency == MIDDLE
+                        || ALSO.iter().any(|(one, more)| *one == name && more.contains(&dependency))
+                }
             };
             if ours && !allowed {
                 let what = format!("`{name}` may not depend on `{dependency}`: crates form a star");
@@ -91,6 +97,10 @@ mod tests {
                      [dev-dependencies]\ntiller-tools = { path = \"../tiller-tools\" }\n",
                 ),
                 (
+                    "crates/tiller-export/Cargo.toml",
+                    "[dependencies]\ntiller-session.workspace = true\ntiller-llm = \"1\"\n",
+                ),
+                (
                     "crates/tiller/Cargo.toml",
                     "[dependencies]\ntiller-llm.workspace = true\nclap.workspace = true\n\
                      [target.'cfg(unix)'.dependencies.reqwest]\nversion = \"1\"\n",
@@ -99,6 +109,7 @@ mod tests {
             ],
             expect![[r#"
                 crates/tiller-llm/Cargo.toml:6: `tiller-llm` may not depend on `tiller-tools`: crates form a star
+                crates/tiller-export/Cargo.toml:3: `tiller-export` may not depend on `tiller-llm`: crates form a star
                 crates/tiller/Cargo.toml:4: only `tiller-llm` may depend on `reqwest`
                 xtask/Cargo.toml:2: `xtask` may not depend on `tiller`: crates form a star"#]],
         );

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::client::{Client, Place, finish};
 
-const SESSION: &str = include_str!("../export/session.jsonl");
+const SESSION: &str = include_str!("../../../tiller-export/tests/sample/session.jsonl");
 
 fn exported(place: &Place, arguments: &[&str]) -> (PathBuf, String) {
     let output = place.output(arguments, "");

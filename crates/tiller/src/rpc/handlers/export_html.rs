@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tiller_export::{Export, IN_MEMORY, NOTHING_YET, Setting};
 
-use crate::export::{Export, IN_MEMORY, NOTHING_YET, Setting};
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, Level, Reply};

@@ -7,31 +7,31 @@ use std::collections::HashMap;
 
 use synoptic::{Highlighter, TokOpt};
 
-use super::text::escape;
+use crate::text::escape;
 
 const BLOCK_MAX: usize = 32 * 1024;
 const LINE_MAX: usize = 1000;
 /// About half a second of work.
 const PAGE_MAX: usize = 1024 * 1024;
 
-pub(super) struct Colours {
+pub(crate) struct Colours {
     /// By language; building one takes milliseconds.
     known: HashMap<&'static str, Option<Highlighter>>,
     left: usize,
 }
 
 impl Colours {
-    pub(super) fn new() -> Colours {
+    pub(crate) fn new() -> Colours {
         Colours { known: HashMap::new(), left: PAGE_MAX }
     }
 
     /// Without highlighting.
-    pub(super) fn none() -> Colours {
+    pub(crate) fn none() -> Colours {
         Colours { known: HashMap::new(), left: 0 }
     }
 
     /// Code as HTML. The language is the text after a fence, or a file extension.
-    pub(super) fn code(&mut self, language: &str, code: &str, out: &mut String) {
+    pub(crate) fn code(&mut self, language: &str, code: &str, out: &mut String) {
         let wanted = extension(language).filter(|_| code.len() <= BLOCK_MAX.min(self.left));
         let Some(highlighter) = wanted.and_then(|extension| self.highlighter(extension)) else {
             return escape(code, out);

@@ -6,13 +6,13 @@ use tiller_agent::message::{
 };
 use tiller_session::{Body, Entry, LEAF_MARK};
 
-use super::calls::Calls;
-use super::highlight::Colours;
-use super::markdown::{Breaks, markdown};
-use super::scan::EntryKind;
-use super::text::{brief, dollars, escape, one_line, show, shown, unmarked};
-use super::time::clock;
-use super::tool;
+use crate::calls::Calls;
+use crate::highlight::Colours;
+use crate::markdown::{Breaks, markdown};
+use crate::scan::EntryKind;
+use crate::text::{self, brief, dollars, escape, one_line, show, shown, unmarked};
+use crate::time::clock;
+use crate::tool;
 
 /// The longest line of an entry in the tree.
 const PREVIEW_CHARS: usize = 80;
@@ -20,13 +20,13 @@ const PREVIEW_CHARS: usize = 80;
 const FIRST_CHARS: usize = 120;
 
 /// Renders entries, in the order of the page.
-pub(super) struct EntryRenderer {
+pub(crate) struct EntryRenderer {
     pub colours: Colours,
     calls: Calls,
 }
 
 /// What is known about an entry without reading its line.
-pub(super) struct EntryMeta<'a> {
+pub(crate) struct EntryMeta<'a> {
     /// Its index in the file.
     pub at: usize,
     pub id: &'a str,
@@ -36,7 +36,7 @@ pub(super) struct EntryMeta<'a> {
 
 /// An entry's line in the tree.
 #[derive(Debug, PartialEq)]
-pub(super) struct Preview {
+pub(crate) struct Preview {
     pub text: String,
     /// An answer that only calls tools.
     pub is_only_calls: bool,
@@ -44,13 +44,13 @@ pub(super) struct Preview {
 }
 
 impl EntryRenderer {
-    pub(super) fn new(calls: Calls) -> EntryRenderer {
+    pub(crate) fn new(calls: Calls) -> EntryRenderer {
         EntryRenderer { colours: Colours::new(), calls }
     }
 
     /// Appends the article to `out`. Entry and line are already masked, and absent if the line is
     /// damaged.
-    pub(super) fn article(
+    pub(crate) fn article(
         &mut self,
         meta: &EntryMeta<'_>,
         entry: Option<&Entry>,
@@ -335,7 +335,7 @@ impl Article<'_> {
             self.out.push_str(
                 "<details class=\"fold\"><summary>Data</summary><pre class=\"code\"><code>",
             );
-            self.renderer.colours.code("json", &super::text::visible(data), self.out);
+            self.renderer.colours.code("json", &text::visible(data), self.out);
             self.out.push_str("</code></pre></details>");
         }
         format!("{title} {text}")

@@ -7,10 +7,10 @@ use tiller_agent::message::{
     Arguments, BashExecution, Block, ToolCall, ToolResultMessage, text_of,
 };
 
-use super::diff;
-use super::highlight::Colours;
-use super::markdown::block;
-use super::text::{counted, escape, one_line, show, visible};
+use crate::diff;
+use crate::highlight::Colours;
+use crate::markdown::block;
+use crate::text::{counted, escape, one_line, show, visible};
 
 /// A result of up to this many lines is unfolded.
 const OPEN_LINES: usize = 12;
@@ -20,7 +20,7 @@ const OPEN_FAILED_LINES: usize = 30;
 const OPEN_DIFF_LINES: usize = 80;
 
 /// Renders a call without a result, inside its answer.
-pub(super) fn unanswered(call: &ToolCall, colours: &mut Colours, out: &mut String) {
+pub(crate) fn unanswered(call: &ToolCall, colours: &mut Colours, out: &mut String) {
     out.push_str("<div class=\"call\"><header><b>");
     show(&call.name, out);
     out.push_str("</b>");
@@ -33,7 +33,7 @@ pub(super) fn unanswered(call: &ToolCall, colours: &mut Colours, out: &mut Strin
 }
 
 /// Renders a result together with its call. `at` is the entry's label and time.
-pub(super) fn card(
+pub(crate) fn card(
     call: Option<&ToolCall>,
     result: &ToolResultMessage,
     colours: &mut Colours,
@@ -83,7 +83,7 @@ pub(super) fn card(
 }
 
 /// A call in one line, for the tree: `edit src/parse.py`.
-pub(super) fn summary(call: &ToolCall) -> String {
+pub(crate) fn summary(call: &ToolCall) -> String {
     let arguments = &call.arguments;
     let command = text(arguments, "command").filter(|_| call.name == "bash");
     let pattern = text(arguments, "pattern").filter(|_| is_search(call));
@@ -198,7 +198,7 @@ fn output(
 }
 
 /// A command that the client ran itself.
-pub(super) fn shell(bash: &BashExecution, colours: &mut Colours, out: &mut String) {
+pub(crate) fn shell(bash: &BashExecution, colours: &mut Colours, out: &mut String) {
     prompt(&bash.command, colours, out);
     let lines = bash.output.lines().count();
     let ending = match bash.exit_code {
@@ -216,7 +216,7 @@ pub(super) fn shell(bash: &BashExecution, colours: &mut Colours, out: &mut Strin
 }
 
 /// An image, if its type is safe for a browser to show.
-pub(super) fn image(data: &str, mime_type: &str, out: &mut String) {
+pub(crate) fn image(data: &str, mime_type: &str, out: &mut String) {
     let is_known = matches!(mime_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp");
     let is_base64 =
         data.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));

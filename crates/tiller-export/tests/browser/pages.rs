@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tiller::export::Export;
+use tiller_export::Export;
 
 /// A conversation with every kind of entry.
-const SESSION: &str = include_str!("../export/session.jsonl");
+const SESSION: &str = include_str!("../sample/session.jsonl");
 
 pub struct Page {
     pub path: PathBuf,

@@ -6,22 +6,23 @@ use pulldown_cmark::{
     TextMergeStream, html,
 };
 
-use super::highlight::Colours;
-use super::text::{escape, visible};
+use crate::diff;
+use crate::highlight::Colours;
+use crate::text::{escape, visible};
 
 /// A longer text is pasted data, and is shown as it is.
 const MARKDOWN_MAX: usize = 256 * 1024;
 
 /// How line breaks inside a paragraph are rendered.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Breaks {
+pub(crate) enum Breaks {
     /// As in Markdown: as spaces.
     Soft,
     /// As typed: as line breaks.
     Kept,
 }
 
-pub(super) fn markdown(text: &str, breaks: Breaks, colours: &mut Colours, out: &mut String) {
+pub(crate) fn markdown(text: &str, breaks: Breaks, colours: &mut Colours, out: &mut String) {
     let text = visible(text);
     if text.len() > MARKDOWN_MAX {
         out.push_str("<pre class=\"plain\">");
@@ -183,7 +184,7 @@ impl<'t> SafeEvents<'t, '_> {
 }
 
 /// Code with its language, ready for a copy button.
-pub(super) fn block(language: &str, code: &str, colours: &mut Colours, out: &mut String) {
+pub(crate) fn block(language: &str, code: &str, colours: &mut Colours, out: &mut String) {
     let code = code.strip_suffix('\n').unwrap_or(code);
     let name = language.split([',', ' ', '{']).next().unwrap_or_default();
     out.push_str("<pre class=\"code\"");
@@ -194,7 +195,7 @@ pub(super) fn block(language: &str, code: &str, colours: &mut Colours, out: &mut
     }
     out.push_str("><code>");
     if matches!(name, "diff" | "patch") {
-        super::diff::unified(code, out);
+        diff::unified(code, out);
     } else {
         colours.code(language, code, out);
     }

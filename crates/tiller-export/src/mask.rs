@@ -8,12 +8,13 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::Value;
 
 /// Replaces a secret.
-pub(super) const MASK: &str = "[redacted]";
+pub(crate) const MASK: &str = "[redacted]";
 
 /// A shorter value is as likely a word as a secret.
 const SECRET_MIN_BYTES: usize = 8;
 
-pub(crate) struct Mask {
+/// Replaces known secrets by `[redacted]`.
+pub struct Mask {
     /// In plain text.
     plain: Option<AhoCorasick>,
     /// In lines of JSON, escaped as every known program writes them.
@@ -21,7 +22,8 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Mask {
+    /// Values of fewer than 8 bytes are not masked.
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Mask {
         let secrets: BTreeSet<String> = secrets
             .into_iter()
             .map(|secret| secret.trim().to_owned())
@@ -32,7 +34,7 @@ impl Mask {
     }
 
     /// A plain text without secrets.
-    pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub(crate) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.plain {
             Some(plain) if plain.is_match(text) => {
                 let patterns = plain.patterns_len();
@@ -44,7 +46,7 @@ impl Mask {
 
     /// A line of JSON without secrets. Only strings change, so it stays JSON; a line without a
     /// secret stays the same, to the byte.
-    pub(crate) fn line<'t>(&self, line: &'t str) -> Cow<'t, str> {
+    pub fn line<'t>(&self, line: &'t str) -> Cow<'t, str> {
         let Some(written) = &self.written else { return Cow::Borrowed(line) };
         // A character may be written as `\u0041` or `\/`. Then the line has to be parsed.
         let is_spelled_out = line.contains("\\u") || line.contains("\\/");

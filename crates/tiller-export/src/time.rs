@@ -4,18 +4,18 @@ use tiller_agent::message::UnixMs;
 use tiller_session::time::{iso, read_iso};
 
 /// `04:31` of a timestamp in the session file.
-pub(super) fn clock(timestamp: &str) -> Option<String> {
+pub(crate) fn clock(timestamp: &str) -> Option<String> {
     read_iso(timestamp).map(|at| iso(at)[11..16].to_owned())
 }
 
 /// `2026-11-16 04:31 UTC`
-pub(super) fn date(at: UnixMs) -> String {
+pub(crate) fn date(at: UnixMs) -> String {
     let iso = iso(at);
     format!("{} {} UTC", &iso[..10], &iso[11..16])
 }
 
 /// `3 h 12 min`
-pub(super) fn length(ms: u64) -> String {
+pub(crate) fn length(ms: u64) -> String {
     let (seconds, minutes, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
     match hours {
         0 if minutes == 0 => format!("{seconds} s"),

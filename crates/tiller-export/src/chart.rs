@@ -1,7 +1,7 @@
 //! Two small charts of a run: tokens and cost per answer, and use of the context window.
 
-use super::scan::{Answer, Scan};
-use super::text::{brief, counted, dollars, grouped};
+use crate::scan::{Answer, Scan};
+use crate::text::{brief, counted, dollars, grouped};
 
 /// Width and height of a chart, in its own units; the browser scales it.
 const WIDTH: f64 = 600.0;
@@ -11,7 +11,7 @@ const COLUMNS_MAX: usize = 120;
 
 /// Both charts, or nothing if there is too little data. `is_on_path` takes an index; `window` is
 /// the context window of the last model.
-pub(super) fn charts(
+pub(crate) fn charts(
     scan: &Scan,
     is_on_path: impl Fn(usize) -> bool,
     window: Option<u64>,

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 
 use tiller_agent::message::ToolCall;
 
-use super::scan::EntryKind;
+use crate::scan::EntryKind;
 
 /// An answer's index in the file, and the id of a call in it.
 type CallKey = (usize, String);
 
 #[derive(Default)]
-pub(super) struct Calls {
+pub(crate) struct Calls {
     /// By index in the file: the index of the nearest answer above.
     above: Vec<Option<usize>>,
     /// How many results of each call are still to be rendered. Branches can add several.
@@ -24,7 +24,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Adds the entry at the next index. `result_of` is the id of the call it answers.
-    pub(super) fn note(&mut self, parent: Option<(usize, EntryKind)>, result_of: Option<&str>) {
+    pub(crate) fn note(&mut self, parent: Option<(usize, EntryKind)>, result_of: Option<&str>) {
         let above = match parent {
             Some((index, EntryKind::Answer)) => Some(index),
             // A parent further down in the file is not known yet; its result is rendered alone.
@@ -38,7 +38,7 @@ impl Calls {
     }
 
     /// Stores a call for its result. False if there is none: then the answer renders the call.
-    pub(super) fn keep(&mut self, answer: usize, call: &ToolCall) -> bool {
+    pub(crate) fn keep(&mut self, answer: usize, call: &ToolCall) -> bool {
         let key = (answer, call.id.clone());
         if !self.results.contains_key(&key) || self.open.contains_key(&key) {
             return false;
@@ -48,7 +48,7 @@ impl Calls {
     }
 
     /// The call that the result at this index answers.
-    pub(super) fn of_result(&mut self, index: usize, id: &str) -> Option<ToolCall> {
+    pub(crate) fn of_result(&mut self, index: usize, id: &str) -> Option<ToolCall> {
         let key = (self.above.get(index).copied().flatten()?, id.to_owned());
         let left = self.results.get_mut(&key)?;
         *left = left.saturating_sub(1);

@@ -117,7 +117,7 @@ fn the_session_can_be_downloaded() {
             assert!(Instant::now() < deadline, "there is no download");
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(std::fs::read_to_string(file).unwrap(), include_str!("../export/session.jsonl"));
+        assert_eq!(std::fs::read_to_string(file).unwrap(), include_str!("../sample/session.jsonl"));
         assert_eq!(tab.misdeeds(), [""; 0]);
     });
 }

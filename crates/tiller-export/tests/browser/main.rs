@@ -2,7 +2,7 @@
 //! a session cannot run code.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../support/skip.rs"]
+#[path = "../../../tiller/tests/support/skip.rs"]
 mod skip;
 
 mod chromium;

@@ -1,8 +1,12 @@
 //! Exports a session as one HTML file that needs no network, works without scripting and better
 //! with it, and does not contain the user's keys.
 //!
-//! All content is rendered here, by [`entry`]; `assets/page.js` only searches, folds and filters
-//! it. `docs/export.md` says what the page guarantees.
+//! [`Export`] is one export: it names the session's file, the page and the secrets, and
+//! [`Export::run`] writes the page. All content is rendered here, by `entry`; `assets/page.js`
+//! only searches, folds and filters it. `docs/export.md` says what the page guarantees.
+//!
+//! This crate knows no settings, no client and no open session: it reads a file and writes a file.
+//! [`Mask`] is public because other outputs must hide the same secrets.
 
 mod page;
 mod head;
@@ -17,7 +21,7 @@ mod markdown;
 mod highlight;
 mod text;
 mod time;
-pub(crate) mod mask;
+mod mask;
 mod embed;
 mod file;
 
@@ -28,10 +32,12 @@ use std::sync::Arc;
 use tiller_agent::provider::ToolSpec;
 use tiller_session::Session;
 
+pub use mask::Mask;
+
 /// The session will never have a file.
-pub(crate) const IN_MEMORY: &str = "Cannot export in-memory session to HTML";
+pub const IN_MEMORY: &str = "Cannot export in-memory session to HTML";
 /// The session has no file yet, or no entries.
-pub(crate) const NOTHING_YET: &str = "Nothing to export yet - start a conversation first";
+pub const NOTHING_YET: &str = "Nothing to export yet - start a conversation first";
 
 /// The input of an export.
 pub struct Export {
@@ -49,7 +55,9 @@ pub struct Export {
 
 /// The system prompt and the tools.
 pub struct Setting {
+    /// The system prompt.
     pub system: Arc<str>,
+    /// The tools as the model sees them.
     pub tools: Arc<[ToolSpec]>,
 }
 

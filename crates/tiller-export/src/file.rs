@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 /// The absolute path for a session's page: what the user asked for, else a name derived from the
 /// session's.
-pub(super) fn place(session: &Path, requested: Option<&Path>, prefix: &str, cwd: &Path) -> PathBuf {
+pub(crate) fn place(session: &Path, requested: Option<&Path>, prefix: &str, cwd: &Path) -> PathBuf {
     match requested.filter(|path| !path.as_os_str().is_empty()) {
         Some(path) => plain(&cwd.join(path)),
         None => {
@@ -27,7 +27,7 @@ fn plain(path: &Path) -> PathBuf {
 /// Writes a file atomically. Missing folders are created; an existing file stays unchanged until
 /// the new one is complete. Anything else, a symbolic link included, is refused: a link may have
 /// come with a repository and point at any file of the user.
-pub(super) fn replace(
+pub(crate) fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {

@@ -13,19 +13,19 @@ use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use tiller_session::{Outline, Session};
 
-use super::Export;
-use super::embed::Pack;
-use super::entry::{EntryMeta, EntryRenderer, Preview};
-use super::head::{self, head};
-use super::highlight::Colours;
-use super::mask::Mask;
-use super::scan::{EntryKind, Scan, scan};
-use super::text::{entries, grouped, one_line, shown};
-use super::tree_order::{TreeRow, order};
+use crate::Export;
+use crate::embed::Pack;
+use crate::entry::{EntryMeta, EntryRenderer, Preview};
+use crate::head::{self, head};
+use crate::highlight::Colours;
+use crate::mask::Mask;
+use crate::scan::{EntryKind, Scan, scan};
+use crate::text::{entries, grouped, one_line, shown};
+use crate::tree_order::{TreeRow, order};
 
-const PAGE: &str = include_str!("assets/page.html");
-const STYLE: &str = include_str!("assets/style.css");
-const SCRIPT: &str = include_str!("assets/page.js");
+const PAGE: &str = include_str!("../assets/page.html");
+const STYLE: &str = include_str!("../assets/style.css");
+const SCRIPT: &str = include_str!("../assets/page.js");
 
 /// How many entries are not folded, and how many bytes of the session file.
 const LIVE_ENTRIES: usize = 2000;
@@ -34,7 +34,7 @@ const LIVE_BYTES: u64 = 16 * 1024 * 1024;
 const PACK_ENTRIES: usize = 500;
 
 /// Writes the page of a session.
-pub(super) fn write(export: &Export, session: &Session, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write(export: &Export, session: &Session, out: &mut dyn Write) -> io::Result<()> {
     let mask = Mask::new(export.secrets.iter().cloned());
     let mut outline = session.outline();
     let scan = scan(&mut outline, &mask).map_err(io::Error::other)?;

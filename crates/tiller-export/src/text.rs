@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 /// Escapes for text and for attributes in double quotes.
-pub(super) fn escape(text: &str, out: &mut String) {
+pub(crate) fn escape(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
         out.push_str(&rest[..at]);
@@ -21,12 +21,12 @@ pub(super) fn escape(text: &str, out: &mut String) {
 }
 
 /// Makes visible, then escapes: for all content outside Markdown.
-pub(super) fn show(text: &str, out: &mut String) {
+pub(crate) fn show(text: &str, out: &mut String) {
     escape(&visible(text), out);
 }
 
 /// The same, as a value.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     show(text, &mut out);
     out
@@ -34,7 +34,7 @@ pub(super) fn shown(text: &str) -> String {
 
 /// Makes a text readable as it is: terminal colours are removed, control characters become symbols,
 /// and characters that reverse the text direction are spelled out.
-pub(super) fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let Some(first) = text.bytes().position(may_hide) else { return Cow::Borrowed(text) };
     // Such a byte is always the first of its character.
     let mut out = String::with_capacity(text.len());
@@ -116,7 +116,7 @@ fn terminal_sequence(bytes: &[u8]) -> usize {
 }
 
 /// The beginning of a text on one line, for lists.
-pub(super) fn one_line(text: &str, chars_max: usize) -> String {
+pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     let mut line = String::new();
     let mut count = 0;
     let mut gap = false;
@@ -141,7 +141,7 @@ pub(super) fn one_line(text: &str, chars_max: usize) -> String {
 }
 
 /// The beginning of a text without the most common Markdown markup, for lists.
-pub(super) fn unmarked(text: &str) -> String {
+pub(crate) fn unmarked(text: &str) -> String {
     let mut words = String::new();
     for line in head(text, UNMARKED_BYTES).lines().map(str::trim_start) {
         if line.starts_with("```") || line.starts_with("~~~") {
@@ -161,7 +161,7 @@ pub(super) fn unmarked(text: &str) -> String {
 const UNMARKED_BYTES: usize = 2048;
 
 /// At most this many bytes, ending at a character boundary.
-pub(super) fn head(text: &str, bytes_max: usize) -> &str {
+pub(crate) fn head(text: &str, bytes_max: usize) -> &str {
     let mut end = bytes_max.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -170,7 +170,7 @@ pub(super) fn head(text: &str, bytes_max: usize) -> &str {
 }
 
 /// `12,345`
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -183,7 +183,7 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 /// `950`, `12.3k`, `4.5M`.
-pub(super) fn brief(number: u64) -> String {
+pub(crate) fn brief(number: u64) -> String {
     let short = |unit: f64, letter: &str| {
         let value = number as f64 / unit;
         if value < 99.95 { format!("{value:.1}{letter}") } else { format!("{value:.0}{letter}") }
@@ -197,18 +197,18 @@ pub(super) fn brief(number: u64) -> String {
 }
 
 /// `1 line`, `2 lines`.
-pub(super) fn counted(count: u64, noun: &str) -> String {
+pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(count))
 }
 
 /// `1 entry`, `2 entries`.
-pub(super) fn entries(count: usize) -> String {
+pub(crate) fn entries(count: usize) -> String {
     if count == 1 { "1 entry".to_owned() } else { format!("{} entries", grouped(count as u64)) }
 }
 
 /// Dollars, with more digits for a small sum.
-pub(super) fn dollars(sum: f64) -> String {
+pub(crate) fn dollars(sum: f64) -> String {
     if sum >= 1.0 || sum == 0.0 { format!("${sum:.2}") } else { format!("${sum:.4}") }
 }
 

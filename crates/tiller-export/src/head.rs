@@ -2,23 +2,23 @@
 
 use tiller_session::{Session, Stats};
 
-use super::Setting;
-use super::chart::charts;
-use super::highlight::Colours;
-use super::markdown::block;
-use super::mask::Mask;
-use super::scan::Scan;
-use super::text::{brief, counted, dollars, grouped, show, shown, visible};
-use super::time;
+use crate::Setting;
+use crate::chart::charts;
+use crate::highlight::Colours;
+use crate::markdown::block;
+use crate::mask::Mask;
+use crate::scan::Scan;
+use crate::text::{brief, counted, dollars, grouped, show, shown, visible};
+use crate::time;
 
 /// The session's name: the user's, else the first user message.
-pub(super) fn title(session: &Session, scan: &Scan, mask: &Mask) -> String {
+pub(crate) fn title(session: &Session, scan: &Scan, mask: &Mask) -> String {
     let name =
         session.name().filter(|name| !name.is_empty()).map(|name| mask.text(name).into_owned());
     name.or_else(|| scan.opening.clone()).unwrap_or_else(|| "Session".to_owned())
 }
 
-pub(super) fn head(
+pub(crate) fn head(
     session: &Session,
     scan: &Scan,
     mask: &Mask,
@@ -77,7 +77,7 @@ fn stat(name: &str, value: &str, more: &str, out: &mut String) {
 }
 
 /// The system prompt and the tools.
-pub(super) fn setting(setting: &Setting, mask: &Mask, out: &mut String) {
+pub(crate) fn setting(setting: &Setting, mask: &Mask, out: &mut String) {
     let mut colours = Colours::new();
     out.push_str("<details class=\"fold\"><summary>System prompt</summary><pre class=\"plain\">");
     show(&mask.text(&setting.system), out);

@@ -10,17 +10,17 @@ use flate2::write::DeflateEncoder;
 
 /// Writes deflated base64 without a header: what a browser's `DecompressionStream("deflate-raw")`
 /// takes.
-pub(super) struct Pack<W: Write> {
+pub(crate) struct Pack<W: Write> {
     deflate: DeflateEncoder<EncoderWriter<'static, GeneralPurpose, W>>,
 }
 
 impl<W: Write> Pack<W> {
-    pub(super) fn begin(out: W) -> Pack<W> {
+    pub(crate) fn begin(out: W) -> Pack<W> {
         let base64 = EncoderWriter::new(out, &STANDARD);
         Pack { deflate: DeflateEncoder::new(base64, Compression::fast()) }
     }
 
-    pub(super) fn end(self) -> io::Result<W> {
+    pub(crate) fn end(self) -> io::Result<W> {
         self.deflate.finish()?.finish()
     }
 }

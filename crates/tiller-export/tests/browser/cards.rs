@@ -122,7 +122,7 @@ fn search_finds_a_call_where_it_is_shown() {
 #[test]
 fn folded_branch_is_titled_by_its_first_message() {
     with_tab("branch-title", |tab| {
-        let sample = include_str!("../export/session.jsonl");
+        let sample = include_str!("../sample/session.jsonl");
         let note = json!({"type": "label", "id": "b1", "parentId": "a0000888", "targetId": "a0000888",
             "timestamp": "2026-11-16T01:10:00.000Z", "label": "a note"});
         let model = json!({"type": "model_change", "id": "b2", "parentId": "b1", "provider": "p",

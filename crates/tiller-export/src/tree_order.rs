@@ -5,7 +5,7 @@ use tiller_session::Outline;
 
 /// One entry's position on the page.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct TreeRow {
+pub(crate) struct TreeRow {
     /// Its index in the file.
     pub index: usize,
     /// How many forks away from the current path it is.
@@ -19,13 +19,13 @@ pub(super) struct TreeRow {
 
 impl TreeRow {
     /// Whether it is part of the current conversation.
-    pub(super) fn is_on_path(&self) -> bool {
+    pub(crate) fn is_on_path(&self) -> bool {
         self.depth == 0
     }
 }
 
 /// Every entry once. Iterative, because a long session is a deep tree.
-pub(super) fn order(outline: &Outline<'_>) -> Vec<TreeRow> {
+pub(crate) fn order(outline: &Outline<'_>) -> Vec<TreeRow> {
     let parents: Vec<Option<usize>> =
         (0..outline.len()).map(|index| outline.parent(index)).collect();
     rows(&parents, outline.leaf())

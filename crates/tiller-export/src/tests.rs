@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const SESSION: &str = include_str!("../../tests/export/session.jsonl");
+const SESSION: &str = include_str!("../tests/sample/session.jsonl");
 
 fn page(session: &str, secrets: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -46,7 +46,7 @@ fn a_conversation_is_drawn() {
             _ => part.to_owned(),
         }
     });
-    expect_file!["../../tests/export/body.html"].assert_eq(&body.collect::<String>());
+    expect_file!["../tests/sample/body.html"].assert_eq(&body.collect::<String>());
 }
 
 #[test]

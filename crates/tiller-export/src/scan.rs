@@ -7,13 +7,13 @@ use serde::Deserialize;
 use tiller_agent::message::{Message, UnixMs, Usage};
 use tiller_session::{Body, Entry, Error, Outline, time};
 
-use super::calls::Calls;
-use super::mask::Mask;
-use super::text::{one_line, unmarked};
+use crate::calls::Calls;
+use crate::mask::Mask;
+use crate::text::{one_line, unmarked};
 
 /// The kind of an entry, as a reader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EntryKind {
+pub(crate) enum EntryKind {
     User,
     Answer,
     Result,
@@ -27,7 +27,7 @@ pub(super) enum EntryKind {
 
 impl EntryKind {
     /// The CSS class, whose first letter is the mark in the tree.
-    pub(super) fn class(self) -> &'static str {
+    pub(crate) fn class(self) -> &'static str {
         match self {
             EntryKind::User => "user",
             EntryKind::Answer => "answer",
@@ -42,7 +42,7 @@ impl EntryKind {
 }
 
 #[derive(Default)]
-pub(super) struct Scan {
+pub(crate) struct Scan {
     /// By index in the file.
     pub kinds: Vec<EntryKind>,
     /// `provider/model`, in the order of their first answers.
@@ -60,7 +60,7 @@ pub(super) struct Scan {
 
 /// Tokens and cost of one answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub index: usize,
     /// The index in [`Scan::models`].
     pub model: usize,
@@ -73,12 +73,12 @@ pub(super) struct Answer {
 
 impl Answer {
     /// Tokens in the context window after this answer.
-    pub(super) fn context(&self) -> u64 {
+    pub(crate) fn context(&self) -> u64 {
         self.input.saturating_add(self.cached).saturating_add(self.output)
     }
 }
 
-pub(super) fn scan(outline: &mut Outline<'_>, mask: &Mask) -> Result<Scan, Error> {
+pub(crate) fn scan(outline: &mut Outline<'_>, mask: &Mask) -> Result<Scan, Error> {
     let mut scan = Scan::default();
     scan.kinds.reserve(outline.len());
     for index in 0..outline.len() {

@@ -1,6 +1,6 @@
 //! Diffs: removed lines, added lines, and context.
 
-use super::text::{escape, visible};
+use crate::text::{escape, visible};
 
 /// A diff with line numbers, as the `edit` tool stores it with its result:
 ///
@@ -10,7 +10,7 @@ use super::text::{escape, visible};
 /// +2 BETA
 ///    ...
 /// ```
-pub(super) fn numbered(diff: &str, out: &mut String) {
+pub(crate) fn numbered(diff: &str, out: &mut String) {
     out.push_str("<pre class=\"diff\"><code>");
     for line in visible(diff).lines() {
         let (class, rest) = sign(line);
@@ -30,7 +30,7 @@ pub(super) fn numbered(diff: &str, out: &mut String) {
 }
 
 /// A unified diff, without the surrounding `pre`.
-pub(super) fn unified(diff: &str, out: &mut String) {
+pub(crate) fn unified(diff: &str, out: &mut String) {
     for line in diff.lines() {
         let class = match line {
             _ if line.starts_with("@@") => "hunk",
@@ -42,7 +42,7 @@ pub(super) fn unified(diff: &str, out: &mut String) {
 }
 
 /// Old and new texts, each pair a change.
-pub(super) fn replaced(pairs: &[(&str, &str)], out: &mut String) {
+pub(crate) fn replaced(pairs: &[(&str, &str)], out: &mut String) {
     out.push_str("<pre class=\"diff\"><code>");
     for (at, (old, new)) in pairs.iter().enumerate() {
         if at > 0 {
@@ -59,7 +59,7 @@ pub(super) fn replaced(pairs: &[(&str, &str)], out: &mut String) {
 }
 
 /// How many lines were added and removed.
-pub(super) fn changes(diff: &str) -> (u64, u64) {
+pub(crate) fn changes(diff: &str) -> (u64, u64) {
     diff.lines().fold((0, 0), |(added, removed), line| match line.as_bytes().first() {
         Some(b'+') => (added + 1, removed),
         Some(b'-') => (added, removed + 1),
