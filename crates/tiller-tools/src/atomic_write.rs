@@ -5,10 +5,9 @@
 //! its permissions and its owner; other hard links keep the old content.
 
 use std::fs::{self, File, OpenOptions};
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::libc::O_NONBLOCK;
 
@@ -41,8 +40,13 @@ fn needs_overwrite(err: &io::Error) -> bool {
 }
 
 fn write_beside(path: &Path, old: Option<&fs::Metadata>, content: &[u8]) -> io::Result<()> {
-    let beside = TempFile::create(path.parent().unwrap_or(Path::new("/")))?;
-    let mut file = &beside.file;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    // With the usual mode; the user's umask applies.
+    let temp = tempfile::Builder::new()
+        .prefix(".tiller-")
+        .suffix(".tmp")
+        .make_in(dir, |path| File::create_new(path))?;
+    let mut file = temp.as_file();
     if let Some(old) = old {
         let new = file.metadata()?;
         if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
@@ -52,44 +56,10 @@ fn write_beside(path: &Path, old: Option<&fs::Metadata>, content: &[u8]) -> io::
     }
     file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(&beside.path, path)?;
-    beside.keep();
+    temp.persist(path).map_err(|err| err.error)?;
     Ok(())
 }
 
 fn write_over(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).truncate(true).open(path)?.write_all(content)
-}
-
-/// A new file, removed on drop unless it is kept.
-struct TempFile {
-    file: File,
-    path: PathBuf,
-    kept: bool,
-}
-
-impl TempFile {
-    fn create(dir: &Path) -> io::Result<TempFile> {
-        loop {
-            let path = dir.join(format!(".tiller-{:016x}.tmp", RandomState::new().hash_one(0)));
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(TempFile { file, path, kept: false }),
-                Err(err) if err.kind() == io::ErrorKind::AlreadyExists => (),
-                Err(err) => return Err(err),
-            }
-        }
-    }
-
-    fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for TempFile {
-    fn drop(&mut self) {
-        if !self.kept {
-            // The caller already returns the error that made the write fail.
-            fs::remove_file(&self.path).ok();
-        }
-    }
 }

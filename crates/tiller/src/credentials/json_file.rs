@@ -80,20 +80,14 @@ pub(crate) fn change(
 
 /// Replaces the file atomically: readers see the old text or the new one.
 fn replace(path: &Path, folder: &Path, text: &str) -> io::Result<()> {
-    let draft = folder.join(format!(".auth.json.{}", std::process::id()));
-    // Left by a writer with the same process id that died.
-    fs::remove_file(&draft).or_else(|err| match err.kind() {
-        io::ErrorKind::NotFound => Ok(()),
-        _ => Err(err),
-    })?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    let renamed = written.and_then(|()| fs::rename(&draft, path));
-    if renamed.is_err() {
-        // Report the first error.
-        fs::remove_file(&draft).ok();
-    }
-    renamed
+    let create =
+        |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let temp =
+        tempfile::Builder::new().prefix(".tiller-").suffix(".tmp").make_in(folder, create)?;
+    temp.as_file().write_all(text.as_bytes())?;
+    temp.as_file().sync_all()?;
+    temp.persist(path).map_err(|err| err.error)?;
+    Ok(())
 }
 
 /// Two locks: `flock` on the folder against other tillers, which the kernel releases when the
