@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tiller_agent::model::{Model, ThinkingLevel};
 
+use super::glob::{NamePattern, is_pattern};
 use super::resolve::split_level;
-use super::{BUILTIN, ModelRef, Models, full_name, glob};
+use super::{BUILTIN, ModelRef, Models, full_name};
 use crate::settings::Settings;
 
 #[derive(Clone)]
@@ -55,11 +56,11 @@ impl Models {
     }
 
     fn matching(&self, pattern: &str) -> (Vec<Arc<Model>>, Option<ThinkingLevel>) {
-        if glob::is_pattern(pattern) {
+        if is_pattern(pattern) {
             let (names, level) = split_level(pattern);
-            let is_meant = |known: &ModelRef<'_>| {
-                glob::matches(names, &known.full_name()) || glob::matches(names, known.id)
-            };
+            let glob = NamePattern::new(names);
+            let is_meant =
+                |known: &ModelRef<'_>| glob.matches(&known.full_name()) || glob.matches(known.id);
             let found = self.candidates(names).filter(is_meant);
             return (found.map(|known| self.model(&known)).collect(), level);
         }
