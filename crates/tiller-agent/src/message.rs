@@ -3,6 +3,7 @@
 //! These formats are promises. Clients read them in events and other programs read them in session
 //! files, so a change here is also a change of `docs/protocol.md` and `docs/session-format.md`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -13,7 +14,7 @@ pub type Arguments = Map<String, Value>;
 pub type UnixMs = u64;
 
 /// One message of the conversation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "role", rename_all = "camelCase")]
 pub enum Message {
     User(UserMessage),
@@ -57,14 +58,14 @@ impl Message {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UserMessage {
     pub content: Content,
     pub timestamp: UnixMs,
 }
 
 /// A plain string, or blocks. tiller writes blocks; old files contain strings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Content {
     Text(String),
@@ -91,7 +92,7 @@ pub fn text_of(blocks: &[Block]) -> String {
 }
 
 /// A content block.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Block {
     Text {
@@ -128,7 +129,7 @@ impl Block {
 }
 
 /// A tool call of the model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
     pub id: String,
@@ -142,7 +143,7 @@ pub struct ToolCall {
 }
 
 /// An answer of the model, complete or cut short.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
     pub content: Vec<Block>,
@@ -187,7 +188,7 @@ impl AssistantMessage {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StopReason {
     Stop,
@@ -204,7 +205,7 @@ pub enum StopReason {
 
 /// Tokens and their price. `input` excludes cached tokens, `reasoning` is part of `output`,
 /// `cache_write_1h` part of `cache_write`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
     pub input: u64,
@@ -240,7 +241,7 @@ impl Usage {
 }
 
 /// Dollars.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UsageCost {
     #[serde(serialize_with = "plain_number")]
@@ -265,7 +266,7 @@ fn if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Usag
 }
 
 /// The result of a tool call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResultMessage {
     pub tool_call_id: String,
@@ -284,7 +285,7 @@ pub struct ToolResultMessage {
     pub duration_ms: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BashExecution {
     pub command: String,
@@ -301,7 +302,7 @@ pub struct BashExecution {
     pub exclude_from_context: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomMessage {
     pub custom_type: String,
@@ -312,7 +313,7 @@ pub struct CustomMessage {
     pub timestamp: UnixMs,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchSummary {
     pub summary: String,
@@ -320,7 +321,7 @@ pub struct BranchSummary {
     pub timestamp: UnixMs,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompactionSummary {
     pub summary: String,

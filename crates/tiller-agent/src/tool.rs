@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -107,7 +108,7 @@ impl fmt::Debug for Tool {
 }
 
 /// The result of a tool, or its intermediate output.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(expecting = "an object with `content`")]
 pub struct ToolOutput {
     pub content: Vec<Block>,

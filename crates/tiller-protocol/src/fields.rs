@@ -1,86 +1,286 @@
-//! The fields of commands and how they are parsed.
+//! The fields of commands, and how they are parsed.
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tiller_agent::message::Block;
 use tiller_agent::model::ThinkingLevel;
+use tiller_agent::modes::{InterruptMode, QueueMode};
+use tiller_agent::todo::DraftPhase;
 
-use crate::command::WhenBusy;
 use crate::request::{Refusal, plain};
+use crate::{Level, Stream};
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Prompt {
+    /// May be empty only if there are images.
+    pub message: String,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub images: Vec<Image>,
+    #[serde(
+        rename = "streamingBehavior",
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_default"
+    )]
+    pub when_busy: WhenBusy,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TextAndImages {
+    /// May be empty only if there are images.
+    pub message: String,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub images: Vec<Image>,
+}
+
+/// An image sent with a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", expecting = "an image")]
+pub struct Image {
+    #[serde(rename = "type")]
+    kind: ImageKind,
+    /// Base64.
+    pub data: String,
+    /// Such as `image/png`.
+    pub mime_type: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Prompt {
-    pub(crate) message: String,
-    #[serde(default)]
-    pub(crate) images: Option<Vec<ImageContent>>,
-    #[serde(default)]
-    pub(crate) streaming_behavior: Option<WhenBusy>,
+enum ImageKind {
+    Image,
 }
 
-#[derive(Deserialize)]
-pub(crate) struct TextAndImages {
-    pub(crate) message: String,
-    #[serde(default)]
-    pub(crate) images: Option<Vec<ImageContent>>,
+impl Image {
+    pub fn new(data: impl Into<String>, mime_type: impl Into<String>) -> Image {
+        Image { kind: ImageKind::Image, data: data.into(), mime_type: mime_type.into() }
+    }
+
+    /// The content blocks of a message with these images.
+    pub fn blocks(images: Vec<Image>) -> Vec<Block> {
+        let block = |Image { data, mime_type, .. }| Block::Image { data, mime_type };
+        images.into_iter().map(block).collect()
+    }
 }
 
-#[derive(Deserialize)]
-pub(crate) struct Name {
-    pub(crate) name: String,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct ModeField<T> {
-    pub(crate) mode: T,
-}
-
-#[derive(Deserialize)]
+/// What happens to a prompt while another one is running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SetModel {
-    pub(crate) provider: String,
-    pub(crate) model_id: String,
+pub enum WhenBusy {
+    /// It is refused.
+    #[default]
+    #[serde(skip)]
+    Refuse,
+    /// It is queued as by `steer`.
+    Steer,
+    /// It is queued as by `follow_up`.
+    FollowUp,
 }
 
-#[derive(Deserialize)]
-pub(crate) struct SetThinkingLevel {
-    pub(crate) level: ThinkingLevel,
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PageFields {
+    /// The `nextCursor` of an earlier response.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cursor: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub limit: Option<usize>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetSessionName {
+    pub name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetQueueMode {
+    pub mode: QueueMode,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetInterruptMode {
+    pub mode: InterruptMode,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ExportHtml {
-    #[serde(default)]
-    pub(crate) output_path: Option<PathBuf>,
+pub struct SetModel {
+    pub provider: String,
+    pub model_id: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetThinkingLevel {
+    pub level: ThinkingLevel,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Bash {
-    pub(crate) command: String,
-    #[serde(default)]
-    pub(crate) exclude_from_context: bool,
+pub struct ExportHtml {
+    /// By default a file in the working directory, named after the session's file.
+    #[serde(skip_serializing_if = "is_default")]
+    pub output_path: Option<PathBuf>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Compact {
-    #[serde(default)]
-    pub(crate) custom_instructions: Option<String>,
+pub struct Bash {
+    pub command: String,
+    /// The model never sees the command and its output.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub exclude_from_context: bool,
 }
 
-/// Other fields, and values of another type, are ignored.
-#[derive(Deserialize)]
-pub(crate) struct UiResponse {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Compact {
+    /// What the summary should focus on.
+    #[serde(rename = "customInstructions", skip_serializing_if = "is_default")]
+    pub focus: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AutoSetting {
+    pub enabled: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewSession {
+    /// The path of the session that this one continues.
+    #[serde(skip_serializing_if = "is_default")]
+    pub parent_session: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SwitchSession {
+    #[serde(rename = "sessionPath")]
+    pub path: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EntryId {
+    pub entry_id: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GetEntries {
+    /// Only the entries after the one with this id.
+    #[serde(skip_serializing_if = "is_default")]
+    pub since: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListSessions {
+    /// The sessions of this working directory; by default the current one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cwd: Option<PathBuf>,
+    /// The sessions of all working directories.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub all: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub limit: Option<usize>,
+    /// The `next` of an earlier response.
+    #[serde(skip_serializing_if = "is_default")]
+    pub before: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetLabel {
+    pub entry_id: String,
+    /// Absent: the label is removed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub label: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetTodos {
+    pub phases: Vec<DraftPhase>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Hello {
+    /// The name of the client. For logs only.
+    #[serde(skip_serializing_if = "is_default")]
+    pub client: Option<Value>,
+    /// What a `message_update` carries; by default as the level has it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stream: Option<Stream>,
+    /// The level of this response and of later records; by default it stays as it is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub wire: Option<Level>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "UiFields", into = "UiFields")]
+pub struct ExtensionUiResponse {
+    /// The `id` of the `extension_ui_request`.
+    pub id: String,
+    pub answer: UiAnswer,
+}
+
+/// The client's answer to a dialog of an extension.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UiAnswer {
+    /// To `select`, `input` and `editor`.
+    Value(String),
+    /// To `confirm`.
+    Confirmed(bool),
+    /// The user closed the dialog.
+    Cancelled,
+}
+
+/// The answer on the wire. Other fields, and values of another type, are ignored.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+struct UiFields {
     #[serde(default)]
-    pub(crate) id: String,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) value: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(crate) confirmed: Option<bool>,
+    id: String,
+    #[serde(default, deserialize_with = "lenient", skip_serializing_if = "is_default")]
+    value: Option<String>,
+    #[serde(default, deserialize_with = "lenient", skip_serializing_if = "is_default")]
+    confirmed: Option<bool>,
+    #[serde(default, deserialize_with = "lenient", skip_serializing_if = "is_default")]
+    cancelled: Option<bool>,
+}
+
+impl From<UiFields> for ExtensionUiResponse {
+    fn from(UiFields { id, value, confirmed, .. }: UiFields) -> ExtensionUiResponse {
+        let answer = match (value, confirmed) {
+            (Some(value), _) => UiAnswer::Value(value),
+            (None, Some(confirmed)) => UiAnswer::Confirmed(confirmed),
+            (None, None) => UiAnswer::Cancelled,
+        };
+        ExtensionUiResponse { id, answer }
+    }
+}
+
+impl From<ExtensionUiResponse> for UiFields {
+    fn from(ExtensionUiResponse { id, answer }: ExtensionUiResponse) -> UiFields {
+        let fields = UiFields { id, ..UiFields::default() };
+        match answer {
+            UiAnswer::Value(value) => UiFields { value: Some(value), ..fields },
+            UiAnswer::Confirmed(yes) => UiFields { confirmed: Some(yes), ..fields },
+            UiAnswer::Cancelled => UiFields { cancelled: Some(true), ..fields },
+        }
+    }
+}
+
+/// For a field that may be `null`.
+pub(crate) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// For a field that is left out if it says nothing.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn lenient<'de, T: DeserializeOwned, D: Deserializer<'de>>(
@@ -89,61 +289,8 @@ fn lenient<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     Ok(T::deserialize(Value::deserialize(deserializer)?).ok())
 }
 
-#[derive(Deserialize)]
-pub(crate) struct Enabled {
-    pub(crate) enabled: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct SwitchSession {
-    pub(crate) session_path: PathBuf,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct EntryId {
-    pub(crate) entry_id: String,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Since {
-    #[serde(default)]
-    pub(crate) since: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct SetLabel {
-    pub(crate) entry_id: String,
-    #[serde(default)]
-    pub(crate) label: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct NewSession {
-    #[serde(default)]
-    pub(crate) parent_session: Option<String>,
-}
-
-/// An image sent with a message.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", expecting = "an image")]
-pub(crate) struct ImageContent {
-    #[serde(rename = "type")]
-    _kind: ImageKind,
-    data: String,
-    mime_type: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum ImageKind {
-    Image,
-}
-
-pub(crate) fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Refusal> {
+/// Parses the fields of the command with this name.
+pub(crate) fn body<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, Refusal> {
     serde_json::from_str(text)
         .or_else(|err| {
             // Through a value, because there the last of repeated keys counts.
@@ -157,41 +304,41 @@ pub(crate) fn body<T: DeserializeOwned>(kind: &str, text: &str) -> Result<T, Ref
                 Err(located) if located.path().iter().next().is_some() => {
                     // The line is JSON, so this can only be an unknown name of an enum.
                     let why = plain(located.inner()).replace("expected value", "expected a string");
-                    Refusal::invalid(kind, format!("field `{}`: {why}", located.path()))
+                    Refusal::invalid(name, format!("field `{}`: {why}", located.path()))
                 }
-                _ => Refusal::invalid(kind, plain(&err)),
+                _ => Refusal::invalid(name, plain(&err)),
             }
         })
 }
 
-/// Text and images must be there and must be valid.
-pub(crate) fn text_and_images(
-    kind: &str,
-    message: String,
-    images: Option<Vec<ImageContent>>,
-) -> Result<(String, Vec<Block>), Refusal> {
-    let images = images.unwrap_or_default();
+/// There must be text or images, and the images must be acceptable to providers.
+pub(crate) fn check_message(name: &str, message: &str, images: &[Image]) -> Result<(), Refusal> {
     if message.trim().is_empty() && images.is_empty() {
-        return Err(Refusal::invalid(kind, "field `message`: expected some text, or images"));
+        return Err(Refusal::invalid(name, "field `message`: expected some text, or images"));
     }
-    let mut blocks = Vec::with_capacity(images.len());
-    for (index, ImageContent { data, mime_type, .. }) in images.into_iter().enumerate() {
-        if !mime_type.starts_with("image/") {
-            let why = format!(
-                "field `images[{index}].mimeType`: expected an image type, such as image/png"
-            );
-            return Err(Refusal::invalid(kind, why));
-        }
-        if !is_base64(&data) {
-            let why = format!("field `images[{index}].data`: expected base64");
-            return Err(Refusal::invalid(kind, why));
-        }
-        blocks.push(Block::Image { data, mime_type });
+    for (index, image) in images.iter().enumerate() {
+        check_image(name, &format!("images[{index}]"), &image.data, &image.mime_type)?;
     }
-    Ok((message, blocks))
+    Ok(())
 }
 
-pub(crate) fn is_base64(data: &str) -> bool {
+pub(crate) fn check_image(
+    name: &str,
+    field: &str,
+    data: &str,
+    mime_type: &str,
+) -> Result<(), Refusal> {
+    let why = if !mime_type.starts_with("image/") {
+        "mimeType`: expected an image type, such as image/png"
+    } else if !is_base64(data) {
+        "data`: expected base64"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::invalid(name, format!("field `{field}.{why}")))
+}
+
+fn is_base64(data: &str) -> bool {
     let body = data.trim_end_matches('=');
     !body.is_empty()
         && data.len() - body.len() <= 2

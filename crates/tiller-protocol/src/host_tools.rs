@@ -4,136 +4,144 @@ use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tiller_agent::arguments::check_schema;
 use tiller_agent::message::{Arguments, Block};
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::{Failure, ToolOutput, ToolResult};
 
-use crate::fields::{body, is_base64};
+use crate::fields::{check_image, is_default, or_default};
 use crate::request::{Refusal, RefusalKind};
 
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetHostTools {
+    pub tools: Vec<HostTool>,
+}
+
 /// A tool that the client runs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostTool {
-    pub spec: ToolSpec,
-    /// Registered, but not offered to the model.
-    pub is_hidden: bool,
-    /// The client's time limit.
-    pub timeout: Option<Duration>,
-}
-
-/// The fields are checked one by one, because each has its own error text. The `label` is for
-/// screens and is ignored.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", expecting = "a host tool")]
-struct Definition {
+pub struct HostTool {
+    #[serde(default, deserialize_with = "trimmed")]
+    pub name: String,
+    #[serde(default, deserialize_with = "trimmed")]
+    pub description: String,
+    /// A JSON Schema of the arguments. Calls that do not match it are not sent to the client.
     #[serde(default)]
-    name: Value,
-    #[serde(default)]
-    description: Value,
-    #[serde(default)]
-    parameters: Value,
-    #[serde(default)]
-    hidden: Option<bool>,
-    #[serde(default)]
-    timeout_ms: Option<NonZeroU64>,
+    pub parameters: Value,
+    /// The name is reserved, but the tool is not offered to the model.
+    #[serde(
+        rename = "hidden",
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_default"
+    )]
+    pub is_hidden: bool,
+    /// The client's time limit in milliseconds; by default there is none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub timeout_ms: Option<NonZeroU64>,
 }
 
-#[derive(Deserialize)]
-struct SetHostTools {
-    tools: Vec<Definition>,
-}
-
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct HostToolUpdate {
-    id: String,
-    partial_result: ToolOutput,
+pub struct HostToolUpdate {
+    /// The `id` of the `host_tool_call`.
+    pub id: String,
+    pub partial_result: ToolOutput,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct HostToolResult {
-    id: String,
-    result: ToolOutput,
-    #[serde(default)]
-    is_error: Option<bool>,
+pub struct HostToolResult {
+    /// The `id` of the `host_tool_call`.
+    pub id: String,
+    /// Blocks of text and images.
+    pub result: ToolOutput,
+    /// The call failed; the texts of the result say why.
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
+    pub is_error: bool,
 }
 
-/// Parses `set_host_tools`. If one tool is invalid, none is registered.
-pub(crate) fn tools(kind: &str, text: &str) -> Result<Vec<HostTool>, Refusal> {
-    let SetHostTools { tools } = body(kind, text)?;
-    let refused = |error| Refusal { command: kind.into(), kind: RefusalKind::Refused, error };
-    let tools = tools.into_iter().enumerate().map(|(index, tool)| tool.check(index));
-    let tools: Vec<HostTool> = tools.collect::<Result<_, _>>().map_err(refused)?;
-    let mut names = HashSet::new();
-    if !tools.iter().all(|tool| names.insert(tool.spec.name.as_str())) {
-        return Err(refused("RPC host tool names must be unique".to_owned()));
+/// The text without white space around it. Another value counts as no text.
+fn trimmed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(value.as_str().unwrap_or_default().trim().to_owned())
+}
+
+impl SetHostTools {
+    /// If one tool is invalid, none is registered.
+    pub(crate) fn check(&self, command: &str) -> Result<(), Refusal> {
+        let refused =
+            |error| Refusal { command: command.to_owned(), kind: RefusalKind::Refused, error };
+        for (index, tool) in self.tools.iter().enumerate() {
+            tool.check(index).map_err(refused)?;
+        }
+        let mut names = HashSet::new();
+        if !self.tools.iter().all(|tool| names.insert(tool.name.as_str())) {
+            return Err(refused("RPC host tool names must be unique".to_owned()));
+        }
+        Ok(())
     }
-    Ok(tools)
 }
 
-impl Definition {
-    fn check(self, index: usize) -> Result<HostTool, String> {
-        let Some(name) = words(&self.name) else {
+impl HostTool {
+    fn check(&self, index: usize) -> Result<(), String> {
+        let name = &self.name;
+        if name.is_empty() {
             return Err(format!("Host tool at index {index} must provide a non-empty name"));
-        };
-        let Some(description) = words(&self.description) else {
+        }
+        if self.description.is_empty() {
             return Err(format!("Host tool \"{name}\" must provide a non-empty description"));
-        };
+        }
         if !self.parameters.is_object() {
             return Err(format!("Host tool \"{name}\" must provide a JSON Schema object"));
         }
         // Hosts forward schemas of other programs.
-        if let Err(reason) = check_schema(&self.parameters) {
-            return Err(format!("Host tool \"{name}\" cannot be used: {reason}"));
-        }
-        Ok(HostTool {
-            spec: ToolSpec { name, description, parameters: self.parameters },
-            is_hidden: self.hidden.unwrap_or(false),
-            timeout: self.timeout_ms.map(|ms| Duration::from_millis(ms.get())),
-        })
+        check_schema(&self.parameters)
+            .map_err(|reason| format!("Host tool \"{name}\" cannot be used: {reason}"))
+    }
+
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout_ms.map(|ms| Duration::from_millis(ms.get()))
+    }
+
+    /// What the model sees of the tool.
+    pub fn into_spec(self) -> ToolSpec {
+        let HostTool { name, description, parameters, .. } = self;
+        ToolSpec { name, description, parameters }
     }
 }
 
-fn words(value: &Value) -> Option<String> {
-    let text = value.as_str()?.trim();
-    (!text.is_empty()).then(|| text.to_owned())
+impl HostToolUpdate {
+    pub(crate) fn check(&self, command: &str) -> Result<(), Refusal> {
+        check_output(command, "partialResult", &self.partial_result)
+    }
 }
 
-/// Parses `host_tool_update`: the call and its partial result.
-pub(crate) fn update(kind: &str, text: &str) -> Result<(String, ToolOutput), Refusal> {
-    let HostToolUpdate { id, partial_result } = body(kind, text)?;
-    check(kind, "partialResult", &partial_result)?;
-    Ok((id, partial_result))
-}
+impl HostToolResult {
+    pub(crate) fn check(&self, command: &str) -> Result<(), Refusal> {
+        check_output(command, "result", &self.result)
+    }
 
-/// Parses `host_tool_result`: the call and its result.
-pub(crate) fn result(kind: &str, text: &str) -> Result<(String, ToolResult), Refusal> {
-    let HostToolResult { id, result, is_error } = body(kind, text)?;
-    check(kind, "result", &result)?;
-    let result = match is_error {
-        Some(true) => Err(failure(result)),
-        _ => Ok(result),
-    };
-    Ok((id, result))
+    pub fn into_result(self) -> ToolResult {
+        if self.is_error { Err(failure(self.result)) } else { Ok(self.result) }
+    }
 }
 
 /// The content must be acceptable to providers: it stays in the conversation.
-fn check(kind: &str, field: &str, output: &ToolOutput) -> Result<(), Refusal> {
+fn check_output(command: &str, field: &str, output: &ToolOutput) -> Result<(), Refusal> {
     for (index, block) in output.content.iter().enumerate() {
-        let why = match block {
-            Block::Text { .. } => continue,
-            Block::Image { mime_type, .. } if !mime_type.starts_with("image/") => {
-                ".mimeType`: expected an image type, such as image/png"
+        let field = format!("{field}.content[{index}]");
+        match block {
+            Block::Text { .. } => {}
+            Block::Image { data, mime_type } => check_image(command, &field, data, mime_type)?,
+            Block::Thinking { .. } | Block::ToolCall(_) => {
+                let why = format!("field `{field}.type`: expected `text` or `image`");
+                return Err(Refusal::invalid(command, why));
             }
-            Block::Image { data, .. } if !is_base64(data) => ".data`: expected base64",
-            Block::Image { .. } => continue,
-            Block::Thinking { .. } | Block::ToolCall(_) => ".type`: expected `text` or `image`",
-        };
-        return Err(Refusal::invalid(kind, format!("field `{field}.content[{index}]{why}")));
+        }
     }
     Ok(())
 }

@@ -14,11 +14,18 @@ mod host_tools;
 mod todos;
 mod snapshot;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use command::{COMMANDS, Command, Hello, ListSessions, PageFields, UiAnswer, WhenBusy};
+pub use command::{COMMANDS, Command};
 pub use compaction::ShapedCompaction;
-pub use host_tools::HostTool;
+pub use fields::{
+    AutoSetting, Bash, Compact, EntryId, ExportHtml, ExtensionUiResponse, GetEntries, Hello, Image,
+    ListSessions, NewSession, PageFields, Prompt, SetInterruptMode, SetLabel, SetModel,
+    SetQueueMode, SetSessionName, SetThinkingLevel, SetTodos, SwitchSession, TextAndImages,
+    UiAnswer, WhenBusy,
+};
+pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
 pub use message::{Shaped, stored};
 pub use record::{Detail, EVENTS, RecordWriter};
 
@@ -26,7 +33,7 @@ pub use reply::{Disposition, Label, Reply};
 pub use request::{LINE_MAX_BYTES, Line, Refusal, RefusalKind, Request};
 
 /// The level of the records. All levels accept the same commands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// The shapes of pi 0.80.2: every update carries the whole message so far.
@@ -93,7 +100,7 @@ impl Level {
 }
 
 /// What a `message_update` carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
     /// The update and, twice, the message after it.

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::Label;
-use crate::command::{self, Command};
+use crate::command::Command;
 
 /// A longer line is refused as a whole; no command needs more.
 pub const LINE_MAX_BYTES: usize = 64 << 20;
@@ -122,9 +122,9 @@ impl Request {
         Request { id: None, command: Err(refusal), line_bytes: 0 }
     }
 
-    fn parse(text: &str) -> Result<Request, serde_json::Error> {
+    pub(crate) fn parse(text: &str) -> Result<Request, serde_json::Error> {
         if let Ok(Envelope { id, kind }) = serde_json::from_str(text) {
-            return Ok(Request { id, command: command::read(&kind, text), line_bytes: 0 });
+            return Ok(Request { id, command: Command::read(&kind, text), line_bytes: 0 });
         }
         // Strict about the shape, lenient about the rest: of a repeated key the last one counts,
         // and no value is parsed, so that a number like 1e400 does not hide the id.
@@ -141,7 +141,7 @@ impl Request {
         let command = match kind {
             Some(Ok(kind)) => {
                 let text = serde_json::to_string(&fields).expect("what was read can be written");
-                command::read(&kind, &text)
+                Command::read(&kind, &text)
             }
             Some(Err(_)) => Err(Refusal::parse("field `type`: expected a string")),
             None => Err(Refusal::parse("missing field `type`")),
@@ -323,7 +323,7 @@ mod tests {
         check(r#"{"type":"abort","id":1,"id":2,"type":"get_state"}"#, expect!["2 GetState"]);
         check(
             r#"{"type":"set_session_name","name":"a","name":"b"}"#,
-            expect![[r#"- SetSessionName { name: "b" }"#]],
+            expect![[r#"- SetSessionName(SetSessionName { name: "b" })"#]],
         );
     }
 
@@ -331,7 +331,7 @@ mod tests {
     fn lone_surrogate_escape_is_replaced() {
         check(
             r#"{"type":"steer","message":"a\ud83d \ud83d\ude00 \\ud83d"}"#,
-            expect![[r#"- Steer { message: "a� 😀 \\ud83d", images: [] }"#]],
+            expect![[r#"- Steer(TextAndImages { message: "a� 😀 \\ud83d", images: [] })"#]],
         );
     }
 }

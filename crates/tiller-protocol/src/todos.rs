@@ -1,12 +1,7 @@
 //! Events about the todo list.
 
-use serde::{Deserialize, Serialize};
-use tiller_agent::todo::{DraftPhase, TodoItem, TodoStatus};
-
-#[derive(Deserialize)]
-pub(crate) struct SetTodos {
-    pub(crate) phases: Vec<DraftPhase>,
-}
+use serde::Serialize;
+use tiller_agent::todo::{TodoItem, TodoStatus};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -7,6 +7,9 @@ use super::tree::{File, Tree};
 const PAGE: &str = "docs/protocol.md";
 const ROOM: &str = "crates/tiller-protocol/src";
 
+/// The lines that open the table of commands and the list of events.
+const LISTS: [&str; 2] = ["listed {", "pub const EVENTS:"];
+
 /// Records with a section that are neither commands nor events.
 const OTHERS: &[&str] = &["ready", "response"];
 
@@ -17,10 +20,10 @@ pub(super) fn documented(tree: &Tree) -> Vec<Problem> {
     };
     let headings: Vec<&str> = headings(page).map(|(_, name)| name).collect();
     let mut problems = Vec::new();
-    for list in ["COMMANDS", "EVENTS"] {
+    for list in LISTS {
         let names = names(tree, list);
         if names.is_empty() {
-            let what = format!("cannot find the names in `const {list}`");
+            let what = format!("cannot find the names in `{list}`");
             problems.push(Problem::new(ROOM, 1, what));
         }
         for (file, line, name) in names {
@@ -37,7 +40,7 @@ pub(super) fn documented(tree: &Tree) -> Vec<Problem> {
 pub(super) fn headings_exist(tree: &Tree) -> Vec<Problem> {
     let Some(page) = tree.file(PAGE) else { return Vec::new() };
     let mut known: Vec<&str> = OTHERS.to_vec();
-    for list in ["COMMANDS", "EVENTS"] {
+    for list in LISTS {
         known.extend(names(tree, list).into_iter().map(|(_, _, name)| name));
     }
     let unknown = headings(page).filter(|(_, name)| !known.contains(name));
@@ -47,15 +50,15 @@ pub(super) fn headings_exist(tree: &Tree) -> Vec<Problem> {
     unknown.map(problem).collect()
 }
 
-/// The strings of a list of names, with their locations.
-fn names<'a>(tree: &'a Tree, list: &str) -> Vec<(&'a File, usize, &'a str)> {
-    let opening = format!("const {list}:");
+/// The names at the start of the lines of a table, with their locations.
+fn names<'a>(tree: &'a Tree, opening: &str) -> Vec<(&'a File, usize, &'a str)> {
     for file in tree.sources().filter(|file| file.path.starts_with(ROOM)) {
-        let mut lines = file.lines().skip_while(|(_, line)| !line.contains(&opening)).peekable();
+        let mut lines =
+            file.lines().skip_while(|(_, line)| !line.trim().starts_with(opening)).peekable();
         if lines.peek().is_some() {
-            let inside = lines.take_while(|(_, line)| line.trim() != "];");
+            let inside = lines.take_while(|(_, line)| !matches!(line.trim(), "];" | "}"));
             let name = |(number, line): (usize, &'a str)| {
-                let name = line.trim().strip_prefix('"')?.strip_suffix("\",")?;
+                let (name, _) = line.trim().strip_prefix('"')?.split_once('"')?;
                 Some((file, number, name))
             };
             return inside.filter_map(name).collect();
@@ -79,13 +82,13 @@ mod tests {
     use super::super::check;
     use super::*;
 
-    const REQUEST: (&str, &str) = (
-        "crates/tiller-protocol/src/request.rs",
-        "const COMMANDS: &[&str] = &[\n    \"prompt\",\n    \"abort\",\n];\nlet other = [\n\"x\",\n];\n",
+    const COMMAND: (&str, &str) = (
+        "crates/tiller-protocol/src/command.rs",
+        "commands! {\n    listed {\n        \"prompt\" => Prompt(Prompt),\n        \"abort\" => Abort,\n    }\n    \"x\"\n}\n",
     );
     const RECORD: (&str, &str) = (
         "crates/tiller-protocol/src/record.rs",
-        "pub(crate) const EVENTS: &[&str] = &[\n    \"agent_start\",\n];\n",
+        "pub const EVENTS: &[&str] = &[\n    \"agent_start\",\n];\n",
     );
 
     #[test]
@@ -93,9 +96,9 @@ mod tests {
         let page = (PAGE, "### `prompt`, `agent_start`\n\nNot `abort`.\n");
         check(
             documented,
-            &[REQUEST, RECORD, page],
+            &[COMMAND, RECORD, page],
             expect![
-                "crates/tiller-protocol/src/request.rs:3: `abort` has no heading in docs/protocol.md"
+                "crates/tiller-protocol/src/command.rs:4: `abort` has no heading in docs/protocol.md"
             ],
         );
     }
@@ -105,7 +108,7 @@ mod tests {
         let page = (PAGE, "## `pi`\n### `prompt`\n### `ready`\n#### `frob`\n### Plain\n");
         check(
             headings_exist,
-            &[REQUEST, RECORD, page],
+            &[COMMAND, RECORD, page],
             expect!["docs/protocol.md:4: `frob` is neither a command nor an event"],
         );
     }
@@ -114,8 +117,8 @@ mod tests {
     fn missing_list_of_names_is_reported() {
         check(
             documented,
-            &[REQUEST, (PAGE, "### `prompt` `abort`\n")],
-            expect!["crates/tiller-protocol/src:1: cannot find the names in `const EVENTS`"],
+            &[COMMAND, (PAGE, "### `prompt` `abort`\n")],
+            expect!["crates/tiller-protocol/src:1: cannot find the names in `pub const EVENTS:`"],
         );
     }
 }

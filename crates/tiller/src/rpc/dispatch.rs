@@ -3,7 +3,7 @@
 use super::handlers;
 use super::parked::TOO_MANY;
 use super::state::SessionState;
-use super::wire::{Command, Label, Refusal, Reply, Request};
+use super::wire::{Command, Image, Label, Refusal, Reply, Request};
 
 /// The result of a handler.
 pub(crate) enum Response {
@@ -91,77 +91,88 @@ pub(crate) fn dispatch(state: &mut SessionState, request: Request) {
 fn handle(state: &mut SessionState, label: &Label, command: Command) -> Handled {
     let level = state.outbox.level();
     match command {
-        Command::Prompt { message, images, when_busy } => {
-            handlers::prompt::prompt(state, level, label, message, images, when_busy)
+        Command::Prompt(body) => {
+            let images = Image::blocks(body.images);
+            handlers::prompt::prompt(state, level, label, body.message, images, body.when_busy)
         }
-        Command::Steer { message, images } => {
-            handlers::prompt::steer(state, level, label, message, images)
+        Command::Steer(body) => {
+            let images = Image::blocks(body.images);
+            handlers::prompt::steer(state, level, label, body.message, images)
         }
-        Command::FollowUp { message, images } => {
-            handlers::prompt::follow_up(state, level, label, message, images)
+        Command::FollowUp(body) => {
+            let images = Image::blocks(body.images);
+            handlers::prompt::follow_up(state, level, label, body.message, images)
         }
         Command::Abort => handlers::abort::abort(state, label),
-        Command::AbortAndPrompt { message, images } => {
-            handlers::abort::abort_and_prompt(state, label, message, images)
+        Command::AbortAndPrompt(body) => {
+            let images = Image::blocks(body.images);
+            handlers::abort::abort_and_prompt(state, label, body.message, images)
         }
         Command::ClearQueue => handlers::queue::clear_queue(state),
-        Command::SetSteeringMode { mode } => handlers::queue::set_steering_mode(state, mode),
-        Command::SetFollowUpMode { mode } => handlers::queue::set_follow_up_mode(state, mode),
-        Command::SetInterruptMode { mode } => handlers::queue::set_interrupt_mode(state, mode),
+        Command::SetSteeringMode(body) => handlers::queue::set_steering_mode(state, body.mode),
+        Command::SetFollowUpMode(body) => handlers::queue::set_follow_up_mode(state, body.mode),
+        Command::SetInterruptMode(body) => handlers::queue::set_interrupt_mode(state, body.mode),
         Command::GetState => handlers::get_state::get_state(state, level),
         Command::GetMessages => handlers::get_state::get_messages(state, level),
         Command::GetMessagesPage(page) => handlers::page::get_messages_page(state, level, &page),
         Command::GetLastAssistantText => handlers::get_state::get_last_assistant_text(state, level),
         Command::GetSessionStats => handlers::stats::get_session_stats(state, level),
-        Command::ExportHtml { output_path } => {
-            handlers::export_html::export_html(state, label, level, output_path.as_deref())
+        Command::ExportHtml(body) => {
+            handlers::export_html::export_html(state, label, level, body.output_path.as_deref())
         }
-        Command::Bash { command, exclude_from_context } => {
-            handlers::bash::bash(state, label, command, exclude_from_context)
+        Command::Bash(body) => {
+            handlers::bash::bash(state, label, body.command, body.exclude_from_context)
         }
         Command::AbortBash => handlers::bash::abort_bash(state),
-        Command::Compact { focus } => handlers::compaction::compact(state, level, label, focus),
-        Command::SetAutoCompaction { enabled } => {
-            handlers::compaction::set_auto_compaction(state, enabled)
+        Command::Compact(body) => handlers::compaction::compact(state, level, label, body.focus),
+        Command::SetAutoCompaction(body) => {
+            handlers::compaction::set_auto_compaction(state, body.enabled)
         }
-        Command::SetAutoRetry { enabled } => handlers::retry::set_auto_retry(state, enabled),
+        Command::SetAutoRetry(body) => handlers::retry::set_auto_retry(state, body.enabled),
         Command::AbortRetry => handlers::retry::abort_retry(state),
-        Command::SetModel { provider, model_id } => {
-            handlers::model::set_model(state, &provider, &model_id)
+        Command::SetModel(body) => {
+            handlers::model::set_model(state, &body.provider, &body.model_id)
         }
         Command::CycleModel => handlers::model::cycle_model(state),
         Command::GetAvailableModels => handlers::model::get_available_models(state),
         Command::GetIntegrations => handlers::model::get_integrations(state),
-        Command::SetThinkingLevel { level } => handlers::thinking::set_level(state, level),
+        Command::SetThinkingLevel(body) => handlers::thinking::set_level(state, body.level),
         Command::CycleThinkingLevel => handlers::thinking::cycle_level(state),
         Command::GetAvailableThinkingLevels => handlers::thinking::get_levels(state),
-        Command::SetSessionName { name } => {
-            handlers::session::set_name(state, &level.session_name(name))
+        Command::SetSessionName(body) => {
+            handlers::session::set_name(state, &level.session_name(body.name))
         }
-        Command::NewSession { parent_session } => {
-            handlers::session::new_session(state, label, parent_session)
+        Command::NewSession(body) => {
+            handlers::session::new_session(state, label, body.parent_session)
         }
-        Command::SwitchSession { path } => handlers::session::switch(state, label, path),
-        Command::Fork { entry_id, .. } => handlers::session::fork(state, label, entry_id),
+        Command::SwitchSession(body) => handlers::session::switch(state, label, body.path),
+        Command::Fork(body) | Command::Branch(body) => {
+            handlers::session::fork(state, label, body.entry_id)
+        }
         Command::Clone => handlers::session::clone(state, label),
-        Command::NavigateTree { entry_id } => handlers::tree::navigate(state, label, entry_id),
-        Command::SetLabel { entry_id, label } => handlers::tree::set_label(state, &entry_id, label),
-        Command::GetForkMessages { .. } => handlers::tree::get_fork_messages(state),
-        Command::GetEntries { since } => handlers::tree::get_entries(state, since.as_deref()),
+        Command::NavigateTree(body) => handlers::tree::navigate(state, label, body.entry_id),
+        Command::SetLabel(body) => handlers::tree::set_label(state, &body.entry_id, body.label),
+        Command::GetForkMessages | Command::GetBranchMessages => {
+            handlers::tree::get_fork_messages(state)
+        }
+        Command::GetEntries(body) => handlers::tree::get_entries(state, body.since.as_deref()),
         Command::GetTree => handlers::tree::get_tree(state),
         Command::ListSessions(wanted) => handlers::session::list(state, label, wanted),
         Command::GetCommands => handlers::resources::get_commands(state),
         Command::GetAvailableCommands => handlers::resources::get_available_commands(state),
         Command::Reload => handlers::resources::reload(state, label),
-        Command::SetHostTools(tools) => handlers::host_tools::set_host_tools(state, tools),
-        Command::HostToolUpdate { id, partial } => {
-            handlers::host_tools::update(state, &id, partial)
+        Command::SetHostTools(body) => handlers::host_tools::set_host_tools(state, body.tools),
+        Command::HostToolUpdate(body) => {
+            handlers::host_tools::update(state, &body.id, body.partial_result)
         }
-        Command::HostToolResult { id, result } => handlers::host_tools::result(state, &id, result),
-        Command::SetTodos { phases } => handlers::todos::set_todos(state, phases),
+        Command::HostToolResult(body) => {
+            let id = body.id.clone();
+            handlers::host_tools::result(state, &id, body.into_result())
+        }
+        Command::SetTodos(body) => handlers::todos::set_todos(state, body.phases),
         Command::Hello(hello) => handlers::hello::hello(state, hello),
-        Command::ExtensionUiResponse { id, answer } => {
-            state.ui_answered(&id, answer);
+        Command::ExtensionUiResponse(body) => {
+            state.ui_answered(&body.id, body.answer);
             Ok(Response::Never)
         }
     }

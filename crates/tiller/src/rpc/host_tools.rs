@@ -160,9 +160,8 @@ struct Caller {
 
 impl Caller {
     fn tool(&self, tool: HostTool) -> Tool {
-        let HostTool { spec, timeout, .. } = tool;
-        let (caller, name) = (self.clone(), spec.name.clone());
-        Tool::new(spec, move |arguments, cx| {
+        let (caller, name, timeout) = (self.clone(), tool.name.clone(), tool.timeout());
+        Tool::new(tool.into_spec(), move |arguments, cx| {
             caller.clone().call(name.clone(), timeout, arguments, cx)
         })
     }

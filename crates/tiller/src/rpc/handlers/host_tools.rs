@@ -15,7 +15,7 @@ struct Names {
 }
 
 pub(crate) fn set_host_tools(state: &mut SessionState, tools: Vec<HostTool>) -> Handled {
-    let tool_names: Vec<String> = tools.iter().map(|tool| tool.spec.name.clone()).collect();
+    let tool_names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     let taken = state.own_tool_names();
     if let Some(name) = tool_names.iter().find(|name| taken.contains(*name)) {
         return Err(format!("RPC host tool \"{name}\" conflicts with an existing tool"));
