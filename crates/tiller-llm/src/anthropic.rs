@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
+use crate::blocks::{BlockKind, BlockMap};
 use crate::errors::{self, Failure};
 use crate::request_options::RequestOptions;
 use crate::stream::{Api, Decode, HttpRequest};
@@ -38,44 +39,18 @@ const HIDDEN: &str = "[Reasoning redacted]";
 pub(crate) struct AnthropicDecoder {
     /// The requested model.
     model: String,
-    /// Blocks that have started and not ended; rarely more than one.
-    open: Vec<AnthropicOpenBlock>,
-    /// How many blocks were emitted. The API may have more, of unknown kinds.
-    blocks: usize,
+    blocks: BlockMap,
     calls: bool,
     usage: Usage,
     stop_reason: Option<String>,
     done: bool,
 }
 
-#[derive(Debug)]
-struct AnthropicOpenBlock {
-    theirs: usize,
-    ours: usize,
-    so_far: AnthropicBlockState,
-}
-
-/// The state of a block until it ends.
-#[derive(Debug)]
-enum AnthropicBlockState {
-    Text,
-    Thinking {
-        signature: String,
-        redacted: bool,
-    },
-    /// `input` came with the start; it is used only if no deltas follow.
-    Call {
-        input: Map<String, Value>,
-        spelled_out: bool,
-    },
-}
-
 impl AnthropicDecoder {
     fn new(model: &str) -> AnthropicDecoder {
         AnthropicDecoder {
             model: model.to_owned(),
-            open: Vec::new(),
-            blocks: 0,
+            blocks: BlockMap::default(),
             calls: false,
             usage: Usage::default(),
             stop_reason: None,
@@ -102,7 +77,7 @@ impl Decode for AnthropicDecoder {
             AnthropicKind::ContentBlockDelta => {
                 self.grow_block(native.index, native.delta.unwrap_or_default(), out);
             }
-            AnthropicKind::ContentBlockStop => self.end_block(native.index, out),
+            AnthropicKind::ContentBlockStop => self.blocks.end(native.index, out),
             AnthropicKind::MessageDelta => {
                 let reason = native.delta.and_then(|delta| delta.stop_reason);
                 self.stop_reason = reason.or(self.stop_reason.take());
@@ -134,67 +109,44 @@ impl AnthropicDecoder {
     }
 
     fn start_block(&mut self, theirs: usize, block: NativeBlock, out: &mut Vec<StreamEvent>) {
-        let index = self.blocks;
-        let so_far = match block {
-            NativeBlock::Text { text } => {
-                out.push(StreamEvent::TextStart { index });
-                push_unless_empty(text, out, |delta| StreamEvent::TextDelta { index, delta });
-                AnthropicBlockState::Text
-            }
+        match block {
+            NativeBlock::Text { text } => self.blocks.start_text(theirs, out).grow(text, out),
             NativeBlock::Thinking { thinking, signature } => {
-                out.push(StreamEvent::ThinkingStart { index });
-                push_unless_empty(thinking, out, |delta| StreamEvent::ThinkingDelta {
-                    index,
-                    delta,
-                });
-                AnthropicBlockState::Thinking { signature, redacted: false }
+                let block = self.blocks.start_thinking(theirs, out);
+                block.grow(thinking, out);
+                block.signature = signature;
             }
             NativeBlock::RedactedThinking { data } => {
-                out.push(StreamEvent::ThinkingStart { index });
-                let delta = HIDDEN.to_owned();
-                out.push(StreamEvent::ThinkingDelta { index, delta });
-                AnthropicBlockState::Thinking { signature: data, redacted: true }
+                let block = self.blocks.start_thinking(theirs, out);
+                block.grow(HIDDEN.to_owned(), out);
+                block.signature = data;
+                block.redacted = true;
             }
             NativeBlock::ToolUse { id, name, input } => {
-                out.push(StreamEvent::CallStart { index, id, name });
+                let block = self.blocks.start_call(theirs, id, name, out);
+                if !input.is_empty() {
+                    block.whole = Value::Object(input).to_string();
+                }
                 self.calls = true;
-                AnthropicBlockState::Call { input, spelled_out: false }
             }
-            NativeBlock::Unknown => return,
-        };
-        self.blocks += 1;
-        self.open.push(AnthropicOpenBlock { theirs, ours: index, so_far });
-    }
-
-    fn grow_block(&mut self, theirs: usize, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
-        let Some(block) = self.open.iter_mut().find(|block| block.theirs == theirs) else {
-            return;
-        };
-        let index = block.ours;
-        // A delta that does not match its block, or of an unknown kind, is ignored.
-        match &mut block.so_far {
-            AnthropicBlockState::Text => {
-                let event = |delta| StreamEvent::TextDelta { index, delta };
-                push_unless_empty(delta.text.unwrap_or_default(), out, event);
-            }
-            AnthropicBlockState::Thinking { signature, .. } => {
-                signature.push_str(&delta.signature.unwrap_or_default());
-                let event = |delta| StreamEvent::ThinkingDelta { index, delta };
-                push_unless_empty(delta.thinking.unwrap_or_default(), out, event);
-            }
-            AnthropicBlockState::Call { spelled_out, .. } => {
-                let json = delta.partial_json.unwrap_or_default();
-                *spelled_out |= !json.is_empty();
-                push_unless_empty(json, out, |delta| StreamEvent::CallDelta { index, delta });
-            }
+            NativeBlock::Unknown => (),
         }
     }
 
-    fn end_block(&mut self, theirs: usize, out: &mut Vec<StreamEvent>) {
-        let Some(at) = self.open.iter().position(|block| block.theirs == theirs) else {
+    fn grow_block(&mut self, theirs: usize, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
+        let Some(block) = self.blocks.get(theirs) else {
             return;
         };
-        out_end(self.open.remove(at), out);
+        // A delta that does not match its block, or of an unknown kind, is ignored.
+        let delta = match block.kind {
+            BlockKind::Text => delta.text,
+            BlockKind::Thinking => {
+                block.signature.push_str(&delta.signature.unwrap_or_default());
+                delta.thinking
+            }
+            BlockKind::Call => delta.partial_json,
+        };
+        block.grow(delta.unwrap_or_default(), out);
     }
 
     /// Merges the counts that are present; each event contains only what has changed.
@@ -217,9 +169,7 @@ impl AnthropicDecoder {
 
     fn stop(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
         self.done = true;
-        for block in self.open.drain(..) {
-            out_end(block, out);
-        }
+        self.blocks.end_all(out);
         let raw = self.stop_reason.take();
         let reason = stop_reason(raw.as_deref(), self.calls);
         let reason = reason.inspect_err(|_| out.extend(raw.clone().map(StreamEvent::RawStop)))?;
@@ -249,34 +199,6 @@ fn stop_reason(raw: Option<&str>, calls: bool) -> Result<StopReason, ProviderErr
         None if calls => StopReason::ToolUse,
         None => StopReason::Stop,
     })
-}
-
-fn out_end(block: AnthropicOpenBlock, out: &mut Vec<StreamEvent>) {
-    let index = block.ours;
-    match block.so_far {
-        AnthropicBlockState::Text => out.push(StreamEvent::TextEnd { index, signature: None }),
-        AnthropicBlockState::Thinking { signature, redacted } => {
-            let signature = (!signature.is_empty()).then_some(signature);
-            out.push(StreamEvent::ThinkingEnd { index, signature, redacted });
-        }
-        AnthropicBlockState::Call { input, spelled_out } => {
-            if !spelled_out && !input.is_empty() {
-                let delta = Value::Object(input).to_string();
-                out.push(StreamEvent::CallDelta { index, delta });
-            }
-            out.push(StreamEvent::CallEnd { index, thought_signature: None });
-        }
-    }
-}
-
-fn push_unless_empty(
-    text: String,
-    out: &mut Vec<StreamEvent>,
-    event: impl FnOnce(String) -> StreamEvent,
-) {
-    if !text.is_empty() {
-        out.push(event(text));
-    }
 }
 
 /// Any event of the API. One struct for all kinds: an enum tagged by `type` would parse every event

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
+use crate::blocks::{BlockKind, BlockMap};
 use crate::request_options::RequestOptions;
 use crate::stream::{Api, Decode, HttpRequest};
 use crate::{errors, json, sse};
@@ -49,27 +50,10 @@ impl Api for ConverseStream {
 #[derive(Debug, Default)]
 pub(crate) struct BedrockDecoder {
     frames: Frames,
-    /// Blocks that have started and not ended; rarely more than one.
-    open: Vec<BedrockOpenBlock>,
-    blocks: usize,
+    blocks: BlockMap,
     calls: bool,
     stop_reason: Option<String>,
     done: bool,
-}
-
-#[derive(Debug)]
-struct BedrockOpenBlock {
-    theirs: usize,
-    ours: usize,
-    so_far: BedrockBlockState,
-}
-
-/// The state of a block until it ends.
-#[derive(Debug)]
-enum BedrockBlockState {
-    Text,
-    Thinking { signature: String, redacted: bool },
-    Call,
 }
 
 impl Decode for BedrockDecoder {
@@ -96,7 +80,7 @@ impl Decode for BedrockDecoder {
                 }
             }
             "contentBlockDelta" => self.grow(at, native.delta.unwrap_or_default(), out),
-            "contentBlockStop" => self.end_block(at, out),
+            "contentBlockStop" => self.blocks.end(at, out),
             // The usage follows.
             "messageStop" => self.stop_reason = native.stop_reason,
             _ => {
@@ -128,71 +112,37 @@ impl Decode for BedrockDecoder {
 
 impl BedrockDecoder {
     fn start_call(&mut self, theirs: usize, call: BedrockWireCall, out: &mut Vec<StreamEvent>) {
-        self.end_block(theirs, out);
-        let index = self.blocks;
-        self.blocks += 1;
+        self.blocks.end(theirs, out);
         self.calls = true;
-        out.push(StreamEvent::CallStart { index, id: call.tool_use_id, name: call.name });
-        self.open.push(BedrockOpenBlock { theirs, ours: index, so_far: BedrockBlockState::Call });
+        self.blocks.start_call(theirs, call.tool_use_id, call.name, out);
     }
 
     /// Only calls have a start event; other blocks start with their first delta.
     fn grow(&mut self, theirs: usize, delta: BedrockDelta, out: &mut Vec<StreamEvent>) {
+        let is_new = self.blocks.get(theirs).is_none();
         if let Some(text) = delta.text {
-            if let Some((index, BedrockBlockState::Text)) =
-                self.block(theirs, || BedrockBlockState::Text, out)
-            {
-                push_unless_empty(text, out, |delta| StreamEvent::TextDelta { index, delta });
+            if is_new {
+                self.blocks.start_text(theirs, out);
+            }
+            if let Some(block) = self.blocks.get_kind(theirs, BlockKind::Text) {
+                block.grow(text, out);
             }
         } else if let Some(thought) = delta.reasoning_content {
-            let begin =
-                || BedrockBlockState::Thinking { signature: String::new(), redacted: false };
-            let open = self.block(theirs, begin, out);
-            if let Some((index, BedrockBlockState::Thinking { signature, redacted })) = open {
-                signature.push_str(&thought.signature.unwrap_or_default());
+            if is_new {
+                self.blocks.start_thinking(theirs, out);
+            }
+            if let Some(block) = self.blocks.get_kind(theirs, BlockKind::Thinking) {
+                block.signature.push_str(&thought.signature.unwrap_or_default());
                 if let Some(hidden) = thought.redacted_content {
-                    signature.push_str(&hidden);
-                    *redacted = true;
+                    block.signature.push_str(&hidden);
+                    block.redacted = true;
                 }
-                let event = |delta| StreamEvent::ThinkingDelta { index, delta };
-                push_unless_empty(thought.text.unwrap_or_default(), out, event);
+                block.grow(thought.text.unwrap_or_default(), out);
             }
-        } else if let Some(call) = delta.tool_use {
-            let open = self.open.iter().find(|block| block.theirs == theirs);
-            if let Some(BedrockOpenBlock { ours: index, so_far: BedrockBlockState::Call, .. }) =
-                open
-            {
-                let event = |delta| StreamEvent::CallDelta { index: *index, delta };
-                push_unless_empty(call.input, out, event);
-            }
-        }
-    }
-
-    /// The open block at this index, started if there is none.
-    fn block(
-        &mut self,
-        theirs: usize,
-        begin: impl FnOnce() -> BedrockBlockState,
-        out: &mut Vec<StreamEvent>,
-    ) -> Option<(usize, &mut BedrockBlockState)> {
-        if !self.open.iter().any(|block| block.theirs == theirs) {
-            let (index, so_far) = (self.blocks, begin());
-            self.blocks += 1;
-            out.push(match so_far {
-                BedrockBlockState::Thinking { .. } => StreamEvent::ThinkingStart { index },
-                BedrockBlockState::Text | BedrockBlockState::Call => {
-                    StreamEvent::TextStart { index }
-                }
-            });
-            self.open.push(BedrockOpenBlock { theirs, ours: index, so_far });
-        }
-        let block = self.open.iter_mut().find(|block| block.theirs == theirs)?;
-        Some((block.ours, &mut block.so_far))
-    }
-
-    fn end_block(&mut self, theirs: usize, out: &mut Vec<StreamEvent>) {
-        if let Some(at) = self.open.iter().position(|block| block.theirs == theirs) {
-            self.open.remove(at).end(out);
+        } else if let Some(call) = delta.tool_use
+            && let Some(block) = self.blocks.get_kind(theirs, BlockKind::Call)
+        {
+            block.grow(call.input, out);
         }
     }
 
@@ -201,7 +151,7 @@ impl BedrockDecoder {
             return Err(ProviderError::retry("Bedrock stream ended before messageStop"));
         };
         self.done = true;
-        self.open.drain(..).for_each(|block| block.end(out));
+        self.blocks.end_all(out);
         let reason = stop_reason(&raw, self.calls);
         let reason = reason.inspect_err(|_| out.push(StreamEvent::RawStop(raw.clone())))?;
         out.push(StreamEvent::Done { reason, raw: Some(raw) });
@@ -229,30 +179,6 @@ fn stop_reason(raw: &str, calls: bool) -> Result<StopReason, ProviderError> {
         }
         _ => return Err(ProviderError::fatal(format!("Unhandled stop reason: {raw}"))),
     })
-}
-
-impl BedrockOpenBlock {
-    fn end(self, out: &mut Vec<StreamEvent>) {
-        let index = self.ours;
-        out.push(match self.so_far {
-            BedrockBlockState::Text => StreamEvent::TextEnd { index, signature: None },
-            BedrockBlockState::Thinking { signature, redacted } => {
-                let signature = (!signature.is_empty()).then_some(signature);
-                StreamEvent::ThinkingEnd { index, signature, redacted }
-            }
-            BedrockBlockState::Call => StreamEvent::CallEnd { index, thought_signature: None },
-        });
-    }
-}
-
-fn push_unless_empty(
-    text: String,
-    out: &mut Vec<StreamEvent>,
-    event: impl FnOnce(String) -> StreamEvent,
-) {
-    if !text.is_empty() {
-        out.push(event(text));
-    }
 }
 
 /// Any event of the API, all kinds in one struct.

@@ -8,12 +8,14 @@ mod request;
 mod thinking;
 
 use std::collections::HashSet;
+use std::mem;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tiller_agent::message::{StopReason, Usage};
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
+use crate::blocks::{BlockKind, BlockMap};
 use crate::errors::{self, Failure};
 use crate::json::{self, FirstItem};
 use crate::request_options::RequestOptions;
@@ -49,19 +51,14 @@ pub(crate) struct GoogleDecoder {
     response_id: Option<String>,
     /// The model that answers, once it was named.
     answered_by: Option<String>,
-    open: Option<GoogleOpenBlock>,
-    blocks: usize,
+    blocks: BlockMap,
     /// The ids of the calls so far.
     calls: HashSet<String>,
     finish: Option<Finish>,
 }
 
-#[derive(Debug)]
-struct GoogleOpenBlock {
-    index: usize,
-    thought: bool,
-    signature: Option<String>,
-}
+/// The API does not number blocks: one is open at a time.
+const ONLY: usize = 0;
 
 /// Why the answer ended. Some models send `STOP` with every piece, so only the last one counts.
 #[derive(Debug)]
@@ -77,8 +74,7 @@ impl GoogleDecoder {
             place,
             response_id: None,
             answered_by: None,
-            open: None,
-            blocks: 0,
+            blocks: BlockMap::default(),
             calls: HashSet::new(),
             finish: None,
         }
@@ -96,7 +92,7 @@ impl Decode for GoogleDecoder {
         if let Some(error) = native.error {
             let status = error.code.and_then(|code| u16::try_from(code).ok());
             let failure = Failure { status, body: event.data, after: None };
-            self.close(out);
+            self.blocks.end_all(out);
             return Err(failure.classify(event.data.to_owned()));
         }
         self.begin(native.response_id, native.model_version, out);
@@ -121,7 +117,7 @@ impl Decode for GoogleDecoder {
     }
 
     fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ProviderError> {
-        self.close(out);
+        self.blocks.end_all(out);
         let Some(Finish { reason: raw, message }) = self.finish.take() else {
             return Err(ProviderError::retry("Stream ended without finish_reason"));
         };
@@ -170,25 +166,17 @@ impl GoogleDecoder {
         if text.is_empty() && signature.is_none() {
             return;
         }
-        if self.open.as_ref().is_none_or(|open| open.thought != thought) {
-            self.close(out);
-            let index = self.blocks;
-            self.blocks += 1;
-            out.push(match thought {
-                true => StreamEvent::ThinkingStart { index },
-                false => StreamEvent::TextStart { index },
-            });
-            self.open = Some(GoogleOpenBlock { index, thought, signature: None });
+        let kind = if thought { BlockKind::Thinking } else { BlockKind::Text };
+        if self.blocks.get_kind(ONLY, kind).is_none() {
+            self.blocks.end_all(out);
+            match thought {
+                true => self.blocks.start_thinking(ONLY, out),
+                false => self.blocks.start_text(ONLY, out),
+            };
         }
-        let Some(open) = &mut self.open else { return };
-        open.signature = signature.or(open.signature.take());
-        if !text.is_empty() {
-            let (index, delta) = (open.index, text);
-            out.push(match thought {
-                true => StreamEvent::ThinkingDelta { index, delta },
-                false => StreamEvent::TextDelta { index, delta },
-            });
-        }
+        let Some(block) = self.blocks.get(ONLY) else { return };
+        block.signature = signature.unwrap_or_else(|| mem::take(&mut block.signature));
+        block.grow(text, out);
     }
 
     fn call(
@@ -197,14 +185,12 @@ impl GoogleDecoder {
         signature: Option<String>,
         out: &mut Vec<StreamEvent>,
     ) {
-        self.close(out);
-        let index = self.blocks;
-        self.blocks += 1;
+        self.blocks.end_all(out);
         let id = self.call_id(call.id, &call.name);
-        let delta = Value::Object(call.args.unwrap_or_default()).to_string();
-        out.push(StreamEvent::CallStart { index, id, name: call.name });
-        out.push(StreamEvent::CallDelta { index, delta });
-        out.push(StreamEvent::CallEnd { index, thought_signature: signature });
+        let block = self.blocks.start_call(ONLY, id, call.name, out);
+        block.whole = Value::Object(call.args.unwrap_or_default()).to_string();
+        block.signature = signature.unwrap_or_default();
+        self.blocks.end_all(out);
     }
 
     /// The API's id, if there is one. Most models identify calls only by their order, but ids must
@@ -220,16 +206,6 @@ impl GoogleDecoder {
         });
         self.calls.insert(id.clone());
         id
-    }
-
-    fn close(&mut self, out: &mut Vec<StreamEvent>) {
-        let Some(GoogleOpenBlock { index, thought, signature }) = self.open.take() else {
-            return;
-        };
-        out.push(match thought {
-            true => StreamEvent::ThinkingEnd { index, signature, redacted: false },
-            false => StreamEvent::TextEnd { index, signature },
-        });
     }
 }
 

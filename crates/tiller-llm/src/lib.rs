@@ -21,6 +21,7 @@ mod anthropic;
 mod azure;
 #[cfg(feature = "bedrock")]
 mod bedrock;
+mod blocks;
 mod compat;
 mod convert;
 mod errors;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tiller_agent::message::StopReason;
 use tiller_agent::provider::{ProviderError, Request, StreamEvent};
 
+use crate::blocks::{BlockKind, BlockMap};
 use crate::errors::Failure;
 use crate::request_options::RequestOptions;
 use crate::stream::{Api, Decode, HttpRequest};
@@ -66,39 +67,17 @@ pub(crate) struct TextSignature {
 pub(crate) struct ResponsesDecoder {
     /// The requested model.
     model: String,
-    /// Items that have started and not ended; rarely more than one.
-    open: Vec<OpenItem>,
-    /// How many blocks were emitted. The API may have more items, of unknown kinds.
-    blocks: usize,
+    blocks: BlockMap,
     calls: bool,
     begun: bool,
     done: bool,
-}
-
-#[derive(Debug)]
-struct OpenItem {
-    theirs: usize,
-    ours: usize,
-    kind: ItemKind,
-    /// Whether any of it was streamed. Some servers send only whole items.
-    streamed: bool,
-    /// The part of the summary that the last delta belonged to.
-    part: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ItemKind {
-    Text,
-    Thinking,
-    Call,
 }
 
 impl ResponsesDecoder {
     pub(crate) fn new(model: &str) -> ResponsesDecoder {
         ResponsesDecoder {
             model: model.to_owned(),
-            open: Vec::new(),
-            blocks: 0,
+            blocks: BlockMap::default(),
             calls: false,
             begun: false,
             done: false,
@@ -122,15 +101,15 @@ impl Decode for ResponsesDecoder {
             ResponsesKind::Created => self.begin(*native.response.unwrap_or_default(), out),
             ResponsesKind::ItemAdded => self.start_item(at, &native.read_item(event)?, out),
             ResponsesKind::TextDelta | ResponsesKind::RefusalDelta => {
-                self.grow(at, ItemKind::Text, 0, native.delta, out);
+                self.grow(at, BlockKind::Text, 0, native.delta, out);
             }
             ResponsesKind::SummaryDelta => {
-                self.grow(at, ItemKind::Thinking, native.summary_index, native.delta, out);
+                self.grow(at, BlockKind::Thinking, native.summary_index, native.delta, out);
             }
             ResponsesKind::ReasoningDelta => {
-                self.grow(at, ItemKind::Thinking, native.content_index, native.delta, out);
+                self.grow(at, BlockKind::Thinking, native.content_index, native.delta, out);
             }
-            ResponsesKind::ArgumentsDelta => self.grow(at, ItemKind::Call, 0, native.delta, out),
+            ResponsesKind::ArgumentsDelta => self.grow(at, BlockKind::Call, 0, native.delta, out),
             ResponsesKind::ItemDone => {
                 let item = native.read_item(event)?;
                 self.end_item(at, item, native.item.map(|item| *item), out);
@@ -177,42 +156,41 @@ impl ResponsesDecoder {
     }
 
     fn start_item(&mut self, theirs: usize, item: &NativeItem, out: &mut Vec<StreamEvent>) {
-        self.close(theirs, out);
-        let index = self.blocks;
-        let Some(kind) = item.kind() else { return };
+        self.blocks.end(theirs, out);
         match item {
-            NativeItem::Message { .. } => out.push(StreamEvent::TextStart { index }),
-            NativeItem::Reasoning { .. } => out.push(StreamEvent::ThinkingStart { index }),
+            NativeItem::Message { .. } => {
+                self.blocks.start_text(theirs, out);
+            }
+            NativeItem::Reasoning { .. } => {
+                self.blocks.start_thinking(theirs, out);
+            }
             NativeItem::FunctionCall { id, call_id, name, .. } => {
                 let id = match id {
                     Some(id) if !id.is_empty() => format!("{call_id}|{id}"),
                     _ => call_id.clone(),
                 };
-                out.push(StreamEvent::CallStart { index, id, name: name.clone() });
+                self.blocks.start_call(theirs, id, name.clone(), out);
                 self.calls = true;
             }
             NativeItem::Unknown => (),
         }
-        self.blocks += 1;
-        self.open.push(OpenItem { theirs, ours: index, kind, streamed: false, part: 0 });
     }
 
     /// A delta that does not match its item is ignored.
     fn grow(
         &mut self,
         theirs: usize,
-        kind: ItemKind,
+        kind: BlockKind,
         part: usize,
         delta: Option<String>,
         out: &mut Vec<StreamEvent>,
     ) {
-        let open = self.open.iter_mut().find(|item| item.theirs == theirs && item.kind == kind);
-        if let (Some(item), Some(delta)) = (open, delta) {
-            if item.streamed && item.part != part {
-                item.grow(BETWEEN_PARTS.to_owned(), out);
+        if let (Some(block), Some(delta)) = (self.blocks.get_kind(theirs, kind), delta) {
+            if block.streamed && block.part != part {
+                block.grow(BETWEEN_PARTS.to_owned(), out);
             }
-            item.part = part;
-            item.grow(delta, out);
+            block.part = part;
+            block.grow(delta, out);
         }
     }
 
@@ -225,41 +203,27 @@ impl ResponsesDecoder {
         out: &mut Vec<StreamEvent>,
     ) {
         // An item with another or no announcement starts here.
-        let announced =
-            self.open.iter().any(|it| it.theirs == theirs && item.kind() == Some(it.kind));
-        if !announced {
+        let announced = item.kind().and_then(|kind| self.blocks.get_kind(theirs, kind));
+        if announced.is_none() {
             self.start_item(theirs, &item, out);
         }
-        let Some(at) = self.open.iter().position(|open| open.theirs == theirs) else {
-            return;
-        };
-        let mut open = self.open.remove(at);
-        let index = open.ours;
+        let Some(mut block) = self.blocks.take(theirs) else { return };
         match item {
             NativeItem::Message { id, phase, content } => {
-                open.make_up(|| joined(&content, ""), out);
+                block.whole = joined(&content, "");
                 let signature = id.map(|id| TextSignature { v: 1, id, phase });
                 let signature = signature.and_then(|it| serde_json::to_string(&it).ok());
-                out.push(StreamEvent::TextEnd { index, signature });
+                block.signature = signature.unwrap_or_default();
             }
             NativeItem::Reasoning { summary, content } => {
                 let parts = if summary.is_empty() { content.unwrap_or_default() } else { summary };
-                open.make_up(|| joined(&parts, BETWEEN_PARTS), out);
-                let signature = whole.map(|item| item.to_string());
-                out.push(StreamEvent::ThinkingEnd { index, signature, redacted: false });
+                block.whole = joined(&parts, BETWEEN_PARTS);
+                block.signature = whole.map(|item| item.to_string()).unwrap_or_default();
             }
-            NativeItem::FunctionCall { arguments, .. } => {
-                open.make_up(|| arguments, out);
-                out.push(StreamEvent::CallEnd { index, thought_signature: None });
-            }
-            NativeItem::Unknown => open.end(out),
+            NativeItem::FunctionCall { arguments, .. } => block.whole = arguments,
+            NativeItem::Unknown => (),
         }
-    }
-
-    fn close(&mut self, theirs: usize, out: &mut Vec<StreamEvent>) {
-        if let Some(at) = self.open.iter().position(|item| item.theirs == theirs) {
-            self.open.remove(at).end(out);
-        }
+        block.end(out);
     }
 
     fn stop(
@@ -268,7 +232,7 @@ impl ResponsesDecoder {
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), ProviderError> {
         self.done = true;
-        self.open.drain(..).for_each(|item| item.end(out));
+        self.blocks.end_all(out);
         out.extend(response.usage.map(|usage| StreamEvent::Usage(Box::new(usage.into()))));
         let why = response.incomplete_details.and_then(|details| details.reason);
         let reason = match (response.status.as_deref(), why.as_deref()) {
@@ -294,11 +258,11 @@ impl ResponsesDecoder {
 
 impl NativeItem {
     /// The kind of block; None for the API's built-in tools.
-    fn kind(&self) -> Option<ItemKind> {
+    fn kind(&self) -> Option<BlockKind> {
         match self {
-            NativeItem::Message { .. } => Some(ItemKind::Text),
-            NativeItem::Reasoning { .. } => Some(ItemKind::Thinking),
-            NativeItem::FunctionCall { .. } => Some(ItemKind::Call),
+            NativeItem::Message { .. } => Some(BlockKind::Text),
+            NativeItem::Reasoning { .. } => Some(BlockKind::Thinking),
+            NativeItem::FunctionCall { .. } => Some(BlockKind::Call),
             NativeItem::Unknown => None,
         }
     }
@@ -306,39 +270,6 @@ impl NativeItem {
 
 /// Separates the parts of a reasoning summary.
 const BETWEEN_PARTS: &str = "\n\n";
-
-impl OpenItem {
-    fn grow(&mut self, delta: String, out: &mut Vec<StreamEvent>) {
-        if delta.is_empty() {
-            return;
-        }
-        let index = self.ours;
-        self.streamed = true;
-        out.push(match self.kind {
-            ItemKind::Text => StreamEvent::TextDelta { index, delta },
-            ItemKind::Thinking => StreamEvent::ThinkingDelta { index, delta },
-            ItemKind::Call => StreamEvent::CallDelta { index, delta },
-        });
-    }
-
-    fn make_up(&mut self, whole: impl FnOnce() -> String, out: &mut Vec<StreamEvent>) {
-        if !self.streamed {
-            self.grow(whole(), out);
-        }
-    }
-
-    /// Ends it without the complete item, so it has no signature.
-    fn end(self, out: &mut Vec<StreamEvent>) {
-        let index = self.ours;
-        out.push(match self.kind {
-            ItemKind::Text => StreamEvent::TextEnd { index, signature: None },
-            ItemKind::Thinking => {
-                StreamEvent::ThinkingEnd { index, signature: None, redacted: false }
-            }
-            ItemKind::Call => StreamEvent::CallEnd { index, thought_signature: None },
-        });
-    }
-}
 
 fn joined(parts: &[ResponsesWirePart], between: &str) -> String {
     let texts: Vec<&str> =
