@@ -5,13 +5,16 @@ pub(crate) mod recordings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use expect_test::Expect;
 use serde_json::Value;
 use tiller_agent::message::{
     AssistantMessage, Block, Content, Message, StopReason, ToolCall, ToolResultMessage, Usage,
     UserMessage,
 };
 use tiller_agent::model::{Modality, Model, Price, ThinkingLevel};
-use tiller_agent::provider::Request;
+use tiller_agent::provider::{Request, ToolSpec};
+
+use crate::stream::HttpRequest;
 
 pub(crate) fn model() -> Model {
     Model {
@@ -42,6 +45,40 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         thinking: ThinkingLevel::Off,
         session_id: "session-1".into(),
     }
+}
+
+pub(crate) fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request {
+    let mut model = (*request.model).clone();
+    change(&mut model);
+    request.model = Arc::new(model);
+    request
+}
+
+pub(crate) fn tool(name: &str, parameters: Value) -> ToolSpec {
+    ToolSpec { name: name.into(), description: format!("Does {name}."), parameters }
+}
+
+/// Checks a request: its headers, then the body with one line per message.
+pub(crate) fn check_post(post: HttpRequest, expect: Expect) {
+    let HttpRequest { url, headers, .. } = &post;
+    let mut printed = format!("POST {url}\n");
+    for (name, value) in headers {
+        printed += &format!("{name}: {value}\n");
+    }
+    for (key, value) in body_of(post).as_object().unwrap() {
+        match value.as_array() {
+            Some(items) => {
+                printed += &format!("{key}\n");
+                items.iter().for_each(|item| printed += &format!("  {item}\n"));
+            }
+            None => printed += &format!("{key} {value}\n"),
+        }
+    }
+    expect.assert_eq(&printed);
+}
+
+pub(crate) fn body_of(post: HttpRequest) -> Value {
+    serde_json::from_slice(&post.body).unwrap()
 }
 
 pub(crate) fn user(text: &str) -> Message {

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -12,24 +11,8 @@ fn check(request: &Request, expect: Expect) {
     check_with(request, &RequestOptions::with_key("sk-ant-api03-key"), expect);
 }
 
-/// Prints the headers, then the body with one line per message.
 fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
-    let HttpRequest { url, headers, body } = post(request, access).unwrap();
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    let mut printed = format!("POST {url}\n");
-    for (name, value) in headers {
-        printed += &format!("{name}: {value}\n");
-    }
-    for (key, value) in body.as_object().unwrap() {
-        match value.as_array() {
-            Some(items) => {
-                printed += &format!("{key}\n");
-                items.iter().for_each(|item| printed += &format!("  {item}\n"));
-            }
-            None => printed += &format!("{key} {value}\n"),
-        }
-    }
-    expect.assert_eq(&printed);
+    check_post(post(request, access).unwrap(), expect);
 }
 
 /// Prints only the thinking settings of the body, and their header.
@@ -45,17 +28,6 @@ fn check_thinking(change: impl FnOnce(&mut Model), level: ThinkingLevel, expect:
         body.get("output_config").unwrap_or(&Value::Null),
         beta.unwrap_or("-"),
     ));
-}
-
-fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request {
-    let mut model = (*request.model).clone();
-    change(&mut model);
-    request.model = Arc::new(model);
-    request
-}
-
-fn tool(name: &str, parameters: Value) -> ToolSpec {
-    ToolSpec { name: name.into(), description: format!("Does {name}."), parameters }
 }
 
 #[test]
@@ -364,8 +336,7 @@ fn forced_tool_is_sent_unless_thinking() {
     let choice = |level| {
         let mut request = request(vec![user("hi")]);
         (request.forced_tool, request.thinking) = (Some("read".to_owned()), level);
-        let body = post(&request, &RequestOptions::default()).unwrap().body;
-        serde_json::from_slice::<Value>(&body).unwrap().get("tool_choice").cloned()
+        body_of(post(&request, &RequestOptions::default()).unwrap()).get("tool_choice").cloned()
     };
     assert_eq!(choice(ThinkingLevel::Off), Some(json!({"type": "tool", "name": "read"})));
     assert_eq!(choice(ThinkingLevel::High), None);

@@ -14,32 +14,8 @@ use crate::interceptor::{BoxFuture, HeaderEdit, RequestInterceptor};
 use crate::request_options::{AwsKeys, Secret};
 use crate::testing::*;
 
-/// Prints the headers, then the body with one line per message.
 fn check(request: &Request, expect: Expect) {
-    let HttpRequest { url, headers, body } =
-        post(request, &RequestOptions::with_key("bedrock-key")).unwrap();
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    let mut printed = format!("POST {url}\n");
-    for (name, value) in headers {
-        printed += &format!("{name}: {value}\n");
-    }
-    for (key, value) in body.as_object().unwrap() {
-        match value.as_array() {
-            Some(items) => {
-                printed += &format!("{key}\n");
-                items.iter().for_each(|item| printed += &format!("  {item}\n"));
-            }
-            None => printed += &format!("{key} {value}\n"),
-        }
-    }
-    expect.assert_eq(&printed);
-}
-
-fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request {
-    let mut model = (*request.model).clone();
-    change(&mut model);
-    request.model = Arc::new(model);
-    request
+    check_post(post(request, &RequestOptions::with_key("bedrock-key")).unwrap(), expect);
 }
 
 fn tool(name: &str, description: &str) -> Spec {
@@ -158,8 +134,7 @@ fn levels_of_thinking() {
             model.thinking_level_map = serde_json::from_value(map).unwrap();
         });
         request.thinking = level;
-        let HttpRequest { body, .. } = post(&request, &RequestOptions::default()).unwrap();
-        let body: Value = serde_json::from_slice(&body).unwrap();
+        let body = body_of(post(&request, &RequestOptions::default()).unwrap());
         let fields = body.get("additionalModelRequestFields").unwrap_or(&Value::Null);
         printed += &format!("{id} {}: {fields}\n", level.name());
     }

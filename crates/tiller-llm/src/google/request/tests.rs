@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tiller_agent::message::{Block, Message, StopReason};
@@ -8,32 +6,8 @@ use tiller_agent::model::ThinkingLevel;
 use super::*;
 use crate::testing::*;
 
-/// Prints the headers, then the body with one line per content.
 fn check(request: &Request, expect: Expect) {
-    let HttpRequest { url, headers, body } =
-        post(request, &RequestOptions::with_key("AIza-key")).unwrap();
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    let mut printed = format!("POST {url}\n");
-    for (name, value) in headers {
-        printed += &format!("{name}: {value}\n");
-    }
-    for (key, value) in body.as_object().unwrap() {
-        match value.as_array() {
-            Some(items) => {
-                printed += &format!("{key}\n");
-                items.iter().for_each(|item| printed += &format!("  {item}\n"));
-            }
-            None => printed += &format!("{key} {value}\n"),
-        }
-    }
-    expect.assert_eq(&printed);
-}
-
-fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request {
-    let mut model = (*request.model).clone();
-    change(&mut model);
-    request.model = Arc::new(model);
-    request
+    check_post(post(request, &RequestOptions::with_key("AIza-key")).unwrap(), expect);
 }
 
 /// The answers must be of the requested model, so only the request's model changes.
@@ -182,8 +156,7 @@ fn levels_of_thinking() {
             model.thinking_level_map = serde_json::from_value(map).unwrap();
         });
         request.thinking = level;
-        let HttpRequest { body, .. } = post(&request, &RequestOptions::default()).unwrap();
-        let body: Value = serde_json::from_slice(&body).unwrap();
+        let body = body_of(post(&request, &RequestOptions::default()).unwrap());
         let config = &body["generationConfig"]["thinkingConfig"];
         printed += &format!("{id} {}: {config}\n", level.name());
     }
@@ -222,8 +195,7 @@ fn forced_tool_is_sent() {
     let choice = |tool: Option<&str>| {
         let mut request = request(vec![user("hi")]);
         request.forced_tool = tool.map(str::to_owned);
-        let body = post(&request, &RequestOptions::default()).unwrap().body;
-        serde_json::from_slice::<Value>(&body).unwrap().get("toolConfig").cloned()
+        body_of(post(&request, &RequestOptions::default()).unwrap()).get("toolConfig").cloned()
     };
     assert_eq!(
         choice(Some("read")),

@@ -1,12 +1,11 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use tiller_agent::message::{Block, Message};
 use tiller_agent::model::{Model, ThinkingLevel};
 
 use super::*;
-use crate::testing::{call, png, result, thought, user};
+use crate::testing::{body_of, call, check_post, png, result, thought, tool, user, with_model};
 
 /// Like the shared one, with a model of this API.
 fn request(messages: Vec<Message>) -> Request {
@@ -28,49 +27,21 @@ fn answer(content: Vec<Block>) -> Message {
     message
 }
 
-fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request {
-    let mut model = (*request.model).clone();
-    change(&mut model);
-    request.model = Arc::new(model);
-    request
-}
-
 fn with_compat(request: Request, compat: Value) -> Request {
     with_model(request, |model| model.compat = Some(compat))
-}
-
-fn tool(name: &str, parameters: Value) -> ToolSpec {
-    ToolSpec { name: name.into(), description: format!("Does {name}."), parameters }
 }
 
 fn check(request: &Request, expect: Expect) {
     check_with(request, &RequestOptions::with_key("sk-key"), expect);
 }
 
-/// Prints the headers, then the body with one line per message.
 fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
-    let HttpRequest { url, headers, body } = post(request, access).unwrap();
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    let mut printed = format!("POST {url}\n");
-    for (name, value) in headers {
-        printed += &format!("{name}: {value}\n");
-    }
-    for (key, value) in body.as_object().unwrap() {
-        match value.as_array() {
-            Some(items) => {
-                printed += &format!("{key}\n");
-                items.iter().for_each(|item| printed += &format!("  {item}\n"));
-            }
-            None => printed += &format!("{key} {value}\n"),
-        }
-    }
-    expect.assert_eq(&printed);
+    check_post(post(request, access).unwrap(), expect);
 }
 
 /// Prints only the messages.
 fn check_messages(request: &Request, expect: Expect) {
-    let body = post(request, &RequestOptions::default()).unwrap().body;
-    let body: Value = serde_json::from_slice(&body).unwrap();
+    let body = body_of(post(request, &RequestOptions::default()).unwrap());
     let messages = body["messages"].as_array().unwrap();
     expect.assert_eq(&messages.iter().map(|it| format!("{it}\n")).collect::<String>());
 }
@@ -296,8 +267,7 @@ fn call_ids_are_adapted_to_the_server() {
     };
     let ids = |base_url: &str| {
         let request = with_model(request(messages()), |model| model.base_url = base_url.into());
-        let body = post(&request, &RequestOptions::default()).unwrap().body;
-        let body: Value = serde_json::from_slice(&body).unwrap();
+        let body = body_of(post(&request, &RequestOptions::default()).unwrap());
         let calls = body["messages"][2]["tool_calls"].as_array().unwrap();
         let made: Vec<_> = calls.iter().map(|call| call["id"].clone()).collect();
         let results = body["messages"].as_array().unwrap()[3..].iter();
@@ -426,8 +396,7 @@ fn known_servers_are_recognised_by_host() {
         });
         request.thinking = ThinkingLevel::High;
         request.tools = vec![tool("ls", json!({}))].into();
-        let body = post(&request, &RequestOptions::default()).unwrap().body;
-        let body: Value = serde_json::from_slice(&body).unwrap();
+        let body = body_of(post(&request, &RequestOptions::default()).unwrap());
         let role = body["messages"][0]["role"].as_str().unwrap();
         let strict = &body["tools"][0]["function"]["strict"];
         printed += &format!("{base_url} {id}\n  {role}, strict {strict}, ");
@@ -674,8 +643,7 @@ fn forced_tool_is_sent() {
     let choice = |tool: Option<&str>| {
         let mut request = request(vec![user("hi")]);
         request.forced_tool = tool.map(str::to_owned);
-        let body = post(&request, &RequestOptions::default()).unwrap().body;
-        serde_json::from_slice::<Value>(&body).unwrap().get("tool_choice").cloned()
+        body_of(post(&request, &RequestOptions::default()).unwrap()).get("tool_choice").cloned()
     };
     assert_eq!(
         choice(Some("read")),

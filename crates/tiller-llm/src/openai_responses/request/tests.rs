@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tiller_agent::message::{Block, Message, StopReason};
@@ -11,31 +9,8 @@ fn check(request: &Request, expect: Expect) {
     check_with(request, &RequestOptions::with_key("sk-key"), expect);
 }
 
-/// Prints the headers, then the body with one line per item.
 fn check_with(request: &Request, access: &RequestOptions, expect: Expect) {
-    let HttpRequest { url, headers, body } = post(request, access).unwrap();
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    let mut printed = format!("POST {url}\n");
-    for (name, value) in headers {
-        printed += &format!("{name}: {value}\n");
-    }
-    for (key, value) in body.as_object().unwrap() {
-        match value.as_array() {
-            Some(items) => {
-                printed += &format!("{key}\n");
-                items.iter().for_each(|item| printed += &format!("  {item}\n"));
-            }
-            None => printed += &format!("{key} {value}\n"),
-        }
-    }
-    expect.assert_eq(&printed);
-}
-
-fn with_model(mut request: Request, change: impl FnOnce(&mut Model)) -> Request {
-    let mut model = (*request.model).clone();
-    change(&mut model);
-    request.model = Arc::new(model);
-    request
+    check_post(post(request, access).unwrap(), expect);
 }
 
 fn signed_text(text: &str, signature: &str) -> Block {
@@ -276,8 +251,7 @@ fn levels_of_thinking() {
             model.thinking_level_map = serde_json::from_value(map.clone()).unwrap();
         });
         request.thinking = level;
-        let HttpRequest { body, .. } = post(&request, &RequestOptions::default()).unwrap();
-        let body: Value = serde_json::from_slice(&body).unwrap();
+        let body = body_of(post(&request, &RequestOptions::default()).unwrap());
         printed += &format!("{map} {}: {} {}\n", level.name(), body["reasoning"], body["include"]);
     }
     expect![[r#"
@@ -302,8 +276,7 @@ fn forced_tool_is_sent() {
     let choice = |tool: Option<&str>| {
         let mut request = request(vec![user("hi")]);
         request.forced_tool = tool.map(str::to_owned);
-        let body = post(&request, &RequestOptions::default()).unwrap().body;
-        serde_json::from_slice::<Value>(&body).unwrap().get("tool_choice").cloned()
+        body_of(post(&request, &RequestOptions::default()).unwrap()).get("tool_choice").cloned()
     };
     assert_eq!(choice(Some("read")), Some(json!({"type": "function", "name": "read"})));
     assert_eq!(choice(None), None);
