@@ -6,6 +6,7 @@
 
 pub mod message;
 pub mod model;
+pub mod mutex;
 pub mod address;
 pub mod event;
 pub mod tokens;

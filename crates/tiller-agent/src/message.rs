@@ -143,7 +143,7 @@ pub struct ToolCall {
 }
 
 /// An answer of the model, complete or cut short.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssistantMessage {
     pub content: Vec<Block>,
@@ -188,7 +188,7 @@ impl AssistantMessage {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StopReason {
     Stop,
@@ -198,6 +198,7 @@ pub enum StopReason {
     Error,
     Aborted,
     /// Still streaming; only in snapshots, and only at some wire levels.
+    #[default]
     Pending,
     /// Written by newer versions of pi; read, never written.
     Deferred,
@@ -359,12 +360,7 @@ mod tests {
             stop_reason: StopReason::ToolUse,
             timestamp: 7,
             response_id: Some("r".into()),
-            response_model: None,
-            raw_stop_reason: None,
-            error_message: None,
-            error_hint: None,
-            thinking_level: None,
-            duration_ms: None,
+            ..AssistantMessage::default()
         });
         let text = serde_json::to_string(&message).unwrap();
         assert_eq!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::event::Update;
-use crate::message::{AssistantMessage, Block, StopReason, ToolCall, UnixMs, Usage};
+use crate::message::{AssistantMessage, Block, StopReason, ToolCall, UnixMs};
 use crate::model::{Model, ThinkingLevel};
 use crate::partial_json::PartialJson;
 use crate::provider::{ProviderError, StreamEvent};
@@ -68,20 +68,11 @@ pub enum Step {
 impl MessageBuilder {
     pub fn new(model: Arc<Model>, timestamp: UnixMs) -> MessageBuilder {
         let message = AssistantMessage {
-            content: Vec::new(),
             api: model.api.clone(),
             provider: model.provider.clone(),
             model: model.id.clone(),
-            usage: Usage::default(),
-            stop_reason: StopReason::Pending,
             timestamp,
-            response_id: None,
-            response_model: None,
-            raw_stop_reason: None,
-            error_message: None,
-            error_hint: None,
-            thinking_level: None,
-            duration_ms: None,
+            ..AssistantMessage::default()
         };
         MessageBuilder { model, message, arguments: BTreeMap::new(), bytes: 0 }
     }

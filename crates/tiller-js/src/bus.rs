@@ -2,9 +2,10 @@
 //! engines go through here, as JSON, without waiting.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
+use tiller_agent::mutex;
 
 use crate::engine_handle::{Backlogged, EngineSender, HandleState};
 use crate::memory::Memory;
@@ -74,7 +75,7 @@ impl Bus {
     }
 
     fn seats(&self) -> MutexGuard<'_, Vec<Subscriber>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        mutex::lock(&self.seats)
     }
 }
 

@@ -5,9 +5,10 @@
 //! never merged.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
+use tiller_agent::mutex;
 use tokio::sync::Notify;
 
 /// Upper bound on queued output. Older output is dropped.
@@ -76,7 +77,7 @@ struct Waiting<M> {
 
 impl<M> ProgressState<M> {
     fn waiting(&self) -> MutexGuard<'_, Waiting<M>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        mutex::lock(&self.waiting)
     }
 }
 

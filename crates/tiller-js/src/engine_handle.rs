@@ -3,11 +3,12 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tiller_agent::mutex;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -277,12 +278,12 @@ impl EngineHandle {
 
     /// What its extensions registered.
     pub(crate) fn own(&self) -> Vec<OwnRegistrations> {
-        self.line.shared.own.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        mutex::lock(&self.line.shared.own).clone()
     }
 
     /// An extension with a fail-closed handler that is gone.
     pub(crate) fn lost_guard(&self) -> Option<String> {
-        let lost = self.line.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = mutex::lock(&self.line.shared.lost_guards);
         lost.first().cloned()
     }
 

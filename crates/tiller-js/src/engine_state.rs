@@ -5,10 +5,11 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tiller_agent::mutex;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -265,17 +266,17 @@ impl EngineState {
 
     /// The extensions with a fail-closed handler.
     pub(crate) fn guards(&self) -> Vec<String> {
-        let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = mutex::lock(&self.shared.own);
         own.iter().filter(|own| own.is_guard()).map(|own| own.path.clone()).collect()
     }
 
     pub(crate) fn set_lost_guards(&self, lost: Vec<String>) {
-        *self.shared.lost_guards.lock().unwrap_or_else(PoisonError::into_inner) = lost;
+        *mutex::lock(&self.shared.lost_guards) = lost;
     }
 
     /// Returns whether anything was registered before.
     pub(crate) fn set_own(&self, own: Vec<OwnRegistrations>) -> bool {
-        let mut before = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = mutex::lock(&self.shared.own);
         !std::mem::replace(&mut *before, own).is_empty()
     }
 

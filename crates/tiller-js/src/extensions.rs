@@ -4,13 +4,14 @@ mod engines;
 mod placement;
 mod providers;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tiller_agent::mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -368,7 +369,7 @@ impl Extensions {
     }
 
     fn engines(&self) -> MutexGuard<'_, Engines> {
-        self.inner.engines.lock().unwrap_or_else(PoisonError::into_inner)
+        mutex::lock(&self.inner.engines)
     }
 
     /// Reports an error, and returns when the host has it.

@@ -100,13 +100,7 @@ pub(crate) fn answer(content: Vec<Block>) -> Message {
         usage: Usage::default(),
         stop_reason: StopReason::Stop,
         timestamp: 1,
-        response_id: None,
-        response_model: None,
-        raw_stop_reason: None,
-        error_message: None,
-        error_hint: None,
-        thinking_level: None,
-        duration_ms: None,
+        ..AssistantMessage::default()
     })
 }
 

@@ -74,12 +74,7 @@ fn messages() {
                 stop_reason: StopReason::ToolUse,
                 timestamp: 6,
                 response_id: Some("msg_1".into()),
-                response_model: None,
-                raw_stop_reason: None,
-                error_message: None,
-                error_hint: None,
-                thinking_level: None,
-                duration_ms: None,
+                ..AssistantMessage::default()
             }))
         },
         expect![[

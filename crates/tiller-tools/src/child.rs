@@ -10,12 +10,13 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tiller_agent::mutex;
 
 use crate::process::{self, GuardianSocket};
 
@@ -165,7 +166,7 @@ impl Handle {
     }
 
     fn stdin(&self) -> MutexGuard<'_, Stdin> {
-        self.stdin.lock().unwrap_or_else(PoisonError::into_inner)
+        mutex::lock(&self.stdin)
     }
 }
 

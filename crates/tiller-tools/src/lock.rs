@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use tiller_agent::mutex;
 use tiller_agent::tool::Failure;
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +42,7 @@ type Mutexes = BTreeMap<PathBuf, Arc<tokio::sync::Mutex<()>>>;
 static PLACES: Mutex<Mutexes> = Mutex::new(Mutexes::new());
 
 fn places() -> MutexGuard<'static, Mutexes> {
-    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex::lock(&PLACES)
 }
 
 struct LockEntry {

@@ -37,7 +37,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 #[cfg(target_os = "linux")]
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -46,6 +46,7 @@ use nix::sys::wait::WaitPidFlag;
 #[cfg(target_os = "linux")]
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
+use tiller_agent::mutex;
 
 /// Command to a guardian: end your tree.
 const END: u8 = b'e';
@@ -404,7 +405,7 @@ struct Registry {
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { links: Vec::new(), closed: false });
 
 fn registry() -> MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex::lock(&REGISTRY)
 }
 
 impl Registry {

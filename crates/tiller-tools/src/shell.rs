@@ -4,9 +4,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tiller_agent::mutex;
 use tiller_agent::tool::Failure;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -196,7 +197,7 @@ enum HandleState {
 
 impl CommandHandle {
     fn take(&self, ender: KillHandle) {
-        let mut hold = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hold = mutex::lock(&self.0);
         match *hold {
             HandleState::Released { ended: true } => ender.end(),
             _ => *hold = HandleState::Running(ender),
@@ -204,7 +205,7 @@ impl CommandHandle {
     }
 
     fn pull(&self) {
-        let mut hold = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hold = mutex::lock(&self.0);
         if let HandleState::Running(ender) = &*hold {
             ender.end();
         }
@@ -215,8 +216,7 @@ impl CommandHandle {
 
     /// Called when the command has ended. Its background children stay.
     fn release(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-            HandleState::Released { ended: false };
+        *mutex::lock(&self.0) = HandleState::Released { ended: false };
     }
 }
 

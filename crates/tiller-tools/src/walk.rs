@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
+use tiller_agent::mutex;
 use tokio_util::sync::CancellationToken;
 
 /// A walker that includes hidden files, respects ignore files, and skips `.git`, whose objects are
@@ -116,7 +117,7 @@ impl<T: SearchHit> SmallestPaths<T> {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept<T>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        mutex::lock(&self.kept)
     }
 
     pub(crate) fn into_answers(self) -> BTreeMap<PathBuf, T> {

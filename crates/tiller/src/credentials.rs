@@ -14,9 +14,10 @@ mod oauth;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value as Json;
+use tiller_agent::mutex;
 use tiller_session::time;
 
 pub(crate) use aws::{Aws, PROVIDER as AMAZON};
@@ -342,7 +343,7 @@ impl fmt::Display for KeySource {
 
 /// The lock is never poisoned: code that holds it cannot panic.
 fn lock(file: &Mutex<AuthFile>) -> MutexGuard<'_, AuthFile> {
-    file.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex::lock(file)
 }
 
 #[cfg(test)]

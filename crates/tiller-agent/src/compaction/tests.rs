@@ -61,19 +61,8 @@ fn conversation(short: &str) -> Vec<Arc<Message>> {
 fn answer(content: Vec<Block>) -> Message {
     Message::Assistant(AssistantMessage {
         content,
-        api: String::new(),
-        provider: String::new(),
-        model: String::new(),
-        usage: Usage::default(),
         stop_reason: StopReason::Stop,
-        timestamp: 0,
-        response_id: None,
-        response_model: None,
-        raw_stop_reason: None,
-        error_message: None,
-        error_hint: None,
-        thinking_level: None,
-        duration_ms: None,
+        ..AssistantMessage::default()
     })
 }
 

@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 use std::future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::vec;
 
 use futures_util::stream;
+use tiller_agent::mutex;
 use tiller_agent::provider::{EventStream, ProviderError, Request, StreamEvent};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::coop;
@@ -64,12 +65,12 @@ impl FailedExpectations {
 
     pub(crate) fn complain(&self, what: &str) -> ProviderError {
         let complaint = format!("{}: {what}", self.name);
-        self.list.lock().unwrap_or_else(PoisonError::into_inner).push(complaint.clone());
+        mutex::lock(&self.list).push(complaint.clone());
         ProviderError::fatal(complaint)
     }
 
     pub(crate) fn list(&self) -> Vec<String> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        mutex::lock(&self.list).clone()
     }
 }
 

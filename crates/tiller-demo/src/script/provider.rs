@@ -2,8 +2,9 @@
 //! a request is waiting.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use tiller_agent::mutex;
 use tiller_agent::provider::{EventStream, Provider, ProviderError, Request};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -141,7 +142,7 @@ impl AnswerQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, ProviderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        mutex::lock(&self.state)
     }
 }
 

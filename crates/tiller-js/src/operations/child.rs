@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::json;
+use tiller_agent::mutex;
 
 use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
 use crate::engine_state::EngineState;
@@ -99,7 +100,7 @@ pub(super) fn start(
                 ended.take().map(|ended| ended.send(()));
                 return;
             }
-            let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut early = mutex::lock(&early);
             match early.told {
                 true => tell(&op_events, event),
                 false => early.events.push_back(event),
@@ -110,7 +111,7 @@ pub(super) fn start(
     let child = spawned.map_err(|err| spawn_failed(&err, &command))?;
     op_events.tell(OpOutput::json(&json!({ "id": id, "pid": child.pid() })));
     {
-        let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut early = mutex::lock(&early);
         early.told = true;
         for event in early.events.drain(..) {
             tell(&op_events, event);
@@ -161,7 +162,7 @@ pub(crate) struct Flow {
 impl Flow {
     /// Blocks while too much is unread.
     fn take(&self, bytes: usize) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = mutex::lock(&self.waiting);
         while *waiting > WAITING_MAX_BYTES {
             // A stopped engine reads no more, so the wait is bounded.
             let patience = Duration::from_secs(5);
@@ -176,7 +177,7 @@ impl Flow {
     }
 
     fn give(&self, bytes: usize) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = mutex::lock(&self.waiting);
         *waiting = waiting.saturating_sub(bytes);
         self.read.notify_all();
     }

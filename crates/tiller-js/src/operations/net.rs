@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::Deserialize;
 use serde_json::json;
+use tiller_agent::mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
@@ -55,7 +56,7 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: OpInput) -> OpRepl
 }
 
 fn lock(sockets: &Sockets) -> MutexGuard<'_, HashMap<u64, Out>> {
-    sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex::lock(sockets)
 }
 
 /// `net.connect`: sends `{id, …}` when connected, then bytes, and ends when the peer closes.

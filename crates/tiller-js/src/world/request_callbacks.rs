@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tiller_agent::mutex;
 use tokio::sync::oneshot;
 
 /// An extension's `onPayload` and `onResponse` callbacks for one model request.
@@ -38,7 +39,7 @@ struct Open {
 
 impl Answers {
     pub(crate) fn give(&self, number: u64, answer: Option<Value>) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = mutex::lock(&self.open);
         if let Some(asker) = open.askers.remove(&number) {
             // The request may have been cancelled.
             asker.send(answer).ok();
@@ -47,7 +48,7 @@ impl Answers {
 
     fn open(&self) -> (u64, oneshot::Receiver<Option<Value>>) {
         let (asker, answer) = oneshot::channel();
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = mutex::lock(&self.open);
         open.last += 1;
         let number = open.last;
         open.askers.insert(number, asker);

@@ -7,6 +7,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use tiller_agent::mutex;
+
 /// For the encoded bytes of images.
 pub(super) static FILES: Budget = Budget::new(56 * 1024 * 1024);
 /// For decoded pixels, and for decoding and scaling them.
@@ -62,7 +64,7 @@ impl Budget {
     }
 
     fn state(&self) -> MutexGuard<'_, MemoryState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        mutex::lock(&self.state)
     }
 }
 

@@ -7,10 +7,11 @@
 mod profile;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::Deserialize;
 use tiller_agent::message::UnixMs;
+use tiller_agent::mutex;
 use tiller_llm::{AwsKeys, Secret};
 use tiller_session::time;
 
@@ -132,7 +133,7 @@ impl Aws {
     }
 
     async fn printed_by(&self, command: &str) -> Result<AwsKeys, String> {
-        let kept = || self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || mutex::lock(&self.printed);
         if let Some(CommandOutput { command: by, keys, expires: ends }) = &*kept()
             && by == command
             && ends.is_none_or(|ends| Clock::System.now() + BEFORE_THE_END_MS < ends)
