@@ -130,6 +130,11 @@ impl ProviderError {
         ProviderError::Retry { message: message.into(), after: None }
     }
 
+    /// The stream ended without [`StreamEvent::Done`].
+    pub fn incomplete() -> ProviderError {
+        ProviderError::retry("Stream ended before the answer was complete")
+    }
+
     pub fn fatal(message: impl Into<ErrorText>) -> ProviderError {
         ProviderError::Fatal { message: message.into() }
     }

@@ -184,7 +184,7 @@ impl<H: Driver> Run<'_, H> {
                 next = stream.next() => next,
                 () = &mut cancelled => return Err(End::Aborted),
             };
-            let event = next.ok_or_else(|| ProviderError::retry(CUT_SHORT)).flatten();
+            let event = next.ok_or_else(ProviderError::incomplete).flatten();
             match event.and_then(|event| assembly.push(event)).map_err(End::Failed)? {
                 Step::Started => {
                     *started = true;
@@ -276,8 +276,6 @@ impl<H: Driver> Run<'_, H> {
         self.added.push(message);
     }
 }
-
-const CUT_SHORT: &str = "Stream ended before the answer was complete";
 
 fn abort_text(started: bool) -> &'static str {
     if started { "This operation was aborted" } else { "Request was aborted." }

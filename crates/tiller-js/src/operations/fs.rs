@@ -169,19 +169,9 @@ fn write(ask: &Ask, bytes: &[u8], patience: &Patience<'_>) -> io::Result<()> {
 }
 
 pub(super) fn stat(meta: &Metadata) -> OpOutput {
-    let kind = meta.file_type();
-    let kind = if kind.is_dir() {
-        "dir"
-    } else if kind.is_symlink() {
-        "link"
-    } else if kind.is_file() {
-        "file"
-    } else {
-        special(kind)
-    };
     let ms = |seconds: i64, nanos: i64| seconds as f64 * 1000.0 + nanos as f64 / 1e6;
     OpOutput::json(&json!({
-        "kind": kind,
+        "kind": kind_of(meta.file_type()),
         "dev": meta.dev(), "ino": meta.ino(), "mode": meta.mode(), "nlink": meta.nlink(),
         "uid": meta.uid(), "gid": meta.gid(), "rdev": meta.rdev(), "size": meta.size(),
         "blksize": meta.blksize(), "blocks": meta.blocks(),
@@ -194,8 +184,14 @@ pub(super) fn stat(meta: &Metadata) -> OpOutput {
     }))
 }
 
-fn special(kind: fs::FileType) -> &'static str {
-    if kind.is_fifo() {
+fn kind_of(kind: fs::FileType) -> &'static str {
+    if kind.is_dir() {
+        "dir"
+    } else if kind.is_symlink() {
+        "link"
+    } else if kind.is_file() {
+        "file"
+    } else if kind.is_fifo() {
         "fifo"
     } else if kind.is_socket() {
         "socket"
@@ -214,17 +210,7 @@ fn list(folder: &Path, recursive: bool) -> io::Result<OpOutput> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(folder.join(&below))? {
             let entry = entry?;
-            let kind = entry.file_type()?;
-            let word = if kind.is_dir() {
-                "dir"
-            } else if kind.is_symlink() {
-                "link"
-            } else if kind.is_file() {
-                "file"
-            } else {
-                special(kind)
-            };
-            entries.push((below.join(entry.file_name()), word));
+            entries.push((below.join(entry.file_name()), kind_of(entry.file_type()?)));
         }
         entries.sort();
         let inner = entries.iter().rev().filter(|(_, kind)| recursive && *kind == "dir");

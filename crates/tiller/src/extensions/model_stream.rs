@@ -45,7 +45,7 @@ impl EventReader {
     async fn next(mut self) -> Option<(Value, Option<EventReader>)> {
         loop {
             let heard = self.answer.next().await;
-            let heard = heard.ok_or_else(|| ProviderError::retry(CUT_SHORT)).flatten();
+            let heard = heard.ok_or_else(ProviderError::incomplete).flatten();
             match heard.and_then(|event| self.assembly.push(event)) {
                 Ok(Step::Started) => {
                     let partial = value(self.assembly.skeleton());
@@ -68,8 +68,6 @@ impl EventReader {
         }
     }
 }
-
-const CUT_SHORT: &str = "Stream ended before the answer was complete";
 
 fn error(message: AssistantMessage) -> Value {
     json!({ "type": "error", "reason": "error", "error": value(message) })
