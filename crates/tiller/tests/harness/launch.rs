@@ -1,10 +1,11 @@
 //! The server's start-up configuration, from the options of a transcript.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tiller::args::ExtensionFlags;
+use tiller::args::{ExtensionFlag, ExtensionFlags};
 use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
@@ -77,8 +78,8 @@ pub fn launch(
         },
         files,
     };
-    let house = match option("extensions") {
-        Some(paths) => house(&place, paths, folder),
+    let extension_plan = match option("extensions") {
+        Some(paths) => extension_plan(&place, paths, option("flags"), folder),
         None => ExtensionPlan::default(),
     };
     // No delay for disk writes unless a transcript asks for one.
@@ -87,7 +88,8 @@ pub fn launch(
         false => Durability::Os,
     };
     let id = SessionId::read("the-session").unwrap();
-    let session = store.begin(id, folder.path(), None, START);
+    let cwd = project_folder(transcript, folder);
+    let session = store.begin(id, &cwd, None, START);
     Ok(ServerConfig {
         level,
         on_eof,
@@ -96,9 +98,9 @@ pub fn launch(
         models,
         model: chosen,
         choice,
-        workspace: Workspace { todo_tool, ..Workspace::new(folder.path().to_owned(), tools) },
+        workspace: Workspace { todo_tool, ..Workspace::new(cwd, tools) },
         project: place,
-        extension_plan: house,
+        extension_plan,
         shows_titles: true,
         conversation: Conversation::new(session, durability),
         store,
@@ -109,9 +111,25 @@ pub fn launch(
 }
 
 /// Loads the extensions of a transcript in engines of this process, with the paused clock.
-fn house(place: &Project, paths: &str, folder: &TempDir) -> ExtensionPlan {
-    let paths = paths.split(' ').map(str::to_owned).collect();
-    let flags = ExtensionFlags { paths, only_these: true, ..ExtensionFlags::default() };
+fn extension_plan(
+    place: &Project,
+    paths: &str,
+    typed: Option<&str>,
+    folder: &TempDir,
+) -> ExtensionPlan {
+    let (discovered, paths): (Vec<&str>, Vec<&str>) =
+        paths.split(' ').partition(|path| *path == "discovered");
+    let typed = typed.into_iter().flat_map(|typed| typed.split(' '));
+    let foreign = typed.map(|flag| match flag.split_once('=') {
+        Some((name, value)) => ExtensionFlag { name: name.into(), value: Some(value.into()) },
+        None => ExtensionFlag { name: flag.into(), value: None },
+    });
+    let flags = ExtensionFlags {
+        paths: paths.into_iter().map(str::to_owned).collect(),
+        only_these: discovered.is_empty(),
+        foreign: foreign.collect(),
+        ..ExtensionFlags::default()
+    };
     let home = folder.path().to_owned();
     let around = ExtensionEnv {
         agent_dir: home.join(".pi/agent"),
@@ -142,9 +160,9 @@ fn scripted_models() -> [Model; 3] {
     [script, plain, deep]
 }
 
-/// The scratch folder is both the user's home and the project: `.pi/agent` is the agent folder, the
-/// rest of `.pi` is the project's, and it is trusted unless a transcript says `trust no` or `trust
-/// unknown`.
+/// The scratch folder is both the user's home and, unless a transcript names a `folder`, the
+/// project: `.pi/agent` is the agent folder, the rest of `.pi` is the project's, and it is trusted
+/// unless a transcript says `trust no` or `trust unknown`.
 fn place(transcript: &Transcript, folder: &TempDir) -> Result<Project, String> {
     let option = |name: &str| transcript.options.get(name).map(String::as_str);
     let home = folder.path().to_owned();
@@ -159,6 +177,13 @@ fn place(transcript: &Transcript, folder: &TempDir) -> Result<Project, String> {
         Some("unknown") => None,
         Some(other) => return Err(format!("{other} is no trust")),
     };
-    let dirs = Dirs { cwd: home.clone(), agent_dir, home: Some(home) };
+    let dirs = Dirs { cwd: project_folder(transcript, folder), agent_dir, home: Some(home) };
     Ok(Project::find(dirs, ResourceFlags { approve, ..ResourceFlags::default() }))
+}
+
+fn project_folder(transcript: &Transcript, folder: &TempDir) -> PathBuf {
+    match transcript.options.get("folder") {
+        Some(name) => folder.path().join(name),
+        None => folder.path().to_owned(),
+    }
 }

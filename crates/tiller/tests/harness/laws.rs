@@ -10,6 +10,8 @@ use super::wording::plain;
 
 pub struct Laws {
     stream: Stream,
+    /// Whether extensions replace messages when they end.
+    replaces: bool,
     /// Ids that were sent and not answered.
     open: Vec<String>,
     run: Option<Run>,
@@ -27,6 +29,11 @@ pub struct Laws {
     promised: Option<Vec<Value>>,
     /// Calls of host tools that neither side has ended.
     host_calls: BTreeSet<String>,
+    /// A message outside of turns that has started.
+    aside: Option<Value>,
+    /// The ids of requests to the client, and of entries that were announced.
+    ui_requests: BTreeSet<String>,
+    entries: BTreeSet<String>,
 }
 
 /// What was seen since `agent_start`.
@@ -51,7 +58,7 @@ struct Turn {
 }
 
 impl Laws {
-    pub fn new(wire: Option<&str>) -> Laws {
+    pub fn new(wire: Option<&str>, replaces: bool) -> Laws {
         let stream = if matches!(wire, Some("pi-delta" | "pi@1")) {
             Stream::Deltas
         } else {
@@ -61,6 +68,7 @@ impl Laws {
         let (unsettled, will_retry, interrupted, retries) = (false, false, false, false);
         Laws {
             stream,
+            replaces,
             open,
             run,
             unsettled,
@@ -70,6 +78,9 @@ impl Laws {
             waiting: 0,
             promised,
             host_calls,
+            aside: None,
+            ui_requests: BTreeSet::new(),
+            entries: BTreeSet::new(),
         }
     }
 
@@ -156,12 +167,24 @@ impl Laws {
                 }
                 Ok(())
             }
-            // A result that was stored after its run is announced outside any run.
-            "message_start" | "message_end"
-                if self.run.is_none() && record["message"]["role"] == "toolResult" =>
-            {
-                Ok(())
+            // Outside of turns a result that was stored after its run is announced, or a message of
+            // an extension that starts no run.
+            "message_start" if !self.in_turn() && is_aside(&record["message"]) => {
+                match self.aside.replace(record["message"].clone()) {
+                    None => Ok(()),
+                    Some(_) => Err("a message starts inside another".into()),
+                }
             }
+            "message_end" if self.aside.is_some() => match self.aside.take() {
+                Some(started) if started == record["message"] => Ok(()),
+                _ => Err(format!("a message ended that never started: {record}")),
+            },
+            "extension_ui_request" => self.ui_request(record),
+            "extension_error" => extension_error(record),
+            "entry_appended" => match self.entries.insert(plain(&record["entry"]["id"])) {
+                true => Ok(()),
+                false => Err(format!("an entry was announced twice: {record}")),
+            },
             "turn_start"
             | "turn_end"
             | "message_start"
@@ -171,9 +194,43 @@ impl Laws {
             | "tool_execution_update"
             | "tool_execution_end" => {
                 let run = self.run.as_mut().ok_or_else(|| format!("{kind} outside of a run"))?;
+                if kind == "message_end" && self.replaces {
+                    run.replace(&record["message"]);
+                }
                 run.watch(kind, record, self.stream)
             }
             _ => Ok(()),
+        }
+    }
+
+    fn in_turn(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.turn.is_some())
+    }
+
+    /// A request has its own id and the fields of its method; only the four dialogs are answered.
+    fn ui_request(&mut self, record: &Value) -> Result<(), String> {
+        let (required, optional): (&[&str], &[&str]) = match plain(&record["method"]).as_str() {
+            "select" => (&["title", "options"], &["timeout"]),
+            "confirm" => (&["title", "message"], &["timeout"]),
+            "input" => (&["title"], &["placeholder", "timeout"]),
+            "editor" => (&["title"], &["prefill"]),
+            "notify" => (&["message"], &["notifyType"]),
+            "setStatus" => (&["statusKey"], &["statusText"]),
+            "setWidget" => (&["widgetKey"], &["widgetLines", "widgetPlacement"]),
+            "setTitle" => (&["title"], &[]),
+            "set_editor_text" => (&["text"], &[]),
+            _ => return Err(format!("a method of no kind: {record}")),
+        };
+        let fields = record.as_object().unwrap().keys().skip(3).map(String::as_str);
+        let fields: Vec<&str> = fields.collect();
+        let is_known = |field: &&str| required.contains(field) || optional.contains(field);
+        let fits = required.iter().all(|field| fields.contains(field));
+        if !fits || !fields.iter().all(is_known) {
+            return Err(format!("a request with other fields than its method has: {record}"));
+        }
+        match self.ui_requests.insert(plain(&record["id"])) {
+            true => Ok(()),
+            false => Err(format!("a request with an id that is taken: {record}")),
         }
     }
 
@@ -185,8 +242,8 @@ impl Laws {
         if !self.host_calls.is_empty() {
             return Err(format!("host calls that nobody ended: {:?}", self.host_calls));
         }
-        if self.run.is_some() || self.unsettled {
-            return Err("a run never ended, or never settled".into());
+        if self.run.is_some() || self.unsettled || self.aside.is_some() {
+            return Err("a run or a message never ended, or a run never settled".into());
         }
         Ok(())
     }
@@ -241,6 +298,22 @@ impl Laws {
     }
 }
 
+/// Whether a message may stand outside of turns.
+fn is_aside(message: &Value) -> bool {
+    matches!(message["role"].as_str(), Some("toolResult" | "custom"))
+}
+
+/// An error names the extension, what it was doing, and what is wrong; stacks stay inside.
+fn extension_error(record: &Value) -> Result<(), String> {
+    let keys: Vec<&str> = record.as_object().unwrap().keys().map(String::as_str).collect();
+    let is_said = |field: &str| record[field].as_str().is_some_and(|text| !text.is_empty());
+    let fits = keys == ["type", "extensionPath", "event", "error"];
+    match fits && keys.iter().all(|key| is_said(key)) {
+        true => Ok(()),
+        false => Err(format!("not the shape of an extension's error: {record}")),
+    }
+}
+
 impl Run {
     fn watch(&mut self, kind: &str, record: &Value, stream: Stream) -> Result<(), String> {
         if kind == "turn_start" {
@@ -263,6 +336,13 @@ impl Run {
             }
             _ => turn.tool(kind, record),
         }
+    }
+
+    /// The message that has started is this one.
+    fn replace(&mut self, message: &Value) {
+        let Some(turn) = &mut self.turn else { return };
+        turn.growing = turn.growing.take().map(|_| Growing::new(message));
+        turn.started = turn.started.take().map(|_| message.clone());
     }
 
     fn end(self, record: &Value) -> Result<(), String> {
@@ -317,6 +397,7 @@ impl Turn {
             let agree = tool["durationMs"] == message["durationMs"]
                 && tool["result"]["content"] == message["content"]
                 && tool["result"].get("details") == message.get("details")
+                && tool["result"].get("usage") == message.get("usage")
                 && tool["isError"] == message["isError"];
             if !agree {
                 return Err(format!("the result is not what the tool ended with: {message}"));

@@ -36,10 +36,9 @@ impl Names {
 
     /// Replaces names by ids, so that a client can refer to them.
     pub fn replace_names_in(&self, text: &str) -> String {
-        let quoted = |text: &str| format!("\"{text}\"");
-        let replace =
-            |text: String, (id, name): &(String, String)| text.replace(&quoted(name), &quoted(id));
-        self.known.iter().fold(text.to_owned(), replace)
+        // The newest first: `entry-1` is a part of `entry-12`.
+        let replace = |text: String, (id, name): &(String, String)| text.replace(name, id);
+        self.known.iter().rev().fold(text.to_owned(), replace)
     }
 
     fn meet_field(&mut self, object: &Map<String, Value>, key: &str, value: &Value) {

@@ -13,7 +13,7 @@ use tiller_agent::provider::Request;
 
 use super::laws::Laws;
 use super::names::Names;
-use super::wording::{brief, content, data, details, plain, quoted, rules};
+use super::wording::{brief, content, data, details, ending, plain, quoted, rules};
 
 pub struct Printer {
     out: String,
@@ -21,6 +21,8 @@ pub struct Printer {
     folder: String,
     updates: Updates,
     shows_records: bool,
+    /// Print messages at their end, too.
+    shows_messages: bool,
     shows_requests: bool,
     shows_system: bool,
     /// An incomplete record.
@@ -67,7 +69,8 @@ impl Printer {
         let option = |name: &str| options.get(name).map(String::as_str);
         Printer {
             out: String::new(),
-            laws: Laws::new(option("wire")),
+            laws: Laws::new(option("wire"), option("messages") == Some("replaced")),
+            shows_messages: option("messages") == Some("replaced"),
             folder: folder.to_string_lossy().into_owned(),
             updates: match option("updates") {
                 Some("all") => Updates::All,
@@ -89,9 +92,9 @@ impl Printer {
         self.laws.sent(line);
     }
 
-    /// A line of the client with names replaced by ids.
+    /// A line of the client with ids and the scratch folder in place of their names.
     pub fn with_ids(&self, line: &str) -> String {
-        self.names.replace_names_in(line)
+        self.names.replace_names_in(line).replace("FOLDER", &self.folder)
     }
 
     pub fn print(&mut self, chunk: &[u8]) -> Result<(), String> {
@@ -182,7 +185,7 @@ impl Printer {
             },
             "message_end" => {
                 self.open.clear();
-                message(&record["message"])
+                message(&record["message"], self.shows_messages)
             }
             "turn_end" => kind,
             "agent_end" if record["willRetry"] == true => "agent_end will retry".to_owned(),
@@ -199,7 +202,8 @@ impl Printer {
             "tool_execution_end" => {
                 let (name, result) = (plain(&record["toolName"]), &record["result"]);
                 let shown = content(&result["content"]);
-                format!("{kind} {name} {} {shown}{}", verdict(record), details(result))
+                let more = format!("{}{}", details(result), ending(result));
+                format!("{kind} {name} {} {shown}{more}", verdict(record))
             }
             _ => {
                 let mut rest = record.clone();
@@ -294,7 +298,7 @@ fn response(record: &Value) -> String {
 }
 
 /// A complete message.
-fn message(message: &Value) -> String {
+fn message(message: &Value, is_whole: bool) -> String {
     let shown = content(&message["content"]);
     match plain(&message["role"]).as_str() {
         "toolResult" => format!("tool_result {} {shown}{}", verdict(message), details(message)),
@@ -305,6 +309,8 @@ fn message(message: &Value) -> String {
                 if !shown.is_empty() {
                     write!(line, " after {shown}").unwrap();
                 }
+            } else if is_whole {
+                write!(line, " {shown}").unwrap();
             }
             line
         }

@@ -61,7 +61,12 @@ impl TestServer {
         for (path, content) in &transcript.files {
             let path = folder.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let content = content.replace("FOLDER", &folder.path().to_string_lossy());
             std::fs::write(path, content).unwrap();
+        }
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/extensions");
+        for name in transcript.options.get("examples").into_iter().flat_map(|all| all.split(' ')) {
+            std::fs::copy(examples.join(name), folder.path().join(name)).unwrap();
         }
         let (model, feeder) = ScriptProvider::live();
         let launch = launch(transcript, &folder, model.clone(), disk.files())?;
@@ -154,6 +159,17 @@ impl TestServer {
     fn signal(&self, name: &str) -> Result<(), String> {
         if let Some(words) = name.strip_prefix("disk ") {
             return self.disk.change(words);
+        }
+        let path = |name: &str| self.folder().join(name);
+        let words: Vec<&str> = name.split(' ').collect();
+        match *words {
+            ["move", from, to] => {
+                return std::fs::rename(path(from), path(to)).map_err(|err| err.to_string());
+            }
+            ["remove", gone] => {
+                return std::fs::remove_file(path(gone)).map_err(|err| err.to_string());
+            }
+            _ => {}
         }
         let signal = match name {
             "SIGINT" => Signal::Interrupt,

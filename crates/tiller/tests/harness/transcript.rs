@@ -5,20 +5,26 @@
 //! client> {"type":"abort"}   the client says a line; lines directly below each other are one write
 //! bytes>  {"type":\n         the client writes these bytes and no more
 //! client> EOF                the client closes its end
-//! client> …"id":"ui-1"…      a name that was printed for an id stands for the id here too
+//! client> …"id":"ui-1"…      a name that was printed for an id stands for the id here too, and
+//!                            FOLDER, here and in files, for the scratch folder
 //! model>  say Hello.         the model answers; see docs/script-format.md, "Line by line"
 //! clock>  50ms               time passes
 //! reader> stops              the reader pauses; `goes on` resumes, `leaves` closes the pipe
 //! system> SIGTERM            a signal comes
 //! system> disk EIO after 2   the disk fails from its third call on; `disk works` again, and with
 //!                            `EIO once after 2` it fails a single time
+//! system> move A B           a file of the scratch folder gets another name; `remove A` deletes it
 //! tiller> …                  what came of it, written by `UPDATE_EXPECT=1`; an empty one keeps
 //!                            two writes apart until then
 //! ```
 //!
 //! Options: `wire LEVEL`, `model NAME`, `none` or `default`, `tools NAMES`, `settings JSON`, `diagnostic TEXT`,
-//! `sessions kept`, `extensions FILES`, `on-eof finish`, `trust no` or `unknown`, `updates all` or `count`, `show requests`,
-//! `system` (the system prompt too) or `records`.
+//! `sessions kept`, `on-eof finish`, `trust no` or `unknown`, `updates all` or `count`, `show requests`,
+//! `system` (the system prompt too) or `records`. `extensions FILES` are those of the command line;
+//! with the word `discovered` the default folders are searched too. `flags NAME NAME=VALUE` are
+//! their flags. `examples FILES` copies files of `examples/extensions` to the scratch folder.
+//! `folder NAME` makes a subfolder the project. With `messages replaced` a message may end otherwise
+//! than it grew, and its end is printed whole.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +39,7 @@ pub struct Transcript {
 }
 
 /// The known options.
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 15] = [
     "wire",
     "model",
     "tools",
@@ -45,6 +51,10 @@ const OPTIONS: [&str; 11] = [
     "updates",
     "show",
     "extensions",
+    "examples",
+    "flags",
+    "messages",
+    "folder",
 ];
 
 /// An action in a conversation.

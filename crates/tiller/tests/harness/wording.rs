@@ -44,6 +44,13 @@ pub fn details(value: &Value) -> String {
     }
 }
 
+/// Whether a result ends the run, and what it has cost.
+pub fn ending(result: &Value) -> String {
+    let terminate = if result["terminate"] == true { " terminate" } else { "" };
+    let usage = result.get("usage").map(|usage| format!(" usage {usage}"));
+    format!("{terminate}{}", usage.unwrap_or_default())
+}
+
 /// A message as the model sees it.
 pub fn brief(message: &Message) -> String {
     brief_value(&serde_json::to_value(message).unwrap())
