@@ -1,21 +1,8 @@
-//! Extensions in the real program: tools, hooks, dialogs, commands and errors.
+//! Extensions in the real program: loading, events, and engines that hang.
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
-
-fn example(name: &str) -> String {
-    format!("{}/../../examples/extensions/{name}", env!("CARGO_MANIFEST_DIR"))
-}
-
-fn start(script: &str, extensions: &[&str]) -> Client {
-    let place = Place::new().with("notes.md", "hello\n");
-    let mut arguments = Vec::new();
-    for path in extensions {
-        arguments.extend(["-e", path]);
-    }
-    place.rpc(script, &arguments)
-}
 
 /// A client with one extension of this source.
 pub fn with(script: &str, extension: &str) -> Client {
@@ -25,89 +12,6 @@ pub fn with(script: &str, extension: &str) -> Client {
 
 pub fn of_type<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
     records.iter().filter(|record| record["type"] == kind).collect()
-}
-
-#[test]
-fn extension_tool_is_offered_and_called() {
-    let script =
-        "call word_count {\"text\": \"one two three\"}\n\nexpect tool-result 3 words\nsay Three.\n";
-    let mut client = start(script, &[&example("word-count.ts")]);
-    client.say(&json!({"type": "prompt", "message": "Count"}));
-    let records = client.until_type("agent_settled");
-    let ended = of_type(&records, "tool_execution_end");
-    assert_eq!(ended[0]["result"]["details"]["words"], 3, "{records:?}");
-    assert_eq!(ended[0]["isError"], false);
-}
-
-#[test]
-fn tool_call_gate_asks_and_blocks() {
-    let script = "call bash {\"command\": \"rm -rf nothing\"}\n\nsay Well.\n\n\
-                  call bash {\"command\": \"rm -rf nothing && echo gone\"}\n\nsay Good.\n";
-    let mut client = start(script, &[&example("permission-gate.ts")]);
-    for (confirmed, expected) in [(false, "The user does not want this"), (true, "gone")] {
-        client.say(&json!({"type": "prompt", "message": "Delete"}));
-        let asked = client.until_type("extension_ui_request").pop().unwrap();
-        assert_eq!(asked["method"], "confirm");
-        assert_eq!(asked["title"], "Run this command?");
-        assert_eq!(asked["timeout"], 60_000);
-        let answer =
-            json!({"type": "extension_ui_response", "id": asked["id"], "confirmed": confirmed});
-        client.say(&answer);
-        let records = client.until_type("agent_settled");
-        let ended = of_type(&records, "tool_execution_end");
-        let text = ended[0]["result"]["content"][0]["text"].as_str().unwrap();
-        assert!(text.contains(expected), "{text}");
-        assert_eq!(ended[0]["isError"], !confirmed);
-    }
-}
-
-#[test]
-fn command_opens_a_dialog_and_appends_an_entry() {
-    let mut client = start("say Nothing.\n", &[&example("standup.ts")]);
-    client.say(&json!({"id": "1", "type": "get_commands"}));
-    let commands = client.response("1")["data"]["commands"].clone();
-    assert_eq!(commands[0]["name"], "standup");
-    assert_eq!(commands[0]["source"], "extension");
-    client.say(&json!({"id": "2", "type": "prompt", "message": "/standup the tests"}));
-    let asked = client.until_type("extension_ui_request").pop().unwrap();
-    assert_eq!(asked["options"], json!(["feature", "fix", "chore"]));
-    client.say(&json!({"type": "extension_ui_response", "id": asked["id"], "value": "fix"}));
-    let records = client.until(|record| record["id"] == "2");
-    let appended = of_type(&records, "entry_appended");
-    assert_eq!(appended[0]["entry"]["data"], json!({"kind": "fix", "what": "the tests"}));
-    let shown = of_type(&records, "extension_ui_request");
-    assert_eq!(shown[0]["message"], "Noted: fix, the tests");
-    // No dialog was opened, and a command cannot be queued.
-    client.say(&json!({"id": "3", "type": "steer", "message": "/standup"}));
-    let refused = client.response("3");
-    assert_eq!(
-        refused["error"],
-        "Extension command \"/standup\" cannot be queued. Use prompt() or execute the command when not streaming."
-    );
-}
-
-#[test]
-fn extension_errors_are_reported_and_the_run_continues() {
-    let mut client = with(
-        "say Fine.\n",
-        r#"
-        export default function (pi) {
-            pi.registerCommand("break", { handler: async () => { throw new Error("no good"); } });
-            pi.on("before_agent_start", () => { throw new Error("not this either"); });
-        }"#,
-    );
-    client.say(&json!({"id": "1", "type": "prompt", "message": "/break"}));
-    let records = client.until(|record| record["id"] == "1");
-    let errors = of_type(&records, "extension_error");
-    assert_eq!(errors[0]["extensionPath"], "command:break");
-    assert_eq!(errors[0]["event"], "command");
-    assert_eq!(errors[0]["error"], "no good");
-    client.say(&json!({"id": "2", "type": "prompt", "message": "Hello"}));
-    let records = client.until_type("agent_settled");
-    let errors = of_type(&records, "extension_error");
-    assert_eq!(errors[0]["event"], "before_agent_start");
-    let answered = of_type(&records, "message_end");
-    assert_eq!(answered[1]["message"]["content"][0]["text"], "Fine.");
 }
 
 #[test]
@@ -133,31 +37,6 @@ fn strict_mode_exits_if_an_extension_is_missing() {
     let place = Place::new();
     let client = place.rpc("say Fine.\n", &["--strict-extensions", "-e", "gone.ts"]);
     assert_eq!(client.end().1, Some(1));
-}
-
-#[test]
-fn input_hooks_change_handle_and_extend_prompts() {
-    let mut client = with(
-        "expect user HELLO\nsay Loud.\n",
-        r#"
-        export default function (pi) {
-            pi.on("input", (event) => {
-                if (event.text === "mine") return { action: "handled" };
-                return { action: "transform", text: event.text.toUpperCase() };
-            });
-            pi.on("before_agent_start", () => ({
-                message: { customType: "note", content: "by the way", display: true },
-            }));
-        }"#,
-    );
-    client.say(&json!({"id": "1", "type": "prompt", "message": "mine"}));
-    assert_eq!(client.response("1")["success"], true);
-    client.say(&json!({"id": "2", "type": "prompt", "message": "hello"}));
-    let records = client.until_type("agent_settled");
-    let said: Vec<&Value> = of_type(&records, "message_end");
-    assert_eq!(said[0]["message"]["content"][0]["text"], "HELLO", "{said:?}");
-    assert_eq!(said[1]["message"]["role"], "custom");
-    assert_eq!(said[1]["message"]["content"], "by the way");
 }
 
 #[test]

@@ -87,23 +87,6 @@ fn get_state_is_answered_during_an_endless_loop() {
     client.until_type("extension_error");
 }
 
-/// A promise that never settles holds its prompt, and a client can abort that.
-#[test]
-fn never_settling_promise_can_be_aborted() {
-    let mut client = start("await new Promise(() => {});");
-    client.say(&json!({"type": "prompt", "message": "Read"}));
-    client.until_type("tool_execution_start");
-    answers(&mut client, "meanwhile");
-    client.say(&json!({"id": "abort", "type": "abort"}));
-    let records = client.until(|record| record["id"] == "abort");
-    assert_eq!(records.last().unwrap()["success"], true, "{records:?}");
-    let ended = records.iter().find(|record| record["type"] == "tool_execution_end").unwrap();
-    assert_eq!(ended["isError"], true, "{ended}");
-    let settled = records.iter().find(|record| record["type"] == "agent_settled").unwrap();
-    assert_eq!(settled["aborted"], true, "{settled}");
-    answers(&mut client, "after");
-}
-
 /// An extension that never finishes loading does not block the server.
 #[test]
 fn top_level_loop_does_not_block_the_server() {

@@ -71,31 +71,6 @@ fn cost_of_an_answer_comes_from_its_provider() {
 }
 
 #[test]
-fn example_provider_echoes_the_prompt() {
-    let mut client =
-        start(Place::new(), &["-e", &example("parrot-provider.ts"), "--model", "parrot/forwards"]);
-    let records = ask(&mut client, "one two three");
-    let said = answer(&records);
-    assert_eq!(said["content"], json!([{"type": "text", "text": "one two three"}]));
-    assert_eq!((&said["provider"], &said["api"]), (&json!("parrot"), &json!("parrot")));
-    assert_eq!(said["usage"]["cost"]["total"], json!(0.000009));
-    let deltas = of_type(&records, "message_update");
-    let deltas: Vec<_> =
-        deltas.iter().filter_map(|u| u["assistantMessageEvent"]["delta"].as_str()).collect();
-    // Deltas that arrive faster than tiller reads them are joined, so only their text is promised.
-    assert_eq!(deltas.concat(), "one two three");
-    client.say(&json!({"id": "1", "type": "cycle_model"}));
-    assert_eq!(client.response("1")["data"]["model"]["id"], "backwards");
-    assert_eq!(answer(&ask(&mut client, "one two"))["content"][0]["text"], "two one");
-    client.say(&json!({"id": "2", "type": "get_available_models"}));
-    let models = client.response("2")["data"]["models"].clone();
-    assert_eq!(models.as_array().unwrap().len(), 2, "{models}");
-    client
-        .say(&json!({"id": "3", "type": "set_model", "provider": "parrot", "modelId": "forwards"}));
-    assert_eq!(client.response("3")["success"], true);
-}
-
-#[test]
 fn print_mode_waits_for_extension_models() {
     let place = Place::new();
     let extension = example("parrot-provider.ts");
