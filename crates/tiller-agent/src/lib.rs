@@ -15,6 +15,7 @@ pub mod provider;
 pub mod retry;
 pub mod partial_json;
 pub mod front_matter;
+pub mod truncate;
 pub mod message_builder;
 pub mod tool;
 pub mod todo;

@@ -3,6 +3,8 @@
 //! These formats are promises. Clients read them in events and other programs read them in session
 //! files, so a change here is also a change of `docs/protocol.md` and `docs/session-format.md`.
 
+mod model_text;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};

@@ -64,6 +64,25 @@ async fn front_matter_is_yaml_1_2() {
 }
 
 #[tokio::test]
+async fn text_is_truncated_to_lines_and_bytes() {
+    check(
+        r#"
+        const shown = ({ content, truncatedBy, totalLines, maxLines, maxBytes }) => show(content, truncatedBy, totalLines, maxLines, maxBytes);
+        shown(pi.truncateHead("a\nb\nc\n", { maxLines: 2 }));
+        shown(pi.truncateTail("a\nb\nc\n", { maxLines: Infinity, maxBytes: 3 }));
+        shown(pi.truncateHead("abc\n", { maxBytes: 3 }));
+        show(pi.formatSize(512), pi.formatSize(1280), pi.formatSize(5 * 1024 * 1024));
+        "#,
+        expect![[r#"
+            Info: "a\nb" "lines" 3 2 51200
+            Info: "b\nc" "bytes" 3 null 3
+            Info: "abc" "bytes" 1 2000 3
+            Info: "512B" "1.3KB" "5.0MB""#]],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn tool_arguments_are_converted_and_checked() {
     check(
         r#"
@@ -76,6 +95,35 @@ async fn tool_arguments_are_converted_and_checked() {
         expect![[r#"
             Info: {"n":5,"list":["one"]}
             Info: "Validation failed for tool \"t\":\n  - n: must be number\n\nReceived arguments:\n{\n  \"n\": \"five\"\n}""#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn messages_are_converted_for_the_model() {
+    check(
+        r#"
+        const messages = [
+            { role: "user", content: "hi", timestamp: 1 },
+            { role: "bashExecution", command: "ls", output: "a", exitCode: 2, truncated: true, fullOutputPath: "/tmp/x", timestamp: 2 },
+            { role: "bashExecution", command: "true", cancelled: true, timestamp: 3 },
+            { role: "bashExecution", command: "pwd", excludeFromContext: true },
+            { role: "custom", customType: "x", content: "note" },
+            { role: "compactionSummary", summary: "We began.", timestamp: 4 },
+            { role: "branchSummary", summary: "We strayed.", timestamp: NaN },
+            { role: "notice", content: "left out" },
+        ];
+        const converted = pi.convertToLlm(messages);
+        show(converted[0] === messages[0], converted.length);
+        for (const { role, content, timestamp } of converted.slice(1)) show(role, content[0].text, timestamp ?? null);
+        "#,
+        expect![[r#"
+            Info: true 6
+            Info: "user" "Ran `ls`\n```\na\n```\n\nCommand exited with code 2\n\n[Output truncated. Full output: /tmp/x]" 2
+            Info: "user" "Ran `true`\n(no output)\n\n(command cancelled)" 3
+            Info: "user" "note" null
+            Info: "user" "To save room, the conversation up to here was replaced with this summary of it:\n\n<summary>\nWe began.\n</summary>" 4
+            Info: "user" "Before this point the conversation took another path and came back. What happened there:\n\n<summary>\nWe strayed.</summary>" null"#]],
     )
     .await;
 }

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tiller_agent::message::{
-    Arguments, AssistantMessage, BashExecution, Block, Content, Message, StopReason, ToolCall,
-    ToolResultMessage,
+    Arguments, AssistantMessage, Block, Content, Message, StopReason, ToolCall, ToolResultMessage,
 };
 use tiller_agent::model::Model;
 
@@ -214,41 +213,12 @@ fn user_parts<'a>(message: &'a Message, pictures: ImagePolicy) -> Option<Convert
     let parts = match message {
         Message::User(user) => content_parts(&user.content, pictures),
         Message::Custom(custom) => content_parts(&custom.content, pictures),
-        Message::BashExecution(bash) => vec![UserPart::Text(ran(bash).into())],
-        Message::CompactionSummary(compaction) => {
-            let summary = &compaction.summary;
-            vec![UserPart::Text(format!("{COMPACTED}\n\n<summary>\n{summary}\n</summary>").into())]
-        }
-        Message::BranchSummary(branch) => {
-            let summary = &branch.summary;
-            vec![UserPart::Text(format!("{BRANCHED}\n\n<summary>\n{summary}</summary>").into())]
-        }
         Message::Assistant(_) | Message::ToolResult(_) => Vec::new(),
+        Message::BashExecution(_) | Message::CompactionSummary(_) | Message::BranchSummary(_) => {
+            message.model_text().map(|text| UserPart::Text(text.into())).into_iter().collect()
+        }
     };
     (!parts.is_empty()).then_some(ConvertedTurn::User(parts))
-}
-
-const COMPACTED: &str =
-    "To save room, the conversation up to here was replaced with this summary of it:";
-const BRANCHED: &str =
-    "Before this point the conversation took another path and came back. What happened there:";
-
-fn ran(bash: &BashExecution) -> String {
-    let mut text = format!("Ran `{}`\n", bash.command);
-    if bash.output.is_empty() {
-        text += "(no output)";
-    } else {
-        text += &format!("```\n{}\n```", bash.output);
-    }
-    match bash.exit_code {
-        _ if bash.cancelled => text += "\n\n(command cancelled)",
-        Some(code) if code != 0 => text += &format!("\n\nCommand exited with code {code}"),
-        _ => (),
-    }
-    if let (true, Some(path)) = (bash.truncated, &bash.full_output_path) {
-        text += &format!("\n\n[Output truncated. Full output: {path}]");
-    }
-    text
 }
 
 fn content_parts(content: &Content, pictures: ImagePolicy) -> Vec<UserPart<'_>> {

@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::grep::lines::{LINE_MAX_CHARS, Lines};
 use crate::listing::Listing;
-use crate::truncate::MAX_BYTES;
 use crate::walk::{self, SmallestPaths};
 use crate::{blocking, path, typed};
+use tiller_agent::truncate::MAX_BYTES;
 
 pub fn tool() -> Tool {
     let description = "Search files for lines that match a regular expression. Returns lines as \

@@ -13,7 +13,6 @@ mod path;
 mod os_error;
 mod blocking;
 mod listing;
-mod truncate;
 pub mod read;
 pub mod image;
 pub mod find;

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use tiller_agent::tool::ToolOutput;
 
-use crate::truncate::{self, Limits, Size, size_text};
+use tiller_agent::truncate::{self, TextLimits, TextSize, size_text};
 
 pub(crate) struct Listing {
     text: String,
@@ -25,7 +25,7 @@ impl Listing {
 
     /// Cuts the text at the byte limit; the tool itself limits the number of lines.
     pub(crate) fn cut_to_fit(&mut self) {
-        let truncation = truncate::head(&self.text, Size::of(&self.text), Limits::LIST);
+        let truncation = truncate::head(&self.text, TextSize::of(&self.text), TextLimits::LIST);
         if truncation.truncated {
             self.text.clone_from(&truncation.content);
             let note = format!("{} limit reached", size_text(truncation.max_bytes));

@@ -7,7 +7,9 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::truncate::{self, Cut, Limits, MAX_BYTES, MAX_LINES, Size, Truncation, size_text};
+use tiller_agent::truncate::{
+    self, MAX_BYTES, MAX_LINES, TextLimits, TextSize, TruncatedBy, Truncation, size_text,
+};
 
 /// Slightly more than is ever shown, so that cuts fall in the right place.
 const TAIL_BYTES: usize = MAX_BYTES + 64;
@@ -65,7 +67,7 @@ impl Output {
 
     /// The truncation of the output so far.
     pub(crate) fn so_far(&self) -> Truncation {
-        truncate::tail(&self.tail_text(), self.size(), Limits::TEXT)
+        truncate::tail(&self.tail_text(), self.size(), TextLimits::TEXT)
     }
 
     pub(crate) fn finish(mut self) -> Finished {
@@ -102,9 +104,9 @@ impl Output {
         self.last_line_ended = ended;
     }
 
-    fn size(&self) -> Size {
+    fn size(&self) -> TextSize {
         let unfinished = self.bytes > 0 && !self.last_line_ended;
-        Size { lines: self.newlines + usize::from(unfinished), bytes: self.bytes }
+        TextSize { lines: self.newlines + usize::from(unfinished), bytes: self.bytes }
     }
 
     fn tail_text(&self) -> String {
@@ -149,8 +151,8 @@ impl Finished {
             cut => {
                 let first = last - shown.output_lines + 1;
                 let why = match cut {
-                    Cut::Lines => String::new(),
-                    Cut::Bytes => format!(" ({} limit)", size_text(MAX_BYTES)),
+                    TruncatedBy::Lines => String::new(),
+                    TruncatedBy::Bytes => format!(" ({} limit)", size_text(MAX_BYTES)),
                 };
                 format!("Showing lines {first}-{last} of {last}{why}")
             }
@@ -289,7 +291,7 @@ mod tests {
         ) {
             let mut text = lines.join("\n").repeat(times);
             if newline { text.push('\n') }
-            let whole = truncate::tail(&text, Size::of(&text), Limits::TEXT);
+            let whole = truncate::tail(&text, TextSize::of(&text), TextLimits::TEXT);
             let mut pieces = Vec::new();
             let mut rest = text.as_bytes();
             for cut in cuts {

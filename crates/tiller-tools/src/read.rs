@@ -15,8 +15,8 @@ use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
 use tokio_util::sync::CancellationToken;
 
 use crate::image::{self, Normalised, Resize};
-use crate::truncate::{self, Cut, Limits, MAX_BYTES, Size, size_text};
 use crate::{blocking, os_error, path, typed};
+use tiller_agent::truncate::{self, MAX_BYTES, TextLimits, TextSize, TruncatedBy, size_text};
 
 pub fn tool() -> Tool {
     with(Resize::ToFit)
@@ -96,7 +96,7 @@ struct SelectedLines {
     /// The beginning of the selected lines: slightly more than may be shown, if there is more.
     text: String,
     /// The size of all selected lines.
-    size: Size,
+    size: TextSize,
     /// How many lines were selected. One more than in `size` if the last of them is empty.
     asked: usize,
     /// The length of the first selected line.
@@ -177,7 +177,7 @@ fn text(asked: &str, first: usize, lines: &SelectedLines) -> ToolResult {
             "Offset {offset} is beyond end of file ({total} lines total)"
         )));
     }
-    let shown = truncate::head(&lines.text, lines.size, Limits::TEXT);
+    let shown = truncate::head(&lines.text, lines.size, TextLimits::TEXT);
     let next = first + if shown.truncated { shown.output_lines } else { lines.asked };
     let note = match shown.truncated_by {
         Some(_) if shown.first_line_exceeds_limit => {
@@ -192,8 +192,8 @@ fn text(asked: &str, first: usize, lines: &SelectedLines) -> ToolResult {
         }
         Some(cut) => {
             let why = match cut {
-                Cut::Lines => String::new(),
-                Cut::Bytes => format!(" ({} limit)", size_text(MAX_BYTES)),
+                TruncatedBy::Lines => String::new(),
+                TruncatedBy::Bytes => format!(" ({} limit)", size_text(MAX_BYTES)),
             };
             let from = first + 1;
             format!(

@@ -1,18 +1,26 @@
 // Conversations as a model receives them, and as text.
 
-const compacted = "To save room, the conversation up to here was replaced with this summary of it:";
-const branched = "Before this point the conversation took another path and came back. What happened there:";
+import { sync } from "tiller:host";
 
-function user(text, timestamp) {
+const wellFormed = (text) => String(text ?? "").toWellFormed();
+
+/** The user message that a model receives for a command or a summary. An extension may leave out fields that
+ * do not matter for its text. */
+function asUser({ role, command, output, summary, exitCode, cancelled, truncated, fullOutputPath, timestamp }) {
+	const text = sync("text.modelText", {
+		role,
+		command: wellFormed(command),
+		output: wellFormed(output),
+		summary: wellFormed(summary),
+		exitCode,
+		cancelled: Boolean(cancelled),
+		truncated: Boolean(truncated),
+		fullOutputPath,
+		fromId: "",
+		tokensBefore: 0,
+		timestamp: 0,
+	});
 	return { role: "user", content: [{ type: "text", text }], timestamp };
-}
-
-function commandText({ command, output, exitCode, cancelled, truncated, fullOutputPath }) {
-	let text = `Ran \`${command}\`\n${output ? `\`\`\`\n${output}\n\`\`\`` : "(no output)"}`;
-	if (cancelled) text += "\n\n(command cancelled)";
-	else if (exitCode) text += `\n\nCommand exited with code ${exitCode}`;
-	if (truncated && fullOutputPath) text += `\n\n[Output truncated. Full output: ${fullOutputPath}]`;
-	return text;
 }
 
 export function convertToLlm(messages) {
@@ -20,19 +28,17 @@ export function convertToLlm(messages) {
 	for (const message of messages) {
 		switch (message.role) {
 			case "bashExecution":
-				if (!message.excludeFromContext) converted.push(user(commandText(message), message.timestamp));
+				if (!message.excludeFromContext) converted.push(asUser(message));
+				break;
+			case "compactionSummary":
+			case "branchSummary":
+				converted.push(asUser(message));
 				break;
 			case "custom": {
 				const content = typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
 				converted.push({ role: "user", content, timestamp: message.timestamp });
 				break;
 			}
-			case "compactionSummary":
-				converted.push(user(`${compacted}\n\n<summary>\n${message.summary}\n</summary>`, message.timestamp));
-				break;
-			case "branchSummary":
-				converted.push(user(`${branched}\n\n<summary>\n${message.summary}</summary>`, message.timestamp));
-				break;
 			case "user":
 			case "assistant":
 			case "toolResult":

@@ -8,7 +8,9 @@ use base64::engine::general_purpose::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tiller_agent::front_matter::Document;
+use tiller_agent::message::Message;
 use tiller_agent::partial_json::PartialJson;
+use tiller_agent::truncate::{self, TextLimits, TextSize, Truncation, size_text};
 
 use super::{OpError, OpInput, OpOutput, OpReply, unknown};
 
@@ -19,13 +21,19 @@ pub(super) fn sync(name: &str, input: OpInput) -> OpReply {
         "toBase64" => Ok(OpOutput::Text(STANDARD.encode(input.bytes()))),
         "toBase64Url" => Ok(OpOutput::Text(URL_SAFE_NO_PAD.encode(input.bytes()))),
         "fromBase64" => Ok(OpOutput::Bytes(from_base64(&input.read::<String>()?))),
+        "formatSize" => Ok(OpOutput::Text(size_text(input.read::<f64>()? as usize))),
         "frontMatter" => front_matter(&input.read::<String>()?),
+        "modelText" => {
+            let text = input.read::<Message>()?.model_text();
+            Ok(text.map_or(OpOutput::Nothing, OpOutput::Text))
+        }
         "partialJson" => {
             let mut json = PartialJson::default();
             json.push(&input.read::<String>()?);
             Ok(OpOutput::json(&json.finish()))
         }
         "toHex" => Ok(OpOutput::Text(hex(&input.bytes()))),
+        "truncate" => Ok(OpOutput::json(&input.read::<Truncate>()?.run())),
         _ => Err(unknown(name)),
     }
 }
@@ -61,6 +69,36 @@ fn front_matter(text: &str) -> OpReply {
         fields => fields,
     };
     Ok(OpOutput::json(&json!({ "frontmatter": fields, "body": document.body })))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Truncate {
+    end: TextEnd,
+    text: String,
+    max_lines: Option<f64>,
+    max_bytes: Option<f64>,
+}
+
+/// Which end of a text is kept.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum TextEnd {
+    Head,
+    Tail,
+}
+
+impl Truncate {
+    fn run(&self) -> Truncation {
+        let limit = |max: Option<f64>| max.map_or(usize::MAX, |max| max as usize);
+        let limits = TextLimits { lines: limit(self.max_lines), bytes: limit(self.max_bytes) };
+        let size = TextSize::of(&self.text);
+        let truncation = match self.end {
+            TextEnd::Head => truncate::head(&self.text, size, limits),
+            TextEnd::Tail => truncate::tail(&self.text, size, limits),
+        };
+        truncation.without_excess_newline()
+    }
 }
 
 /// Accepts both alphabets and stops at the first invalid character, as node does.

@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tiller_agent::message::{
-    BranchSummary, CompactionSummary, CustomMessage, StopReason, UserMessage,
+    BashExecution, BranchSummary, CompactionSummary, CustomMessage, StopReason, UserMessage,
 };
 use tiller_agent::model::Modality;
 

@@ -4,8 +4,8 @@ use std::io;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
-use crate::truncate::MAX_BYTES;
 use crate::walk::SearchHit;
+use tiller_agent::truncate::MAX_BYTES;
 
 pub(super) const LINE_MAX_CHARS: usize = 500;
 

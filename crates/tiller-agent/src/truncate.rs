@@ -1,20 +1,20 @@
-//! Truncates long texts for the model: keeps the head of a file, or the tail of a command's output.
+//! Truncates long texts for the model, for tools and for extensions: keeps the head of a file, or the tail of a command's output.
 //! Cuts fall between lines and never inside a character.
 //!
 //! A line ends with `\n`; text after the last one is a line only if it is not empty.
 
 use serde::Serialize;
 
-pub(crate) const MAX_LINES: usize = 2000;
-pub(crate) const MAX_BYTES: usize = 50 * 1024;
+pub const MAX_LINES: usize = 2000;
+pub const MAX_BYTES: usize = 50 * 1024;
 
 /// What was kept of a text and why. Sent to the client in `details.truncation`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Truncation {
+pub struct Truncation {
     pub content: String,
     pub truncated: bool,
-    pub truncated_by: Option<Cut>,
+    pub truncated_by: Option<TruncatedBy>,
     pub total_lines: usize,
     pub total_bytes: usize,
     pub output_lines: usize,
@@ -27,51 +27,64 @@ pub(crate) struct Truncation {
     pub max_bytes: usize,
 }
 
+impl Truncation {
+    /// Drops a final newline that is over the byte limit. Tools show it; in pi it counts.
+    pub fn without_excess_newline(mut self) -> Truncation {
+        if self.output_bytes > self.max_bytes && self.content.ends_with('\n') {
+            self.content.pop();
+            self.output_bytes -= 1;
+            self.truncated = true;
+            self.truncated_by = Some(TruncatedBy::Bytes);
+        }
+        self
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Cut {
+pub enum TruncatedBy {
     Lines,
     Bytes,
 }
 
 /// The size of a text of which perhaps only one end is in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Size {
+pub struct TextSize {
     pub lines: usize,
     pub bytes: usize,
 }
 
-impl Size {
-    pub(crate) fn of(text: &str) -> Size {
+impl TextSize {
+    pub fn of(text: &str) -> TextSize {
         let newlines = memchr::memchr_iter(b'\n', text.as_bytes()).count();
         let unfinished = !text.is_empty() && !text.ends_with('\n');
-        Size { lines: newlines + usize::from(unfinished), bytes: text.len() }
+        TextSize { lines: newlines + usize::from(unfinished), bytes: text.len() }
     }
 }
 
 /// The limits for everything the model reads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct TextLimits {
     pub lines: usize,
     pub bytes: usize,
 }
 
-impl Limits {
-    pub(crate) const TEXT: Limits = Limits { lines: MAX_LINES, bytes: MAX_BYTES };
+impl TextLimits {
+    pub const TEXT: TextLimits = TextLimits { lines: MAX_LINES, bytes: MAX_BYTES };
     /// For lists whose length has a limit of its own. The number is JavaScript's largest safe
     /// integer.
-    pub(crate) const LIST: Limits = Limits { lines: (1 << 53) - 1, bytes: MAX_BYTES };
+    pub const LIST: TextLimits = TextLimits { lines: (1 << 53) - 1, bytes: MAX_BYTES };
 }
 
 /// Keeps whole lines from the start. `text` may be just the beginning of a text of size `whole`, as
 /// long as it is longer than the limits.
-pub(crate) fn head(text: &str, whole: Size, limits: Limits) -> Truncation {
+pub fn head(text: &str, whole: TextSize, limits: TextLimits) -> Truncation {
     let mut end = 0;
     let mut lines = 0;
     let mut cut = None;
     while lines < whole.lines {
         if lines == limits.lines {
-            cut = Some(Cut::Lines);
+            cut = Some(TruncatedBy::Lines);
             break;
         }
         // The newline before this line counts only once the line itself is kept.
@@ -79,7 +92,7 @@ pub(crate) fn head(text: &str, whole: Size, limits: Limits) -> Truncation {
         let rest = text.get(start..).unwrap_or_default();
         let stop = start + memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
         if stop > limits.bytes {
-            cut = Some(Cut::Bytes);
+            cut = Some(TruncatedBy::Bytes);
             break;
         }
         end = stop;
@@ -87,27 +100,27 @@ pub(crate) fn head(text: &str, whole: Size, limits: Limits) -> Truncation {
     }
     let content = if cut.is_some() { &text[..end] } else { text };
     Truncation {
-        first_line_exceeds_limit: cut == Some(Cut::Bytes) && lines == 0,
+        first_line_exceeds_limit: cut == Some(TruncatedBy::Bytes) && lines == 0,
         ..kept(content, lines, cut, whole, limits)
     }
 }
 
 /// Keeps whole lines from the end, or the end of the last one if it alone is too long. `text` may
 /// be just the end of a text of size `whole`, as long as it is longer than the limits.
-pub(crate) fn tail(text: &str, whole: Size, limits: Limits) -> Truncation {
+pub fn tail(text: &str, whole: TextSize, limits: TextLimits) -> Truncation {
     let body = text.strip_suffix('\n').unwrap_or(text);
     let mut start = body.len();
     let mut lines = 0;
     let mut cut = None;
     while lines < whole.lines {
         if lines == limits.lines {
-            cut = Some(Cut::Lines);
+            cut = Some(TruncatedBy::Lines);
             break;
         }
         let stop = if lines == 0 { body.len() } else { start.saturating_sub(1) };
         let first = memchr::memrchr(b'\n', &body.as_bytes()[..stop]).map_or(0, |at| at + 1);
         if body.len() - first > limits.bytes {
-            cut = Some(Cut::Bytes);
+            cut = Some(TruncatedBy::Bytes);
             break;
         }
         start = first;
@@ -125,7 +138,13 @@ pub(crate) fn tail(text: &str, whole: Size, limits: Limits) -> Truncation {
     Truncation { last_line_partial: true, ..kept(end_of_line, 1, cut, whole, limits) }
 }
 
-fn kept(content: &str, lines: usize, cut: Option<Cut>, whole: Size, limits: Limits) -> Truncation {
+fn kept(
+    content: &str,
+    lines: usize,
+    cut: Option<TruncatedBy>,
+    whole: TextSize,
+    limits: TextLimits,
+) -> Truncation {
     Truncation {
         content: content.to_owned(),
         truncated: cut.is_some(),
@@ -142,13 +161,18 @@ fn kept(content: &str, lines: usize, cut: Option<Cut>, whole: Size, limits: Limi
 }
 
 /// `512B`, `58.6KB`, `1.0MB`.
-pub(crate) fn size_text(bytes: usize) -> String {
-    const KB: f64 = 1024.0;
-    match bytes {
-        0..1024 => format!("{bytes}B"),
-        1024..1_048_576 => format!("{:.1}KB", bytes as f64 / KB),
-        _ => format!("{:.1}MB", bytes as f64 / KB / KB),
-    }
+pub fn size_text(bytes: usize) -> String {
+    const KB: usize = 1024;
+    const MB: usize = KB * KB;
+    let unit = match bytes {
+        0..KB => return format!("{bytes}B"),
+        KB..MB => KB,
+        _ => MB,
+    };
+    // As in JavaScript, a half is rounded up.
+    let tenths = (bytes.saturating_mul(10) + unit / 2) / unit;
+    let name = if unit == KB { "KB" } else { "MB" };
+    format!("{}.{}{name}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]
@@ -157,21 +181,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::cases;
 
-    const SMALL: Limits = Limits { lines: 3, bytes: 10 };
+    const SMALL: TextLimits = TextLimits { lines: 3, bytes: 10 };
 
     fn check(texts: &[&str], expect: Expect) {
         let mut report = String::new();
         for text in texts {
             report += &format!("{text:?}\n");
-            let whole = Size::of(text);
+            let whole = TextSize::of(text);
             for (end, t) in [("head", head(text, whole, SMALL)), ("tail", tail(text, whole, SMALL))]
             {
                 let by = match t.truncated_by {
                     None => "all",
-                    Some(Cut::Lines) => "lines",
-                    Some(Cut::Bytes) => "bytes",
+                    Some(TruncatedBy::Lines) => "lines",
+                    Some(TruncatedBy::Bytes) => "bytes",
                 };
                 let odd = match (t.last_line_partial, t.first_line_exceeds_limit) {
                     (true, _) => ", partial",
@@ -261,16 +284,16 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let sizes = [0, 1023, 1024, 60_000, 51_200, 1_048_575, 1_048_576, 5_000_000_000];
+        let sizes = [0, 1023, 1024, 1280, 60_000, 51_200, 1_048_575, 1_048_576, 5_000_000_000];
         assert_eq!(
             sizes.map(size_text),
-            ["0B", "1023B", "1.0KB", "58.6KB", "50.0KB", "1024.0KB", "1.0MB", "4768.4MB"]
+            ["0B", "1023B", "1.0KB", "1.3KB", "58.6KB", "50.0KB", "1024.0KB", "1.0MB", "4768.4MB"]
         );
     }
 
     #[test]
     fn truncation_serialises_as_in_pi() {
-        let truncation = tail("a\nb\nc\nd\n", Size { lines: 4, bytes: 8 }, SMALL);
+        let truncation = tail("a\nb\nc\nd\n", TextSize { lines: 4, bytes: 8 }, SMALL);
         assert_eq!(
             serde_json::to_string(&truncation).unwrap(),
             r#"{"content":"b\nc\nd","truncated":true,"truncatedBy":"lines","totalLines":4,"totalBytes":8,"outputLines":3,"outputBytes":5,"lastLinePartial":false,"firstLineExceedsLimit":false,"maxLines":3,"maxBytes":10}"#
@@ -278,11 +301,11 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(cases(256))]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn kept_text_is_within_limits_and_an_end_of_the_text(text in "([a-zé]{0,4}\n?){0,6}") {
-            let whole = Size::of(&text);
+            let whole = TextSize::of(&text);
             let (head, tail) = (head(&text, whole, SMALL), tail(&text, whole, SMALL));
             prop_assert!(text.starts_with(&head.content));
             prop_assert!(text.trim_end_matches('\n').ends_with(tail.content.trim_end_matches('\n')));
