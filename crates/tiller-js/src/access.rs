@@ -196,6 +196,7 @@ pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
     ("query", BY_WHAT_IS_ASKED),
     ("registered", BY_WHAT_IS_ASKED),
     ("request", BY_WHAT_IS_ASKED),
+    ("settings", BY_WHAT_IS_ASKED),
     ("text.decode", NONE),
     ("text.encode", NONE),
     ("text.formatSize", NONE),

@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 mod ask;
@@ -69,9 +69,28 @@ pub trait HostApi: Send + Sync + 'static {
     /// Logs what an extension wrote with `console` or to its standard streams.
     fn log(&self, line: LogLine);
 
+    /// Reads settings. The engine's thread blocks while files are read.
+    fn settings(&self, layers: Vec<SettingsLayer>) -> SettingsRead;
+
     /// Tools, commands, flags or providers have changed: see
     /// [`Extensions::registrations`](crate::Extensions::registrations).
     fn changed(&self);
+}
+
+/// Settings that override those of the layers before.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SettingsLayer {
+    /// A settings file. A missing or invalid one counts as empty.
+    File(PathBuf),
+    Values(Map<String, Value>),
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct SettingsRead {
+    /// The values of each layer.
+    pub layers: Vec<Map<String, Value>>,
+    pub merged: Map<String, Value>,
 }
 
 /// An error of an extension: the fields of an `extension_error`, and where it was thrown.

@@ -50,6 +50,14 @@ impl SessionStore {
         }
     }
 
+    /// The folder for sessions of a project: beside the open session, if it is the same project.
+    pub fn project_dir(&self, cwd: &Path, open: &Session) -> PathBuf {
+        match open.path().and_then(Path::parent) {
+            Some(dir) if open.cwd() == cwd => dir.to_owned(),
+            _ => self.dir(cwd),
+        }
+    }
+
     fn dir(&self, cwd: &Path) -> PathBuf {
         self.chosen.clone().unwrap_or_else(|| paths::project_dir(&self.root, cwd))
     }

@@ -31,7 +31,7 @@ pub use extensions::{
     ExtensionEngine, ExtensionPermissions, ExtensionSettings, Package, PackagePart,
 };
 pub(crate) use file::read_file;
-pub(crate) use layers::{Layers, PathBases, Scope, resolve};
+pub(crate) use layers::{Layers, PathBases, Scope, merge_layers, resolve};
 
 use crate::credentials::key_names;
 use crate::models::glob::matches;

@@ -1,7 +1,7 @@
 // Sessions that extensions read and write themselves: files of this or another project, and sessions without
 // a file. Only tiller writes the current session.
 
-import { hostInfo, native, query, stringify } from "tiller:host";
+import { native, query, stringify } from "tiller:host";
 import { branchIn, parseSessionEntries, projectionOf } from "tiller:session-entries";
 
 export const CURRENT_SESSION_VERSION = 3;
@@ -14,17 +14,7 @@ function uuid() {
 }
 
 /** The folder of a project's sessions, the same as tiller's. */
-function folderOf(cwd, sessionDir) {
-	if (sessionDir) return sessionDir;
-	const own = query("session", { read: "dir" });
-	if (own && cwd === query("session", { read: "cwd" })) return own;
-	return `${allSessions()}/--${String(cwd).replace(/^[/\\]/, "").replace(/[/\\:]/g, "-")}--`;
-}
-
-function allSessions() {
-	const own = query("session", { read: "dir" });
-	return own ? paths().dirname(own) : `${hostInfo.agentDir}/sessions`;
-}
+const folderOf = (cwd, sessionDir) => sessionDir || query("session", { read: "projectDir", cwd: String(cwd) });
 
 function headerOf(cwd, { id, parentSession } = {}) {
 	const header = { type: "session", version: CURRENT_SESSION_VERSION, id: id ?? uuid(), timestamp: new Date().toISOString(), cwd };
@@ -97,7 +87,7 @@ export class SessionManager {
 		return listed(filesIn(folderOf(cwd, sessionDir)), onProgress);
 	}
 	static async listAll(...given) {
-		const sessionDir = typeof given[0] === "string" ? given.shift() : allSessions();
+		const sessionDir = typeof given[0] === "string" ? given.shift() : query("session", { read: "allProjectsDir" });
 		if (!files().existsSync(sessionDir)) return [];
 		const folders = files().readdirSync(sessionDir, { withFileTypes: true }).filter((entry) => entry.isDirectory());
 		return listed(folders.flatMap(({ name }) => filesIn(`${sessionDir}/${name}`)), given[0]);

@@ -1,38 +1,19 @@
 // Settings from their files, for extensions that read them.
 
-import { hostInfo, native, query } from "tiller:host";
-
-function read(path) {
-	try {
-		return JSON.parse(native.importNow("node:fs").readFileSync(path, "utf8"));
-	} catch {
-		// A missing or broken file counts as empty; tiller itself has reported it.
-		return {};
-	}
-}
-
-const isPlain = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-
-/** Project settings override the user's. */
-function merged(user, project) {
-	const both = { ...user };
-	for (const [name, value] of Object.entries(project)) {
-		both[name] = isPlain(value) && isPlain(both[name]) ? merged(both[name], value) : value;
-	}
-	return both;
-}
+import { hostInfo, query, sync } from "tiller:host";
 
 /** `getSomething()` returns the setting `something`. Extensions cannot write settings. */
 export class SettingsManager {
-	#places;
-	#user = {};
-	#project = {};
-	#overrides = {};
+	/** The user's and the project's settings, as `{ file }` or `{ values }`. */
+	#sources;
+	/** The values of each source. */
+	#layers;
+	#overrides = [];
+	#merged;
 
-	constructor(places, user = {}) {
-		this.#places = places;
-		this.#user = user;
-		this.#read();
+	constructor(user, project = { values: {} }) {
+		this.#sources = [user, project];
+		this.#load(this.#sources);
 		return new Proxy(this, {
 			get(own, name) {
 				if (name in own) return typeof own[name] === "function" ? own[name].bind(own) : own[name];
@@ -48,32 +29,34 @@ export class SettingsManager {
 		});
 	}
 	static create(cwd = query("cwd"), agentDir = hostInfo.agentDir, { projectTrusted = query("isProjectTrusted") } = {}) {
-		const project = projectTrusted ? `${cwd}/.pi/settings.json` : undefined;
-		return new SettingsManager({ user: `${agentDir}/settings.json`, project });
+		const project = projectTrusted ? { file: `${cwd}/.pi/settings.json` } : undefined;
+		return new SettingsManager({ file: `${agentDir}/settings.json` }, project);
 	}
 	static inMemory(settings = {}) {
-		return new SettingsManager(undefined, structuredClone(settings));
+		return new SettingsManager({ values: structuredClone(settings) });
 	}
-	#read() {
-		if (!this.#places) return;
-		this.#user = read(this.#places.user);
-		this.#project = this.#places.project ? read(this.#places.project) : {};
+	#load(sources) {
+		const overrides = this.#overrides.map((values) => ({ values }));
+		const { layers, merged } = sync("settings", [...sources, ...overrides]);
+		this.#layers = layers;
+		this.#merged = merged;
 	}
 	get(name) {
-		return merged(merged(this.#user, this.#project), this.#overrides)[name];
+		return structuredClone(this.#merged[name]);
 	}
 	getGlobalSettings() {
-		return structuredClone(this.#user);
+		return structuredClone(this.#layers[0]);
 	}
 	getProjectSettings() {
-		return structuredClone(this.#project);
+		return structuredClone(this.#layers[1]);
 	}
 	/** Applies to this object only. */
 	applyOverrides(more) {
-		this.#overrides = merged(this.#overrides, more);
+		this.#overrides.push(more);
+		this.#load(this.#layers.slice(0, 2).map((values) => ({ values })));
 	}
 	async reload() {
-		this.#read();
+		this.#load(this.#sources);
 	}
 	async flush() {}
 	drainErrors() {

@@ -21,7 +21,7 @@ use crate::event;
 use crate::registrations::OwnRegistrations;
 use crate::world::{
     Action, Answers, Dialog, LogLevel, LogLine, ModelRead, ModelRequest, Query, Request,
-    RequestCallbacks, Wants,
+    RequestCallbacks, SettingsLayer, Wants,
 };
 
 /// Upper bound on events of a model's answer that an extension has not handled yet.
@@ -86,6 +86,13 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpRep
                 stream.answers.give(number, payload);
             }
             Ok(OpOutput::Nothing)
+        }
+        "settings" => {
+            let layers: Vec<SettingsLayer> = input.read()?;
+            if layers.iter().any(|layer| matches!(layer, SettingsLayer::File(_))) {
+                core.allow(Access::Operation("fs.readFile"))?;
+            }
+            Ok(OpOutput::json(&core.world.settings(layers)))
         }
         "hostInfo" => Ok(host_info(core)),
         "checkArguments" => {

@@ -1,6 +1,8 @@
 //! What an extension can ask about the session, the models and the agent. These types are the host
 //! protocol; JavaScript writes them as JSON objects whose `type` is the variant's name.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -49,7 +51,14 @@ pub enum Query {
 #[serde(tag = "read", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum SessionRead {
     Cwd,
+    /// Of its file, or `null`.
     Dir,
+    /// The folder for sessions of a project.
+    ProjectDir {
+        cwd: PathBuf,
+    },
+    /// The folder with a folder for every project.
+    AllProjectsDir,
     Id,
     /// A path, or `null` for a session that is not stored.
     File,

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tiller_js::world::{
     Action, BoxFuture, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HostApi,
     HttpRequest, HttpResponse, LogLine, ModelRead, ModelRequest, Notice, Query, Request,
-    SessionRead, SpawnRequest,
+    SessionRead, SettingsLayer, SettingsRead, SpawnRequest,
 };
 use tiller_js::{Config, Extension, Extensions, Limits, LoadReport};
 use tokio_util::sync::CancellationToken;
@@ -223,6 +223,9 @@ impl HostApi for Fake {
             Query::Session(SessionRead::Id) => "session-1".into(),
             Query::Session(SessionRead::Name) => Value::Null,
             Query::Session(SessionRead::LeafId) => "e1".into(),
+            Query::Session(SessionRead::ProjectDir { .. } | SessionRead::AllProjectsDir) => {
+                format!("{}/agent/sessions", self.root.lock().unwrap()).into()
+            }
             Query::Session(_) => Value::Null,
             Query::Models(ModelRead::All | ModelRead::Available) => {
                 json!([{"provider": "p", "id": "m", "name": "M"}])
@@ -383,6 +386,10 @@ impl HostApi for Fake {
 
     fn log(&self, line: LogLine) {
         self.note(format!("{:?}: {}", line.level, line.text));
+    }
+
+    fn settings(&self, _: Vec<SettingsLayer>) -> SettingsRead {
+        SettingsRead { layers: Vec::new(), merged: serde_json::Map::new() }
     }
 
     fn changed(&self) {

@@ -11,7 +11,8 @@ use futures_util::stream::{self, BoxStream};
 use serde_json::Value;
 use tiller_js::world::{
     Action, BoxFuture, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HostApi,
-    HttpRequest, HttpResponse, LogLine, ModelRequest, Notice, Query, Request, SpawnRequest,
+    HttpRequest, HttpResponse, LogLine, ModelRequest, Notice, Query, Request, SettingsLayer,
+    SettingsRead, SpawnRequest,
 };
 use tiller_llm::http::{self, HttpExchange};
 use tiller_tools::child::{self, Program, ProgramEvent};
@@ -23,6 +24,7 @@ use crate::clock::Clock;
 use crate::rpc::extensions::ExtensionInput;
 use crate::rpc::server::Input;
 use crate::rpc::tasks::Responder;
+use crate::settings;
 
 pub(crate) struct ServerHostApi {
     pub(crate) inputs: mpsc::Sender<Input>,
@@ -99,6 +101,17 @@ impl HostApi for ServerHostApi {
 
     fn log(&self, line: LogLine) {
         self.send(ExtensionInput::Log(line));
+    }
+
+    fn settings(&self, layers: Vec<SettingsLayer>) -> SettingsRead {
+        let read = |layer| match layer {
+            // Problems of the user's and the project's files were reported when tiller read them.
+            SettingsLayer::File(path) => settings::read_file(&path, &mut Vec::new()),
+            SettingsLayer::Values(values) => values,
+        };
+        let layers: Vec<_> = layers.into_iter().map(read).collect();
+        let merged = settings::merge_layers(&layers);
+        SettingsRead { layers, merged }
     }
 
     fn changed(&self) {

@@ -107,6 +107,13 @@ pub(crate) fn resolve(path: &str, base: &Path, home: Option<&Path>) -> PathBuf {
     plain
 }
 
+/// Values override those of earlier layers, as in [`Layers::settings`].
+pub(crate) fn merge_layers(layers: &[Map<String, Value>]) -> Map<String, Value> {
+    let mut merged = Map::new();
+    layers.iter().for_each(|layer| merge(&mut merged, layer));
+    merged
+}
+
 fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(key), value) {

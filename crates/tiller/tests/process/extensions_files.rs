@@ -52,7 +52,8 @@ const COMMANDS: &str = r#"
             const { skills } = loadSkills();
             let refused;
             try { settings.setTheme("dark"); } catch ({ message }) { refused = message; }
-            note({ mode: settings.getSteeringMode(), retry: settings.getRetry(), refused, skills: skills.map(({ name }) => name) });
+            settings.applyOverrides({ retry: { enabled: false } });
+            note({ mode: settings.getSteeringMode(), retry: settings.getRetry(), own: settings.getGlobalSettings().retry, refused, skills: skills.map(({ name }) => name) });
         } });
     }"#;
 
@@ -61,7 +62,7 @@ fn place() -> Place {
         Place::new().with("ext.ts", COMMANDS).with("talk.script", "say Hello.\n\nsay Again.\n");
     let agent = place.path().join(".pi/agent");
     std::fs::create_dir_all(agent.join("skills/knit")).unwrap();
-    let settings = r#"{"steeringMode": "all", "retry": {"maxRetries": 7}}"#;
+    let settings = "{\"queueMode\": \"all\", // comment\n\"retry\": {\"maxRetries\": 7}}";
     std::fs::write(agent.join("settings.json"), settings).unwrap();
     let skill = "---\nname: knit\ndescription: Knits\n---\nKnit.\n";
     std::fs::write(agent.join("skills/knit/SKILL.md"), skill).unwrap();
@@ -139,7 +140,8 @@ fn extensions_read_settings_and_skills() {
     let place = place();
     let seen = noted(&mut client(&place), "/settings");
     assert_eq!(seen["mode"], "all");
-    assert_eq!(seen["retry"], json!({"maxRetries": 7}));
+    assert_eq!(seen["retry"], json!({"maxRetries": 7, "enabled": false}));
+    assert_eq!(seen["own"], json!({"maxRetries": 7}));
     assert_eq!(seen["skills"], json!(["knit"]));
     assert_eq!(
         seen["refused"],

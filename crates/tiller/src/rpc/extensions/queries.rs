@@ -80,6 +80,10 @@ impl SessionState {
         Ok(match read {
             SessionRead::Cwd => json!(session.cwd()),
             SessionRead::Dir => json!(session.path().and_then(|path| path.parent())),
+            SessionRead::ProjectDir { cwd } => {
+                json!(self.session_store.project_dir(&cwd, session))
+            }
+            SessionRead::AllProjectsDir => json!(self.session_store.root),
             SessionRead::Id => json!(session.id()),
             SessionRead::File => json!(session.path()),
             SessionRead::LeafId => json!(session.leaf()),
