@@ -143,6 +143,8 @@ async fn session_models_and_keys_need_permissions() {
             switchSession: () => ctx.switchSession("/other/session.jsonl"),
             open: () => agent.SessionManager.open(`${cwd}/agent/auth.json`),
             list: () => agent.SessionManager.listAll(),
+            settings: () => agent.SettingsManager.create(),
+            ownSettings: () => agent.SettingsManager.inMemory({ a: 1 }) && "ok",
             setModel: () => pi.setModel({ provider: "p", id: "m" }),
             refresh: () => ctx.modelRegistry.refresh(),
             complete: async () => (await ctx.modelRegistry.complete(ctx.model, { messages: [] })).errorMessage,
@@ -160,6 +162,8 @@ async fn session_models_and_keys_need_permissions() {
             Info: switchSession - EACCES EACCES: this extension has no permission for fs
             Info: open - EACCES EACCES: this extension has no permission for fs
             Info: list went through: []
+            Info: settings - EACCES EACCES: this extension has no permission for fs
+            Info: ownSettings went through: "ok"
             Info: setModel - EACCES EACCES: this extension has no permission for net
             Info: refresh - EACCES EACCES: this extension has no permission for net
             Info: complete went through: "EACCES: this extension has no permission for net"

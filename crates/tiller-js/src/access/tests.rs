@@ -33,7 +33,7 @@ fn every_operation_has_a_row() {
     table(
         OPERATIONS.iter().copied(),
         expect![[r#"
-            -: act, bus.isHeard, bus.listen, bus.tell, checkArguments, crypto.equal, crypto.hash, crypto.hmac, crypto.pbkdf2, crypto.random, dialog, hostInfo, log, lostGuards, model, modelEventsHandled, net.connect, net.listen, notice, os.info, os.memory, os.user, payloadResult, query, registered, request, text.decode, text.encode, text.fromBase64, text.partialJson, text.toBase64, text.toBase64Url, text.toHex, url.parse, url.set, zlib.deflate, zlib.deflateRaw, zlib.gunzip, zlib.gzip, zlib.inflate, zlib.inflateRaw, zlib.unzip
+            -: act, bus.isHeard, bus.listen, bus.tell, checkArguments, crypto.equal, crypto.hash, crypto.hmac, crypto.pbkdf2, crypto.random, dialog, hostInfo, log, lostGuards, model, modelEventsHandled, net.connect, net.listen, notice, os.info, os.memory, os.user, payloadResult, query, registered, request, settings, text.decode, text.encode, text.formatSize, text.fromBase64, text.frontMatter, text.modelText, text.partialJson, text.toBase64, text.toBase64Url, text.toHex, text.truncate, url.parse, url.set, zlib.deflate, zlib.deflateRaw, zlib.gunzip, zlib.gzip, zlib.inflate, zlib.inflateRaw, zlib.unzip
             exec: child.end, child.forget, child.kill, child.read, child.spawn, child.spawnSync, child.write, os.kill
             fs: fs.access, fs.chmod, fs.close, fs.copyFile, fs.cp, fs.exists, fs.fsync, fs.link, fs.lstat, fs.mkdir, fs.mkdtemp, fs.open, fs.read, fs.readFile, fs.readdir, fs.readlink, fs.realpath, fs.rename, fs.rm, fs.rmdir, fs.stat, fs.statfs, fs.symlink, fs.truncate, fs.unlink, fs.utimes, fs.write, fs.writeFile
             net: http.close, http.fetch, http.read, net.end, net.write"#]],
