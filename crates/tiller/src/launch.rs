@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tiller_agent::model::{Model, ThinkingLevel};
-use tiller_agent::tool::{Tool, ToolSet};
+use tiller_agent::tool::Tool;
 use tiller_demo::demo::Demo;
 use tiller_demo::script::{Script, ScriptProvider};
 use tiller_export::Export;
 use tiller_js::EngineClock;
 use tiller_llm::CacheRetention;
 use tiller_session::{Files, Owner, time};
-use tiller_tools::Shell;
-use tiller_tools::image::Resize;
 
 use crate::args::{Args, RunMode};
 use crate::clock::Clock;
@@ -25,10 +23,10 @@ use crate::extensions::{flags, offline_load};
 use crate::log::{Log, LogRecord};
 use crate::models::{ModelTable, Models};
 use crate::project::{Dirs, Project, ResourceFlags};
-use crate::rpc::TODO_TOOL;
 use crate::rpc::extensions::{ExtensionEnv, ExtensionPlan};
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
+use crate::rpc::{TODO_TOOL, ToolConfig, Workspace, with_settings};
 use crate::session_store::SessionStore;
 use crate::settings::{Scope, Settings};
 use crate::startup_model::ModelArgs;
@@ -47,6 +45,7 @@ pub struct ServerConfig {
     pub choice: ModelArgs,
     pub thinking: ThinkingLevel,
     pub workspace: Workspace,
+    pub tools: ToolConfig,
     pub project: Project,
     pub extension_plan: ExtensionPlan,
     /// Whether extensions may set the client's window title.
@@ -57,19 +56,6 @@ pub struct ServerConfig {
     pub log: Log,
     /// Problems found on the way. Not fatal, but shown to the user.
     pub diagnostics: Vec<String>,
-}
-
-/// Where the agent works and with which tools.
-pub struct Workspace {
-    pub cwd: Arc<PathBuf>,
-    pub tools: Arc<ToolSet>,
-    /// Environment of every child process.
-    pub env: Arc<[(String, String)]>,
-    pub shell: Shell,
-    pub resize: Resize,
-    /// Whether the model gets `todo_write`; if unset, the wire level decides.
-    pub todo_tool: Option<bool>,
-    pub tool_rules: ToolRules,
 }
 
 /// The environment of the process.
@@ -282,21 +268,19 @@ impl ServerConfig {
             project = project.reread(conversation.cwd());
             settings = project.settings();
         }
-        let tool_rules = ToolRules::of(args, &settings);
-        let tools = selected_tools(&tool_rules, &settings);
-        let key_variables = models.credentials().key_variables();
-        let mut workspace = Workspace {
-            shell: settings.shell(),
-            resize: settings.resize(),
-            env: child_env(&agent_dir, &env, |name, value| {
-                let is_key = args.api_key.as_deref() == Some(value) || key_variables.contains(name);
-                is_key && !settings.tools.passes(name)
-            }),
+        let rules = ToolRules::of(args, &settings);
+        let mut tools = ToolConfig {
+            active: selected_tools(&rules, &settings),
             // Selected like all others, but it belongs to the server.
-            todo_tool: tool_rules.selects(TODO_TOOL),
-            tool_rules,
-            ..Workspace::new(conversation.cwd(), tools)
+            todo_tool: rules.selects(TODO_TOOL),
+            rules,
         };
+        let key_variables = models.credentials().key_variables();
+        let child_env = child_env(&agent_dir, &env, |name, value| {
+            let is_key = args.api_key.as_deref() == Some(value) || key_variables.contains(name);
+            is_key && !settings.tools.passes(name)
+        });
+        let workspace = Workspace::new(conversation.cwd(), child_env, &settings);
         let (level, on_eof) = (args.level(variables), args.on_eof);
         log.write(&LogRecord::Start {
             version: env!("CARGO_PKG_VERSION"),
@@ -306,20 +290,16 @@ impl ServerConfig {
         });
         let extension_env =
             ExtensionEnv { log: log.clone(), ..extension_env(args, &env, &project) };
-        let mut extension_plan =
-            ExtensionPlan::find(&project, args.extension_flags(), extension_env);
+        let extension_plan = ExtensionPlan::find(&project, args.extension_flags(), extension_env);
         if extension_plan.is_empty() {
             if let Some(why) = &args.foreign_complaint {
                 return Err(StartError::Usage(why.clone()));
             }
             chosen?;
             diagnostics.extend(unmet);
-            let unknown = workspace.tool_rules.unknown.drain(..);
+            // Extensions may register missing tools; with them, unknown names are reported later.
+            let unknown = tools.rules.unknown.drain(..);
             diagnostics.extend(unknown.map(|name| format!("unknown tool `{name}`")));
-        } else {
-            // Extensions may register missing tools, so unknown names are reported after they are
-            // loaded.
-            extension_plan.choice = Some(choice.clone());
         }
         let wants_titles = variables.get("PI_RPC_EMIT_TITLE").is_some_and(|value| value == "1");
         let shows_titles = level != Level::Xcsh || wants_titles;
@@ -332,6 +312,7 @@ impl ServerConfig {
             choice,
             thinking,
             workspace,
+            tools,
             project,
             extension_plan,
             shows_titles,
@@ -401,15 +382,6 @@ fn selected_tools(rules: &ToolRules, settings: &Settings) -> Vec<Tool> {
     chosen
 }
 
-/// A tool with the user's settings applied.
-pub(crate) fn with_settings(tool: Tool, settings: &Settings) -> Tool {
-    match tool.name() {
-        "bash" => tiller_tools::bash::with(settings.shell()),
-        "read" => tiller_tools::read::with(settings.resize()),
-        _ => tool,
-    }
-}
-
 /// Environment of every child process: marks it as started by an agent, and extends `PATH` with the
 /// agent folder's programs. Variables that hold a key are emptied; `holds_key` says which.
 fn child_env(
@@ -427,47 +399,4 @@ fn child_env(
     let emptied = emptied.map(|(name, _)| (name.clone(), String::new()));
     let told = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
     emptied.chain(told).collect()
-}
-
-impl Workspace {
-    /// A workspace with default settings.
-    pub fn new(cwd: PathBuf, tools: Vec<Tool>) -> Workspace {
-        Workspace {
-            cwd: Arc::new(cwd),
-            tools: Arc::new(ToolSet::new(tools)),
-            env: Arc::new([]),
-            shell: Shell::default(),
-            resize: Resize::default(),
-            todo_tool: None,
-            tool_rules: ToolRules::default(),
-        }
-    }
-
-    /// Applies settings; the tools stay the same.
-    pub(crate) fn apply_settings(&mut self, settings: &Settings) {
-        let (shell, resize) = (settings.shell(), settings.resize());
-        if (&self.shell, self.resize) == (&shell, resize) {
-            return;
-        }
-        let tools = self.tools.iter().map(|tool| with_settings(tool.clone(), settings)).collect();
-        self.tools = Arc::new(ToolSet::new(tools));
-        (self.shell, self.resize) = (shell, resize);
-    }
-
-    /// Additional environment for the child processes of a tool, about the conversation.
-    pub(crate) fn tool_env(
-        &self,
-        session_id: &str,
-        model: &Model,
-        thinking: ThinkingLevel,
-    ) -> Arc<[(String, String)]> {
-        let pairs = [
-            ("PI_SESSION_ID", session_id),
-            ("PI_PROVIDER", &model.provider),
-            ("PI_MODEL", &model.id),
-            ("PI_REASONING_LEVEL", thinking.name()),
-        ];
-        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        self.env.iter().cloned().chain(pairs).collect()
-    }
 }

@@ -95,7 +95,7 @@ fn serve(args: Args, env: ProcessEnv) -> Result<u8, StartError> {
             why
         })?;
     // If extensions decide about trust, its diagnostics wait for that.
-    if !launch.extension_plan.has_judges() {
+    if !launch.extension_plan.has_trust_deciders() {
         warn(launch.project.problems());
     }
     warn(&launch.diagnostics);
@@ -112,7 +112,7 @@ fn serve(args: Args, env: ProcessEnv) -> Result<u8, StartError> {
             runtime.block_on(serve_stdio(launch))
         }
         mode => {
-            let messages = messages(args, launch.workspace.cwd.to_path_buf())?;
+            let messages = messages(args, launch.workspace.cwd().to_owned())?;
             runtime.block_on(print_mode::run(mode, launch, messages))
         }
     };

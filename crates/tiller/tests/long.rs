@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
-use tiller::launch::{ServerConfig, Workspace};
+use tiller::launch::ServerConfig;
 use tiller::log::Log;
 use tiller::models::Models;
 use tiller::project::{Dirs, Project, ResourceFlags};
@@ -22,6 +22,7 @@ use tiller::rpc::lines::Line;
 use tiller::rpc::out::pipe;
 use tiller::rpc::server::{Channels, INPUTS_MAX, Input, OnEof, serve};
 use tiller::rpc::wire::Level;
+use tiller::rpc::{ToolConfig, Workspace};
 use tiller::session_store::SessionStore;
 use tiller::startup_model::ModelArgs;
 use tiller_agent::message::{Message, StopReason, Usage, text_of};
@@ -166,11 +167,12 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
         level: Level::PiDelta,
         on_eof: OnEof::Abort,
         thinking: settings.default_thinking_level,
-        settings,
         models,
         model,
         choice: ModelArgs::named("tiller/script"),
-        workspace: Workspace::new(folder.to_owned(), vec![look()]),
+        workspace: Workspace::new(folder.to_owned(), Arc::new([]), &settings),
+        tools: ToolConfig { active: vec![look()], ..ToolConfig::default() },
+        settings,
         project: place,
         extension_plan: ExtensionPlan::default(),
         shows_titles: true,

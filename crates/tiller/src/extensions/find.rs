@@ -25,14 +25,14 @@ use permissions::PermissionRules;
 
 /// The extensions found, and the problems.
 #[derive(Debug, Default)]
-pub(crate) struct Discovery {
+pub struct Discovery {
     /// In load order, without duplicates.
     pub(crate) found: Vec<DiscoveredExtension>,
     pub(crate) problems: Vec<Problem>,
 }
 
 #[derive(Debug)]
-pub(crate) struct DiscoveredExtension {
+pub struct DiscoveredExtension {
     pub(crate) extension: Extension,
     /// Where it comes from, for `sourceInfo`.
     pub(crate) source: ResourceOrigin,
@@ -53,7 +53,7 @@ impl Discovery {
 
 /// An extension that is configured but cannot be found.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Problem {
+pub struct Problem {
     /// The path, or the source of a package.
     pub(crate) what: String,
     pub(crate) error: String,

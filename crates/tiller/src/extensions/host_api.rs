@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::model_stream::failed;
 use crate::clock::Clock;
-use crate::rpc::extensions::ExtensionInput;
+use crate::rpc::extensions::ExtensionRequest;
 use crate::rpc::server::Input;
 use crate::rpc::tasks::Responder;
 use crate::settings;
@@ -32,37 +32,37 @@ pub(crate) struct ServerHostApi {
 
 impl ServerHostApi {
     /// Sends from the engine's thread. If the receiver is gone, the process is ending.
-    fn send(&self, input: ExtensionInput) {
-        self.inputs.blocking_send(Input::Extension(Box::new(input))).ok();
+    fn send(&self, input: ExtensionRequest) {
+        self.inputs.blocking_send(Input::ExtensionRequest(Box::new(input))).ok();
     }
 }
 
 impl HostApi for ServerHostApi {
     fn query(&self, query: Query) -> Result<Value, String> {
         let (answer, wait) = Responder::channel();
-        self.send(ExtensionInput::Query(query, answer));
+        self.send(ExtensionRequest::Query(query, answer));
         wait.blocking_recv().unwrap_or_else(|_| Err(GONE.to_owned()))
     }
 
     fn act(&self, action: Action) {
-        self.send(ExtensionInput::Act(action));
+        self.send(ExtensionRequest::Act(action));
     }
 
     fn request(&self, request: Request) -> BoxFuture<Result<Value, String>> {
         let (answer, wait) = Responder::channel();
-        self.send(ExtensionInput::Request(request, answer));
+        self.send(ExtensionRequest::Request(request, answer));
         Box::pin(async move { wait.await.unwrap_or_else(|_| Err(GONE.to_owned())) })
     }
 
     fn dialog(&self, dialog: Dialog, cancel: CancellationToken) -> BoxFuture<Value> {
         let none = no_answer(&dialog.kind);
         let (answer, wait) = Responder::channel();
-        self.send(ExtensionInput::Dialog { dialog, cancel, answer });
+        self.send(ExtensionRequest::Dialog { dialog, cancel, answer });
         Box::pin(async move { wait.await.unwrap_or(none) })
     }
 
     fn notice(&self, notice: Notice) {
-        self.send(ExtensionInput::Notice(notice));
+        self.send(ExtensionRequest::Notice(notice));
     }
 
     fn http(&self, request: HttpRequest) -> BoxFuture<Result<HttpResponse, String>> {
@@ -89,18 +89,18 @@ impl HostApi for ServerHostApi {
 
     fn model(&self, request: ModelRequest) -> BoxStream<'static, Value> {
         let (answer, wait) = Responder::channel();
-        self.send(ExtensionInput::Model(Box::new(request), answer));
+        self.send(ExtensionRequest::Model(Box::new(request), answer));
         let events =
             async move { wait.await.unwrap_or_else(|_| failed(None, GONE, Clock::System.now())) };
         stream::once(events).flatten().boxed()
     }
 
     fn report(&self, error: ExtensionError) {
-        self.send(ExtensionInput::Report(error));
+        self.send(ExtensionRequest::Report(error));
     }
 
     fn log(&self, line: LogLine) {
-        self.send(ExtensionInput::Log(line));
+        self.send(ExtensionRequest::Log(line));
     }
 
     fn settings(&self, layers: Vec<SettingsLayer>) -> SettingsRead {
@@ -115,7 +115,7 @@ impl HostApi for ServerHostApi {
     }
 
     fn changed(&self) {
-        self.send(ExtensionInput::Changed);
+        self.send(ExtensionRequest::Changed);
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::host_api::ServerHostApi;
 use super::provider::registration;
 use crate::models::Models;
-use crate::rpc::extensions::{ExtensionEnv, ExtensionInput};
+use crate::rpc::extensions::{ExtensionEnv, ExtensionRequest};
 use crate::rpc::server::{INPUTS_MAX, Input};
 
 /// Adds the models that extensions register. Returns the problems.
@@ -49,7 +49,7 @@ fn load_offline(
     extensions: &[Extension],
     env: ExtensionEnv,
     cwd: PathBuf,
-    handle_input: impl FnMut(&Extensions, ExtensionInput),
+    handle_input: impl FnMut(&Extensions, ExtensionRequest),
 ) -> Result<LoadReport, String> {
     tiller_tools::process::install();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -63,7 +63,7 @@ async fn load(
     extensions: &[Extension],
     env: ExtensionEnv,
     cwd: PathBuf,
-    mut handle_input: impl FnMut(&Extensions, ExtensionInput),
+    mut handle_input: impl FnMut(&Extensions, ExtensionRequest),
 ) -> LoadReport {
     let (inputs, mut said) = mpsc::channel(INPUTS_MAX);
     let host = Extensions::new(env.config(cwd), Arc::new(ServerHostApi { inputs }));
@@ -75,7 +75,7 @@ async fn load(
     tokio::pin!(loading);
     // Dropping a request's responder fails the request.
     let mut take = |input| {
-        if let Input::Extension(request) = input {
+        if let Input::ExtensionRequest(request) = input {
             handle_input(&host, *request);
         }
     };
@@ -93,9 +93,9 @@ async fn load(
     report
 }
 
-fn handle(models: &mut Models, host: &Extensions, request: ExtensionInput) -> Vec<String> {
+fn handle(models: &mut Models, host: &Extensions, request: ExtensionRequest) -> Vec<String> {
     match request {
-        ExtensionInput::Act(Action::RegisterProvider { name, config }) => {
+        ExtensionRequest::Act(Action::RegisterProvider { name, config }) => {
             // No request is answered here, so the timeout is irrelevant.
             let registration_value = registration(host.clone(), &name, config, Duration::ZERO);
             let problems = models
@@ -103,11 +103,11 @@ fn handle(models: &mut Models, host: &Extensions, request: ExtensionInput) -> Ve
                 .unwrap_or_else(|problem| vec![problem]);
             problems.iter().map(|problem| format!("Provider {name}: {problem}")).collect()
         }
-        ExtensionInput::Act(Action::UnregisterProvider { name }) => {
+        ExtensionRequest::Act(Action::UnregisterProvider { name }) => {
             models.remove_extension_provider(&name);
             Vec::new()
         }
-        ExtensionInput::Report(error) => {
+        ExtensionRequest::Report(error) => {
             vec![format!("extension {}, {}: {}", error.extension_path, error.event, error.error)]
         }
         _ => Vec::new(),

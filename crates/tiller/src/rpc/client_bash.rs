@@ -16,6 +16,7 @@ use super::server::Input;
 use super::state::SessionState;
 use super::tasks::Tasks;
 use super::wire::{Label, Level, Reply};
+use super::work::storing;
 
 #[derive(Default)]
 pub(crate) struct ClientBash {
@@ -124,35 +125,29 @@ impl ClientBash {
     }
 }
 
-impl SessionState {
-    /// Starts a command of the client beside everything else.
-    pub(crate) fn start_bash(&mut self, label: Label, command: String, hidden: bool) {
-        let bash = BashCommand {
-            command,
-            cwd: self.workspace.cwd.clone(),
-            env: self.workspace.env.clone(),
-            shell: self.workspace.shell.clone(),
-        };
-        let session_id = self.conversation.id().to_owned();
-        let host = self.extensions.host.clone().filter(|host| host.has_listener("user_bash"));
-        self.client_bash.start(&self.tasks, label, bash, session_id, hidden, host);
-    }
+/// Starts a command of the client beside everything else.
+pub(crate) fn start_bash(state: &mut SessionState, label: Label, command: String, hidden: bool) {
+    let bash = state.workspace.command(command);
+    let session_id = state.session.conversation().id().to_owned();
+    let host = state.extensions.listening_host("user_bash").cloned();
+    state.client_bash.start(&state.tasks, label, bash, session_id, hidden, host);
+}
 
-    /// Handles the end of a command. It is appended after the run: nothing may stand between a tool
-    /// call and its result.
-    pub(crate) fn bash_ended(&mut self, ended: BashEnded) {
-        let (level, now) = (self.outbox.level(), self.clock.now());
-        let (label, result) = self.client_bash.ended(ended, level, self.conversation.id(), now);
-        self.respond(label, result);
-        if !self.is_busy() {
-            self.append_ended_commands();
-        }
+/// Handles the end of a command. It is appended after the run: nothing may stand between a tool
+/// call and its result.
+pub(crate) fn bash_ended(state: &mut SessionState, ended: BashEnded) {
+    let (level, now) = (state.outbox.level(), state.clock.now());
+    let session_id = state.session.conversation().id();
+    let (label, result) = state.client_bash.ended(ended, level, session_id, now);
+    state.respond(label, result);
+    if !state.is_busy() {
+        append_ended_commands(state);
     }
+}
 
-    pub(super) fn append_ended_commands(&mut self) {
-        for message in self.client_bash.take_not_appended() {
-            // A failed write was reported, and the client has the output.
-            self.append_message(message).ok();
-        }
+pub(super) fn append_ended_commands(state: &mut SessionState) {
+    for message in state.client_bash.take_not_appended() {
+        // A failed write was reported, and the client has the output.
+        storing::append_message(state, message).ok();
     }
 }

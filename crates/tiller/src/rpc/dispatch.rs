@@ -1,9 +1,12 @@
 //! Routes a command to its handler, and turns the handler's result into exactly one response.
 
-use super::handlers;
-use super::parked::TOO_MANY;
+use super::extensions::dialogs;
+use super::held_requests::TOO_MANY;
+use super::project_state::LoadReason;
 use super::state::SessionState;
 use super::wire::{Command, Image, Label, Refusal, Reply, Request};
+use super::work::run;
+use super::{handlers, project_state};
 
 /// The result of a handler.
 pub(crate) enum Response {
@@ -20,28 +23,28 @@ pub(crate) type Handled = Result<Response, String>;
 /// Takes a request of the client. Requests that refer to held ones wait behind them: an `abort`
 /// refers to the prompts before it, and `get_state` returns the state after them.
 pub(crate) fn receive(state: &mut SessionState, request: Request) {
-    if state.held_requests.has_no_room_for(&request) && would_wait(state, &request) {
+    if state.transition.held().has_no_room_for(&request) && would_wait(state, &request) {
         return refuse(state, request);
     }
     let command = request.command.as_ref();
     let reads_state = matches!(command, Ok(Command::GetState));
-    let has_front = !state.held_requests.is_empty() || reads_state && state.owes_change();
+    let has_front = !state.transition.held().is_empty() || reads_state && state.owes_change();
     if !has_front || !command.is_ok_and(Command::follows_waiting) {
         return dispatch(state, request);
     }
     match command {
         // A run is aborted at once, also while the response waits.
-        Ok(Command::Abort) if state.is_occupied() => state.abort(),
+        Ok(Command::Abort) if state.is_occupied() => run::abort(state),
         Ok(Command::AbortBash) => state.client_bash.abort_all(),
         _ => {}
     }
-    state.held_requests.push_back(request);
+    state.transition.held_mut().push_back(request);
 }
 
 /// Whether a request would be held back if others are.
 fn would_wait(state: &SessionState, request: &Request) -> bool {
     let overtakes = |command: &Command| command.is_urgent() && !command.follows_waiting();
-    state.resources.holds_back(request) || !request.command.as_ref().is_ok_and(overtakes)
+    state.project.holds_back(request) || !request.command.as_ref().is_ok_and(overtakes)
 }
 
 /// Refuses a request that would have to be held back where there is no room.
@@ -57,15 +60,15 @@ fn refuse(state: &mut SessionState, request: Request) {
 }
 
 pub(crate) fn dispatch(state: &mut SessionState, request: Request) {
-    if state.resources.holds_back(&request) {
-        return state.held_requests.push_back(request);
+    if state.project.holds_back(&request) {
+        return state.transition.held_mut().push_back(request);
     }
     let Request { id, command, line_bytes } = request;
     let command = match command {
         Ok(command) => command,
         // Held requests are answered in the order of their lines, refusals included.
-        Err(refusal) if state.resources.is_awaited() || state.is_changing() => {
-            return state.held_requests.push_back(Request {
+        Err(refusal) if state.project.is_awaited() || state.is_changing() => {
+            return state.transition.held_mut().push_back(Request {
                 id,
                 command: Err(refusal),
                 line_bytes,
@@ -74,11 +77,15 @@ pub(crate) fn dispatch(state: &mut SessionState, request: Request) {
         Err(refusal) => return state.outbox.refuse(id, refusal),
     };
     if state.is_changing() && !command.is_urgent() {
-        return state.held_requests.push_back(Request { id, command: Ok(command), line_bytes });
+        return state.transition.held_mut().push_back(Request {
+            id,
+            command: Ok(command),
+            line_bytes,
+        });
     }
-    if command.needs_place(state.outbox.level()) && !state.resources.is_known() {
-        state.held_requests.push_front(Request { id, command: Ok(command), line_bytes });
-        return state.load_resources_first();
+    if command.needs_place(state.outbox.level()) && !state.project.is_loaded() {
+        state.transition.held_mut().push_front(Request { id, command: Ok(command), line_bytes });
+        return project_state::load(state, LoadReason::Need);
     }
     let label = Label { id, command: command.name() };
     match handle(state, &label, command) {
@@ -172,7 +179,7 @@ fn handle(state: &mut SessionState, label: &Label, command: Command) -> Handled 
         Command::SetTodos(body) => handlers::todos::set_todos(state, body.phases),
         Command::Hello(hello) => handlers::hello::hello(state, hello),
         Command::ExtensionUiResponse(body) => {
-            state.ui_answered(&body.id, body.answer);
+            dialogs::ui_answered(state, &body.id, body.answer);
             Ok(Response::Never)
         }
     }

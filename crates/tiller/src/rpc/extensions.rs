@@ -4,26 +4,23 @@
 //! are run by tasks whose results arrive as inputs, too. So no extension blocks the server, and
 //! while a hook is running the client can still query, steer and abort.
 
-mod actions;
-mod commands;
-pub(super) mod boundary;
-pub(super) mod compaction_hooks;
-mod dialogs;
-pub(super) mod hooks;
-mod loading;
-mod models;
-mod folder_change;
-mod models_store;
-mod prompt_options;
-mod prompt_hooks;
-mod providers;
-mod queries;
-mod session_hooks;
-pub(super) mod user_bash;
-mod events;
-mod tools;
+pub(in crate::rpc) mod actions;
+pub(in crate::rpc) mod commands;
+pub(in crate::rpc) mod boundary;
+pub(in crate::rpc) mod compaction_hooks;
+pub(in crate::rpc) mod dialogs;
+pub(in crate::rpc) mod hooks;
+pub(in crate::rpc) mod loading;
+pub(in crate::rpc) mod models;
+pub(in crate::rpc) mod models_store;
+pub(in crate::rpc) mod prompt_options;
+pub(in crate::rpc) mod prompt_hooks;
+pub(in crate::rpc) mod providers;
+pub(in crate::rpc) mod queries;
+pub(in crate::rpc) mod session_hooks;
+pub(in crate::rpc) mod user_bash;
+pub(in crate::rpc) mod events;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,32 +30,29 @@ use serde_json::Value;
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
 use tiller_js::event::{Event as ExtensionEvent, ShutdownReason};
-use tiller_js::hook::{Boundary, RunOutcome};
+use tiller_js::hook::Boundary;
 use tiller_js::world::{
     Action, Dialog, ExtensionError, LogLevel, LogLine, ModelRequest, Notice, Query, Request,
 };
 use tiller_js::{Extensions, LoadReport, RegisteredCommand};
 use tokio_util::sync::CancellationToken;
 
-use super::prompt::{InputHookResult, StartHookResult};
+use super::prompt::{self, InputHookResult, StartHookResult};
 use super::requester::{ExtensionReply, Requester};
-use super::session_change::{PendingSwitch, SessionChange};
+use super::session_change::{self, SessionChange};
 use super::state::SessionState;
 use super::tasks::Responder;
-use super::tree_navigation;
-use super::wire::Label;
+use super::tools;
 use crate::args::ExtensionFlags;
-use crate::extensions::find::{DiscoveredExtension, Discovery};
+use crate::extensions::find::DiscoveredExtension;
 use crate::project::ExtensionPaths;
-use crate::startup_model::ModelArgs;
+use commands::ActiveCommands;
 use dialogs::Dialogs;
 use events::UpdateForwarding;
-use folder_change::SessionStart;
-pub use loading::{ExtensionEnv, ExtensionPlan, TrustDecision};
-use tools::ToolSelection;
+pub use loading::{ExtensionEnv, ExtensionPlan};
 
-/// A request of an extension, or the result of a task that asked extensions.
-pub enum ExtensionInput {
+/// What an extension asks of the server.
+pub enum ExtensionRequest {
     Query(Query, ExtensionReply),
     Act(Action),
     Request(Request, ExtensionReply),
@@ -73,22 +67,20 @@ pub enum ExtensionInput {
     Log(LogLine),
     /// Registered tools, commands or flags have changed.
     Changed,
+}
+
+/// A task for extensions has finished. Those of a session change are `TransitionEvent`s.
+pub enum ExtensionTaskDone {
     /// A dialog has timed out or was cancelled.
     DialogOver(String),
     /// All extensions are loaded.
     Loaded(LoadReport),
-    /// The extensions that may decide project trust are loaded and have been asked.
-    TrustDecided(TrustDecision),
     /// The command line has flags that extensions do not accept.
     WrongFlags(Vec<String>),
     /// More skill and template paths, from `resources_discover`.
     Discovered(ExtensionPaths),
-    /// The extensions of the previous folder have been retired.
-    Retired,
-    /// All extensions have handled `session_start`.
-    Ready,
     /// All extensions have handled the `session_shutdown` of the process, or had their time.
-    ProcessShutdownAnnounced,
+    ShutdownAnnounced,
     /// The extension command with this number has ended.
     CommandRan(u64, Option<ExtensionError>),
     /// The `input` hook has finished.
@@ -97,74 +89,58 @@ pub enum ExtensionInput {
     StartHookDone(Box<StartHookResult>),
     /// The `agent_before_settle` hook has finished.
     SettleHookDone(Boundary),
-    /// The hooks for a session change have finished.
-    ChangeHookDone {
-        requester: Requester,
-        change: SessionChange,
-        is_cancelled: bool,
-    },
-    /// All extensions have handled the `session_shutdown` of the session that is left.
-    SessionShutdownAnnounced(Box<PendingSwitch>),
-    /// A tree navigation has been prepared or cancelled.
-    NavigationPrepared(Box<tree_navigation::NavigationResult>),
+    /// The hooks before a session change have finished.
+    ChangeHookDone { requester: Requester, change: SessionChange, is_cancelled: bool },
 }
 
 /// The server's state for extensions.
-#[derive(Default)]
 pub(crate) struct ExtensionState {
-    pub(super) host: Option<Extensions>,
+    host: Option<Extensions>,
     discovered: Vec<Arc<DiscoveredExtension>>,
-    /// The model flags, and whether they were resolved again after extensions loaded.
-    model_args: Option<ModelArgs>,
-    model_reselected: bool,
     /// The extension flags of the command line, for a reload.
     cli_flags: Arc<ExtensionFlags>,
+    /// What extensions see of the process; nothing if there can be none.
     env: Option<ExtensionEnv>,
-    /// A reload that waits for the run to close.
-    pending_reload: Option<Discovery>,
-    /// The slots of the extensions that were loaded first to decide project trust.
-    trust_decider_slots: Vec<u32>,
-    /// The client's request that is answered when a reload is done.
-    reload_requester: Option<Requester>,
-    /// Extensions are being loaded or restarted: commands are held back.
-    is_loading: bool,
-    /// The `session_start` to announce after the folder has changed.
-    pending_session_start: Option<SessionStart>,
-    /// Requests that are answered when extensions are ready in the new session, with the text of
-    /// the message that was forked from.
-    pub(super) waiting_for_ready: Vec<(Requester, Option<String>)>,
-    tool_selection: ToolSelection,
+    hooks: PendingHooks,
+    turn: TurnState,
+    commands: ActiveCommands,
     dialogs: Dialogs,
-    /// stdin is at its end: dialogs get their default answer.
-    client_gone: bool,
+    shutdown: ShutdownNotice,
+    exit: Option<ExitRequest>,
+}
+
+/// Hooks of prompts and of settling runs.
+#[derive(Default)]
+struct PendingHooks {
+    /// Prompts whose `input` hook is running.
+    input: usize,
+    cancel: CancellationToken,
+    /// Extensions that wait until nothing runs.
+    idle_waiters: Vec<ExtensionReply>,
+}
+
+/// What extensions have changed about the current turn or the next prompt.
+#[derive(Default)]
+struct TurnState {
+    index: u64,
     /// Messages that follow the next prompt.
     messages_for_next_prompt: Vec<Message>,
     /// Messages that are appended when the turn has ended.
     messages_after_turn: Vec<Message>,
     /// The context of the run differs from the conversation.
     context_is_stale: bool,
-    /// The outcome of the last run.
-    pub(super) last_outcome: RunOutcome,
     /// The system prompt of this run, if an extension replaced it.
-    system_prompt_override: Option<Arc<str>>,
-    /// Prompts whose `input` hook is running.
-    pub(super) input_hooks_pending: usize,
-    /// Prompts whose `before_agent_start` hook and runs whose `agent_before_settle` hook is
-    /// running.
-    pub(super) start_or_settle_hooks_pending: usize,
-    /// Cancels those hooks.
-    pub(super) hook_cancel: CancellationToken,
-    /// Requests that named an extension command and have no response yet, by the command's number.
-    unanswered: BTreeMap<u64, Label>,
-    commands_started: u64,
-    /// Session changes of the client whose hooks are running.
-    changes_asked: usize,
-    idle_waiters: Vec<ExtensionReply>,
-    turn_index: u64,
+    system_prompt: Option<Arc<str>>,
     update_forwarding: UpdateForwarding,
-    shutdown_notice: ShutdownNotice,
-    /// The exit code, when the process must end with an error.
-    pub(super) fatal: Option<u8>,
+}
+
+/// Why the process is to end.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum ExitRequest {
+    /// An extension has called `ctx.shutdown()`.
+    Shutdown,
+    /// An extension that is required did not load, or a flag is wrong.
+    Failure(u8),
 }
 
 /// How long one engine may delay the shutdown event of the others.
@@ -179,37 +155,72 @@ enum ShutdownNotice {
 }
 
 impl ExtensionState {
+    pub(super) fn new(emits_titles: bool) -> ExtensionState {
+        ExtensionState {
+            host: None,
+            discovered: Vec::new(),
+            cli_flags: Arc::default(),
+            env: None,
+            hooks: PendingHooks::default(),
+            turn: TurnState::default(),
+            commands: ActiveCommands::default(),
+            dialogs: Dialogs::new(emits_titles),
+            shutdown: ShutdownNotice::NotSent,
+            exit: None,
+        }
+    }
+
+    /// The engines, if any extension was loaded.
+    pub(super) fn host(&self) -> Option<&Extensions> {
+        self.host.as_ref()
+    }
+
+    /// The engines, if an extension listens to this event or hook.
+    pub(super) fn listening_host(&self, name: &str) -> Option<&Extensions> {
+        self.host.as_ref().filter(|host| host.has_listener(name))
+    }
+
+    /// Whether extensions can be loaded at all.
+    pub(super) fn is_enabled(&self) -> bool {
+        self.env.is_some()
+    }
+
     pub(super) fn flags(&self) -> Arc<ExtensionFlags> {
         self.cli_flags.clone()
     }
 
-    pub(crate) fn is_loading(&self) -> bool {
-        self.is_loading
-    }
-
-    /// Whether hooks are running for a session change of the client.
-    pub(crate) fn is_asked_to_change(&self) -> bool {
-        self.changes_asked > 0
-    }
-
-    /// Whether a request of the client waits for extensions to be ready.
-    pub(crate) fn owes_answer(&self) -> bool {
-        let is_client = |requester: &Requester| requester.command().is_some();
-        self.reload_requester.is_some()
-            || self.waiting_for_ready.iter().any(|(requester, _)| is_client(requester))
+    /// The extensions that may decide project trust.
+    pub(super) fn trust_deciders(&self) -> Vec<Arc<DiscoveredExtension>> {
+        self.discovered.iter().filter(|found| found.may_decide_trust()).cloned().collect()
     }
 
     /// Cancels pending hooks of prompts and settling runs.
-    pub(crate) fn cancel_hooks(&mut self) {
-        std::mem::take(&mut self.hook_cancel).cancel();
+    pub(super) fn cancel_hooks(&mut self) {
+        std::mem::take(&mut self.hooks.cancel).cancel();
     }
 
-    pub(crate) fn has_input_hook(&self) -> bool {
-        self.input_hooks_pending > 0
+    pub(super) fn has_input_hook(&self) -> bool {
+        self.hooks.input > 0
     }
 
-    pub(crate) fn has_start_or_settle_hook(&self) -> bool {
-        self.start_or_settle_hooks_pending > 0
+    /// An `input` hook has finished.
+    pub(super) fn input_hook_ended(&mut self) {
+        self.hooks.input -= 1;
+    }
+
+    /// The first failure decides the exit code.
+    fn fail(&mut self, code: u8) {
+        if !matches!(self.exit, Some(ExitRequest::Failure(_))) {
+            self.exit = Some(ExitRequest::Failure(code));
+        }
+    }
+
+    fn request_shutdown(&mut self) {
+        self.exit.get_or_insert(ExitRequest::Shutdown);
+    }
+
+    pub(super) fn take_exit_request(&mut self) -> Option<ExitRequest> {
+        self.exit.take()
     }
 
     /// The registered commands, each with its extension.
@@ -227,87 +238,87 @@ impl ExtensionState {
     fn found_at(&self, path: &str) -> Option<&Arc<DiscoveredExtension>> {
         self.discovered.iter().find(|found| found.extension.path == Path::new(path))
     }
+}
 
-    /// Whether an extension listens to this event or hook.
-    pub(super) fn has_listener(&self, name: &str) -> bool {
-        self.host.as_ref().is_some_and(|host| host.has_listener(name))
+/// Sends `session_shutdown` once. Returns whether all extensions have handled it.
+pub(super) fn announce_shutdown_once(state: &mut SessionState) -> bool {
+    match (&state.extensions.host, &state.extensions.shutdown) {
+        (None, _) | (_, ShutdownNotice::Sent) => true,
+        (_, ShutdownNotice::Sending) => false,
+        (Some(host), ShutdownNotice::NotSent) => {
+            let host = host.clone();
+            state.extensions.shutdown = ShutdownNotice::Sending;
+            state.tasks.spawn(async move {
+                let (reason, target_session_file) = (ShutdownReason::Quit, None);
+                let end = ExtensionEvent::SessionShutdown { reason, target_session_file };
+                host.tell_each_within(&end, SHUTDOWN_EACH).await;
+                ExtensionTaskDone::ShutdownAnnounced
+            });
+            false
+        }
     }
 }
 
-impl SessionState {
-    /// Sends `session_shutdown` once. Returns whether all extensions have handled it.
-    pub(super) fn announce_shutdown_once(&mut self) -> bool {
-        match (&self.extensions.host, &self.extensions.shutdown_notice) {
-            (None, _) | (_, ShutdownNotice::Sent) => true,
-            (_, ShutdownNotice::Sending) => false,
-            (Some(host), ShutdownNotice::NotSent) => {
-                self.extensions.shutdown_notice = ShutdownNotice::Sending;
-                let host = host.clone();
-                self.tasks.spawn(async move {
-                    let (reason, target_session_file) = (ShutdownReason::Quit, None);
-                    let end = ExtensionEvent::SessionShutdown { reason, target_session_file };
-                    host.tell_each_within(&end, SHUTDOWN_EACH).await;
-                    ExtensionInput::ProcessShutdownAnnounced
-                });
-                false
-            }
+/// Handles a request of an extension.
+pub(super) fn handle_request(state: &mut SessionState, request: ExtensionRequest) {
+    match request {
+        ExtensionRequest::Query(query, answer) => {
+            answer.respond(queries::answer_query(state, query));
+        }
+        ExtensionRequest::Act(action) => actions::act(state, action),
+        ExtensionRequest::Request(request, answer) => {
+            actions::handle_request(state, request, answer);
+        }
+        ExtensionRequest::Dialog { dialog, cancel, answer } => {
+            dialogs::open_dialog(state, dialog, cancel, answer)
+        }
+        ExtensionRequest::Notice(notice) => dialogs::show_notice(state, &notice),
+        ExtensionRequest::Model(request, answer) => models::ask_model(state, *request, answer),
+        ExtensionRequest::Report(error) => report(state, error),
+        ExtensionRequest::Log(line) => log(state, &line),
+        ExtensionRequest::Changed => tools::update(state),
+    }
+}
+
+/// Handles the result of a task.
+pub(super) fn task_done(state: &mut SessionState, done: ExtensionTaskDone) {
+    match done {
+        ExtensionTaskDone::DialogOver(id) => state.extensions.dialogs.close(&id),
+        ExtensionTaskDone::Loaded(report) => loading::loaded(state, report),
+        ExtensionTaskDone::WrongFlags(problems) => loading::wrong_flags(state, &problems),
+        ExtensionTaskDone::Discovered(paths) => state.project.add_extension_paths(paths),
+        ExtensionTaskDone::ShutdownAnnounced => state.extensions.shutdown = ShutdownNotice::Sent,
+        ExtensionTaskDone::CommandRan(number, error) => commands::command_ran(state, number, error),
+        ExtensionTaskDone::InputHookDone(result) => prompt::input_hook_done(state, *result),
+        ExtensionTaskDone::StartHookDone(result) => prompt::start_hook_done(state, *result),
+        ExtensionTaskDone::SettleHookDone(proposal) => boundary::settle_hook_done(state, proposal),
+        ExtensionTaskDone::ChangeHookDone { requester, change, is_cancelled } => {
+            session_change::hooks_done(state, requester, change, is_cancelled);
         }
     }
+}
 
-    /// Handles a request of an extension or the result of a task.
-    pub(super) fn handle_extension_input(&mut self, input: ExtensionInput) {
-        match input {
-            ExtensionInput::Query(query, answer) => answer.respond(self.answer_query(query)),
-            ExtensionInput::Act(action) => self.act(action),
-            ExtensionInput::Request(request, answer) => self.handle_request(request, answer),
-            ExtensionInput::Dialog { dialog, cancel, answer } => {
-                self.open_dialog(dialog, cancel, answer)
-            }
-            ExtensionInput::DialogOver(id) => self.close_dialog(&id),
-            ExtensionInput::Notice(notice) => self.show_notice(&notice),
-            ExtensionInput::Model(request, answer) => self.ask_model(*request, answer),
-            ExtensionInput::Report(error) => self.report(error),
-            ExtensionInput::Log(line) => self.log(&line),
-            ExtensionInput::Changed => self.update_tools(),
-            ExtensionInput::Loaded(report) => self.loaded(report),
-            ExtensionInput::TrustDecided(decision) => self.trust_answered(decision),
-            ExtensionInput::WrongFlags(problems) => self.wrong_flags(&problems),
-            ExtensionInput::Discovered(discovered) => self.add_extension_paths(discovered),
-            ExtensionInput::Retired => self.old_extensions_retired(),
-            ExtensionInput::Ready => self.extensions_ready(),
-            ExtensionInput::ProcessShutdownAnnounced => {
-                self.extensions.shutdown_notice = ShutdownNotice::Sent
-            }
-            ExtensionInput::CommandRan(number, error) => self.command_ran(number, error),
-            ExtensionInput::InputHookDone(result) => self.input_hook_done(*result),
-            ExtensionInput::StartHookDone(result) => self.start_hook_done(*result),
-            ExtensionInput::SettleHookDone(proposal) => self.settle_hook_done(proposal),
-            ExtensionInput::ChangeHookDone { requester, change, is_cancelled } => {
-                self.change_decided(requester, change, is_cancelled);
-            }
-            ExtensionInput::SessionShutdownAnnounced(switch) => self.shutdown_announced(*switch),
-            ExtensionInput::NavigationPrepared(result) => self.navigation_prepared(*result),
-        }
-    }
+/// Reports an action of an extension that failed.
+pub(super) fn report_action(state: &mut SessionState, event: &str, error: String) {
+    report_at(state, "<runtime>", event, error);
+}
 
-    /// Reports an action of an extension that failed.
-    pub(super) fn report_action(&mut self, event: &str, error: String) {
-        let extension_path = "<runtime>".to_owned();
-        let event = event.to_owned();
-        self.report(ExtensionError { extension_path, event, error, at: None, stack: None });
-    }
+/// Reports an error in something of this name that is not a handler of an extension.
+fn report_at(state: &mut SessionState, path: &str, event: &str, error: String) {
+    let (extension_path, event) = (path.to_owned(), event.to_owned());
+    report(state, ExtensionError { extension_path, event, error, at: None, stack: None });
+}
 
-    fn report(&mut self, error: ExtensionError) {
-        let ExtensionError { extension_path: path, event, error, at, .. } = error;
-        let place = at.map(|at| format!(" ({at})")).unwrap_or_default();
-        self.resources.complain(&format!("extension {path}, {event}: {error}{place}"));
-        self.emit(Event::ExtensionError { path, event, error });
-    }
+fn report(state: &mut SessionState, error: ExtensionError) {
+    let ExtensionError { extension_path: path, event, error, at, .. } = error;
+    let place = at.map(|at| format!(" ({at})")).unwrap_or_default();
+    state.project.print_warning(&format!("extension {path}, {event}: {error}{place}"));
+    state.emit(Event::ExtensionError { path, event, error });
+}
 
-    /// stdout belongs to the client; what extensions print goes to stderr.
-    fn log(&mut self, line: &LogLine) {
-        if line.level != LogLevel::Debug {
-            self.resources.complain(&line.text);
-        }
+/// stdout belongs to the client; what extensions print goes to stderr.
+fn log(state: &mut SessionState, line: &LogLine) {
+    if line.level != LogLevel::Debug {
+        state.project.print_warning(&line.text);
     }
 }

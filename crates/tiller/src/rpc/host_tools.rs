@@ -14,7 +14,6 @@ use tiller_agent::message::Arguments;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
 
 use super::server::Input;
-use super::state::SessionState;
 use super::tasks::{Responder, Tasks};
 use super::wire::HostTool;
 
@@ -54,89 +53,85 @@ pub struct BegunCall {
 }
 
 impl HostTools {
-    pub(crate) fn tools(&self) -> &[Tool] {
+    pub(super) fn tools(&self) -> &[Tool] {
         &self.tools
     }
 
-    pub(crate) fn version(&self) -> u64 {
+    pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    fn next_cancel(&mut self, number: u64) -> Event {
-        self.cancels += 1;
-        let id = format!("host_cancel_{}", self.cancels);
-        Event::HostToolCancel { id, target_id: call_id(number) }
-    }
-}
-
-impl SessionState {
     /// Replaces the tools. Later requests offer them; open calls are not affected.
-    pub(crate) fn set_host_tools(&mut self, tools: Vec<HostTool>) {
-        let caller = Caller { tasks: self.tasks.clone(), calls: self.host_tools.calls.clone() };
+    pub(crate) fn register(&mut self, tools: Vec<HostTool>, tasks: &Tasks) {
+        let caller = Caller { tasks: tasks.clone(), calls: self.calls.clone() };
         let offered = tools.into_iter().filter(|tool| !tool.is_hidden);
-        self.host_tools.tools = offered.map(|tool| caller.tool(tool)).collect();
-        self.host_tools.version += 1;
+        self.tools = offered.map(|tool| caller.tool(tool)).collect();
+        self.version += 1;
     }
 
-    pub(super) fn host_call(&mut self, call: HostCall) {
+    /// Returns what the client is to be told.
+    pub(super) fn handle(&mut self, call: HostCall) -> Option<Event> {
         match call {
-            HostCall::Begun(call) => self.ask_host(*call),
+            HostCall::Begun(call) => self.begin(*call),
+            // No longer open if the result came at the same moment.
             HostCall::GivenUp(number) => {
-                // No longer open if the result came at the same moment.
-                if self.host_tools.open.remove(&number).is_some() {
-                    let cancel = self.host_tools.next_cancel(number);
-                    self.emit(cancel);
-                }
+                self.open.remove(&number)?;
+                Some(self.cancel(number))
             }
         }
     }
 
-    fn ask_host(&mut self, call: BegunCall) {
+    fn begin(&mut self, call: BegunCall) -> Option<Event> {
         let BegunCall { number, tool_name, arguments, cx, answer } = call;
-        if self.host_tools.is_client_gone {
-            return answer.respond(Err(Failure::new(GONE)));
+        if self.is_client_gone {
+            answer.respond(Err(Failure::new(GONE)));
+            return None;
         }
         // A call that was aborted before it started is not sent to the client.
-        if !cx.cancel.is_cancelled() {
-            let (id, tool_call_id) = (call_id(number), cx.call_id.to_string());
-            let arguments = Box::new(arguments);
-            self.emit(Event::HostToolCall { id, tool_call_id, tool_name, arguments });
-            self.host_tools.open.insert(number, OpenCall { cx, answer });
+        if cx.cancel.is_cancelled() {
+            return None;
         }
+        let (id, tool_call_id) = (call_id(number), cx.call_id.to_string());
+        let arguments = Box::new(arguments);
+        self.open.insert(number, OpenCall { cx, answer });
+        Some(Event::HostToolCall { id, tool_call_id, tool_name, arguments })
     }
 
     /// Forwards a partial result. Calls that have ended are ignored.
-    pub(crate) fn host_tool_update(&mut self, id: &str, partial: ToolOutput) {
-        let open = number(id).and_then(|number| self.host_tools.open.get(&number));
-        if let Some(open) = open {
+    pub(crate) fn update(&self, id: &str, partial: ToolOutput) {
+        if let Some(open) = number(id).and_then(|number| self.open.get(&number)) {
             open.cx.show(partial);
         }
     }
 
     /// Takes the result of a call. Only the first counts.
-    pub(crate) fn host_tool_result(&mut self, id: &str, result: ToolResult) {
-        let open = number(id).and_then(|number| self.host_tools.open.remove(&number));
-        if let Some(open) = open {
+    pub(crate) fn finish(&mut self, id: &str, result: ToolResult) {
+        if let Some(open) = number(id).and_then(|number| self.open.remove(&number)) {
             open.answer.respond(result);
         }
     }
 
     /// Cancels calls that are still open when the run has ended.
-    pub(super) fn close_host_calls(&mut self) {
-        for number in std::mem::take(&mut self.host_tools.open).into_keys() {
-            let cancel = self.host_tools.next_cancel(number);
-            self.emit(cancel);
-        }
+    pub(super) fn run_ended(&mut self) -> Vec<Event> {
+        let open = std::mem::take(&mut self.open);
+        open.into_keys().map(|number| self.cancel(number)).collect()
     }
 
     /// stdin is at its end: open calls fail now, later ones when they are made.
-    pub(super) fn lose_host(&mut self) {
-        self.host_tools.is_client_gone = true;
-        for (number, open) in std::mem::take(&mut self.host_tools.open) {
-            let cancel = self.host_tools.next_cancel(number);
-            self.emit(cancel);
+    pub(super) fn client_left(&mut self) -> Vec<Event> {
+        self.is_client_gone = true;
+        let open = std::mem::take(&mut self.open).into_iter();
+        let fail = |(number, open): (u64, OpenCall)| {
             open.answer.respond(Err(Failure::new(GONE)));
-        }
+            self.cancel(number)
+        };
+        open.map(fail).collect()
+    }
+
+    fn cancel(&mut self, number: u64) -> Event {
+        self.cancels += 1;
+        let id = format!("host_cancel_{}", self.cancels);
+        Event::HostToolCancel { id, target_id: call_id(number) }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Modes that the client sets. They last for the process, over changes of session and folder, and
 //! are never written to disk; what the client has not set follows the settings.
 
+use tiller_agent::modes::{InterruptMode, QueueMode};
+
 use super::state::SessionState;
 use crate::settings::{CompactionSettings, RetrySettings, Settings};
-use tiller_agent::modes::{InterruptMode, QueueMode};
 
 /// The modes that the client has set.
 #[derive(Default)]
@@ -33,22 +34,23 @@ fn keep_if<T>(mode: &mut Option<T>, keeps: bool) {
     }
 }
 
-impl SessionState {
-    /// Sets a mode for the client.
-    pub(crate) fn set_mode(&mut self, set: impl FnOnce(&mut ClientModes)) {
-        set(&mut self.modes);
-        self.apply_modes();
-    }
+/// Sets a mode for the client.
+pub(crate) fn set(state: &mut SessionState, set: impl FnOnce(&mut ClientModes)) {
+    set(state.project.modes_mut());
+    apply(state);
+}
 
-    /// Applies modes: the client's, else those of the settings.
-    pub(super) fn apply_modes(&mut self) {
-        let (modes, settings) = (&self.modes, &self.settings);
-        self.queues.steering_mode = modes.steering.unwrap_or(settings.steering_mode);
-        self.queues.follow_up_mode = modes.follow_up.unwrap_or(settings.follow_up_mode);
-        self.interrupt_mode = modes.interrupt.unwrap_or(settings.interrupt_mode);
-        let enabled = modes.auto_retry.unwrap_or(settings.retry.enabled);
-        self.retries.settings = RetrySettings { enabled, ..settings.retry };
-        let enabled = modes.auto_compaction.unwrap_or(settings.compaction.enabled);
-        self.compactions.settings = CompactionSettings { enabled, ..settings.compaction.clone() };
-    }
+/// Applies modes: the client's, else those of the settings.
+pub(super) fn apply(state: &mut SessionState) {
+    let (modes, settings) = (state.project.modes(), state.project.settings());
+    state.queues.set_modes(
+        modes.steering.unwrap_or(settings.steering_mode),
+        modes.follow_up.unwrap_or(settings.follow_up_mode),
+        modes.interrupt.unwrap_or(settings.interrupt_mode),
+    );
+    let enabled = modes.auto_retry.unwrap_or(settings.retry.enabled);
+    state.work.set_retry_settings(RetrySettings { enabled, ..settings.retry });
+    let enabled = modes.auto_compaction.unwrap_or(settings.compaction.enabled);
+    let compaction = CompactionSettings { enabled, ..settings.compaction.clone() };
+    state.work.set_compaction_settings(compaction);
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tiller_agent::driver::{Queue, QueueTicket, Queued};
 use tiller_agent::event::Event;
 use tiller_agent::message::{Message, UserMessage};
-
-use tiller_agent::modes::QueueMode;
+use tiller_agent::modes::{InterruptMode, QueueMode};
 
 /// A message stays in its queue until its run emits it, so that an abort in between loses nothing.
 pub(crate) struct Queues {
-    pub(crate) steering_mode: QueueMode,
-    pub(crate) follow_up_mode: QueueMode,
+    steering_mode: QueueMode,
+    follow_up_mode: QueueMode,
+    interrupt_mode: InterruptMode,
     steering: VecDeque<Queued>,
     follow_up: VecDeque<Queued>,
     /// Handed to the run, which is about to emit them: they can no longer be taken back.
@@ -21,15 +21,48 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    pub(crate) fn new(steering_mode: QueueMode, follow_up_mode: QueueMode) -> Queues {
-        let (steering, follow_up) = (VecDeque::new(), VecDeque::new());
-        let (taken, next_ticket) = (Vec::new(), 0);
-        Queues { steering_mode, follow_up_mode, steering, follow_up, taken, next_ticket }
+    pub(crate) fn new(
+        steering_mode: QueueMode,
+        follow_up_mode: QueueMode,
+        interrupt_mode: InterruptMode,
+    ) -> Queues {
+        Queues {
+            steering_mode,
+            follow_up_mode,
+            interrupt_mode,
+            steering: VecDeque::new(),
+            follow_up: VecDeque::new(),
+            taken: Vec::new(),
+            next_ticket: 0,
+        }
+    }
+
+    pub(crate) fn steering_mode(&self) -> QueueMode {
+        self.steering_mode
+    }
+
+    pub(crate) fn follow_up_mode(&self) -> QueueMode {
+        self.follow_up_mode
+    }
+
+    pub(crate) fn interrupt_mode(&self) -> InterruptMode {
+        self.interrupt_mode
+    }
+
+    pub(super) fn set_modes(
+        &mut self,
+        steering: QueueMode,
+        follow_up: QueueMode,
+        interrupt: InterruptMode,
+    ) {
+        self.steering_mode = steering;
+        self.follow_up_mode = follow_up;
+        self.interrupt_mode = interrupt;
     }
 
     /// Removes all messages. The modes stay.
     pub(crate) fn forget(&mut self) {
-        *self = Queues::new(self.steering_mode, self.follow_up_mode);
+        *self = Queues::new(self.steering_mode, self.follow_up_mode, self.interrupt_mode);
     }
 
     pub(crate) fn push(&mut self, queue: Queue, message: Message) {
@@ -86,8 +119,13 @@ impl Queues {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.steering.len() + self.follow_up.len()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steering.is_empty() && self.follow_up.is_empty()
+    }
+
+    /// Whether steering interrupts the tools of the turn.
+    pub(super) fn interrupts(&self) -> bool {
+        self.interrupt_mode == InterruptMode::Immediate && self.has(Queue::Steering)
     }
 
     /// How many of them the client sees: messages of extensions are not in `queue_update`.

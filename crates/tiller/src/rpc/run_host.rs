@@ -17,10 +17,11 @@ use tiller_js::hook::{Boundary, TurnEnd};
 use tiller_tools::image::{Resize, normalise};
 use tokio_util::sync::CancellationToken;
 
-use super::extensions::boundary::{TurnEntries, outcome};
+use super::extensions::boundary::TurnEntries;
 use super::extensions::hooks::{self, value};
 use super::server::Input;
 use super::tasks::{Responder, Tasks};
+use super::work::outcome;
 use crate::clock::Clock;
 
 pub(crate) struct RunHost {

@@ -9,20 +9,23 @@ use tiller_agent::event::Event;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::client_bash::BashEnded;
-use super::compaction::SummaryDone;
+use super::client_bash::{self, BashEnded};
 use super::dispatch::{dispatch, receive};
-use super::extensions::ExtensionInput;
+use super::extensions::{
+    self, ExitRequest, ExtensionRequest, ExtensionTaskDone, boundary, loading,
+};
 use super::host_tools::HostCall;
 use super::lines::Line;
 use super::out::{Out, Pipe};
-use super::resources::ResourcesLoaded;
+use super::project_state::{self, ResourcesLoaded};
 use super::run_host::RunRequest;
-use super::session_change::SessionLoaded;
 use super::shutdown::{SHUTDOWN_LIMIT, Shutdown};
 use super::state::SessionState;
-use super::todos::{TodoDue, TodoWrite};
+use super::todos::{self, TodoDue, TodoWrite};
+use super::transition::{self, TransitionEvent};
 use super::wire::{Label, Reply, Request};
+use super::work::compaction::{self, SummaryDone};
+use super::work::{retry, run, storing, stream_rules};
 use crate::launch::ServerConfig;
 
 /// Everything that can happen to the server.
@@ -47,8 +50,8 @@ pub enum Input {
     RunEnded(Result<End, String>),
     /// The pause before a retry is over.
     RetryPauseOver,
-    /// A retry or a rule injection was cancelled; the run settles.
-    RetryCancelled,
+    /// The pause before a retry or a rule injection was cancelled; the run settles.
+    PauseCancelled,
     /// The pause before a rule is injected is over.
     RulePauseOver,
     /// A compaction has its summary, or has failed.
@@ -59,21 +62,35 @@ pub enum Input {
     TodoWrite(TodoWrite),
     /// A finished task is due to leave the todo list.
     TodoDue(TodoDue),
-    /// An extension requests something, or a task for extensions has finished.
-    Extension(Box<ExtensionInput>),
+    /// An extension requests something.
+    ExtensionRequest(Box<ExtensionRequest>),
+    /// A task for extensions has finished.
+    ExtensionTaskDone(Box<ExtensionTaskDone>),
+    /// A step of a session change or of loading extensions has ended.
+    Transition(Box<TransitionEvent>),
     /// A shell command of the client has ended.
     BashEnded(Box<BashEnded>),
-    /// The other session of a session change is loaded, or cannot be.
-    SessionLoaded(Box<SessionLoaded>),
     /// The files of the project have been read.
     ResourcesLoaded(Box<ResourcesLoaded>),
     /// A response that was computed on another thread.
     ResponseReady(Label, Result<Reply, String>),
 }
 
-impl From<ExtensionInput> for Input {
-    fn from(input: ExtensionInput) -> Input {
-        Input::Extension(Box::new(input))
+impl From<ExtensionRequest> for Input {
+    fn from(request: ExtensionRequest) -> Input {
+        Input::ExtensionRequest(Box::new(request))
+    }
+}
+
+impl From<ExtensionTaskDone> for Input {
+    fn from(done: ExtensionTaskDone) -> Input {
+        Input::ExtensionTaskDone(Box::new(done))
+    }
+}
+
+impl From<TransitionEvent> for Input {
+    fn from(event: TransitionEvent) -> Input {
+        Input::Transition(Box::new(event))
     }
 }
 
@@ -124,15 +141,15 @@ const BATCH: usize = 128;
 const ROUNDS: usize = 4;
 
 /// Runs the server until the client, a signal or an extension ends it. Returns the exit code.
-pub async fn serve(launch: ServerConfig, channels: Channels) -> u8 {
+pub async fn serve(config: ServerConfig, channels: Channels) -> u8 {
     let Channels { lines, control, pipe, caught_up } = channels;
     let (work_sender, work) = mpsc::channel(INPUTS_MAX);
-    let out = Out::new(launch.level, pipe);
-    let on_eof = launch.on_eof;
-    let mut launch = launch;
-    let house = std::mem::take(&mut launch.extension_plan);
-    let mut state = SessionState::new(launch, work_sender);
-    state.load_extensions(house);
+    let out = Out::new(config.level, pipe);
+    let on_eof = config.on_eof;
+    let mut config = config;
+    let plan = std::mem::take(&mut config.extension_plan);
+    let mut state = SessionState::new(config, work_sender);
+    loading::load_at_start(&mut state, plan);
     let mut server = Server {
         state,
         out,
@@ -229,7 +246,7 @@ impl Server {
     fn process(&mut self, input: Input) {
         self.handle(input);
         self.resume_held();
-        self.state.emit_stored_late();
+        storing::emit_stored_late(&mut self.state);
         self.check_shutdown_request();
         self.out.write_outbox(&mut self.state.outbox);
     }
@@ -241,36 +258,40 @@ impl Server {
                     receive(&mut self.state, request);
                 }
             }
-            Input::Event(event) => self.state.run_event(event),
+            Input::Event(event) => run::run_event(&mut self.state, event),
             Input::RunRequest(request) => self.run_request(request),
-            Input::RunEnded(end) => self.state.run_ended(end),
-            Input::RetryPauseOver => self.state.retry_now(),
-            Input::RetryCancelled => self.state.run_settle_hook(),
-            Input::RulePauseOver => self.state.inject_now(),
-            Input::SummaryDone(done) => self.state.summary_done(*done),
-            Input::HostCall(call) => self.state.host_call(call),
-            Input::TodoWrite(write) => self.state.todo_write(write),
-            Input::TodoDue(due) => self.state.clear_todo(due),
-            Input::Extension(input) => self.state.handle_extension_input(*input),
-            Input::BashEnded(ended) => self.state.bash_ended(*ended),
-            Input::SessionLoaded(loaded) => {
-                self.state.session_loaded(*loaded);
-                self.state.run_deferred_if_idle();
+            Input::RunEnded(end) => run::run_ended(&mut self.state, end),
+            Input::RetryPauseOver => retry::retry_now(&mut self.state),
+            Input::PauseCancelled => boundary::run_settle_hook(&mut self.state),
+            Input::RulePauseOver => stream_rules::inject_now(&mut self.state),
+            Input::SummaryDone(done) => compaction::summary_done(&mut self.state, *done),
+            Input::HostCall(call) => {
+                if let Some(event) = self.state.tools.host_mut().handle(call) {
+                    self.state.emit(event);
+                }
             }
+            Input::TodoWrite(write) => todos::todo_write(&mut self.state, write),
+            Input::TodoDue(due) => todos::clear_todo(&mut self.state, due),
+            Input::ExtensionRequest(request) => {
+                extensions::handle_request(&mut self.state, *request);
+            }
+            Input::ExtensionTaskDone(done) => extensions::task_done(&mut self.state, *done),
+            Input::Transition(event) => transition::advance(&mut self.state, *event),
+            Input::BashEnded(ended) => client_bash::bash_ended(&mut self.state, *ended),
             Input::ResponseReady(label, result) => {
-                self.state.pending_responses -= 1;
+                self.state.transition.response_sent();
                 self.state.respond(label, result);
             }
-            Input::ResourcesLoaded(loaded) => self.state.resources_loaded(*loaded),
+            Input::ResourcesLoaded(loaded) => project_state::loaded(&mut self.state, *loaded),
             Input::LastLines => self.ignore_flood = true,
             Input::EndOfInput => self.end_of_input(),
             Input::OutputClosed => {
                 // No client is left to write to.
-                self.state.stop();
+                run::stop(&mut self.state);
                 self.shut_down(1, Some(Duration::ZERO));
             }
             Input::Signal(signal) => {
-                self.state.stop();
+                run::stop(&mut self.state);
                 self.shut_down(signal.exit_code(), Some(SHUTDOWN_LIMIT));
             }
         }
@@ -282,14 +303,14 @@ impl Server {
         if request.can_wait() && self.out.is_flooded() {
             self.deferred_requests.push(request);
         } else {
-            self.state.answer(request);
+            run::answer(&mut self.state, request);
         }
     }
 
     fn answer_deferred(&mut self) {
         if !self.deferred_requests.is_empty() && !self.out.is_flooded() {
             for request in self.deferred_requests.drain(..) {
-                self.state.answer(request);
+                run::answer(&mut self.state, request);
             }
         }
     }
@@ -297,8 +318,8 @@ impl Server {
     /// Dispatches held requests until one has to wait again.
     fn resume_held(&mut self) {
         while !self.state.is_changing()
-            && !self.state.resources.is_awaited()
-            && let Some(request) = self.state.held_requests.pop_front()
+            && !self.state.project.is_awaited()
+            && let Some(request) = self.state.transition.held_mut().pop_front()
         {
             dispatch(&mut self.state, request);
         }
@@ -307,11 +328,13 @@ impl Server {
     fn end_of_input(&mut self) {
         match self.on_eof {
             OnEof::Abort => {
-                self.state.stop();
+                run::stop(&mut self.state);
                 self.shut_down(0, Some(SHUTDOWN_LIMIT));
             }
             OnEof::Finish => {
-                self.state.lose_host();
+                for event in self.state.tools.host_mut().client_left() {
+                    self.state.emit(event);
+                }
                 self.shut_down(0, None);
             }
         }
@@ -320,15 +343,17 @@ impl Server {
     /// Starts the shutdown that an extension requested, or that a required extension which failed
     /// to load causes.
     fn check_shutdown_request(&mut self) {
-        if let Some(code) = self.state.extensions.fatal.take() {
-            self.state.stop();
-            self.shut_down(code, Some(SHUTDOWN_LIMIT));
-            // A failed start keeps its exit code, also after the client has closed stdin.
-            if let Some(shutdown) = self.shutdown.as_mut().filter(|shutdown| shutdown.code == 0) {
-                shutdown.code = code;
+        match self.state.extensions.take_exit_request() {
+            Some(ExitRequest::Failure(code)) => {
+                run::stop(&mut self.state);
+                let shutdown = self.shut_down(code, Some(SHUTDOWN_LIMIT));
+                // A failed start keeps its exit code, also after the client has closed stdin.
+                if shutdown.code == 0 {
+                    shutdown.code = code;
+                }
             }
-        } else if std::mem::take(&mut self.state.shutdown_requested) {
-            self.shut_down(0, None).by_extension();
+            Some(ExitRequest::Shutdown) => self.shut_down(0, None).by_extension(),
+            None => {}
         }
     }
 
@@ -346,15 +371,15 @@ impl Server {
         let Some(shutdown) = &mut self.shutdown else { return };
         if shutdown.grace_is_over(self.state.is_occupied()) {
             shutdown.set_deadline(SHUTDOWN_LIMIT);
-            self.state.stop();
+            run::stop(&mut self.state);
         }
     }
 
     fn exit_code(&mut self) -> Option<u8> {
         let shutdown = self.shutdown.as_ref()?;
         let is_idle = self.state.is_idle();
-        let is_announced =
-            (is_idle || shutdown.is_notifying_extensions()) && self.state.announce_shutdown_once();
+        let is_announced = (is_idle || shutdown.is_notifying_extensions())
+            && extensions::announce_shutdown_once(&mut self.state);
         (is_idle && is_announced || shutdown.is_overdue()).then_some(shutdown.code)
     }
 }

@@ -16,10 +16,13 @@ use tiller_js::hook::{SessionBeforeTree, TreeChange, TreeSummary};
 use tiller_session::{BranchDiff, BranchSummary, Error};
 use tokio_util::sync::CancellationToken;
 
-use super::compaction::ProgressSender;
-use super::extensions::{ExtensionInput, hooks};
+use super::extensions::{compaction_hooks, hooks};
 use super::requester::Requester;
 use super::state::SessionState;
+use super::transition::{Transition, TransitionEvent};
+use super::work::compaction::ProgressSender;
+use super::work::run;
+use super::{model_state, prompt, session_change};
 
 /// The target and the options of a navigation.
 pub struct Navigation {
@@ -39,14 +42,8 @@ pub(super) struct NavigateOptions {
     label: Option<String>,
 }
 
-/// A navigation that was prepared or cancelled.
-pub struct NavigationResult {
-    requester: Requester,
-    navigation: Navigation,
-    result: Result<NavigationDecision, SummaryError>,
-}
-
-enum NavigationDecision {
+/// How a navigation goes on.
+pub enum NavigationDecision {
     Proceed {
         summary: Option<Box<BranchSummaryText>>,
         label: Option<String>,
@@ -56,199 +53,201 @@ enum NavigationDecision {
 }
 
 /// The summary of the branch that is left.
-struct BranchSummaryText {
+pub struct BranchSummaryText {
     text: String,
     details: Option<Value>,
     usage: Option<Usage>,
     from_hook: bool,
 }
 
-impl SessionState {
-    /// Starts when nothing runs. The response follows at once or after [`NavigationResult`].
-    pub(super) fn navigate(&mut self, requester: Requester, navigation: Navigation) {
-        let session = self.conversation.session();
-        if session.leaf() == Some(&navigation.target) {
-            return self.respond_to_change(requester, Ok(None));
-        }
-        let parting = match session.branch_diff(&navigation.target) {
-            Ok(parting) => parting,
-            Err(err) => return self.respond_to_change(requester, Err(err.to_string())),
-        };
-        let wants_summary = navigation.options.summarize == Some(true);
-        let host = self.extensions.host.clone();
-        let host = host.filter(|host| host.has_listener("session_before_tree"));
-        if host.is_none() && !wants_summary {
-            let label = navigation.options.label.clone();
-            return self.go(requester, &navigation, None, label);
-        }
-        match self.task(&navigation, host, parting) {
-            Ok(task) => self.prepare_in_background(requester, navigation, task),
-            Err(error) => self.respond_to_change(requester, Err(error)),
-        }
+/// Starts when nothing runs. The response follows at once or when a task has
+/// prepared the navigation.
+pub(super) fn navigate(state: &mut SessionState, requester: Requester, navigation: Navigation) {
+    let session = state.session.conversation().session();
+    if session.leaf() == Some(&navigation.target) {
+        return session_change::respond_to_change(state, requester, Ok(None));
     }
+    let parting = match session.branch_diff(&navigation.target) {
+        Ok(parting) => parting,
+        Err(err) => {
+            return session_change::respond_to_change(state, requester, Err(err.to_string()));
+        }
+    };
+    let wants_summary = navigation.options.summarize == Some(true);
+    let host = state.extensions.listening_host("session_before_tree").cloned();
+    if host.is_none() && !wants_summary {
+        let label = navigation.options.label.clone();
+        return go(state, requester, &navigation, None, label);
+    }
+    match task(state, &navigation, host, parting) {
+        Ok(task) => prepare_in_background(state, requester, navigation, task),
+        Err(error) => session_change::respond_to_change(state, requester, Err(error)),
+    }
+}
 
-    fn task(
-        &mut self,
-        navigation: &Navigation,
-        host: Option<Extensions>,
-        parting: BranchDiff,
-    ) -> Result<NavigationTask, String> {
-        let wanted = navigation.options.clone();
-        let session = self.conversation.session();
-        let hook = host.map(|host| {
-            let entries: Vec<Value> =
-                parting.abandoned.iter().map(|id| self.entry_value(id)).collect();
-            let mut preparation = json!({
-                "targetId": navigation.target,
-                "oldLeafId": session.leaf(),
-                "commonAncestorId": parting.common,
-                "entriesToSummarize": entries,
-                "userWantsSummary": wanted.summarize == Some(true),
-            });
-            let more = [
-                ("customInstructions", wanted.custom_instructions.clone().map(Value::from)),
-                ("replaceInstructions", wanted.replace_instructions.map(Value::from)),
-                ("label", wanted.label.clone().map(Value::from)),
-            ];
-            for (name, value) in more {
-                if let Some(value) = value {
-                    preparation[name] = value;
-                }
-            }
-            (host, SessionBeforeTree { preparation })
+fn task(
+    state: &mut SessionState,
+    navigation: &Navigation,
+    host: Option<Extensions>,
+    parting: BranchDiff,
+) -> Result<NavigationTask, String> {
+    let wanted = navigation.options.clone();
+    let session = state.session.conversation().session();
+    let hook = host.map(|host| {
+        let entries: Vec<Value> =
+            parting.abandoned.iter().map(|id| compaction_hooks::entry_value(state, id)).collect();
+        let mut preparation = json!({
+            "targetId": navigation.target,
+            "oldLeafId": session.leaf(),
+            "commonAncestorId": parting.common,
+            "entriesToSummarize": entries,
+            "userWantsSummary": wanted.summarize == Some(true),
         });
-        let messages = match wanted.summarize {
-            Some(true) => session.messages_of(&parting.abandoned).map_err(|err| err.to_string())?,
-            _ => Vec::new(),
-        };
-        let writer = (!messages.is_empty()).then(|| self.branch_writer()).transpose();
-        // An extension may still provide a summary.
-        let writer = match (writer, &hook) {
-            (Err(error), None) => return Err(error),
-            (writer, _) => writer,
-        };
-        let progress = ProgressSender { tasks: self.tasks.clone(), reason: None };
-        Ok(NavigationTask { hook, wanted, messages, writer, progress })
-    }
-
-    fn branch_writer(&mut self) -> Result<Summarizer, String> {
-        self.check_can_start()?;
-        let setup = self.setup();
-        let (window, reserve) =
-            (setup.model.context_window, self.settings.branch_summary.reserve_tokens);
-        Ok(Summarizer {
-            provider: setup.provider,
-            limits: Limits::new(window, reserve, 0),
-            model: setup.model,
-            thinking: setup.thinking,
-            retry: self.retries.settings.policy(),
-            session_id: setup.session_id,
-            now: self.clock.now(),
-            cancel: CancellationToken::new(),
-        })
-    }
-
-    fn prepare_in_background(
-        &mut self,
-        requester: Requester,
-        navigation: Navigation,
-        mut task: NavigationTask,
-    ) {
-        self.is_changing_session = true;
-        let cancel = CancellationToken::new();
-        if self.is_shutting_down || !self.nothing_deferred() {
-            // An abort came before it started.
-            cancel.cancel();
+        let more = [
+            ("customInstructions", wanted.custom_instructions.clone().map(Value::from)),
+            ("replaceInstructions", wanted.replace_instructions.map(Value::from)),
+            ("label", wanted.label.clone().map(Value::from)),
+        ];
+        for (name, value) in more {
+            if let Some(value) = value {
+                preparation[name] = value;
+            }
         }
-        self.navigation_cancel = Some(cancel.clone());
-        if let Ok(Some(writer)) = &mut task.writer {
-            writer.cancel = cancel.clone();
+        (host, SessionBeforeTree { preparation })
+    });
+    let messages = match wanted.summarize {
+        Some(true) => session.messages_of(&parting.abandoned).map_err(|err| err.to_string())?,
+        _ => Vec::new(),
+    };
+    let writer = (!messages.is_empty()).then(|| branch_writer(state)).transpose();
+    // An extension may still provide a summary.
+    let writer = match (writer, &hook) {
+        (Err(error), None) => return Err(error),
+        (writer, _) => writer,
+    };
+    let progress = ProgressSender { tasks: state.tasks.clone(), reason: None };
+    Ok(NavigationTask { hook, wanted, messages, writer, progress })
+}
+
+fn branch_writer(state: &mut SessionState) -> Result<Summarizer, String> {
+    prompt::check_can_start(state)?;
+    let setup = run::setup(state);
+    let reserve = state.project.settings().branch_summary.reserve_tokens;
+    Ok(Summarizer {
+        provider: setup.provider,
+        limits: Limits::new(setup.model.context_window, reserve, 0),
+        model: setup.model,
+        thinking: setup.thinking,
+        retry: state.work.retry_settings().policy(),
+        session_id: setup.session_id,
+        now: state.clock.now(),
+        cancel: CancellationToken::new(),
+    })
+}
+
+fn prepare_in_background(
+    state: &mut SessionState,
+    requester: Requester,
+    navigation: Navigation,
+    mut task: NavigationTask,
+) {
+    let cancel = CancellationToken::new();
+    if state.work.is_shutting_down() || state.work.has_deferred() {
+        // An abort came before it started.
+        cancel.cancel();
+    }
+    if let Ok(Some(writer)) = &mut task.writer {
+        writer.cancel = cancel.clone();
+    }
+    let token = cancel.clone();
+    state.transition.begin(Transition::Navigating { requester, navigation, cancel });
+    let deciding = async move { task.decide(&token).await };
+    state.tasks.spawn_catching(deciding, |decided| {
+        let crashed = |crash| Err(SummaryError::Failed(format!("internal error: {crash}")));
+        TransitionEvent::NavigationPrepared(decided.unwrap_or_else(crashed)).into()
+    });
+}
+
+/// The navigation was prepared or cancelled.
+pub(super) fn finish(
+    state: &mut SessionState,
+    requester: Requester,
+    navigation: &Navigation,
+    result: Result<NavigationDecision, SummaryError>,
+) {
+    match result {
+        Ok(NavigationDecision::Proceed { summary, label }) => {
+            go(state, requester, navigation, summary.map(|summary| *summary), label);
         }
-        let deciding = async move { task.decide(&cancel).await };
-        self.tasks.spawn_catching(deciding, |decided| {
-            let crashed = |crash| Err(SummaryError::Failed(format!("internal error: {crash}")));
-            let result = decided.unwrap_or_else(crashed);
-            ExtensionInput::NavigationPrepared(Box::new(NavigationResult {
-                requester,
-                navigation,
-                result,
-            }))
-            .into()
+        Ok(NavigationDecision::Cancelled) | Err(SummaryError::Cancelled) => {
+            session_change::cancel(state, requester, None)
+        }
+        Err(SummaryError::Failed(error)) => {
+            session_change::respond_to_change(state, requester, Err(error))
+        }
+    }
+}
+
+fn go(
+    state: &mut SessionState,
+    requester: Requester,
+    navigation: &Navigation,
+    summary: Option<BranchSummaryText>,
+    label: Option<String>,
+) {
+    let gone = go_to(state, navigation, summary, label);
+    if gone.is_ok() {
+        model_state::restore(state);
+        state.queues.clear();
+        state.todos.forget();
+    }
+    session_change::respond_to_change(
+        state,
+        requester,
+        gone.map(|()| None).map_err(|err| err.to_string()),
+    );
+}
+
+fn go_to(
+    state: &mut SessionState,
+    navigation: &Navigation,
+    summary: Option<BranchSummaryText>,
+    label: Option<String>,
+) -> Result<(), Error> {
+    let now = state.clock.now();
+    let session = state.session.conversation().session();
+    let old_leaf = session.leaf().map(str::to_owned);
+    let place = match navigation.resend {
+        true => session.resend_parent(&navigation.target)?,
+        false => Some(navigation.target.clone()),
+    };
+    let from_extension = summary.as_ref().is_some_and(|summary| summary.from_hook);
+    let entry = match summary {
+        Some(BranchSummaryText { text: summary, details, usage, from_hook }) => {
+            let from_id = old_leaf.clone().unwrap_or_else(|| "root".to_owned());
+            let summary = BranchSummary { from_id, summary, details, usage, from_hook };
+            Some(state.session.conversation_mut().navigate_with(place.as_deref(), summary, now)?)
+        }
+        None => {
+            state.session.conversation_mut().navigate(place.as_deref(), now)?;
+            None
+        }
+    };
+    if let Some(label) = label {
+        let labelled = entry.as_deref().unwrap_or(&navigation.target);
+        state.session.conversation_mut().set_label(labelled, Some(&label), now)?;
+    }
+    if let Some(host) = state.extensions.host() {
+        host.emit(&ExtensionEvent::SessionTree {
+            new_leaf_id: state.session.conversation().session().leaf().map(str::to_owned),
+            old_leaf_id: old_leaf,
+            summary_entry: entry
+                .as_deref()
+                .map(|entry| compaction_hooks::entry_value(state, entry)),
+            from_extension: entry.is_some().then_some(from_extension),
         });
     }
-
-    /// The navigation was prepared or cancelled.
-    pub(super) fn navigation_prepared(&mut self, prepared: NavigationResult) {
-        self.is_changing_session = false;
-        self.navigation_cancel = None;
-        let NavigationResult { requester, navigation, result } = prepared;
-        match result {
-            Ok(NavigationDecision::Proceed { summary, label }) => {
-                self.go(requester, &navigation, summary.map(|summary| *summary), label);
-            }
-            Ok(NavigationDecision::Cancelled) | Err(SummaryError::Cancelled) => {
-                self.cancel_switch(requester, None)
-            }
-            Err(SummaryError::Failed(error)) => self.respond_to_change(requester, Err(error)),
-        }
-        self.run_deferred_if_idle();
-    }
-
-    fn go(
-        &mut self,
-        requester: Requester,
-        navigation: &Navigation,
-        summary: Option<BranchSummaryText>,
-        label: Option<String>,
-    ) {
-        let gone = self.go_to(navigation, summary, label);
-        if gone.is_ok() {
-            self.restore_choices();
-            self.queues.clear();
-            self.todos.forget();
-        }
-        self.respond_to_change(requester, gone.map(|()| None).map_err(|err| err.to_string()));
-    }
-
-    fn go_to(
-        &mut self,
-        navigation: &Navigation,
-        summary: Option<BranchSummaryText>,
-        label: Option<String>,
-    ) -> Result<(), Error> {
-        let now = self.clock.now();
-        let session = self.conversation.session();
-        let old_leaf = session.leaf().map(str::to_owned);
-        let place = match navigation.resend {
-            true => session.resend_parent(&navigation.target)?,
-            false => Some(navigation.target.clone()),
-        };
-        let from_extension = summary.as_ref().is_some_and(|summary| summary.from_hook);
-        let entry = match summary {
-            Some(BranchSummaryText { text: summary, details, usage, from_hook }) => {
-                let from_id = old_leaf.clone().unwrap_or_else(|| "root".to_owned());
-                let summary = BranchSummary { from_id, summary, details, usage, from_hook };
-                Some(self.conversation.navigate_with(place.as_deref(), summary, now)?)
-            }
-            None => {
-                self.conversation.navigate(place.as_deref(), now)?;
-                None
-            }
-        };
-        if let Some(label) = label {
-            let labelled = entry.as_deref().unwrap_or(&navigation.target);
-            self.conversation.set_label(labelled, Some(&label), now)?;
-        }
-        if let Some(host) = &self.extensions.host {
-            host.emit(&ExtensionEvent::SessionTree {
-                new_leaf_id: self.conversation.session().leaf().map(str::to_owned),
-                old_leaf_id: old_leaf,
-                summary_entry: entry.as_deref().map(|entry| self.entry_value(entry)),
-                from_extension: entry.is_some().then_some(from_extension),
-            });
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Everything that the task needs.

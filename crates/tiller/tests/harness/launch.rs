@@ -9,13 +9,14 @@ use tiller::args::{ExtensionFlag, ExtensionFlags};
 use tiller::clock::Clock;
 use tiller::conversation::Conversation;
 use tiller::credentials::Credentials;
-use tiller::launch::{ServerConfig, Workspace};
+use tiller::launch::ServerConfig;
 use tiller::log::Log;
 use tiller::models::Models;
 use tiller::project::{Dirs, Project, ResourceFlags};
 use tiller::rpc::extensions::{ExtensionEnv, ExtensionPlan};
 use tiller::rpc::server::OnEof;
 use tiller::rpc::wire::Level;
+use tiller::rpc::{ToolConfig, Workspace};
 use tiller::session_store::SessionStore;
 use tiller::startup_model::ModelArgs;
 use tiller_agent::model::{Model, ThinkingLevel};
@@ -94,11 +95,12 @@ pub fn launch(
         level,
         on_eof,
         thinking: settings.default_thinking_level,
-        settings,
         models,
         model: chosen,
         choice,
-        workspace: Workspace { todo_tool, ..Workspace::new(cwd, tools) },
+        workspace: Workspace::new(cwd, Arc::new([]), &settings),
+        tools: ToolConfig { active: tools, todo_tool, ..ToolConfig::default() },
+        settings,
         project: place,
         extension_plan,
         shows_titles: true,

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tiller_agent::driver::End;
 use tiller_agent::message::{Content, CustomMessage, Message, Usage};
 use tiller_js::hook::{AgentBeforeSettle, Boundary, RunOutcome};
-use tiller_js::world::ExtensionError;
 use tiller_session::{Body, Compaction, Error, Session};
 use tokio_util::sync::CancellationToken;
 
-use super::{ExtensionInput, SessionState, hooks};
+use super::{ExtensionTaskDone, SessionState, actions, hooks};
 use crate::conversation::Tokens;
+use crate::rpc::work::run;
 
 /// The entries of the turn that is about to end.
 #[derive(Default)]
@@ -59,145 +58,127 @@ struct Replacement {
     content: Content,
 }
 
-pub(crate) fn outcome(end: Option<&End>) -> RunOutcome {
-    match end {
-        None | Some(End::Complete) => RunOutcome::Completed,
-        Some(End::Failed(_) | End::NotStored(_)) => RunOutcome::Error,
-        Some(End::Aborted | End::Interrupted) => RunOutcome::Aborted,
-    }
+pub(crate) fn turn_entries(state: &SessionState) -> TurnEntries {
+    // Read errors were reported when the entry was appended.
+    let mut entries =
+        state.session.conversation().session().last_answer().unwrap_or_default().into_iter();
+    TurnEntries { message: entries.next(), results: entries.collect() }
 }
 
-impl SessionState {
-    pub(crate) fn turn_entries(&self) -> TurnEntries {
-        // Read errors were reported when the entry was appended.
-        let mut entries = self.conversation.session().last_answer().unwrap_or_default().into_iter();
-        TurnEntries { message: entries.next(), results: entries.collect() }
+/// Appends the messages that waited for the end of the turn. Returns the conversation, if it
+/// has changed.
+pub(crate) fn turn_over(state: &mut SessionState) -> Option<Vec<Arc<Message>>> {
+    let asides = std::mem::take(&mut state.extensions.turn.messages_after_turn);
+    let is_changed =
+        std::mem::take(&mut state.extensions.turn.context_is_stale) || !asides.is_empty();
+    for message in asides {
+        actions::append_custom(state, message);
     }
+    is_changed.then(|| state.session.conversation_mut().messages().unwrap_or_default().to_vec())
+}
 
-    /// Appends the messages that waited for the end of the turn. Returns the conversation, if it
-    /// has changed.
-    pub(crate) fn turn_over(&mut self) -> Option<Vec<Arc<Message>>> {
-        let asides = std::mem::take(&mut self.extensions.messages_after_turn);
-        let is_changed =
-            std::mem::take(&mut self.extensions.context_is_stale) || !asides.is_empty();
-        for message in asides {
-            self.append_custom(message);
-        }
-        is_changed.then(|| self.conversation.messages().unwrap_or_default().to_vec())
+/// Appends what was proposed. Returns whether the model is asked again.
+pub(crate) fn commit(state: &mut SessionState, event: &'static str, proposal: Boundary) -> bool {
+    let Boundary { entries, goes_on, is_invalid } = proposal;
+    if is_invalid {
+        return false;
     }
-
-    /// Appends what was proposed. Returns whether the model is asked again.
-    pub(crate) fn commit(&mut self, event: &'static str, proposal: Boundary) -> bool {
-        let Boundary { entries, goes_on, is_invalid } = proposal;
-        if is_invalid {
-            return false;
+    let error = match store_drafts(state, entries) {
+        Err(error) => error,
+        Ok(()) if goes_on && !can_continue(state) => {
+            format!("{event} requested continuation without runnable model context")
         }
-        let error = match self.store_drafts(entries) {
-            Err(error) => error,
-            Ok(()) if goes_on && !self.can_continue() => {
-                format!("{event} requested continuation without runnable model context")
+        Ok(()) => return goes_on,
+    };
+    super::report_at(state, "<boundary>", event, error);
+    false
+}
+
+/// Appends all entries or none.
+fn store_drafts(state: &mut SessionState, drafts: Vec<Value>) -> Result<(), String> {
+    let invalid = |error: String| format!("Invalid boundary entries: {error}");
+    let mut bodies = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        let draft = BoundaryEntry::deserialize(draft).map_err(|err| invalid(err.to_string()))?;
+        bodies.push(body(state, draft).map_err(invalid)?);
+    }
+    for body in bodies {
+        let is_seen = !matches!(body, Body::Custom { .. });
+        actions::append_custom_entry(state, body)?;
+        if is_seen {
+            state.session.conversation_mut().reread().map_err(|err| err.to_string())?;
+            state.extensions.turn.context_is_stale = true;
+        }
+    }
+    Ok(())
+}
+
+fn body(state: &SessionState, draft: BoundaryEntry) -> Result<Body, String> {
+    let session = state.session.conversation().session();
+    let known = |id: &str| {
+        if session.contains(id) { Ok(()) } else { Err(format!("Entry {id} not found")) }
+    };
+    Ok(match draft {
+        BoundaryEntry::Custom { custom_type, data } => Body::Custom { custom_type, data },
+        BoundaryEntry::CustomMessage { custom_type, content, display, details } => {
+            let timestamp = state.clock.now();
+            let message = CustomMessage { custom_type, content, display, details, timestamp };
+            Body::CustomMessage(message)
+        }
+        BoundaryEntry::ContextEdit { target_id, replacement } => {
+            known(&target_id)?;
+            let replacement = replacement.map(|replacement| replacement.content);
+            Body::ContextEdit { target_id, replacement }
+        }
+        BoundaryEntry::Compaction { summary, first_kept_entry_id, details, usage } => {
+            if let Some(id) = &first_kept_entry_id {
+                known(id)?;
             }
-            Ok(()) => return goes_on,
-        };
-        let (extension_path, event) = ("<boundary>".to_owned(), event.to_owned());
-        self.report(ExtensionError { extension_path, event, error, at: None, stack: None });
-        false
-    }
-
-    /// Appends all entries or none.
-    fn store_drafts(&mut self, drafts: Vec<Value>) -> Result<(), String> {
-        let invalid = |error: String| format!("Invalid boundary entries: {error}");
-        let mut bodies = Vec::with_capacity(drafts.len());
-        for draft in drafts {
-            let draft =
-                BoundaryEntry::deserialize(draft).map_err(|err| invalid(err.to_string()))?;
-            bodies.push(self.body(draft).map_err(invalid)?);
+            let tokens = state.session.conversation().tokens().map_err(|err| err.to_string())?;
+            let (Tokens::Counted(tokens_before) | Tokens::Estimated(tokens_before)) = tokens;
+            Body::Compaction(Compaction {
+                summary,
+                first_kept_entry_id,
+                tokens_before,
+                details,
+                usage,
+                from_hook: true,
+            })
         }
-        for body in bodies {
-            let is_seen = !matches!(body, Body::Custom { .. });
-            self.append_custom_entry(body)?;
-            if is_seen {
-                self.conversation.reread().map_err(|err| err.to_string())?;
-                self.extensions.context_is_stale = true;
-            }
-        }
-        Ok(())
-    }
+    })
+}
 
-    fn body(&self, draft: BoundaryEntry) -> Result<Body, String> {
-        let session = self.conversation.session();
-        let known = |id: &str| match session.contains(id) {
-            true => Ok(()),
-            false => Err(format!("Entry {id} not found")),
-        };
-        Ok(match draft {
-            BoundaryEntry::Custom { custom_type, data } => Body::Custom { custom_type, data },
-            BoundaryEntry::CustomMessage { custom_type, content, display, details } => {
-                let timestamp = self.clock.now();
-                let message = CustomMessage { custom_type, content, display, details, timestamp };
-                Body::CustomMessage(message)
-            }
-            BoundaryEntry::ContextEdit { target_id, replacement } => {
-                known(&target_id)?;
-                let replacement = replacement.map(|replacement| replacement.content);
-                Body::ContextEdit { target_id, replacement }
-            }
-            BoundaryEntry::Compaction { summary, first_kept_entry_id, details, usage } => {
-                if let Some(id) = &first_kept_entry_id {
-                    known(id)?;
-                }
-                let tokens = self.conversation.tokens().map_err(|err| err.to_string())?;
-                let (Tokens::Counted(tokens_before) | Tokens::Estimated(tokens_before)) = tokens;
-                Body::Compaction(Compaction {
-                    summary,
-                    first_kept_entry_id,
-                    tokens_before,
-                    details,
-                    usage,
-                    from_hook: true,
-                })
-            }
-        })
-    }
+/// Whether the conversation ends with something the model can answer.
+fn can_continue(state: &mut SessionState) -> bool {
+    let is_waiting = !state.queues.is_empty();
+    let messages = state.session.conversation_mut().messages().unwrap_or_default();
+    is_waiting || messages.last().is_some_and(|last| last.as_assistant().is_none())
+}
 
-    /// Whether the conversation ends with something the model can answer.
-    fn can_continue(&mut self) -> bool {
-        let is_waiting = self.queues.len() > 0;
-        let messages = self.conversation.messages().unwrap_or_default();
-        is_waiting || messages.last().is_some_and(|last| last.as_assistant().is_none())
+/// Runs `agent_before_settle`, which may start another run, and then settles.
+pub(crate) fn run_settle_hook(state: &mut SessionState) {
+    let host = state.extensions.listening_host("agent_before_settle").cloned();
+    let Some(host) = host.filter(|_| !state.work.is_shutting_down()) else {
+        return run::settle(state);
+    };
+    let outcome = state.work.outcome();
+    let mut cancel = state.extensions.hooks.cancel.clone();
+    if outcome == RunOutcome::Aborted || state.work.has_deferred() {
+        // A command waits for the end: the hook runs, with only its grace time.
+        cancel = CancellationToken::new();
+        cancel.cancel();
     }
+    state.work.begin_settle_hook();
+    state.tasks.spawn(async move {
+        let asked = hooks::ask(&host, AgentBeforeSettle { outcome }, &cancel).await;
+        ExtensionTaskDone::SettleHookDone(asked.unwrap_or_default())
+    });
+}
 
-    /// Runs `agent_before_settle`, which may start another run, and then settles.
-    pub(crate) fn run_settle_hook(&mut self) {
-        let host = self.extensions.host.clone().filter(|_| !self.is_shutting_down);
-        let Some(host) = host.filter(|host| host.has_listener("agent_before_settle")) else {
-            return self.settle();
-        };
-        let outcome = self.extensions.last_outcome;
-        let mut cancel = self.extensions.hook_cancel.clone();
-        if outcome == RunOutcome::Aborted || !self.nothing_deferred() {
-            // A command waits for the end: the hook runs, with only its grace time.
-            cancel = CancellationToken::new();
-            cancel.cancel();
-        }
-        self.extensions.start_or_settle_hooks_pending += 1;
-        self.tasks.spawn(async move {
-            let asked = hooks::ask(&host, AgentBeforeSettle { outcome }, &cancel).await;
-            ExtensionInput::SettleHookDone(asked.unwrap_or_default())
-        });
-    }
-
-    pub(super) fn settle_hook_done(&mut self, proposal: Boundary) {
-        self.extensions.start_or_settle_hooks_pending -= 1;
-        let goes_on = self.commit("agent_before_settle", proposal);
-        self.extensions.context_is_stale = false;
-        let is_aborted = self.extensions.last_outcome == RunOutcome::Aborted;
-        let may_go_on = !is_aborted && !self.is_shutting_down && self.nothing_deferred();
-        if may_go_on && (goes_on || self.queues.len() > 0) {
-            return self.start_run(Vec::new());
-        }
-        self.settle();
-    }
+pub(super) fn settle_hook_done(state: &mut SessionState, proposal: Boundary) {
+    let is_continued = commit(state, "agent_before_settle", proposal);
+    state.extensions.turn.context_is_stale = false;
+    run::settle_hook_done(state, is_continued);
 }
 
 /// `{entries, messages, thinkingLevel, model}` as the model would see them. A summary stands before

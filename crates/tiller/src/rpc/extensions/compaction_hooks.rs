@@ -79,98 +79,94 @@ impl BeforeCompactHook {
     }
 }
 
-impl SessionState {
-    /// Nothing if no extension listens.
-    pub(in crate::rpc) fn before_compact(
-        &self,
-        preparation: CompactionPreparation<'_>,
-    ) -> Option<BeforeCompactHook> {
-        let host = self.extensions.host.clone()?;
-        if !host.has_listener("session_before_compact") {
-            return None;
-        }
-        let CompactionPreparation { reason, plan, first_kept, tokens_before, focus, will_retry } =
-            preparation;
-        let limits = self.model.as_ref().map(|model| self.compactions.settings.limits(model));
-        let values = |messages: &[Arc<Message>]| -> Value {
-            messages.iter().map(|message| json!(**message)).collect()
-        };
-        let mut preparation = json!({
-            "firstKeptEntryId": first_kept,
-            "messagesToSummarize": values(&plan.history),
-            "turnPrefixMessages": values(&plan.turn_start),
-            "isSplitTurn": !plan.turn_start.is_empty(),
-            "tokensBefore": tokens_before,
-            "fileOps": file_operations(plan.history.iter().chain(&plan.turn_start)),
-            "settings": {
-                "enabled": self.compactions.settings.enabled,
-                "reserveTokens": limits.map(|limits| limits.reserve),
-                "keepRecentTokens": limits.map(|limits| limits.keep),
-            },
-        });
-        if let Some(summary) = plan.earlier_summary() {
-            preparation["previousSummary"] = json!(summary);
-        }
-        let hook = SessionBeforeCompact {
-            preparation,
-            branch_entries: self.branch_entries(),
-            custom_instructions: focus.map(str::to_owned),
-            reason: told(reason),
+/// Nothing if no extension listens.
+pub(in crate::rpc) fn before_compact(
+    state: &SessionState,
+    preparation: CompactionPreparation<'_>,
+) -> Option<BeforeCompactHook> {
+    let host = state.extensions.listening_host("session_before_compact")?.clone();
+    let CompactionPreparation { reason, plan, first_kept, tokens_before, focus, will_retry } =
+        preparation;
+    let settings = state.work.compactions().settings();
+    let limits = state.models.current().map(|model| settings.limits(model));
+    let values = |messages: &[Arc<Message>]| -> Value {
+        messages.iter().map(|message| json!(**message)).collect()
+    };
+    let mut preparation = json!({
+        "firstKeptEntryId": first_kept,
+        "messagesToSummarize": values(&plan.history),
+        "turnPrefixMessages": values(&plan.turn_start),
+        "isSplitTurn": !plan.turn_start.is_empty(),
+        "tokensBefore": tokens_before,
+        "fileOps": file_operations(plan.history.iter().chain(&plan.turn_start)),
+        "settings": {
+            "enabled": settings.enabled,
+            "reserveTokens": limits.map(|limits| limits.reserve),
+            "keepRecentTokens": limits.map(|limits| limits.keep),
+        },
+    });
+    if let Some(summary) = plan.earlier_summary() {
+        preparation["previousSummary"] = json!(summary);
+    }
+    let hook = SessionBeforeCompact {
+        preparation,
+        branch_entries: branch_entries(state),
+        custom_instructions: focus.map(str::to_owned),
+        reason: told(reason),
+        will_retry,
+    };
+    Some(BeforeCompactHook { host, hook })
+}
+
+/// The entries from the root to the leaf. Unreadable ones are left out.
+fn branch_entries(state: &SessionState) -> Value {
+    let mut text = Vec::new();
+    let written = state.session.conversation().session().write_branch(None, &mut text);
+    let entries = written.ok().and_then(|()| serde_json::from_slice(&text).ok());
+    entries.unwrap_or_else(|| json!([]))
+}
+
+pub(in crate::rpc) fn emit_compacted(
+    state: &SessionState,
+    entry: &str,
+    from_extension: bool,
+    reason: Reason,
+    will_retry: bool,
+) {
+    let Some(host) = state.extensions.host() else { return };
+    if host.has_listener("session_compact") {
+        let compaction_entry = entry_value(state, entry);
+        let reason = told(reason);
+        host.emit(&ExtensionEvent::SessionCompact {
+            compaction_entry,
+            from_extension,
+            reason,
             will_retry,
-        };
-        Some(BeforeCompactHook { host, hook })
+        });
     }
+}
 
-    /// The entries from the root to the leaf. Unreadable ones are left out.
-    fn branch_entries(&self) -> Value {
-        let mut text = Vec::new();
-        let written = self.conversation.session().write_branch(None, &mut text);
-        let entries = written.ok().and_then(|()| serde_json::from_slice(&text).ok());
-        entries.unwrap_or_else(|| json!([]))
+pub(in crate::rpc) fn emit_not_compacted(
+    state: &SessionState,
+    reason: Reason,
+    error_message: Option<String>,
+    from_extension: bool,
+) {
+    if let Some(host) = state.extensions.host() {
+        host.emit(&ExtensionEvent::SessionCompactFailed {
+            reason: told(reason),
+            aborted: error_message.is_none(),
+            error_message,
+            will_retry: false,
+            from_extension,
+        });
     }
+}
 
-    pub(in crate::rpc) fn emit_compacted(
-        &self,
-        entry: &str,
-        from_extension: bool,
-        reason: Reason,
-        will_retry: bool,
-    ) {
-        let Some(host) = self.extensions.host.as_ref() else { return };
-        if host.has_listener("session_compact") {
-            let compaction_entry = self.entry_value(entry);
-            let reason = told(reason);
-            host.emit(&ExtensionEvent::SessionCompact {
-                compaction_entry,
-                from_extension,
-                reason,
-                will_retry,
-            });
-        }
-    }
-
-    pub(in crate::rpc) fn emit_not_compacted(
-        &self,
-        reason: Reason,
-        error_message: Option<String>,
-        from_extension: bool,
-    ) {
-        if let Some(host) = self.extensions.host.as_ref() {
-            host.emit(&ExtensionEvent::SessionCompactFailed {
-                reason: told(reason),
-                aborted: error_message.is_none(),
-                error_message,
-                will_retry: false,
-                from_extension,
-            });
-        }
-    }
-
-    /// An entry as it is stored.
-    pub(in crate::rpc) fn entry_value(&self, id: &str) -> Value {
-        let text = self.conversation.session().raw(id).ok().flatten();
-        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
-    }
+/// An entry as it is stored.
+pub(in crate::rpc) fn entry_value(state: &SessionState, id: &str) -> Value {
+    let text = state.session.conversation().session().raw(id).ok().flatten();
+    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
 fn told(reason: Reason) -> CompactReason {

@@ -11,16 +11,20 @@ use tiller_js::world::{Dialog, DialogKind, Notice};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::ExtensionInput;
+use super::ExtensionTaskDone;
 use crate::extensions::host_api::no_answer;
 use crate::rpc::state::SessionState;
 use crate::rpc::tasks::Responder;
 use crate::rpc::wire::UiAnswer;
 
-/// Dialogs without an answer, by their ids.
-#[derive(Default)]
+/// Dialogs and notices for the client.
 pub(super) struct Dialogs {
+    /// Dialogs without an answer, by their ids.
     open: HashMap<String, OpenDialog>,
+    /// stdin is at its end: dialogs get their default answer.
+    is_client_gone: bool,
+    /// Whether `setTitle` is sent to the client.
+    emits_titles: bool,
 }
 
 struct OpenDialog {
@@ -28,52 +32,29 @@ struct OpenDialog {
     answer: Responder<Value>,
 }
 
-impl SessionState {
-    pub(super) fn open_dialog(
-        &mut self,
-        dialog: Dialog,
-        cancel: CancellationToken,
-        answer: Responder<Value>,
-    ) {
-        if self.extensions.client_gone {
-            return answer.respond(no_answer(&dialog.kind));
-        }
-        let id = Uuid::new_v4().to_string();
-        self.show(id.clone(), &dialog);
-        let timeout = dialog.timeout.map(Duration::from_millis);
-        self.extensions.dialogs.open.insert(id.clone(), OpenDialog { kind: dialog.kind, answer });
-        self.tasks.spawn(async move {
-            let expired = async {
-                match timeout {
-                    Some(timeout) => tokio::time::sleep(timeout).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = cancel.cancelled() => {}
-                () = expired => {}
-            }
-            ExtensionInput::DialogOver(id)
-        });
+impl Dialogs {
+    pub(super) fn new(emits_titles: bool) -> Dialogs {
+        Dialogs { open: HashMap::new(), is_client_gone: false, emits_titles }
     }
 
     /// A dialog that timed out or was cancelled gets its default answer.
-    pub(super) fn close_dialog(&mut self, id: &str) {
-        if let Some(open) = self.extensions.dialogs.open.remove(id) {
+    pub(super) fn close(&mut self, id: &str) {
+        if let Some(open) = self.open.remove(id) {
             open.answer.respond(no_answer(&open.kind));
         }
     }
 
     /// stdin is at its end: open and later dialogs get their default answer.
-    pub(crate) fn client_left(&mut self) {
-        self.extensions.client_gone = true;
-        let open: Vec<String> = self.extensions.dialogs.open.keys().cloned().collect();
-        open.iter().for_each(|id| self.close_dialog(id));
+    fn client_left(&mut self) {
+        self.is_client_gone = true;
+        for (_, open) in self.open.drain() {
+            open.answer.respond(no_answer(&open.kind));
+        }
     }
 
     /// The client answers a dialog. Unknown and closed dialogs are ignored.
-    pub(crate) fn ui_answered(&mut self, id: &str, answer: UiAnswer) {
-        let Some(open) = self.extensions.dialogs.open.remove(id) else { return };
+    fn answer(&mut self, id: &str, answer: UiAnswer) {
+        let Some(open) = self.open.remove(id) else { return };
         let none = no_answer(&open.kind);
         let value = match (&open.kind, answer) {
             (DialogKind::Confirm { .. }, UiAnswer::Confirmed(yes)) => Value::Bool(yes),
@@ -83,18 +64,55 @@ impl SessionState {
         };
         open.answer.respond(value);
     }
+}
 
-    pub(super) fn show_notice(&mut self, notice: &Notice) {
-        let is_title = matches!(notice, Notice::SetTitle { .. });
-        if is_title && !self.emit_titles {
-            return;
+pub(super) fn open_dialog(
+    state: &mut SessionState,
+    dialog: Dialog,
+    cancel: CancellationToken,
+    answer: Responder<Value>,
+) {
+    if state.extensions.dialogs.is_client_gone {
+        return answer.respond(no_answer(&dialog.kind));
+    }
+    let id = Uuid::new_v4().to_string();
+    show(state, id.clone(), &dialog);
+    let timeout = dialog.timeout.map(Duration::from_millis);
+    state.extensions.dialogs.open.insert(id.clone(), OpenDialog { kind: dialog.kind, answer });
+    state.tasks.spawn(async move {
+        let expired = async {
+            match timeout {
+                Some(timeout) => tokio::time::sleep(timeout).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = expired => {}
         }
-        self.show(Uuid::new_v4().to_string(), notice);
-    }
+        ExtensionTaskDone::DialogOver(id)
+    });
+}
 
-    fn show(&mut self, id: String, request: &impl Serialize) {
-        let text = serde_json::to_string(request).expect("our own shapes can be written");
-        let request = RawValue::from_string(text).expect("what was written is JSON");
-        self.emit(Event::ExtensionUi { id, request });
+/// stdin is at its end.
+pub(crate) fn client_left(state: &mut SessionState) {
+    state.extensions.dialogs.client_left();
+}
+
+pub(crate) fn ui_answered(state: &mut SessionState, id: &str, answer: UiAnswer) {
+    state.extensions.dialogs.answer(id, answer);
+}
+
+pub(super) fn show_notice(state: &mut SessionState, notice: &Notice) {
+    let is_title = matches!(notice, Notice::SetTitle { .. });
+    if is_title && !state.extensions.dialogs.emits_titles {
+        return;
     }
+    show(state, Uuid::new_v4().to_string(), notice);
+}
+
+fn show(state: &mut SessionState, id: String, request: &impl Serialize) {
+    let text = serde_json::to_string(request).expect("our own shapes can be written");
+    let request = RawValue::from_string(text).expect("what was written is JSON");
+    state.emit(Event::ExtensionUi { id, request });
 }

@@ -12,68 +12,66 @@ use tiller_js::event::Event as ExtensionEvent;
 use super::SessionState;
 use crate::extensions::model_stream;
 
-impl SessionState {
-    /// Forwards an event to listeners, without waiting. Costs nothing if there are none.
-    pub(crate) fn forward_event(&mut self, event: &Event) {
-        let Some(host) = self.extensions.host.clone() else { return };
-        match event {
-            Event::AgentStart => {
-                self.extensions.turn_index = 0;
-                host.run_began();
-            }
-            Event::AgentSettled { .. } => host.run_ended(),
-            Event::MessageStart { message, .. } => {
-                self.extensions.update_forwarding = begins(&host, message)
-            }
-            Event::MessageUpdate(update) => return self.forward_update(&host, update),
-            _ => {}
+/// Forwards an event to listeners, without waiting. Costs nothing if there are none.
+pub(crate) fn forward_event(state: &mut SessionState, event: &Event) {
+    let Some(host) = state.extensions.host().cloned() else { return };
+    match event {
+        Event::AgentStart => {
+            state.extensions.turn.index = 0;
+            host.run_began();
         }
-        let Some(name) = name(event).filter(|name| host.has_listener(name)) else {
-            if matches!(event, Event::TurnEnd { .. }) {
-                self.extensions.turn_index += 1;
-            }
-            return;
-        };
-        let told = match event {
-            Event::AgentStart => ExtensionEvent::AgentStart,
-            Event::AgentSettled { aborted } => ExtensionEvent::AgentSettled { aborted: *aborted },
-            Event::TurnStart => ExtensionEvent::TurnStart {
-                turn_index: self.extensions.turn_index,
-                timestamp: self.clock.now(),
-            },
-            Event::MessageStart { message, .. } => {
-                ExtensionEvent::MessageStart { message: value(&**message) }
-            }
-            Event::ToolStart { call } => ExtensionEvent::ToolExecutionStart {
-                tool_call_id: call.id.clone(),
-                tool_name: call.name.clone(),
-                args: value(&call.arguments),
-            },
-            Event::ToolUpdate { call, partial } => ExtensionEvent::ToolExecutionUpdate {
-                tool_call_id: call.id.clone(),
-                tool_name: call.name.clone(),
-                args: value(&call.arguments),
-                partial_result: value(partial),
-            },
-            Event::ToolEnd { call, result, is_error, duration_ms } => {
-                ExtensionEvent::ToolExecutionEnd {
-                    tool_call_id: call.id.clone(),
-                    tool_name: call.name.clone(),
-                    result: value(result),
-                    is_error: *is_error,
-                    duration_ms: *duration_ms,
-                }
-            }
-            Event::AgentEnd { messages, .. } => ExtensionEvent::AgentEnd {
-                messages: messages.iter().map(|message| value(&**message)).collect(),
-            },
-            Event::SessionInfoChanged { name } => {
-                ExtensionEvent::SessionInfoChanged { name: name.clone() }
-            }
-            _ => unreachable!("{name} has no form for extensions"),
-        };
-        host.emit(&told);
+        Event::AgentSettled { .. } => host.run_ended(),
+        Event::MessageStart { message, .. } => {
+            state.extensions.turn.update_forwarding = begins(&host, message)
+        }
+        Event::MessageUpdate(update) => return forward_update(state, &host, update),
+        _ => {}
     }
+    let Some(name) = name(event).filter(|name| host.has_listener(name)) else {
+        if matches!(event, Event::TurnEnd { .. }) {
+            state.extensions.turn.index += 1;
+        }
+        return;
+    };
+    let forwarded = match event {
+        Event::AgentStart => ExtensionEvent::AgentStart,
+        Event::AgentSettled { aborted } => ExtensionEvent::AgentSettled { aborted: *aborted },
+        Event::TurnStart => ExtensionEvent::TurnStart {
+            turn_index: state.extensions.turn.index,
+            timestamp: state.clock.now(),
+        },
+        Event::MessageStart { message, .. } => {
+            ExtensionEvent::MessageStart { message: value(&**message) }
+        }
+        Event::ToolStart { call } => ExtensionEvent::ToolExecutionStart {
+            tool_call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            args: value(&call.arguments),
+        },
+        Event::ToolUpdate { call, partial } => ExtensionEvent::ToolExecutionUpdate {
+            tool_call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            args: value(&call.arguments),
+            partial_result: value(partial),
+        },
+        Event::ToolEnd { call, result, is_error, duration_ms } => {
+            ExtensionEvent::ToolExecutionEnd {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                result: value(result),
+                is_error: *is_error,
+                duration_ms: *duration_ms,
+            }
+        }
+        Event::AgentEnd { messages, .. } => ExtensionEvent::AgentEnd {
+            messages: messages.iter().map(|message| value(&**message)).collect(),
+        },
+        Event::SessionInfoChanged { name } => {
+            ExtensionEvent::SessionInfoChanged { name: name.clone() }
+        }
+        _ => unreachable!("{name} has no form for extensions"),
+    };
+    host.emit(&forwarded);
 }
 
 /// How far the updates of a message have been forwarded.
@@ -94,20 +92,18 @@ fn begins(host: &Extensions, message: &Arc<Message>) -> UpdateForwarding {
     }
 }
 
-impl SessionState {
-    /// An extension that starts to listen in the middle of a message gets updates from the next
-    /// one.
-    fn forward_update(&mut self, host: &Extensions, update: &Update) {
-        let begins = match std::mem::take(&mut self.extensions.update_forwarding) {
-            UpdateForwarding::Unseen => return,
-            UpdateForwarding::Begins(message) => Some(value(&*message)),
-            UpdateForwarding::Seen => None,
-        };
-        let step = model_stream::event_json(update.clone());
-        // Updates with a gap would build another message, so the rest of this one is dropped.
-        if host.emit(&ExtensionEvent::MessageUpdate { begins, step }) {
-            self.extensions.update_forwarding = UpdateForwarding::Seen;
-        }
+/// An extension that starts to listen in the middle of a message gets updates from the next
+/// one.
+fn forward_update(state: &mut SessionState, host: &Extensions, update: &Update) {
+    let begins = match std::mem::take(&mut state.extensions.turn.update_forwarding) {
+        UpdateForwarding::Unseen => return,
+        UpdateForwarding::Begins(message) => Some(value(&*message)),
+        UpdateForwarding::Seen => None,
+    };
+    let step = model_stream::event_json(update.clone());
+    // Updates with a gap would build another message, so the rest of this one is dropped.
+    if host.emit(&ExtensionEvent::MessageUpdate { begins, step }) {
+        state.extensions.turn.update_forwarding = UpdateForwarding::Seen;
     }
 }
 

@@ -9,9 +9,7 @@ use tiller_js::hook::{DiscoveredPaths, ProjectTrust, ResourcesDiscover, Trust, T
 use tiller_js::{Config, EngineClock, Extension, Extensions, Limits, LoadError, LoadReport};
 use tiller_llm::Interceptor;
 
-use super::folder_change::SessionStart;
-use super::tools::ToolSelection;
-use super::{ExtensionInput, SessionState};
+use super::{ExtensionTaskDone, SessionState, providers};
 use crate::args::ExtensionFlags;
 use crate::extensions::find::{DiscoveredExtension, Discovery, Problem, find, with_absolute_paths};
 use crate::extensions::flags;
@@ -19,10 +17,10 @@ use crate::extensions::host_api::ServerHostApi;
 use crate::extensions::request_hooks::RequestHooks;
 use crate::log::Log;
 use crate::project::{DiscoveredPath, ExtensionPaths, Project};
-use crate::rpc::requester::Requester;
 use crate::rpc::tasks::Tasks;
+use crate::rpc::tools;
+use crate::rpc::transition::{self, SessionStart, TransitionEvent, TrustDeciders, TrustDecision};
 use crate::settings::resolve;
-use crate::startup_model::ModelArgs;
 use crate::usage::USAGE;
 
 /// What extensions are started with.
@@ -35,8 +33,6 @@ pub struct ExtensionPlan {
     env: Option<ExtensionEnv>,
     /// They may decide project trust before anything of the project is loaded.
     may_decide_trust: bool,
-    /// The model flags, to be resolved again when extensions are loaded.
-    pub(crate) choice: Option<ModelArgs>,
 }
 
 /// What extensions see of the process.
@@ -87,12 +83,11 @@ impl ExtensionPlan {
             missing,
             flags,
             env: Some(env),
-            choice: None,
         }
     }
 
     /// Whether an extension from outside the project may decide its trust.
-    pub fn has_judges(&self) -> bool {
+    pub fn has_trust_deciders(&self) -> bool {
         self.may_decide_trust && self.found.iter().any(|found| found.may_decide_trust())
     }
 
@@ -102,256 +97,220 @@ impl ExtensionPlan {
     }
 }
 
-/// The trust decision of extensions from outside the project.
-pub struct TrustDecision {
-    pub(in crate::rpc) trusted: bool,
-    pub(in crate::rpc) remember: bool,
-    is_decided: bool,
-    errors: Vec<LoadError>,
-}
-
 /// The version of pi that extensions see.
 const PI_VERSION: &str = "0.87.1";
 
 /// Slots between two extensions that were loaded first, for those loaded later.
 const GAP: u32 = 1000;
 
-impl SessionState {
-    /// Loads the discovered extensions. Without any, no engine is started.
-    pub(in crate::rpc) fn load_extensions(&mut self, plan: ExtensionPlan) {
-        let ExtensionPlan { found, missing, flags, env, may_decide_trust, choice } = plan;
-        self.extensions.cli_flags = Arc::new(flags);
-        self.extensions.env = env;
-        self.not_found(missing);
-        if found.is_empty() {
-            return;
-        }
-        let Some(host) = self.extension_host() else { return };
-        self.extensions.is_loading = true;
-        self.extensions.discovered = found;
-        self.extensions.model_args = choice;
-        self.load_new(host, may_decide_trust);
-    }
+/// How extensions are loaded.
+pub(in crate::rpc) enum LoadKind {
+    /// All that are not loaded yet, each in its slot; after those that decided project trust.
+    Rest { deciders: TrustDeciders, errors: Vec<LoadError> },
+    /// The loaded ones start over, in a new session.
+    Restart,
+    /// All of them from their current files.
+    Reload,
+}
 
-    /// Loads the discovered extensions, first those that may decide project trust.
-    pub(super) fn load_new(&mut self, host: Extensions, may_decide_trust: bool) {
-        let deciders = self.extensions.discovered.iter().filter(|found| found.may_decide_trust());
-        let deciders: Vec<_> = (1..).map(|place| place * GAP).zip(deciders.cloned()).collect();
-        if may_decide_trust && !deciders.is_empty() {
-            self.extensions.trust_decider_slots =
-                deciders.iter().map(|(number, _)| *number).collect();
-            return self.ask_project_trust(host, extensions(&deciders));
-        }
-        self.load_rest(host, Vec::new());
-    }
-
-    fn ask_project_trust(&self, host: Extensions, deciders: Vec<(u32, Extension)>) {
-        let cwd = self.workspace.cwd.display().to_string();
-        self.tasks.spawn(async move {
-            let errors = host.load_at(&deciders).await;
-            let trust = match host.has_listener("project_trust") {
-                true => host.run_hook(ProjectTrust { cwd }).await.unwrap_or_default(),
-                false => Trust::default(),
-            };
-            ExtensionInput::TrustDecided(TrustDecision {
-                trusted: trust.trusted == Trusted::Yes,
-                remember: trust.remember,
-                is_decided: trust.trusted != Trusted::Undecided,
-                errors,
-            })
-        });
-    }
-
-    /// The extensions that may decide project trust have answered.
-    pub(super) fn trust_answered(&mut self, decision: TrustDecision) {
-        // The reason why the project is not trusted is printed again if it has changed.
-        let is_news = !decision.trusted || !self.resources.is_trusted() || decision.remember;
-        if decision.is_decided && is_news {
-            return self.apply_trust(decision);
-        }
-        self.resources.tell_of_place();
-        if let Some(host) = self.extension_host() {
-            self.load_rest(host, decision.errors);
-        }
-    }
-
-    /// The project was loaded again with the trust decision.
-    pub(in crate::rpc) fn trust_applied(
-        &mut self,
-        decision: TrustDecision,
-        discovery: Option<Discovery>,
-    ) {
-        if let Some(Discovery { found, mut problems }) = discovery {
-            self.extensions.discovered = found.into_iter().map(Arc::new).collect();
-            // Most problems were reported after the first discovery.
-            let is_told = |error: &str| self.diagnostics.iter().any(|told| told.contains(error));
-            problems.retain(|problem| !is_told(&problem.error));
-            self.not_found(problems);
-        }
-        if let Some(host) = self.extension_host() {
-            self.load_rest(host, decision.errors);
-        }
-    }
-
-    /// Loads the remaining extensions, each in its slot.
-    fn load_rest(&mut self, host: Extensions, mut errors: Vec<LoadError>) {
-        let mut deciders = std::mem::take(&mut self.extensions.trust_decider_slots).into_iter();
-        let mut last = 0;
-        let mut rest = Vec::new();
-        let trust_was_asked = deciders.len() > 0;
-        for found in &self.extensions.discovered {
-            let decider = (trust_was_asked && found.may_decide_trust()).then(|| deciders.next());
-            match decider.flatten() {
-                Some(number) => last = number,
-                None => {
-                    last += 1;
-                    rest.push((last, found.extension.clone()));
-                }
-            }
-        }
-        let SessionStart { reason, previous } =
-            self.extensions.pending_session_start.take().unwrap_or_default();
-        let completion = self.load_completion(reason, previous);
-        tokio::spawn(async move {
-            errors.extend(host.load_at(&rest).await);
-            errors.extend(host.registrations().conflicts);
-            let problems = completion.finish_load(&host, errors).await;
-            // After a folder change the extension of a flag may be missing, which is no error.
-            if reason == StartReason::Startup && !problems.is_empty() {
-                completion.tasks.send(ExtensionInput::WrongFlags(problems)).await;
-            }
-            completion.announce_session_start(&host).await;
-        });
-    }
-
-    /// Loads extensions from their current files. A run keeps the ones it started with.
-    pub(in crate::rpc) fn reload_extensions(&mut self, requester: Requester, discovery: Discovery) {
-        let has_no_extension = self.extensions.host.is_none() && discovery.found.is_empty();
-        if has_no_extension {
-            self.not_found(discovery.problems);
-            return self.answer_reload(requester);
-        }
-        if self.is_occupied() || self.extensions.is_loading {
-            self.extensions.pending_reload = Some(discovery);
-            return match requester {
-                // The engine of the extension ends before it could get a response.
-                extension @ Requester::Extension(_) => {
-                    self.extensions.waiting_for_ready.push((extension, None))
-                }
-                client => self.answer_reload(client),
-            };
-        }
-        match requester {
-            extension @ Requester::Extension(_) => {
-                self.extensions.waiting_for_ready.push((extension, None))
-            }
-            client => self.extensions.reload_requester = Some(client),
-        }
-        self.load_anew(discovery);
-    }
-
-    /// Runs a reload that waited for the run to close.
-    pub(in crate::rpc) fn reload_if_due(&mut self) {
-        if !self.extensions.is_loading
-            && let Some(discovery) = self.extensions.pending_reload.take()
-        {
-            self.load_anew(discovery);
-        }
-    }
-
-    fn load_anew(&mut self, discovery: Discovery) {
-        let Discovery { found, problems } = discovery;
-        self.not_found(problems);
-        let Some(host) = self.extension_host() else { return };
-        self.extensions.is_loading = true;
-        self.extensions.tool_selection.forget();
-        self.extensions.discovered = found.into_iter().map(Arc::new).collect();
-        let extensions: Vec<Extension> =
-            self.extensions.discovered.iter().map(|found| found.extension.clone()).collect();
-        let completion = self.load_completion(StartReason::Reload, None);
-        tokio::spawn(async move {
-            let (reason, target_session_file) = (ShutdownReason::Reload, None);
-            host.emit_and_wait(&ExtensionEvent::SessionShutdown { reason, target_session_file })
-                .await;
-            host.stop();
-            let report = host.load(&extensions).await;
-            // Flags of an extension that is gone are ignored.
-            completion.finish_load(&host, report.errors).await;
-            completion.announce_session_start(&host).await;
-        });
-    }
-
-    /// Returns the extension host, creating it on first use.
-    pub(super) fn extension_host(&mut self) -> Option<Extensions> {
-        if self.extensions.host.is_none() {
-            let around = self.extensions.env.clone()?;
-            let config = around.config(self.workspace.cwd.to_path_buf());
-            let outside = Arc::new(ServerHostApi { inputs: self.tasks.sender() });
-            let host = Extensions::new(config, outside);
-            self.models.set_interceptor(Interceptor(Arc::new(RequestHooks(host.clone()))));
-            self.extensions.host = Some(host);
-            self.extensions.tool_selection = ToolSelection::new(&self.workspace.tools);
-        }
-        self.extensions.host.clone()
-    }
-
-    pub(super) fn load_completion(
-        &self,
-        reason: StartReason,
-        previous: Option<String>,
-    ) -> LoadCompletion {
-        LoadCompletion {
-            reason,
-            previous,
-            flags: self.extensions.cli_flags.clone(),
-            cwd: self.workspace.cwd.to_path_buf(),
-            home: self.extensions.env.as_ref().map(|around| around.home_dir.clone()),
-            tasks: self.tasks.clone(),
-        }
-    }
-
-    pub(super) fn wrong_flags(&mut self, problems: &[String]) {
-        for problem in problems {
-            self.resources.complain_of_error(problem);
-        }
-        self.extensions.fatal = Some(USAGE);
-    }
-
-    pub(super) fn not_found(&mut self, problems: Vec<Problem>) {
-        for Problem { what, error } in problems {
-            self.not_loaded(what, error, None);
-        }
-    }
-
-    pub(super) fn loaded(&mut self, report: LoadReport) {
-        for LoadError { path, error, at } in report.errors {
-            self.not_loaded(path, error, at);
-        }
-        self.settle_providers();
-        self.update_tools();
-        self.unknown_tools();
-    }
-
-    fn not_loaded(&mut self, path: String, error: String, at: Option<String>) {
-        let place = at.map(|at| format!(" ({at})")).unwrap_or_default();
-        let problem = format!("Failed to load extension \"{path}\": {error}{place}");
-        self.resources.complain(&problem);
-        self.diagnostics.push(problem);
-        if self.extensions.cli_flags.is_strict {
-            self.extensions.fatal.get_or_insert(1);
-        }
-        self.emit(Event::ExtensionError { path, event: "load".to_owned(), error });
+/// Loads the extensions that the server starts with. Without any, no engine is started.
+pub(in crate::rpc) fn load_at_start(state: &mut SessionState, plan: ExtensionPlan) {
+    let ExtensionPlan { found, missing, flags, env, may_decide_trust } = plan;
+    state.extensions.cli_flags = Arc::new(flags);
+    state.extensions.env = env;
+    report_missing(state, missing);
+    if !found.is_empty() {
+        state.extensions.discovered = found;
+        state.models.await_extensions();
+        transition::load_at_start(state, may_decide_trust);
     }
 }
 
-fn extensions(found: &[(u32, Arc<DiscoveredExtension>)]) -> Vec<(u32, Extension)> {
-    found.iter().map(|(number, found)| (*number, found.extension.clone())).collect()
+/// Extensions were discovered.
+pub(in crate::rpc) fn found(state: &mut SessionState, discovery: Discovery) {
+    let Discovery { found, problems } = discovery;
+    report_missing(state, problems);
+    state.extensions.discovered = found.into_iter().map(Arc::new).collect();
+}
+
+/// The same once more for the same folder: most problems were reported after the first time.
+pub(in crate::rpc) fn found_again(state: &mut SessionState, mut discovery: Discovery) {
+    discovery.problems.retain(|problem| !state.project.has_diagnostic(&problem.error));
+    found(state, discovery);
+}
+
+/// Forgets what belonged to the session that was left.
+pub(in crate::rpc) fn forget_session(state: &mut SessionState) {
+    state.extensions.turn.messages_for_next_prompt.clear();
+    state.tools.forget_selection();
+}
+
+/// Stops the extensions of the previous folder. Returns whether there can be any.
+pub(in crate::rpc) fn retire(state: &mut SessionState) -> bool {
+    let Some(host) = extension_host(state) else { return false };
+    state.tasks.spawn(async move {
+        host.retire().await;
+        TransitionEvent::ExtensionsRetired
+    });
+    true
+}
+
+/// Loads these extensions first and asks them about project trust. Returns their slots.
+pub(in crate::rpc) fn ask_project_trust(
+    state: &mut SessionState,
+    deciders: Vec<Arc<DiscoveredExtension>>,
+) -> TrustDeciders {
+    let slots: Vec<u32> = (1..).map(|place| place * GAP).take(deciders.len()).collect();
+    let extensions = deciders.iter().map(|found| found.extension.clone());
+    let deciders: Vec<(u32, Extension)> = slots.iter().copied().zip(extensions).collect();
+    let cwd = state.workspace.cwd().display().to_string();
+    let host = extension_host(state);
+    state.tasks.spawn(async move {
+        let (mut trust, mut errors) = (Trust::default(), Vec::new());
+        if let Some(host) = host {
+            errors = host.load_at(&deciders).await;
+            if host.has_listener("project_trust") {
+                trust = host.run_hook(ProjectTrust { cwd }).await.unwrap_or_default();
+            }
+        }
+        TransitionEvent::TrustAnswered(TrustDecision {
+            trusted: trust.trusted == Trusted::Yes,
+            remember: trust.remember,
+            is_decided: trust.trusted != Trusted::Undecided,
+            errors,
+        })
+    });
+    TrustDeciders(slots)
+}
+
+/// Loads the discovered extensions. Returns whether extensions can be loaded at all.
+pub(in crate::rpc) fn load(state: &mut SessionState, start: SessionStart, kind: LoadKind) -> bool {
+    let Some(host) = extension_host(state) else { return false };
+    let discovered = &state.extensions.discovered;
+    let completion = LoadCompletion {
+        flags: state.extensions.cli_flags.clone(),
+        cwd: state.workspace.cwd().to_owned(),
+        home: state.extensions.env.as_ref().map(|env| env.home_dir.clone()),
+        tasks: state.tasks.clone(),
+        start,
+    };
+    match kind {
+        LoadKind::Rest { deciders, errors } => {
+            let rest = in_slots(discovered, deciders);
+            tokio::spawn(load_rest(host, completion, rest, errors));
+        }
+        LoadKind::Restart => {
+            tokio::spawn(async move {
+                let errors = host.start_over().await;
+                completion.finish_load(&host, errors).await;
+                completion.announce_session_start(&host).await;
+            });
+        }
+        LoadKind::Reload => {
+            let all = discovered.iter().map(|found| found.extension.clone()).collect();
+            tokio::spawn(load_again(host, completion, all));
+        }
+    }
+    true
+}
+
+/// The extensions that are not loaded yet, each with its slot.
+fn in_slots(
+    discovered: &[Arc<DiscoveredExtension>],
+    TrustDeciders(deciders): TrustDeciders,
+) -> Vec<(u32, Extension)> {
+    let trust_was_asked = !deciders.is_empty();
+    let mut deciders = deciders.into_iter();
+    let mut last = 0;
+    let mut rest = Vec::new();
+    for found in discovered {
+        let decider = (trust_was_asked && found.may_decide_trust()).then(|| deciders.next());
+        match decider.flatten() {
+            Some(slot) => last = slot,
+            None => {
+                last += 1;
+                rest.push((last, found.extension.clone()));
+            }
+        }
+    }
+    rest
+}
+
+async fn load_rest(
+    host: Extensions,
+    completion: LoadCompletion,
+    rest: Vec<(u32, Extension)>,
+    mut errors: Vec<LoadError>,
+) {
+    errors.extend(host.load_at(&rest).await);
+    errors.extend(host.registrations().conflicts);
+    let problems = completion.finish_load(&host, errors).await;
+    // After a folder change the extension of a flag may be missing, which is no error.
+    if completion.start.reason == StartReason::Startup && !problems.is_empty() {
+        completion.tasks.send(ExtensionTaskDone::WrongFlags(problems)).await;
+    }
+    completion.announce_session_start(&host).await;
+}
+
+async fn load_again(host: Extensions, completion: LoadCompletion, all: Vec<Extension>) {
+    let (reason, target_session_file) = (ShutdownReason::Reload, None);
+    host.emit_and_wait(&ExtensionEvent::SessionShutdown { reason, target_session_file }).await;
+    host.stop();
+    let report = host.load(&all).await;
+    // Flags of an extension that is gone are ignored.
+    completion.finish_load(&host, report.errors).await;
+    completion.announce_session_start(&host).await;
+}
+
+/// Returns the extension host, creating it on first use.
+fn extension_host(state: &mut SessionState) -> Option<Extensions> {
+    if state.extensions.host.is_none() {
+        let env = state.extensions.env.clone()?;
+        let config = env.config(state.workspace.cwd().to_owned());
+        let host_api = Arc::new(ServerHostApi { inputs: state.tasks.sender() });
+        let host = Extensions::new(config, host_api);
+        let hooks = Interceptor(Arc::new(RequestHooks(host.clone())));
+        state.models.registry_mut().set_interceptor(hooks);
+        state.extensions.host = Some(host);
+    }
+    state.extensions.host.clone()
+}
+
+pub(super) fn wrong_flags(state: &mut SessionState, problems: &[String]) {
+    for problem in problems {
+        state.project.print_error(problem);
+    }
+    state.extensions.fail(USAGE);
+}
+
+fn report_missing(state: &mut SessionState, problems: Vec<Problem>) {
+    for Problem { what, error } in problems {
+        report_not_loaded(state, what, error, None);
+    }
+}
+
+/// All extensions are loaded, and their registrations are known.
+pub(super) fn loaded(state: &mut SessionState, report: LoadReport) {
+    for LoadError { path, error, at } in report.errors {
+        report_not_loaded(state, path, error, at);
+    }
+    providers::all_registered(state);
+    tools::update(state);
+    tools::report_unknown_names(state);
+}
+
+fn report_not_loaded(state: &mut SessionState, path: String, error: String, at: Option<String>) {
+    let place = at.map(|at| format!(" ({at})")).unwrap_or_default();
+    state.project.warn(format!("Failed to load extension \"{path}\": {error}{place}"));
+    if state.extensions.cli_flags.is_strict {
+        state.extensions.fail(1);
+    }
+    state.emit(Event::ExtensionError { path, event: "load".to_owned(), error });
 }
 
 /// The steps between loading extensions and their being ready.
-pub(super) struct LoadCompletion {
-    reason: StartReason,
-    previous: Option<String>,
+struct LoadCompletion {
+    start: SessionStart,
     flags: Arc<ExtensionFlags>,
     cwd: PathBuf,
     home: Option<PathBuf>,
@@ -361,30 +320,24 @@ pub(super) struct LoadCompletion {
 impl LoadCompletion {
     /// Sets flags, lets extensions act, and reports their registrations. Returns what is wrong with
     /// the flags.
-    pub(super) async fn finish_load(
-        &self,
-        host: &Extensions,
-        errors: Vec<LoadError>,
-    ) -> Vec<String> {
+    async fn finish_load(&self, host: &Extensions, errors: Vec<LoadError>) -> Vec<String> {
         let registrations = host.registrations();
         let (values, problems) = flags::values(&self.flags.foreign, &registrations.flags);
         host.set_flags(&values).await;
         host.bind().await;
-        self.tasks.send(ExtensionInput::Loaded(LoadReport { registrations, errors })).await;
+        self.tasks.send(ExtensionTaskDone::Loaded(LoadReport { registrations, errors })).await;
         problems
     }
 
     /// Sends `session_start`, then asks for more resource paths.
-    pub(super) async fn announce_session_start(&self, host: &Extensions) {
-        let previous_session_file = self.previous.clone();
-        host.emit_and_wait(&ExtensionEvent::SessionStart {
-            reason: self.reason,
-            previous_session_file,
-        })
-        .await;
-        let found = match host.has_listener("resources_discover") {
-            true => host.run_hook(self.discovery()).await.unwrap_or_default(),
-            false => DiscoveredPaths::default(),
+    async fn announce_session_start(&self, host: &Extensions) {
+        let SessionStart { reason, previous } = self.start.clone();
+        let event = ExtensionEvent::SessionStart { reason, previous_session_file: previous };
+        host.emit_and_wait(&event).await;
+        let found = if host.has_listener("resources_discover") {
+            host.run_hook(self.discovery()).await.unwrap_or_default()
+        } else {
+            DiscoveredPaths::default()
         };
         let whole = |paths: Vec<(String, String)>| {
             let paths = paths.into_iter().map(|(path, extension)| DiscoveredPath {
@@ -396,12 +349,12 @@ impl LoadCompletion {
         let DiscoveredPaths { skill_paths, prompt_paths, .. } = found;
         let discovered =
             ExtensionPaths { skills: whole(skill_paths), templates: whole(prompt_paths) };
-        self.tasks.send(ExtensionInput::Discovered(discovered)).await;
-        self.tasks.send(ExtensionInput::Ready).await;
+        self.tasks.send(ExtensionTaskDone::Discovered(discovered)).await;
+        self.tasks.send(TransitionEvent::ExtensionsReady).await;
     }
 
     fn discovery(&self) -> ResourcesDiscover {
-        let reason = if self.reason == StartReason::Reload { "reload" } else { "startup" };
+        let reason = if self.start.reason == StartReason::Reload { "reload" } else { "startup" };
         ResourcesDiscover { cwd: self.cwd.display().to_string(), reason: reason.to_owned() }
     }
 }

@@ -1,188 +1,163 @@
-//! Session changes and extensions: their requests, the hooks before a change, and the restart after
-//! it.
+//! Session changes that extensions request, and the hooks before a change.
 
 use serde_json::Value;
 use tiller_agent::message::{Message, UnixMs};
-use tiller_js::event::StartReason;
+use tiller_js::Extensions;
 use tiller_js::hook::{ForkPosition, SessionBeforeFork, SessionBeforeSwitch, SwitchReason};
 use tiller_session::Body;
 
 use super::prompt_hooks::custom;
-use super::{ExtensionInput, SessionState};
-use crate::rpc::deferred::Deferred;
+use super::{ExtensionTaskDone, SessionState};
 use crate::rpc::handlers;
 use crate::rpc::requester::{ExtensionReply, Requester};
-use crate::rpc::session_change::SessionChange;
+use crate::rpc::session_change::{self, SessionChange};
 use crate::rpc::tree_navigation::Navigation;
 use crate::rpc::wire::Level;
 
-impl SessionState {
-    /// `ctx.newSession`: a session that starts with these entries.
-    pub(super) fn extension_new_session(
-        &mut self,
-        parent: Option<String>,
-        entries: Vec<Value>,
-        answer: ExtensionReply,
-    ) {
-        let now = self.clock.now();
-        let setup: Result<Vec<Body>, String> =
-            entries.into_iter().map(|entry| planned(entry, now)).collect();
-        match setup {
-            Ok(setup) => self
-                .request_change(Requester::Extension(answer), SessionChange::New { parent, setup }),
-            Err(error) => answer.respond(Err(error)),
+/// `ctx.newSession`: a session that starts with these entries.
+pub(super) fn extension_new_session(
+    state: &mut SessionState,
+    parent: Option<String>,
+    entries: Vec<Value>,
+    answer: ExtensionReply,
+) {
+    let now = state.clock.now();
+    let setup: Result<Vec<Body>, String> =
+        entries.into_iter().map(|entry| planned(entry, now)).collect();
+    match setup {
+        Ok(setup) => {
+            let change = SessionChange::New { parent, setup };
+            session_change::request(state, Requester::Extension(answer), change);
         }
-    }
-
-    /// `ctx.switchSession`.
-    pub(super) fn extension_switch_session(&mut self, path: &str, answer: ExtensionReply) {
-        let path = self.workspace.cwd.join(path);
-        if !path.exists() {
-            let error = tiller_session::Error::NotFound(path).to_string();
-            return answer.respond(Err(error));
-        }
-        self.request_change(Requester::Extension(answer), SessionChange::Switch { path });
-    }
-
-    /// `ctx.fork`: before a user message, or after any entry.
-    pub(super) fn extension_fork(&mut self, entry_id: String, is_at: bool, answer: ExtensionReply) {
-        if !self.conversation.session().contains(&entry_id) {
-            let error = tiller_session::Error::NotAUserMessage.to_string();
-            return answer.respond(Err(error));
-        }
-        let change = if is_at {
-            SessionChange::ForkAt { entry_id }
-        } else {
-            SessionChange::Fork { entry_id }
-        };
-        self.request_change(Requester::Extension(answer), change);
-    }
-
-    /// `ctx.navigateTree`. For a user message, the target is the entry before it, so that it can be
-    /// sent again.
-    pub(super) fn extension_navigate(
-        &mut self,
-        target: String,
-        options: Value,
-        answer: ExtensionReply,
-    ) {
-        let wanted = match options {
-            Value::Null => Ok(Default::default()),
-            options => serde_json::from_value(options),
-        };
-        match wanted {
-            Ok(wanted) => {
-                let navigation = Navigation { target, resend: true, options: wanted };
-                self.request_change(
-                    Requester::Extension(answer),
-                    SessionChange::Navigate(navigation),
-                );
-            }
-            Err(err) => answer.respond(Err(err.to_string())),
-        }
-    }
-
-    /// `ctx.compact`.
-    pub(super) fn extension_compact(&mut self, focus: Option<String>, answer: ExtensionReply) {
-        match handlers::compaction::can_compact(self) {
-            Ok(()) => {
-                let requester = Requester::Extension(answer);
-                handlers::compaction::compact_for(self, Level::Pi, requester, focus);
-            }
-            Err(error) => answer.respond(Err(error)),
-        }
-    }
-
-    /// Runs the hooks before a session change, which may cancel it.
-    pub(crate) fn request_change(&mut self, requester: Requester, change: SessionChange) {
-        let Some(host) = self.extensions.host.clone() else {
-            return self.defer(Deferred::Change { requester, change });
-        };
-        let has_listener = |name| self.extensions.has_listener(name);
-        let (switch, fork) = match &change {
-            SessionChange::New { .. } if has_listener("session_before_switch") => {
-                let reason = SwitchReason::New;
-                (Some(SessionBeforeSwitch { reason, target_session_file: None }), None)
-            }
-            SessionChange::Switch { path } if has_listener("session_before_switch") => {
-                let target_session_file = Some(path.display().to_string());
-                let reason = SwitchReason::Resume;
-                (Some(SessionBeforeSwitch { reason, target_session_file }), None)
-            }
-            SessionChange::Fork { entry_id } if has_listener("session_before_fork") => {
-                (None, Some(forking(entry_id, ForkPosition::Before)))
-            }
-            SessionChange::ForkAt { entry_id } if has_listener("session_before_fork") => {
-                (None, Some(forking(entry_id, ForkPosition::At)))
-            }
-            SessionChange::Clone if has_listener("session_before_fork") => {
-                let leaf = self.conversation.session().leaf().unwrap_or_default();
-                (None, Some(forking(leaf, ForkPosition::At)))
-            }
-            _ => return self.defer(Deferred::Change { requester, change }),
-        };
-        self.pending_responses += 1;
-        self.extensions.changes_asked += usize::from(requester.command().is_some());
-        self.tasks.spawn(async move {
-            let decided = match (switch, fork) {
-                (Some(hook), _) => host.run_hook(hook).await,
-                (None, Some(hook)) => host.run_hook(hook).await,
-                (None, None) => Ok(Default::default()),
-            };
-            let is_cancelled = decided.is_ok_and(|decided| decided.cancel);
-            ExtensionInput::ChangeHookDone { requester, change, is_cancelled }
-        });
-    }
-
-    pub(super) fn change_decided(
-        &mut self,
-        requester: Requester,
-        change: SessionChange,
-        is_cancelled: bool,
-    ) {
-        self.pending_responses -= 1;
-        self.extensions.changes_asked -= usize::from(requester.command().is_some());
-        match is_cancelled {
-            true => self.cancel_switch(requester, Some(&change)),
-            false => self.defer(Deferred::Change { requester, change }),
-        }
-    }
-
-    /// Restarts extensions after a session change. The request for it is answered when all have
-    /// handled `session_start`.
-    pub(in crate::rpc) fn restart_extensions(
-        &mut self,
-        reason: StartReason,
-        previous: Option<String>,
-    ) {
-        let Some(host) = self.extensions.host.clone() else { return };
-        self.extensions.is_loading = true;
-        // These belonged to the session that was left.
-        self.extensions.messages_for_next_prompt.clear();
-        self.extensions.tool_selection.forget();
-        let completion = self.load_completion(reason, previous);
-        tokio::spawn(async move {
-            let errors = host.start_over().await;
-            completion.finish_load(&host, errors).await;
-            completion.announce_session_start(&host).await;
-        });
-    }
-
-    /// All extensions have handled `session_start`: continues what waited for that.
-    pub(super) fn extensions_ready(&mut self) {
-        self.extensions.is_loading = false;
-        for (requester, text) in std::mem::take(&mut self.extensions.waiting_for_ready) {
-            self.respond_to_change(requester, Ok(text));
-        }
-        if let Some(requester) = self.extensions.reload_requester.take() {
-            self.answer_reload(requester);
-        }
-        self.run_deferred_if_idle();
+        Err(error) => answer.respond(Err(error)),
     }
 }
 
-fn forking(entry_id: &str, position: ForkPosition) -> SessionBeforeFork {
-    SessionBeforeFork { entry_id: entry_id.to_owned(), position }
+/// `ctx.switchSession`.
+pub(super) fn extension_switch_session(
+    state: &mut SessionState,
+    path: &str,
+    answer: ExtensionReply,
+) {
+    let path = state.workspace.cwd().join(path);
+    if !path.exists() {
+        let error = tiller_session::Error::NotFound(path).to_string();
+        return answer.respond(Err(error));
+    }
+    session_change::request(state, Requester::Extension(answer), SessionChange::Switch { path });
+}
+
+/// `ctx.fork`: before a user message, or after any entry.
+pub(super) fn extension_fork(
+    state: &mut SessionState,
+    entry_id: String,
+    is_at: bool,
+    answer: ExtensionReply,
+) {
+    if !state.session.conversation().session().contains(&entry_id) {
+        let error = tiller_session::Error::NotAUserMessage.to_string();
+        return answer.respond(Err(error));
+    }
+    let change =
+        if is_at { SessionChange::ForkAt { entry_id } } else { SessionChange::Fork { entry_id } };
+    session_change::request(state, Requester::Extension(answer), change);
+}
+
+/// `ctx.navigateTree`. For a user message, the target is the entry before it, so that it can be
+/// sent again.
+pub(super) fn extension_navigate(
+    state: &mut SessionState,
+    target: String,
+    options: Value,
+    answer: ExtensionReply,
+) {
+    let wanted = match options {
+        Value::Null => Ok(Default::default()),
+        options => serde_json::from_value(options),
+    };
+    match wanted {
+        Ok(wanted) => {
+            let navigation = Navigation { target, resend: true, options: wanted };
+            let change = SessionChange::Navigate(navigation);
+            session_change::request(state, Requester::Extension(answer), change);
+        }
+        Err(err) => answer.respond(Err(err.to_string())),
+    }
+}
+
+/// `ctx.compact`.
+pub(super) fn extension_compact(
+    state: &mut SessionState,
+    focus: Option<String>,
+    answer: ExtensionReply,
+) {
+    match handlers::compaction::can_compact(state) {
+        Ok(()) => {
+            let requester = Requester::Extension(answer);
+            handlers::compaction::compact_for(state, Level::Pi, requester, focus);
+        }
+        Err(error) => answer.respond(Err(error)),
+    }
+}
+
+/// The hook before a session change, which may cancel it.
+pub(in crate::rpc) struct BeforeChange {
+    host: Extensions,
+    hook: ChangeHook,
+}
+
+enum ChangeHook {
+    Switch(SessionBeforeSwitch),
+    Fork(SessionBeforeFork),
+}
+
+impl BeforeChange {
+    pub(in crate::rpc) async fn run(
+        self,
+        requester: Requester,
+        change: SessionChange,
+    ) -> ExtensionTaskDone {
+        let decided = match self.hook {
+            ChangeHook::Switch(hook) => self.host.run_hook(hook).await,
+            ChangeHook::Fork(hook) => self.host.run_hook(hook).await,
+        };
+        let is_cancelled = decided.is_ok_and(|decided| decided.cancel);
+        ExtensionTaskDone::ChangeHookDone { requester, change, is_cancelled }
+    }
+}
+
+/// Nothing if no extension listens.
+pub(in crate::rpc) fn before_change(
+    state: &SessionState,
+    change: &SessionChange,
+) -> Option<BeforeChange> {
+    let hook = match change {
+        SessionChange::New { .. } => ChangeHook::Switch(SessionBeforeSwitch {
+            reason: SwitchReason::New,
+            target_session_file: None,
+        }),
+        SessionChange::Switch { path } => ChangeHook::Switch(SessionBeforeSwitch {
+            reason: SwitchReason::Resume,
+            target_session_file: Some(path.display().to_string()),
+        }),
+        SessionChange::Fork { entry_id } => forking(entry_id, ForkPosition::Before),
+        SessionChange::ForkAt { entry_id } => forking(entry_id, ForkPosition::At),
+        SessionChange::Clone => {
+            let leaf = state.session.conversation().session().leaf().unwrap_or_default();
+            forking(leaf, ForkPosition::At)
+        }
+        SessionChange::Navigate(_) => return None,
+    };
+    let name = match hook {
+        ChangeHook::Switch(_) => "session_before_switch",
+        ChangeHook::Fork(_) => "session_before_fork",
+    };
+    let host = state.extensions.listening_host(name)?.clone();
+    Some(BeforeChange { host, hook })
+}
+
+fn forking(entry_id: &str, position: ForkPosition) -> ChangeHook {
+    ChangeHook::Fork(SessionBeforeFork { entry_id: entry_id.to_owned(), position })
 }
 
 /// Parses an entry for a new session.

@@ -3,16 +3,18 @@
 use tiller_agent::message::Block;
 
 use super::done;
-use crate::rpc::deferred::Deferred;
 use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::extensions::commands;
+use crate::rpc::prompt;
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::Label;
+use crate::rpc::work::deferred::{self, Deferred};
 
 pub(crate) fn abort(state: &mut SessionState, label: &Label) -> Handled {
     if !state.is_occupied() {
         return done();
     }
-    state.defer(Deferred::Answer(label.clone()));
+    deferred::defer(state, Deferred::Answer(label.clone()));
     Ok(Response::Later)
 }
 
@@ -22,9 +24,9 @@ pub(crate) fn abort_and_prompt(
     text: String,
     images: Vec<Block>,
 ) -> Handled {
-    state.check_can_start()?;
-    state.refuse_extension_command(&text)?;
-    let message = Box::new(state.user_message(text, images)?);
-    state.defer(Deferred::Prompt { label: label.clone(), message });
+    prompt::check_can_start(state)?;
+    commands::refuse_extension_command(state, &text)?;
+    let message = Box::new(prompt::user_message(state, text, images)?);
+    deferred::defer(state, Deferred::Prompt { label: label.clone(), message });
     Ok(Response::Later)
 }

@@ -1,6 +1,7 @@
 //! `bash` and `abort_bash`: shell commands of the client.
 
 use super::done;
+use crate::rpc::client_bash;
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::Label;
@@ -16,7 +17,7 @@ pub(crate) fn bash(
             "Invalid command \"bash\": field `command`: expected a shell command".to_owned()
         );
     }
-    state.start_bash(label.clone(), command, hidden);
+    client_bash::start_bash(state, label.clone(), command, hidden);
     Ok(Response::Later)
 }
 

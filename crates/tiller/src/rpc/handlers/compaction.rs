@@ -2,11 +2,13 @@
 //! automatically.
 
 use super::done;
-use crate::rpc::deferred::Deferred;
 use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::modes;
+use crate::rpc::prompt;
 use crate::rpc::requester::Requester;
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, Level};
+use crate::rpc::work::deferred::{self, Deferred};
 
 /// The current run is closed first.
 pub(crate) fn compact(
@@ -23,10 +25,10 @@ pub(crate) fn compact(
 
 /// Checks whether a compaction can start.
 pub(crate) fn can_compact(state: &mut SessionState) -> Result<(), String> {
-    if state.compactions.is_manual() {
+    if state.work.compactions().is_manual() {
         return Err("Compaction is already in progress".to_owned());
     }
-    state.check_can_start()
+    prompt::check_can_start(state)
 }
 
 pub(crate) fn compact_for(
@@ -36,10 +38,10 @@ pub(crate) fn compact_for(
     focus: Option<String>,
 ) {
     let focus = focus.filter(|focus| !focus.trim().is_empty());
-    state.defer(Deferred::Compact { requester, level, focus });
+    deferred::defer(state, Deferred::Compact { requester, level, focus });
 }
 
 pub(crate) fn set_auto_compaction(state: &mut SessionState, enabled: bool) -> Handled {
-    state.set_mode(|modes| modes.auto_compaction = Some(enabled));
+    modes::set(state, |modes| modes.auto_compaction = Some(enabled));
     done()
 }

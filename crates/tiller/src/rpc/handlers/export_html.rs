@@ -8,6 +8,7 @@ use tiller_export::{Export, IN_MEMORY, NOTHING_YET, Setting};
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, Level, Reply};
+use crate::rpc::{project_state, tools};
 
 #[derive(Serialize)]
 struct Exported {
@@ -21,18 +22,21 @@ pub(crate) fn export_html(
     level: Level,
     wanted: Option<&Path>,
 ) -> Handled {
-    let session = state.conversation.session();
+    let session = state.session.conversation().session();
     let file = match session.path() {
         None => return Err(IN_MEMORY.to_owned()),
         Some(_) if !session.is_on_disk() => return Err(NOTHING_YET.to_owned()),
         Some(file) => file.to_owned(),
     };
-    let setting = Setting { system: state.system(), tools: state.tools().specs() };
+    let setting = Setting {
+        system: project_state::system_prompt(state),
+        tools: tools::offered(state).specs(),
+    };
     let export = Export {
-        to: Export::place(&file, wanted, level.file_prefix(), &state.workspace.cwd),
+        to: Export::place(&file, wanted, level.file_prefix(), state.workspace.cwd()),
         session: file,
-        secrets: state.models.secrets(),
-        windows: state.models.context_windows(),
+        secrets: state.models.registry().secrets(),
+        windows: state.models.registry().context_windows(),
         setting: Some(setting),
     };
     state.respond_from_thread(label.clone(), move || {

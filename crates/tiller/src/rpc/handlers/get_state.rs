@@ -17,6 +17,7 @@ use crate::models::Models;
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Level, Reply, Shaped, stored};
+use crate::rpc::{project_state, todos, tools};
 use tiller_agent::modes::{InterruptMode, QueueMode};
 
 #[derive(Serialize)]
@@ -72,27 +73,28 @@ impl Serialize for DumpTools {
 
 pub(crate) fn get_state(state: &mut SessionState, level: Level) -> Handled {
     let xcsh = (level == Level::Xcsh).then(|| XcshData {
-        todo_phases: state.todos().clone(),
-        system_prompt: state.system().to_string(),
-        dump_tools: DumpTools(state.tools()),
+        todo_phases: todos::todos(state).clone(),
+        system_prompt: project_state::system_prompt(state).to_string(),
+        dump_tools: DumpTools(tools::offered(state)),
     });
     let waiting = state.queues.in_view();
     // Newer clients read the fields of a model without checking whether there is one.
-    let placeholder = (level == Level::PiDelta && state.model.is_none()).then(Models::unknown);
+    let placeholder =
+        (level == Level::PiDelta && state.models.current().is_none()).then(Models::unknown);
     data(&StateData {
-        model: state.model.as_deref().or(placeholder.as_ref()),
-        thinking_level: state.thinking().name(),
+        model: state.models.current().map(|model| &**model).or(placeholder.as_ref()),
+        thinking_level: state.models.level().name(),
         // A prompt with a running `input` hook may become a run at any moment.
         is_streaming: state.is_busy() || state.extensions.has_input_hook(),
-        is_compacting: state.compactions.is_under_way(),
-        steering_mode: state.queues.steering_mode,
-        follow_up_mode: state.queues.follow_up_mode,
-        interrupt_mode: state.interrupt_mode,
-        session_file: state.conversation.file(),
-        session_id: state.conversation.id(),
-        session_name: state.conversation.name(),
-        auto_compaction_enabled: state.compactions.settings.enabled,
-        message_count: state.conversation.message_count(),
+        is_compacting: state.work.compactions().is_under_way(),
+        steering_mode: state.queues.steering_mode(),
+        follow_up_mode: state.queues.follow_up_mode(),
+        interrupt_mode: state.queues.interrupt_mode(),
+        session_file: state.session.conversation().file(),
+        session_id: state.session.conversation().id(),
+        session_name: state.session.conversation().name(),
+        auto_compaction_enabled: state.work.compactions().settings().enabled,
+        message_count: state.session.conversation().message_count(),
         pending_message_count: waiting,
         queued_message_count: waiting,
         xcsh,
@@ -107,12 +109,12 @@ struct Messages<'a> {
 /// From memory if the messages are loaded, else straight from the file: a large session is not
 /// loaded only to be shown.
 pub(crate) fn get_messages(state: &SessionState, level: Level) -> Handled {
-    if let Some(messages) = state.conversation.loaded() {
+    if let Some(messages) = state.session.conversation().loaded() {
         let messages = messages.iter().map(|message| Shaped { message, level }).collect();
         return data(&Messages { messages });
     }
     let mut text = br#"{"messages":"#.to_vec();
-    let session = state.conversation.session();
+    let session = state.session.conversation().session();
     let shaped = |message: &RawValue| stored(message, level);
     session.write_messages_with(&mut text, shaped).map_err(|err| err.to_string())?;
     text.push(b'}');
@@ -137,7 +139,7 @@ pub(crate) fn get_last_assistant_text(state: &SessionState, level: Level) -> Han
         !(message.stop_reason == StopReason::Aborted && message.content.is_empty())
     };
     let began = |message: &Message| message.as_assistant().is_some_and(|answer| began(&answer));
-    let tail = state.conversation.tail(began).map_err(|err| err.to_string())?;
+    let tail = state.session.conversation().tail(began).map_err(|err| err.to_string())?;
     let last = tail.first().filter(|message| began(message));
     let last = last.and_then(|message| message.as_assistant());
     let text = last.map(|message| text_of(&message.content).trim().to_owned());

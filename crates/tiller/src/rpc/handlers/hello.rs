@@ -36,8 +36,7 @@ pub(crate) fn hello(state: &mut SessionState, hello: Hello) -> Handled {
         (None, None) => state.outbox.stream(),
     };
     state.outbox.change_level(wire, stream);
-    state.todos.level = wire;
-    let diagnostics = state.diagnostics.iter().map(String::as_str);
+    state.todos.set_level(wire);
     data(&Greeting {
         server: "tiller",
         version: version(),
@@ -46,6 +45,6 @@ pub(crate) fn hello(state: &mut SessionState, hello: Hello) -> Handled {
         commands: COMMANDS,
         events: EVENTS,
         limits: Limits { line_bytes: LINE_MAX_BYTES },
-        diagnostics: state.resources.problems().chain(diagnostics).collect(),
+        diagnostics: state.project.diagnostics().collect(),
     })
 }

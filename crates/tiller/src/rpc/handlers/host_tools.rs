@@ -16,20 +16,20 @@ struct Names {
 
 pub(crate) fn set_host_tools(state: &mut SessionState, tools: Vec<HostTool>) -> Handled {
     let tool_names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
-    let taken = state.own_tool_names();
+    let taken = state.tools.reserved_names();
     if let Some(name) = tool_names.iter().find(|name| taken.contains(*name)) {
         return Err(format!("RPC host tool \"{name}\" conflicts with an existing tool"));
     }
-    state.set_host_tools(tools);
+    state.tools.host_mut().register(tools, &state.tasks);
     data(&Names { tool_names })
 }
 
 pub(crate) fn update(state: &mut SessionState, id: &str, partial: ToolOutput) -> Handled {
-    state.host_tool_update(id, partial);
+    state.tools.host().update(id, partial);
     Ok(Response::Never)
 }
 
 pub(crate) fn result(state: &mut SessionState, id: &str, result: ToolResult) -> Handled {
-    state.host_tool_result(id, result);
+    state.tools.host_mut().finish(id, result);
     Ok(Response::Never)
 }

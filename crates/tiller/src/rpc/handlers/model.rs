@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_agent::model::Model;
 use tiller_js::event::ModelSource;
 
 use super::data;
 use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::model_state;
 use crate::rpc::server::version;
-use crate::rpc::state::{SessionState, model_change};
+use crate::rpc::state::SessionState;
 use crate::rpc::wire::Reply;
 
 pub(crate) fn set_model(state: &mut SessionState, provider: &str, id: &str) -> Handled {
-    let model = state.models.usable(provider, id);
+    let model = state.models.registry().usable(provider, id);
     let model = model.ok_or_else(|| format!("Model not found: {provider}/{id}"))?;
-    switch(state, model.clone(), None, ModelSource::Set)?;
+    model_state::select(state, model.clone(), None, ModelSource::Set)?;
     data(&*model)
 }
 
@@ -28,20 +29,18 @@ struct Cycled<'a> {
 }
 
 pub(crate) fn cycle_model(state: &mut SessionState) -> Handled {
-    let (models, is_scoped) = state.models.cycle();
+    let (models, is_scoped) = state.models.registry().cycle();
     if models.len() <= 1 {
         return Ok(Response::Now(Reply::data(&())));
     }
     let is_current = |model: &Arc<Model>| {
-        state
-            .model
-            .as_ref()
-            .is_some_and(|now| (&now.provider, &now.id) == (&model.provider, &model.id))
+        let current = state.models.current();
+        current.is_some_and(|now| (&now.provider, &now.id) == (&model.provider, &model.id))
     };
     let current = models.iter().position(|scoped| is_current(&scoped.model)).unwrap_or(0);
     let next = models[(current + 1) % models.len()].clone();
-    switch(state, next.model.clone(), next.thinking, ModelSource::Cycle)?;
-    let thinking_level = state.thinking().name();
+    model_state::select(state, next.model.clone(), next.thinking, ModelSource::Cycle)?;
+    let thinking_level = state.models.level().name();
     data(&Cycled { model: &next.model, thinking_level, is_scoped })
 }
 
@@ -51,7 +50,7 @@ struct Available<'a> {
 }
 
 pub(crate) fn get_available_models(state: &SessionState) -> Handled {
-    let models = state.models.offered(state.model.as_deref());
+    let models = state.models.registry().offered(state.models.current().map(|model| &**model));
     data(&Available { models: models.iter().map(|model| &**model).collect() })
 }
 
@@ -73,32 +72,13 @@ struct Integration<'a> {
 
 /// No network request is made: `connected` means that a key and an address are there.
 pub(crate) fn get_integrations(state: &SessionState) -> Handled {
-    let model = match &state.model {
+    let model = match state.models.current() {
         None => Integration { state: "no_provider", provider: None },
         Some(model) => {
-            let is_ready = state.models.check_access(model).is_ok();
+            let is_ready = state.models.registry().check_access(model).is_ok();
             let state = if is_ready { "connected" } else { "auth_error" };
             Integration { state, provider: Some(&model.provider) }
         }
     };
     data(&Integrations { version: version(), model, services: [] })
-}
-
-/// Changes the model. The thinking level is the user's for that model, else the one before.
-fn switch(
-    state: &mut SessionState,
-    model: Arc<Model>,
-    thinking: Option<ThinkingLevel>,
-    source: ModelSource,
-) -> Result<(), String> {
-    state.append_entry(model_change(&model))?;
-    let thinking = thinking.or_else(|| state.models.thinking(&model));
-    let previous = state.model.clone();
-    state.chosen_model = Some((model.provider.clone(), model.id.clone()));
-    state.change_thinking(|state| {
-        state.model = Some(model);
-        state.level_override = thinking;
-    });
-    state.emit_model_select(previous.as_deref(), source);
-    Ok(())
 }

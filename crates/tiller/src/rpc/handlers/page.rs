@@ -35,8 +35,8 @@ pub(crate) fn get_messages_page(
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(format!("RPC message page limit must be between 1 and {LIMIT_MAX}"));
     }
-    let session = state.conversation.id().to_owned();
-    let messages = state.conversation.messages().map_err(|err| err.to_string())?;
+    let session = state.session.conversation().id().to_owned();
+    let messages = state.session.conversation_mut().messages().map_err(|err| err.to_string())?;
     // A conversation of another length has changed: earlier pages may be wrong.
     let stamp = format!("{}_{session}", messages.len());
     let offset = match page.cursor.as_deref().map(|cursor| offset(cursor, &stamp)) {

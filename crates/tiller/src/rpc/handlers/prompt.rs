@@ -3,9 +3,11 @@
 use tiller_agent::message::Block;
 
 use crate::rpc::dispatch::Handled;
-use crate::rpc::prompt::PromptRequest;
+use crate::rpc::extensions::commands;
+use crate::rpc::prompt::{self, PromptRequest};
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, Level, WhenBusy};
+use crate::rpc::work::stream_rules;
 
 pub(crate) fn prompt(
     state: &mut SessionState,
@@ -15,25 +17,20 @@ pub(crate) fn prompt(
     images: Vec<Block>,
     when_busy: WhenBusy,
 ) -> Handled {
-    if state.compactions.is_manual() {
+    if state.work.compactions().is_manual() {
         return Err(COMPACTING.to_owned());
     }
-    let is_command = state.extension_command(&text).is_some();
-    if when_busy == WhenBusy::Refuse && state.rule_matches.is_pausing() && !is_command {
+    let is_command = commands::extension_command(state, &text).is_some();
+    if when_busy == WhenBusy::Refuse && state.work.is_in_rule_pause() && !is_command {
         // Between two runs: the prompt takes the place of the run that would follow.
-        state.check_can_start()?;
-        state.cancel_and_settle();
+        prompt::check_can_start(state)?;
+        stream_rules::cancel_and_settle(state);
     }
     let label = Some(label.clone());
-    state.submit(PromptRequest {
-        label,
-        level,
-        text,
-        images,
-        when_busy,
-        waits: false,
-        expands: true,
-    })
+    prompt::submit(
+        state,
+        PromptRequest { label, level, text, images, when_busy, waits: false, expands: true },
+    )
 }
 
 pub(crate) fn steer(
@@ -65,17 +62,12 @@ fn queue(
     images: Vec<Block>,
     when_busy: WhenBusy,
 ) -> Handled {
-    state.refuse_extension_command(&text)?;
+    commands::refuse_extension_command(state, &text)?;
     let label = Some(label.clone());
-    state.submit(PromptRequest {
-        label,
-        level,
-        text,
-        images,
-        when_busy,
-        waits: true,
-        expands: true,
-    })
+    prompt::submit(
+        state,
+        PromptRequest { label, level, text, images, when_busy, waits: true, expands: true },
+    )
 }
 
 const COMPACTING: &str = "Cannot submit a prompt while compaction is in progress. Wait for \

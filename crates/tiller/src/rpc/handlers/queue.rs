@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{data, done};
 use crate::rpc::dispatch::Handled;
+use crate::rpc::modes;
 use crate::rpc::state::SessionState;
 use tiller_agent::modes::{InterruptMode, QueueMode};
 
@@ -22,16 +23,16 @@ pub(crate) fn clear_queue(state: &mut SessionState) -> Handled {
 }
 
 pub(crate) fn set_steering_mode(state: &mut SessionState, mode: QueueMode) -> Handled {
-    state.set_mode(|modes| modes.steering = Some(mode));
+    modes::set(state, |modes| modes.steering = Some(mode));
     done()
 }
 
 pub(crate) fn set_follow_up_mode(state: &mut SessionState, mode: QueueMode) -> Handled {
-    state.set_mode(|modes| modes.follow_up = Some(mode));
+    modes::set(state, |modes| modes.follow_up = Some(mode));
     done()
 }
 
 pub(crate) fn set_interrupt_mode(state: &mut SessionState, mode: InterruptMode) -> Handled {
-    state.set_mode(|modes| modes.interrupt = Some(mode));
+    modes::set(state, |modes| modes.interrupt = Some(mode));
     done()
 }

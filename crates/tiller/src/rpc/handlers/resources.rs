@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::data;
 use crate::project::SourceInfo;
 use crate::rpc::dispatch::{Handled, Response};
+use crate::rpc::project_state;
 use crate::rpc::requester::Requester;
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::Label;
@@ -61,8 +62,8 @@ pub(crate) fn get_available_commands(state: &mut SessionState) -> Handled {
 
 /// Commands of extensions, then templates, then skills, each in the order of discovery.
 pub(crate) fn command_list(state: &mut SessionState) -> Value {
-    let brought = state.extensions.commands();
-    let brought = brought.iter().map(|(command, found)| CommandInfo {
+    let registered = state.extensions.commands();
+    let commands = registered.iter().map(|(command, found)| CommandInfo {
         name: command.name.clone(),
         description: command.description.as_deref(),
         source: "extension",
@@ -70,7 +71,7 @@ pub(crate) fn command_list(state: &mut SessionState) -> Value {
         path: &found.extension.path,
         source_info: found.source.extension_info(&found.extension.path),
     });
-    let resources = state.resources.resources();
+    let resources = state.project.resources();
     let templates = resources.templates.iter().map(|template| CommandInfo {
         name: template.name.clone(),
         description: Some(&template.description),
@@ -87,11 +88,11 @@ pub(crate) fn command_list(state: &mut SessionState) -> Value {
         path: &skill.path,
         source_info: skill.source.info(&skill.path),
     });
-    let all: Vec<_> = brought.chain(templates).chain(skills).collect();
+    let all: Vec<_> = commands.chain(templates).chain(skills).collect();
     serde_json::to_value(all).expect("our own shapes can be written")
 }
 
 pub(crate) fn reload(state: &mut SessionState, label: &Label) -> Handled {
-    state.reload(Requester::Client(label.clone()));
+    project_state::reload(state, Requester::Client(label.clone()));
     Ok(Response::Later)
 }

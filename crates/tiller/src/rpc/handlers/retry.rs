@@ -2,15 +2,17 @@
 
 use super::done;
 use crate::rpc::dispatch::Handled;
+use crate::rpc::modes;
 use crate::rpc::state::SessionState;
+use crate::rpc::work::retry;
 
 pub(crate) fn set_auto_retry(state: &mut SessionState, enabled: bool) -> Handled {
-    state.set_mode(|modes| modes.auto_retry = Some(enabled));
+    modes::set(state, |modes| modes.auto_retry = Some(enabled));
     done()
 }
 
 /// The response comes before the run settles, as clients expect.
 pub(crate) fn abort_retry(state: &mut SessionState) -> Handled {
-    state.give_up_retrying();
+    retry::cancel_retry(state);
     done()
 }

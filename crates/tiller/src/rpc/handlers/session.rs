@@ -9,13 +9,14 @@ use tiller_session::list::Cursor;
 use super::done;
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::requester::Requester;
-use crate::rpc::session_change::SessionChange;
+use crate::rpc::session_change::{self, SessionChange};
 use crate::rpc::state::SessionState;
 use crate::rpc::wire::{Label, ListSessions, Reply};
 
 pub(crate) fn set_name(state: &mut SessionState, name: &str) -> Handled {
     let now = state.clock.now();
-    let name = state.conversation.set_name(name, now).map_err(|err| err.to_string())?;
+    let name =
+        state.session.conversation_mut().set_name(name, now).map_err(|err| err.to_string())?;
     state.emit(Event::SessionInfoChanged { name: Some(name) });
     done()
 }
@@ -30,7 +31,7 @@ pub(crate) fn new_session(
 }
 
 pub(crate) fn switch(state: &mut SessionState, label: &Label, path: PathBuf) -> Handled {
-    let path = state.workspace.cwd.join(path);
+    let path = state.workspace.cwd().join(path);
     if !path.exists() {
         return Err(Error::NotFound(path).to_string());
     }
@@ -39,7 +40,7 @@ pub(crate) fn switch(state: &mut SessionState, label: &Label, path: PathBuf) -> 
 
 /// A missing file is refused before the current run is closed.
 pub(crate) fn fork(state: &mut SessionState, label: &Label, entry_id: String) -> Handled {
-    if !state.conversation.session().contains(&entry_id) {
+    if !state.session.conversation().session().contains(&entry_id) {
         let what = if label.command == "branch" { "branching" } else { "forking" };
         return Err(format!("Invalid entry ID for {what}"));
     }
@@ -47,14 +48,14 @@ pub(crate) fn fork(state: &mut SessionState, label: &Label, entry_id: String) ->
 }
 
 pub(crate) fn clone(state: &mut SessionState, label: &Label) -> Handled {
-    if state.conversation.session().holds_only_choices() {
+    if state.session.conversation().session().holds_only_choices() {
         return Err("Cannot clone session: no current entry selected".to_owned());
     }
     change(state, label, SessionChange::Clone)
 }
 
 pub(super) fn change(state: &mut SessionState, label: &Label, change: SessionChange) -> Handled {
-    state.request_change(Requester::Client(label.clone()), change);
+    session_change::request(state, Requester::Client(label.clone()), change);
     Ok(Response::Later)
 }
 
@@ -70,9 +71,9 @@ pub(crate) fn list(state: &mut SessionState, label: &Label, wanted: ListSessions
     let cwd = match (wanted.cwd, wanted.all) {
         (Some(cwd), _) => Some(cwd),
         (None, true) => None,
-        (None, false) => Some(state.workspace.cwd.to_path_buf()),
+        (None, false) => Some(state.workspace.cwd().to_owned()),
     };
-    let (store, limit) = (state.session_store.clone(), wanted.limit.unwrap_or(LIST_LIMIT));
+    let (store, limit) = (state.session.store().clone(), wanted.limit.unwrap_or(LIST_LIMIT));
     state.respond_from_thread(label.clone(), move || {
         let listing = store.list(cwd.as_deref(), limit, before.as_ref());
         let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;

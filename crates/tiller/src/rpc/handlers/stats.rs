@@ -44,8 +44,8 @@ struct Percent {
 }
 
 pub(crate) fn get_session_stats(state: &SessionState, level: Level) -> Handled {
-    let conversation = &state.conversation;
-    let window = state.model.as_ref().map_or(0, |model| model.context_window);
+    let conversation = state.session.conversation();
+    let window = state.models.context_window();
     let context_usage = if window > 0 {
         let tokens = match conversation.tokens().map_err(|err| err.to_string())? {
             Tokens::Counted(tokens) => Some(tokens),

@@ -6,6 +6,7 @@ use tiller_agent::todo::{DraftPhase, TodoList};
 use super::data;
 use crate::rpc::dispatch::Handled;
 use crate::rpc::state::SessionState;
+use crate::rpc::todos;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -14,6 +15,6 @@ struct TodoData<'a> {
 }
 
 pub(crate) fn set_todos(state: &mut SessionState, phases: Vec<DraftPhase>) -> Handled {
-    state.set_todos(TodoList::new(phases))?;
-    data(&TodoData { todo_phases: state.todos() })
+    todos::set_todos(state, TodoList::new(phases))?;
+    data(&TodoData { todo_phases: todos::todos(state) })
 }

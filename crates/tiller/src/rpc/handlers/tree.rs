@@ -12,7 +12,7 @@ use crate::rpc::tree_navigation::Navigation;
 use crate::rpc::wire::{Label, Reply};
 
 pub(crate) fn navigate(state: &mut SessionState, label: &Label, entry_id: String) -> Handled {
-    if !state.conversation.session().contains(&entry_id) {
+    if !state.session.conversation().session().contains(&entry_id) {
         return Err(Error::EntryNotFound(entry_id).to_string());
     }
     let navigation = Navigation { target: entry_id, resend: false, options: Default::default() };
@@ -25,7 +25,7 @@ pub(crate) fn set_label(
     label: Option<String>,
 ) -> Handled {
     let now = state.clock.now();
-    let labelled = state.conversation.set_label(entry_id, label.as_deref(), now);
+    let labelled = state.session.conversation_mut().set_label(entry_id, label.as_deref(), now);
     labelled.map_err(|err| err.to_string())?;
     done()
 }
@@ -36,17 +36,17 @@ struct ForkMessages {
 }
 
 pub(crate) fn get_fork_messages(state: &SessionState) -> Handled {
-    let messages = state.conversation.session().fork_messages();
+    let messages = state.session.conversation().session().fork_messages();
     data(&ForkMessages { messages: messages.map_err(|err| err.to_string())? })
 }
 
 pub(crate) fn get_entries(state: &SessionState, since: Option<&str>) -> Handled {
-    let session = state.conversation.session();
+    let session = state.session.conversation().session();
     with_leaf(session, "entries", |out| session.write_entries(since, out))
 }
 
 pub(crate) fn get_tree(state: &SessionState) -> Handled {
-    let session = state.conversation.session();
+    let session = state.session.conversation().session();
     with_leaf(session, "tree", |out| session.write_tree(out))
 }
 

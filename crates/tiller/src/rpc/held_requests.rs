@@ -17,12 +17,12 @@ pub(crate) const TOO_MANY: &str = "Too many commands are waiting for files, exte
                                    session. Send this one again when they are answered";
 
 #[derive(Default)]
-pub(crate) struct Parked {
+pub(crate) struct HeldRequests {
     requests: VecDeque<Request>,
     bytes: usize,
 }
 
-impl Parked {
+impl HeldRequests {
     pub(crate) fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
@@ -65,25 +65,25 @@ mod tests {
 
     #[test]
     fn held_requests_have_room_for_16_mib_or_one_longer_line() {
-        let mut parked = Parked::default();
+        let mut held = HeldRequests::default();
         let long = format!(r#"{{"type":"set_session_name","name":"{}"}}"#, "x".repeat(20 << 20));
-        assert!(!parked.has_no_room_for(&request(&long)));
-        parked.push_back(request(&long));
-        assert!(parked.has_no_room_for(&request(r#"{"type":"get_messages"}"#)));
-        assert!(!parked.has_no_room_for(&request(r#"{"type":"abort"}"#)));
-        parked.push_front(request(&long));
-        assert!(parked.has_no_room_for(&request(r#"{"type":"abort"}"#)));
-        while parked.pop_front().is_some() {}
-        assert!(!parked.has_no_room_for(&request(r#"{"type":"get_messages"}"#)));
-        assert_eq!(parked.bytes, 0);
+        assert!(!held.has_no_room_for(&request(&long)));
+        held.push_back(request(&long));
+        assert!(held.has_no_room_for(&request(r#"{"type":"get_messages"}"#)));
+        assert!(!held.has_no_room_for(&request(r#"{"type":"abort"}"#)));
+        held.push_front(request(&long));
+        assert!(held.has_no_room_for(&request(r#"{"type":"abort"}"#)));
+        while held.pop_front().is_some() {}
+        assert!(!held.has_no_room_for(&request(r#"{"type":"get_messages"}"#)));
+        assert_eq!(held.bytes, 0);
     }
 
     #[test]
     fn short_lines_count_with_a_fixed_overhead() {
-        let mut parked = Parked::default();
+        let mut held = HeldRequests::default();
         let mut count = 0;
-        while !parked.has_no_room_for(&request(r#"{"type":"get_messages"}"#)) {
-            parked.push_back(request(r#"{"type":"get_messages"}"#));
+        while !held.has_no_room_for(&request(r#"{"type":"get_messages"}"#)) {
+            held.push_back(request(r#"{"type":"get_messages"}"#));
             count += 1;
         }
         assert!((25_000..50_000).contains(&count), "{count}");

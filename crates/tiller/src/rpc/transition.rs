@@ -1,0 +1,402 @@
+//! The change to another session, another entry or newly loaded extensions, step by step:
+//!
+//! ```text
+//! session_change::request ─▶ hooks ─▶ the run ends ─▶ Loading ─▶ ShuttingDown ─┬─▶ (same folder) ──────┐
+//!                                                    Navigating ─▶ None        └─▶ ReadingFolder       │
+//! start ─▶ DecidingTrust ─▶ ApplyingTrust ─┐                                          ▼                │
+//!                                          ▼                                    RetiringExtensions     │
+//! reload ────────────────────────▶ LoadingExtensions ◀──── DecidingTrust … ◀──────────┘                │
+//!                                          │      ▲────────────────────────────────────────────────────┘
+//!                                          ▼
+//!                                    None: the requests that waited are answered
+//! ```
+//!
+//! There is one step at a time. Commands that would need its end are held, and [`advance`] is the
+//! only function that moves from one step to the next. What an event starts is decided here; how it
+//! is done is in `session_change`, `tree_navigation` and `extensions/loading`.
+
+use tiller_agent::compaction::summary::SummaryError;
+use tiller_js::LoadError;
+use tiller_js::event::StartReason;
+use tokio_util::sync::CancellationToken;
+
+use super::extensions::loading::{self, LoadKind};
+use super::held_requests::HeldRequests;
+use super::project_state::{self, LoadReason};
+use super::requester::Requester;
+use super::session_change::{self, LoadedSession, PendingSwitch};
+use super::state::SessionState;
+use super::tree_navigation::{self, Navigation, NavigationDecision};
+use super::work::deferred;
+use crate::extensions::find::Discovery;
+
+/// The current step, and what waits for the last one.
+#[derive(Default)]
+pub(crate) struct TransitionState {
+    step: Transition,
+    /// Requests that wait for a session change, for extensions or for project files.
+    held: HeldRequests,
+    /// Session changes of the client whose hooks are running.
+    client_hooks: usize,
+    /// Responses that tasks are still working on.
+    pending_responses: usize,
+    /// Requests that are answered when extensions are ready.
+    waiting: Vec<WaitingRequest>,
+    /// A reload that waits until nothing runs.
+    pending_reload: Option<Discovery>,
+}
+
+/// The step of a transition.
+#[derive(Default)]
+pub(super) enum Transition {
+    #[default]
+    None,
+    /// The other session is being read or written.
+    Loading { requester: Requester },
+    /// Extensions handle `session_shutdown` while the old session is still there.
+    ShuttingDown(Box<PendingSwitch>),
+    /// A hook runs or a summary is written before the move to another entry.
+    Navigating { requester: Requester, navigation: Navigation, cancel: CancellationToken },
+    /// The session is in another folder, whose settings and extensions are being read.
+    ReadingFolder(SessionStart),
+    /// The extensions of the previous folder are being stopped.
+    RetiringExtensions(SessionStart),
+    /// The extensions that may decide project trust are being loaded and asked.
+    DecidingTrust(SessionStart, TrustDeciders),
+    /// The project is being read again with the trust that extensions decided.
+    ApplyingTrust(SessionStart, TrustDeciders),
+    /// Extensions are being loaded or restarted, or handle `session_start`.
+    LoadingExtensions,
+}
+
+/// What ends a step.
+pub enum TransitionEvent {
+    /// The other session is loaded, or cannot be.
+    SessionLoaded(Result<Box<LoadedSession>, String>),
+    /// All extensions have handled the `session_shutdown` of the session that is left.
+    ShutdownAnnounced,
+    /// A navigation has been prepared or cancelled.
+    NavigationPrepared(Result<NavigationDecision, SummaryError>),
+    /// The folder was read; nothing if that failed.
+    FolderRead(Option<Discovery>),
+    /// The extensions of the previous folder have been stopped.
+    ExtensionsRetired,
+    /// The extensions that may decide project trust have answered.
+    TrustAnswered(TrustDecision),
+    /// The project was read again with the trust decision.
+    TrustApplied(TrustDecision, Option<Discovery>),
+    /// All extensions have handled `session_start`.
+    ExtensionsReady,
+}
+
+/// The `session_start` that extensions get.
+#[derive(Clone)]
+pub(crate) struct SessionStart {
+    pub(crate) reason: StartReason,
+    /// The file of the session before.
+    pub(crate) previous: Option<String>,
+}
+
+impl SessionStart {
+    pub(crate) fn new(reason: StartReason) -> SessionStart {
+        SessionStart { reason, previous: None }
+    }
+}
+
+/// The slots of the extensions that were loaded first to decide project trust.
+pub(crate) struct TrustDeciders(pub(crate) Vec<u32>);
+
+/// The trust decision of extensions from outside the project.
+pub struct TrustDecision {
+    pub(crate) trusted: bool,
+    pub(crate) remember: bool,
+    pub(crate) is_decided: bool,
+    pub(crate) errors: Vec<LoadError>,
+}
+
+/// A request that is answered when extensions are ready.
+enum WaitingRequest {
+    /// With the text of the message that was forked from.
+    SessionChange(Requester, Option<String>),
+    Reload(Requester),
+}
+
+impl WaitingRequest {
+    fn is_client(&self) -> bool {
+        let (WaitingRequest::SessionChange(requester, _) | WaitingRequest::Reload(requester)) =
+            self;
+        requester.command().is_some()
+    }
+}
+
+impl TransitionState {
+    pub(super) fn is_active(&self) -> bool {
+        !matches!(self.step, Transition::None)
+    }
+
+    /// Whether the open session or entry is about to be left.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(
+            self.step,
+            Transition::Loading { .. }
+                | Transition::ShuttingDown(_)
+                | Transition::Navigating { .. }
+        )
+    }
+
+    pub(super) fn is_loading_extensions(&self) -> bool {
+        self.is_active() && !self.is_leaving()
+    }
+
+    pub(super) fn is_navigating(&self) -> bool {
+        matches!(self.step, Transition::Navigating { .. })
+    }
+
+    /// Whether hooks are running for a session change of the client.
+    pub(super) fn has_client_hook(&self) -> bool {
+        self.client_hooks > 0
+    }
+
+    /// Whether the client waits for another session or a reload.
+    pub(super) fn owes_change(&self) -> bool {
+        (self.is_leaving() && !self.is_navigating())
+            || self.has_client_hook()
+            || self.waiting.iter().any(WaitingRequest::is_client)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_active() && self.held.is_empty() && self.pending_responses == 0
+    }
+
+    pub(super) fn held(&self) -> &HeldRequests {
+        &self.held
+    }
+
+    pub(super) fn held_mut(&mut self) -> &mut HeldRequests {
+        &mut self.held
+    }
+
+    /// A task will respond later.
+    pub(super) fn expect_response(&mut self) {
+        self.pending_responses += 1;
+    }
+
+    /// The task has responded.
+    pub(super) fn response_sent(&mut self) {
+        self.pending_responses -= 1;
+    }
+
+    /// Hooks run before a session change.
+    pub(super) fn hooks_started(&mut self, requester: &Requester) {
+        self.expect_response();
+        self.client_hooks += usize::from(requester.command().is_some());
+    }
+
+    pub(super) fn hooks_ended(&mut self, requester: &Requester) {
+        self.response_sent();
+        self.client_hooks -= usize::from(requester.command().is_some());
+    }
+
+    pub(super) fn cancel_navigation(&self) {
+        if let Transition::Navigating { cancel, .. } = &self.step {
+            cancel.cancel();
+        }
+    }
+
+    /// Begins a step. The one before has ended.
+    pub(super) fn begin(&mut self, step: Transition) {
+        debug_assert!(!self.is_active(), "one step at a time");
+        self.step = step;
+    }
+}
+
+/// Ends the current step and begins the next one. An event that does not belong to the step is
+/// ignored: what it was about is over.
+pub(super) fn advance(state: &mut SessionState, event: TransitionEvent) {
+    match (std::mem::take(&mut state.transition.step), event) {
+        (Transition::Loading { requester }, TransitionEvent::SessionLoaded(result)) => {
+            session_change::change_to(state, requester, result);
+            deferred::run_deferred_if_idle(state);
+        }
+        (Transition::ShuttingDown(switch), TransitionEvent::ShutdownAnnounced) => {
+            session_change::finish_switch(state, *switch);
+            deferred::run_deferred_if_idle(state);
+        }
+        (
+            Transition::Navigating { requester, navigation, .. },
+            TransitionEvent::NavigationPrepared(result),
+        ) => {
+            tree_navigation::finish(state, requester, &navigation, result);
+            deferred::run_deferred_if_idle(state);
+        }
+        (Transition::ReadingFolder(start), TransitionEvent::FolderRead(discovery)) => {
+            load_for_folder(state, start, discovery);
+        }
+        (Transition::RetiringExtensions(start), TransitionEvent::ExtensionsRetired) => {
+            let may_decide_trust = state.project.needs_trust_decision();
+            load_new(state, start, may_decide_trust);
+        }
+        (Transition::DecidingTrust(start, deciders), TransitionEvent::TrustAnswered(decision)) => {
+            apply_trust(state, start, deciders, decision);
+        }
+        (
+            Transition::ApplyingTrust(start, deciders),
+            TransitionEvent::TrustApplied(decision, discovery),
+        ) => {
+            if let Some(discovery) = discovery {
+                loading::found_again(state, discovery);
+            }
+            load_rest(state, start, deciders, decision.errors);
+        }
+        (Transition::LoadingExtensions, TransitionEvent::ExtensionsReady) => ready(state),
+        (step, _) => state.transition.step = step,
+    }
+}
+
+/// Loads the extensions that a session starts with.
+pub(super) fn load_at_start(state: &mut SessionState, may_decide_trust: bool) {
+    load_new(state, SessionStart::new(StartReason::Startup), may_decide_trust);
+}
+
+/// Loads extensions, first those that may decide project trust.
+fn load_new(state: &mut SessionState, start: SessionStart, may_decide_trust: bool) {
+    let deciders = state.extensions.trust_deciders();
+    if may_decide_trust && !deciders.is_empty() {
+        let slots = loading::ask_project_trust(state, deciders);
+        state.transition.begin(Transition::DecidingTrust(start, slots));
+    } else {
+        load_rest(state, start, TrustDeciders(Vec::new()), Vec::new());
+    }
+}
+
+/// Applies what extensions decided about the project's trust, if that changes anything.
+fn apply_trust(
+    state: &mut SessionState,
+    start: SessionStart,
+    deciders: TrustDeciders,
+    decision: TrustDecision,
+) {
+    // The reason why the project is not trusted is printed again if it has changed.
+    let is_news = !decision.trusted || !state.project.is_trusted() || decision.remember;
+    if decision.is_decided && is_news {
+        state.transition.begin(Transition::ApplyingTrust(start, deciders));
+        return project_state::load(state, LoadReason::TrustDecided(Box::new(decision)));
+    }
+    state.project.print_problems();
+    load_rest(state, start, deciders, decision.errors);
+}
+
+fn load_rest(
+    state: &mut SessionState,
+    start: SessionStart,
+    deciders: TrustDeciders,
+    errors: Vec<LoadError>,
+) {
+    start_loading(state, start, LoadKind::Rest { deciders, errors });
+}
+
+fn start_loading(state: &mut SessionState, start: SessionStart, kind: LoadKind) {
+    if loading::load(state, start, kind) {
+        state.transition.begin(Transition::LoadingExtensions);
+    } else {
+        ready(state);
+    }
+}
+
+/// The session has been replaced: extensions follow it. The requester is answered when they are
+/// ready.
+pub(super) fn follow_session(
+    state: &mut SessionState,
+    start: SessionStart,
+    is_other_folder: bool,
+    requester: Requester,
+    text: Option<String>,
+) {
+    if is_other_folder && state.extensions.is_enabled() {
+        state.transition.begin(Transition::ReadingFolder(start));
+    } else if !is_other_folder && state.extensions.host().is_some() {
+        restart(state, start);
+    } else {
+        return session_change::respond_to_change(state, requester, Ok(text));
+    }
+    state.transition.waiting.push(WaitingRequest::SessionChange(requester, text));
+}
+
+/// Restarts extensions in a new session.
+fn restart(state: &mut SessionState, start: SessionStart) {
+    loading::forget_session(state);
+    start_loading(state, start, LoadKind::Restart);
+}
+
+/// The new folder was read. If that failed, the loaded extensions are restarted.
+fn load_for_folder(state: &mut SessionState, start: SessionStart, discovery: Option<Discovery>) {
+    let has_host = state.extensions.host().is_some();
+    let Some(discovery) = discovery else {
+        return if has_host { restart(state, start) } else { ready(state) };
+    };
+    let is_empty = discovery.found.is_empty();
+    loading::found(state, discovery);
+    if !has_host && is_empty {
+        return ready(state);
+    }
+    loading::forget_session(state);
+    if loading::retire(state) {
+        state.transition.begin(Transition::RetiringExtensions(start));
+    } else {
+        ready(state);
+    }
+}
+
+/// Extensions are ready: answers what waited for that.
+fn ready(state: &mut SessionState) {
+    for request in std::mem::take(&mut state.transition.waiting) {
+        match request {
+            WaitingRequest::SessionChange(requester, text) => {
+                session_change::respond_to_change(state, requester, Ok(text));
+            }
+            WaitingRequest::Reload(requester) => project_state::answer_reload(state, requester),
+        }
+    }
+    deferred::run_deferred_if_idle(state);
+}
+
+/// Loads extensions from their current files. A run keeps the ones it started with.
+pub(super) fn reload_extensions(
+    state: &mut SessionState,
+    requester: Requester,
+    discovery: Discovery,
+) {
+    if state.extensions.host().is_none() && discovery.found.is_empty() {
+        loading::found(state, discovery);
+        return project_state::answer_reload(state, requester);
+    }
+    let waits = state.is_occupied() || state.transition.is_active();
+    match requester {
+        // The engine of the extension ends before it could get a response.
+        extension @ Requester::Extension(_) => {
+            state.transition.waiting.push(WaitingRequest::SessionChange(extension, None));
+        }
+        client if waits => project_state::answer_reload(state, client),
+        client => state.transition.waiting.push(WaitingRequest::Reload(client)),
+    }
+    if waits {
+        state.transition.pending_reload = Some(discovery);
+    } else {
+        reload_now(state, discovery);
+    }
+}
+
+/// Runs a reload that waited for the run to close.
+pub(super) fn reload_if_due(state: &mut SessionState) {
+    if !state.transition.is_active()
+        && let Some(discovery) = state.transition.pending_reload.take()
+    {
+        reload_now(state, discovery);
+    }
+}
+
+fn reload_now(state: &mut SessionState, discovery: Discovery) {
+    loading::found(state, discovery);
+    state.tools.forget_selection();
+    start_loading(state, SessionStart::new(StartReason::Reload), LoadKind::Reload);
+}
