@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{NOW, answer, new_session, owner, user};
-use faulty::{CODES, EIO, ENOSPC, Fault, Faulty};
+use faulty::{CODES, EIO, ENOSPC, Fault, Faulty, Taken};
 use tiller_session::{Body, Durability, Error, Session, Storage};
 
 fn begin(dir: &Path, disk: &Arc<Faulty>) -> Session {
@@ -123,9 +123,10 @@ fn memory_and_disk_agree_after_any_failing_call() {
     assert!(calls > 15, "only {calls} calls");
     let (mut faults, mut failed) = (0, 0);
     // Nothing of a line, some of it, all but its end, all but one byte more, all of it.
-    let portions = [0, 40, usize::MAX - 2, usize::MAX - 1, usize::MAX];
+    let portions =
+        [Taken::Bytes(0), Taken::Bytes(40), Taken::AllBut(2), Taken::AllBut(1), Taken::AllBut(0)];
     for at in 0..calls {
-        for code in CODES {
+        for (_, code) in CODES {
             // Once; also while it is undone; for as long as the step is retried.
             for times in [1, 2, 1000] {
                 for taken in portions {
@@ -147,7 +148,7 @@ fn append_to_a_full_disk_changes_nothing() {
     let before = (fs::read(&path).unwrap(), ids(&session), session.leaf().map(str::to_owned));
     // However much of the line fits: nothing, all but the line end, and everything between.
     for taken in 0..180 {
-        disk.fail(1, ENOSPC, taken);
+        disk.fail(1, ENOSPC, Taken::Bytes(taken));
         let refused = session.append(user("three"), NOW).unwrap_err();
         assert!(matches!(refused, Error::Write { .. }));
         assert!(refused.to_string().ends_with("No space left on device (os error 28)"));
@@ -169,7 +170,7 @@ fn torn_line_is_removed_before_the_next_append() {
     let path = session.path().unwrap().to_owned();
     for taken in [1, 50, 150] {
         let (before, known) = (fs::read(&path).unwrap(), ids(&session));
-        disk.fail(1000, EIO, taken);
+        disk.fail(1000, EIO, Taken::Bytes(taken));
         for _ in 0..3 {
             session.append(user("lost"), NOW).unwrap_err();
             assert_eq!(ids(&session), known);
@@ -193,7 +194,7 @@ fn written_line_without_its_end_is_an_entry() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Faulty::new(None);
     let mut session = session_on(dir.path(), &disk);
-    disk.fail(1000, ENOSPC, usize::MAX - 1);
+    disk.fail(1000, ENOSPC, Taken::AllBut(1));
     session.append(user("three"), NOW).unwrap();
     check(&session, "while it fails");
     disk.heal();
@@ -212,7 +213,7 @@ fn failed_sync_leaves_memory_and_disk_equal() {
     let before = fs::read(&path).unwrap();
     // The write succeeds, the sync after it fails.
     let fail = |session: &mut Session, times| {
-        disk.fail_after(1, times, EIO, 0);
+        disk.fail_after(1, times, EIO, Taken::Bytes(0));
         session.append(user("three"), NOW).unwrap_err()
     };
     let refused = fail(&mut session, 1);
@@ -293,8 +294,8 @@ fn reload_finds_exactly_the_announced_entries() {
         disk.heal();
         if random & 6 == 0 {
             let times = if random & 24 == 0 { 2 } else { 1 };
-            let code = CODES[random as usize & 3];
-            disk.fail(times, code, random as usize >> 8 & 0xff);
+            let (_, code) = CODES[random as usize & 3];
+            disk.fail(times, code, Taken::Bytes(random as usize >> 8 & 0xff));
         }
         let text = "x".repeat(random as usize >> 16 & 0xff);
         let body = if random & 32 == 0 { Body::SessionInfo { name: text } } else { user(&text) };

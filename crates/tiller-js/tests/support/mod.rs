@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of the stage")]
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../tiller/tests/support/skip.rs"]
 pub mod skip;
 
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
 //! A file system that fails at the calls a test chooses. All other calls are real, except that
-//! syncs do not wait for the disk.
+//! syncs do not wait for the disk. The tests of `tiller` use this file, too.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,19 +9,26 @@ use std::sync::{Arc, Mutex};
 
 use tiller_session::{FileSystem, Files};
 
-pub const CODES: [i32; 4] = [ENOSPC, EIO, EROFS, EDQUOT];
+/// The ways a disk fails.
+pub const CODES: [(&str, i32); 4] =
+    [("ENOSPC", ENOSPC), ("EIO", EIO), ("EROFS", 30), ("EDQUOT", 122)];
 pub const ENOSPC: i32 = 28;
 pub const EIO: i32 = 5;
-pub const EROFS: i32 = 30;
-pub const EDQUOT: i32 = 122;
 
-/// The first call to fail, how many fail, and how. A failing write leaves this many of its bytes.
+/// The first call to fail, how many fail, and how. A failing write leaves a part of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub at: usize,
     pub times: usize,
     pub code: i32,
-    pub taken: usize,
+    pub taken: Taken,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Taken {
+    Bytes(usize),
+    /// All but so many at the end.
+    AllBut(usize),
 }
 
 #[derive(Default)]
@@ -50,12 +58,12 @@ impl Faulty {
     }
 
     /// Fails from the next call on.
-    pub fn fail(&self, times: usize, code: i32, taken: usize) {
+    pub fn fail(&self, times: usize, code: i32, taken: Taken) {
         self.fail_after(0, times, code, taken);
     }
 
     /// Fails after this many successful calls.
-    pub fn fail_after(&self, calls: usize, times: usize, code: i32, taken: usize) {
+    pub fn fail_after(&self, calls: usize, times: usize, code: i32, taken: Taken) {
         let mut state = self.0.lock().unwrap();
         state.fault = Some(Fault { at: state.calls + calls, times, code, taken });
     }
@@ -68,7 +76,7 @@ impl Faulty {
         self.0.lock().unwrap().fails_to_read = fails;
     }
 
-    fn call(&self) -> Result<(), (usize, io::Error)> {
+    fn call(&self) -> Result<(), (Taken, io::Error)> {
         let mut state = self.0.lock().unwrap();
         let call = state.calls;
         state.calls += 1;
@@ -96,19 +104,15 @@ impl FileSystem for Faulty {
     }
 
     fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
-        match self.call() {
-            Ok(()) => file.write_all(bytes),
-            Err((taken, err)) => {
-                // Large values count from the end, so that all but the last byte can be written.
-                let taken = if taken > usize::MAX / 2 {
-                    bytes.len().saturating_sub(usize::MAX - taken)
-                } else {
-                    taken.min(bytes.len())
-                };
-                file.write_all(&bytes[..taken])?;
-                Err(err)
-            }
-        }
+        let Err((taken, err)) = self.call() else {
+            return file.write_all(bytes);
+        };
+        let taken = match taken {
+            Taken::Bytes(taken) => taken.min(bytes.len()),
+            Taken::AllBut(left) => bytes.len().saturating_sub(left),
+        };
+        file.write_all(&bytes[..taken])?;
+        Err(err)
     }
 
     fn truncate(&self, file: &File, len: u64) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tiller_session::Session;
 
-use super::disk::{CODES, Disk, Fault, Taken};
+use super::faulty::{CODES, Fault, Faulty, Taken};
 use super::server::TestServer;
 use super::transcript::{Line, Transcript};
 
@@ -56,7 +56,7 @@ pub fn sweep() -> usize {
     for at in 0..calls {
         for (_, code) in CODES {
             for (kind, times) in [1, 2, 3, 6].into_iter().enumerate() {
-                let parts = [Taken::Bytes(0), Taken::Bytes(40), Taken::AllButOne];
+                let parts = [Taken::Bytes(0), Taken::Bytes(40), Taken::AllBut(1)];
                 let fault = Fault { at, times, code, taken: parts[(at + kind) % 3] };
                 faults += play(&transcript, Some(fault)).1;
             }
@@ -71,13 +71,13 @@ fn play(transcript: &Transcript, fault: Option<Fault>) -> (usize, usize) {
         .start_paused(true)
         .build()
         .unwrap();
-    let disk = Disk::new(fault);
+    let disk = Faulty::new(fault);
     let played = runtime.block_on(converse(transcript, &disk));
     played.unwrap_or_else(|why| panic!("{why}, with {fault:?}"));
     disk.calls()
 }
 
-async fn converse(transcript: &Transcript, disk: &Arc<Disk>) -> Result<(), String> {
+async fn converse(transcript: &Transcript, disk: &Arc<Faulty>) -> Result<(), String> {
     let mut server = TestServer::start_on(transcript, disk.clone())?;
     let mut played = String::new();
     let with_log = |why: String, played: &str| format!("{played}\n{why}");

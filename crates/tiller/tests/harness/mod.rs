@@ -2,6 +2,8 @@
 //! clock that advances only when every task waits.
 
 mod disk;
+#[path = "../../../tiller-session/tests/common/faulty.rs"]
+mod faulty;
 pub mod faults;
 mod launch;
 mod laws;

@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::disk::Disk;
+use super::disk;
+use super::faulty::Faulty;
 use super::launch::launch;
 use super::printer::Printer;
 use super::reader::ClientReader;
@@ -42,7 +43,7 @@ pub struct TestServer {
     feeder: ScriptFeeder,
     printer: Printer,
     wait: Duration,
-    disk: Arc<Disk>,
+    disk: Arc<Faulty>,
     /// The server's last write, record by record.
     records: Vec<Value>,
     /// The messages whose `message_end` was emitted.
@@ -52,11 +53,11 @@ pub struct TestServer {
 
 impl TestServer {
     pub fn start(transcript: &Transcript) -> Result<TestServer, String> {
-        TestServer::start_on(transcript, Disk::new(None))
+        TestServer::start_on(transcript, Faulty::new(None))
     }
 
     /// The same on a disk that may fail.
-    pub fn start_on(transcript: &Transcript, disk: Arc<Disk>) -> Result<TestServer, String> {
+    pub fn start_on(transcript: &Transcript, disk: Arc<Faulty>) -> Result<TestServer, String> {
         let folder = scratch_folder();
         for (path, content) in &transcript.files {
             let path = folder.path().join(path);
@@ -158,7 +159,7 @@ impl TestServer {
 
     fn signal(&self, name: &str) -> Result<(), String> {
         if let Some(words) = name.strip_prefix("disk ") {
-            return self.disk.change(words);
+            return disk::change(&self.disk, words);
         }
         let path = |name: &str| self.folder().join(name);
         let words: Vec<&str> = name.split(' ').collect();

@@ -2,7 +2,7 @@
 //! skipped test prints a line to stderr and is counted by `cargo xtask check`; with
 //! `TILLER_…_TESTS=required` in the environment it fails.
 //!
-//! `tiller-js` has a copy of this file, because packages cannot share tests.
+//! The tests of `tiller-js` and `tiller-export` use this file, too.
 
 use std::fs::OpenOptions;
 use std::io::Write;
