@@ -61,9 +61,10 @@ fn compile(id: &str, source: &str) -> Vec<u8> {
     let context = Context::full(&runtime).expect("a context");
     let is_big = env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "big");
     let options = WriteOptions {
-        endianness: match is_big {
-            true => WriteOptionsEndianness::Big,
-            false => WriteOptionsEndianness::Little,
+        endianness: if is_big {
+            WriteOptionsEndianness::Big
+        } else {
+            WriteOptionsEndianness::Little
         },
         // Keeps file names of functions, which `import()` needs.
         strip_source: true,

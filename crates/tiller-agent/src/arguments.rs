@@ -160,10 +160,11 @@ impl<'a> Checker<'a> {
             let before = std::mem::take(&mut self.violations);
             self.value(choice, &mut attempt, path)?;
             let fits = std::mem::replace(&mut self.violations, before).is_empty();
-            match fits {
-                true if attempt == *value => return Ok(()),
-                true => converted = converted.or(Some(attempt)),
-                false => {}
+            if fits && attempt == *value {
+                return Ok(());
+            }
+            if fits {
+                converted = converted.or(Some(attempt));
             }
         }
         match converted {

@@ -92,10 +92,7 @@ pub(crate) fn check(permissions: Permissions, access: Access<'_>) -> Result<(), 
     ];
     let lacking: Vec<&str> =
         all.iter().filter(|(lacks, _)| *lacks).map(|(_, name)| *name).collect();
-    match lacking.is_empty() {
-        true => Ok(()),
-        false => Err(Denied { lacking: lacking.join(", ") }),
-    }
+    if lacking.is_empty() { Ok(()) } else { Err(Denied { lacking: lacking.join(", ") }) }
 }
 
 /// The permissions an access needs.

@@ -244,10 +244,7 @@ pub(crate) fn describe<'js>(
     let resolve = move |ctx: Ctx<'js>, name: String| -> Result<String> {
         let found = core.modules.borrow_mut().find(&importer, &name);
         let found = found.map_err(|message| refused(&ctx, message))?;
-        match found.starts_with('/') {
-            true => Ok(operations::file_url(Path::new(&found))),
-            false => Ok(found),
-        }
+        if found.starts_with('/') { Ok(operations::file_url(Path::new(&found))) } else { Ok(found) }
     };
     meta.set("resolve", Function::new(ctx.clone(), resolve)?)?;
     meta.set("__id", id)?;

@@ -35,9 +35,10 @@ impl Bus {
     /// Records whether this engine has listeners for a channel.
     pub(crate) fn listen(&self, engine: &Arc<HandleState>, channel: String, listens: bool) {
         if let Some(seat) = self.seats().iter_mut().find(|seat| seat.is(engine)) {
-            match listens {
-                true => seat.channels.insert(channel),
-                false => seat.channels.remove(&channel),
+            if listens {
+                seat.channels.insert(channel)
+            } else {
+                seat.channels.remove(&channel)
             };
         }
     }

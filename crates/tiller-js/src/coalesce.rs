@@ -180,11 +180,10 @@ impl JoinDeltas {
             return;
         }
         self.is_too_much = self.waiting.len() >= EVENTS_MAX;
-        self.waiting.push_back(match self.is_too_much {
-            true => {
-                json!({ "type": "error", "reason": "error", "error": { "errorMessage": TOO_MUCH } })
-            }
-            false => event,
+        self.waiting.push_back(if self.is_too_much {
+            json!({ "type": "error", "reason": "error", "error": { "errorMessage": TOO_MUCH } })
+        } else {
+            event
         });
     }
 

@@ -257,9 +257,10 @@ impl EngineLoop<'_> {
 
     fn operation(&mut self, id: u64, news: OperationEvent) {
         let is_last = matches!(news, OperationEvent::Done(_));
-        let task = match is_last {
-            true => self.core.operations.borrow_mut().remove(&id).map(|operation| operation.task),
-            false => self.core.operations.borrow().get(&id).map(|operation| operation.task),
+        let task = if is_last {
+            self.core.operations.borrow_mut().remove(&id).map(|operation| operation.task)
+        } else {
+            self.core.operations.borrow().get(&id).map(|operation| operation.task)
         };
         // The operation was cancelled.
         let Some(task) = task else { return };

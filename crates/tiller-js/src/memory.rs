@@ -59,10 +59,7 @@ impl Memory {
         }
         let is_value = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
         let values = json.as_bytes().iter().filter(is_value).count();
-        match values.saturating_mul(VALUE_BYTES) > self.limit {
-            true => Err(out_of_memory()),
-            false => Ok(()),
-        }
+        if values.saturating_mul(VALUE_BYTES) > self.limit { Err(out_of_memory()) } else { Ok(()) }
     }
 }
 

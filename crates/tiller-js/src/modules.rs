@@ -91,9 +91,10 @@ impl Modules {
         extension: u32,
         strictly: bool,
     ) -> Result<String, String> {
-        match strictly {
-            true => self.strict.insert(extension),
-            false => self.strict.remove(&extension),
+        if strictly {
+            self.strict.insert(extension)
+        } else {
+            self.strict.remove(&extension)
         };
         let place = self.resolve.file(path)?;
         self.link_to(place, &Import::default(), "", extension)

@@ -41,10 +41,7 @@ pub(crate) fn explain(base_url: &str, err: &reqwest::Error) -> (ProviderError, O
             _ => (lost, kind(&format!("cannot be reached: {}", reason(err, io)))),
         };
     }
-    let kind = match err.is_dns() {
-        true => Cause::UnknownHost,
-        false => Cause::Unreachable(reason(err, io)),
-    };
+    let kind = if err.is_dns() { Cause::UnknownHost } else { Cause::Unreachable(reason(err, io)) };
     (lost, Some(kind))
 }
 

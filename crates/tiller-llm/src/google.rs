@@ -169,9 +169,10 @@ impl GoogleDecoder {
         let kind = if thought { BlockKind::Thinking } else { BlockKind::Text };
         if self.blocks.get_kind(ONLY, kind).is_none() {
             self.blocks.end_all(out);
-            match thought {
-                true => self.blocks.start_thinking(ONLY, out),
-                false => self.blocks.start_text(ONLY, out),
+            if thought {
+                self.blocks.start_thinking(ONLY, out)
+            } else {
+                self.blocks.start_text(ONLY, out)
             };
         }
         let Some(block) = self.blocks.get(ONLY) else { return };

@@ -81,10 +81,7 @@ async fn within(silence_max: Duration, exchange: HttpExchange) -> Result<HttpRes
 }
 
 fn client_for(url: &str, follow_redirects: bool) -> Result<&'static Client, String> {
-    let client = match follow_redirects {
-        true => client::that_follows(),
-        false => client::for_url(url),
-    };
+    let client = if follow_redirects { client::that_follows() } else { client::for_url(url) };
     client.map_err(|err| err.to_string())
 }
 

@@ -160,9 +160,12 @@ fn visible(headers: &HeaderMap, access: &RequestOptions, address: &str) -> Vec<(
             || access.headers.keys().any(|own| own.eq_ignore_ascii_case(name))
     };
     let all = interceptor::texts(headers, |_| true).into_iter();
-    all.map(|(name, value)| match is_secret(&name) {
-        true => (name, REDACTED.to_owned()),
-        false => (name, access.scrub(value, address)),
+    all.map(|(name, value)| {
+        if is_secret(&name) {
+            (name, REDACTED.to_owned())
+        } else {
+            (name, access.scrub(value, address))
+        }
     })
     .collect()
 }

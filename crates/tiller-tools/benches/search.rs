@@ -76,13 +76,12 @@ fn compare(name: &str, root: &Path, tool: Tool, arguments: &Value, other: &[&str
         }
     }
     let ours = median(ours);
-    match theirs.is_empty() {
-        true => println!("{name:5} {ours:>10.1?}   ({} is not installed)", other[0]),
-        false => {
-            let theirs = median(theirs);
-            let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
-            println!("{name:5} {ours:>10.1?}   {} {theirs:>10.1?}   ratio {ratio:.2}", other[0]);
-        }
+    if theirs.is_empty() {
+        println!("{name:5} {ours:>10.1?}   ({} is not installed)", other[0])
+    } else {
+        let theirs = median(theirs);
+        let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
+        println!("{name:5} {ours:>10.1?}   {} {theirs:>10.1?}   ratio {ratio:.2}", other[0]);
     }
 }
 

@@ -165,9 +165,10 @@ impl Search {
             for line in lines.up_to(left, self.context) {
                 let (path, number) = (path.display(), line.number);
                 let newline = if text.is_empty() { "" } else { "\n" };
-                text += &match line.is_match {
-                    true => format!("{newline}{path}:{number}: {}", line.text),
-                    false => format!("{newline}{path}-{number}- {}", line.text),
+                text += &if line.is_match {
+                    format!("{newline}{path}:{number}: {}", line.text)
+                } else {
+                    format!("{newline}{path}-{number}- {}", line.text)
                 };
                 cut |= line.cut;
             }

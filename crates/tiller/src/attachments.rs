@@ -56,8 +56,9 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(|err| err.to_string())?;
     let mut bytes = Vec::new();
     file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|err| err.to_string())?;
-    match bytes.len() as u64 > FILE_MAX_BYTES {
-        true => Err(format!("it is larger than {} MiB", FILE_MAX_BYTES >> 20)),
-        false => Ok(bytes),
+    if bytes.len() as u64 > FILE_MAX_BYTES {
+        Err(format!("it is larger than {} MiB", FILE_MAX_BYTES >> 20))
+    } else {
+        Ok(bytes)
     }
 }

@@ -118,9 +118,10 @@ impl Project {
         let is_trusted =
             trust::is_trusted(&dirs, said, default.default_project_trust, &mut problems);
         // An untrusted project decides nothing, not even where its sessions are stored.
-        let project = match is_trusted {
-            true => read_file(&dirs.project_dir().join("settings.json"), &mut problems),
-            false => Default::default(),
+        let project = if is_trusted {
+            read_file(&dirs.project_dir().join("settings.json"), &mut problems)
+        } else {
+            Default::default()
         };
         let layers = Layers { user, project };
         let discovered = Arc::default();

@@ -64,10 +64,7 @@ impl ModelArgs {
         diagnostics: &mut Vec<String>,
     ) -> Result<SelectedModel, StartError> {
         let is_said = self.model.is_some() || self.has_script;
-        let stored = match is_said {
-            true => None,
-            false => session.model().map_err(|err| err.to_string())?,
-        };
+        let stored = if is_said { None } else { session.model().map_err(|err| err.to_string())? };
         let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
         self.choose(models, settings, stored, diagnostics)
     }

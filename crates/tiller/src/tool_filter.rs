@@ -144,10 +144,7 @@ impl ToolRules {
     /// Whether one of ours is used from the start. Nothing if neither the command line nor the
     /// settings say so.
     pub(crate) fn selects(&self, name: &str) -> Option<bool> {
-        match self.allows_own(name) {
-            true => self.usual.says(name),
-            false => Some(false),
-        }
+        if self.allows_own(name) { self.usual.says(name) } else { Some(false) }
     }
 
     /// Puts tools into the order in which `--tools` names them.

@@ -146,10 +146,7 @@ impl Found {
 
     /// Records a match of the automaton.
     fn record(&mut self, conditions: &Conditions, number: usize) {
-        match conditions.is_loose[number] {
-            true => self.near[number] = true,
-            false => self.see(number),
-        }
+        if conditions.is_loose[number] { self.near[number] = true } else { self.see(number) }
     }
 
     /// Whether to try the full expression: its approximation matched, and it has not matched yet.

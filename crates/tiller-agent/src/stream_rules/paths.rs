@@ -96,9 +96,12 @@ impl Paths {
         let above = self.open.last().map_or(Key::Other, |open| open.kind);
         match c {
             '"' => {
-                let is_wanted = self.open.last().is_some_and(|open| match open.is_list {
-                    true => open.kind == Key::Paths,
-                    false => open.at_key || open.kind == Key::Path,
+                let is_wanted = self.open.last().is_some_and(|open| {
+                    if open.is_list {
+                        open.kind == Key::Paths
+                    } else {
+                        open.at_key || open.kind == Key::Path
+                    }
                 });
                 self.string = Some(Text { is_skipped: !is_wanted, ..Text::default() });
             }

@@ -305,9 +305,10 @@ impl Reader {
             value = value * 8 + digit;
             self.at += 1;
         }
-        match self.at == start {
-            true => self.next().unwrap_or('\\'),
-            false => char::from_u32(value).unwrap_or(char::REPLACEMENT_CHARACTER),
+        if self.at == start {
+            self.next().unwrap_or('\\')
+        } else {
+            char::from_u32(value).unwrap_or(char::REPLACEMENT_CHARACTER)
         }
     }
 

@@ -65,9 +65,10 @@ impl RuleSet {
         for rule in rules {
             let mut said = Vec::new();
             let conditions = read_all(&rule.condition, &mut said);
-            let scope = match conditions.is_empty() {
-                true => None,
-                false => Some(Scope::read(&rule.scope, &rule.globs, &mut said)),
+            let scope = if conditions.is_empty() {
+                None
+            } else {
+                Some(Scope::read(&rule.scope, &rule.globs, &mut said))
             };
             let shown = rule.path.display();
             let problems = said.into_iter().map(|why| format!("rule {shown}: {why}"));

@@ -219,18 +219,20 @@ pub(crate) fn missing(path: &str, missing: &Outcome, listing: &Outcome) -> Strin
 }
 
 pub(crate) fn no_readme(listing: &Outcome) -> String {
-    match listing.is_error {
-        true => failed("look around", listing),
-        false => "There is no README in this folder.".into(),
+    if listing.is_error {
+        failed("look around", listing)
+    } else {
+        "There is no README in this folder.".into()
     }
 }
 
 pub(crate) fn no_tests(listing: &Outcome) -> String {
-    match listing.is_error {
-        true => failed("look around", listing),
-        false => "I do not see how tests are run here. Tell me the command, for example: \
+    if listing.is_error {
+        failed("look around", listing)
+    } else {
+        "I do not see how tests are run here. Tell me the command, for example: \
                   run `make test`"
-            .into(),
+            .into()
     }
 }
 
@@ -277,23 +279,26 @@ pub(crate) fn written(path: &str, content: &str, outcome: &Outcome) -> String {
 }
 
 pub(crate) fn appended(path: &str, outcome: &Outcome) -> String {
-    match outcome.is_error {
-        true => failed(&format!("write to `{path}`"), outcome),
-        false => format!("Done: the line is at the end of `{path}`."),
+    if outcome.is_error {
+        failed(&format!("write to `{path}`"), outcome)
+    } else {
+        format!("Done: the line is at the end of `{path}`.")
     }
 }
 
 pub(crate) fn made_folder(path: &str, outcome: &Outcome) -> String {
-    match outcome.is_error {
-        true => failed(&format!("make the folder `{path}`"), outcome),
-        false => format!("Done: there is a folder `{path}` now."),
+    if outcome.is_error {
+        failed(&format!("make the folder `{path}`"), outcome)
+    } else {
+        format!("Done: there is a folder `{path}` now.")
     }
 }
 
 pub(crate) fn edited(path: &str, old: &str, new: &str, outcome: &Outcome) -> String {
-    match outcome.is_error {
-        true => failed(&format!("change `{path}`"), outcome),
-        false => format!("Done: in `{path}`, `{old}` is now `{new}`."),
+    if outcome.is_error {
+        failed(&format!("change `{path}`"), outcome)
+    } else {
+        format!("Done: in `{path}`, `{old}` is now `{new}`.")
     }
 }
 

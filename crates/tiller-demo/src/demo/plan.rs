@@ -97,9 +97,10 @@ pub(crate) fn next_act(tasks: &[Task], outcomes: Vec<Outcome>, offer: Offer) -> 
             }
         }
     }
-    let thought = match tools_used {
-        true => "The tools have told me what I need. I can answer now.".to_owned(),
-        false => "I can answer this without a tool.".to_owned(),
+    let thought = if tools_used {
+        "The tools have told me what I need. I can answer now.".to_owned()
+    } else {
+        "I can answer this without a tool.".to_owned()
     };
     Act::Say { thought, text: said.join("\n\n") }
 }

@@ -309,9 +309,12 @@ fn expectation(line: usize, rest: &str) -> Result<Expectation, String> {
     let (word, rest) = first_word(rest);
     let (name, call) = target(word)?;
     let takes_call = call.is_some();
-    let subject = Subject::named(name, call).ok_or_else(|| match takes_call {
-        true => format!("{word:?}: only tool-result and tool-error can name a call"),
-        false => unknown("expectation", name, Subject::NAMES),
+    let subject = Subject::named(name, call).ok_or_else(|| {
+        if takes_call {
+            format!("{word:?}: only tool-result and tool-error can name a call")
+        } else {
+            unknown("expectation", name, Subject::NAMES)
+        }
     })?;
     let wanted = |rest| text(rest).map(Option::unwrap_or_default);
     let test = match first_word(rest) {

@@ -61,12 +61,13 @@ impl Extensions {
                 loaded => return loaded,
             }
         }
-        let failed = match runtimes.is_empty() {
-            true => failed,
-            false => match self.load_embedded(extension, number, false).await {
+        let failed = if runtimes.is_empty() {
+            failed
+        } else {
+            match self.load_embedded(extension, number, false).await {
                 Err(Failure::Thrown(thrown)) => thrown,
                 loaded => return loaded,
-            },
+            }
         };
         if let Err(why) = self.check_sidecar_allowed(extension) {
             reasons.push(why);

@@ -33,9 +33,10 @@ pub(super) fn facade(id: &str, mut names: Vec<String>, as_node: bool) -> String 
 
 /// A name as it is written after `as`: an identifier, or else a string literal.
 pub(super) fn export_name(name: &str) -> String {
-    match name.chars().all(is_word) && !name.starts_with(|c: char| c.is_ascii_digit()) {
-        true => name.to_owned(),
-        false => serde_json::Value::from(name).to_string(),
+    if name.chars().all(is_word) && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        name.to_owned()
+    } else {
+        serde_json::Value::from(name).to_string()
     }
 }
 

@@ -21,9 +21,10 @@ pub(super) fn check(path: &Path, source: &str) -> Result<usize, String> {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let mut scan = Scan::new(source, ending);
     scan.run();
-    match scan.deepest > DEPTH_MAX {
-        true => Err(format!("{}: nested more than {DEPTH_MAX} levels deep", path.display())),
-        false => Ok(scan.deepest),
+    if scan.deepest > DEPTH_MAX {
+        Err(format!("{}: nested more than {DEPTH_MAX} levels deep", path.display()))
+    } else {
+        Ok(scan.deepest)
     }
 }
 
@@ -211,10 +212,10 @@ impl<'s> Scan<'s> {
             Before::Value | Before::Either | Before::Brace | Before::Postfix | Before::Angle => {
                 // Assumes a division if both readings give the same depth.
                 let body = regex_end(self.rest).map_or("", |end| &self.rest[1..end]);
-                match body.contains(['"', '\'', '`', '(', ')', '[', ']', '{', '}', '*', '<', '\\'])
-                {
-                    true => self.is_unclear = true,
-                    false => self.operator('/'),
+                if body.contains(['"', '\'', '`', '(', ')', '[', ']', '{', '}', '*', '<', '\\']) {
+                    self.is_unclear = true
+                } else {
+                    self.operator('/')
                 }
             }
         }

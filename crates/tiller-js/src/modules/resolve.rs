@@ -48,9 +48,10 @@ impl Resolve {
             return Ok(ResolvedModule::Builtin(id));
         }
         if let Some(name) = name.strip_prefix("node:") {
-            return Err(match builtin::is_nodes_own(name) {
-                true => format!("node:{name} {}", builtin::LACKING),
-                false => format!("No such built-in module: node:{name}"),
+            return Err(if builtin::is_nodes_own(name) {
+                format!("node:{name} {}", builtin::LACKING)
+            } else {
+                format!("No such built-in module: node:{name}")
             });
         }
         let from_url = name.strip_prefix("file://");

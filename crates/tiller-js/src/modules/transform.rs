@@ -203,9 +203,10 @@ fn transform_program<'a>(
     let scoping = semantic.build(program).semantic.into_scoping();
     let options = TransformOptions::default();
     let done = Transformer::new(allocator, path, &options).build_with_scoping(scoping, program);
-    match done.diagnostics.has_errors() {
-        true => Err(complaint(path, source, &done.diagnostics)),
-        false => Ok(done.scoping),
+    if done.diagnostics.has_errors() {
+        Err(complaint(path, source, &done.diagnostics))
+    } else {
+        Ok(done.scoping)
     }
 }
 

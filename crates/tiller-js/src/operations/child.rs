@@ -101,10 +101,7 @@ pub(super) fn start(
                 return;
             }
             let mut early = mutex::lock(&early);
-            match early.told {
-                true => tell(&op_events, event),
-                false => early.events.push_back(event),
-            }
+            if early.told { tell(&op_events, event) } else { early.events.push_back(event) }
         })
     };
     let spawned = core.budget.pause(|| core.world.spawn(request, sink));

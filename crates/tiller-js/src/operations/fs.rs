@@ -251,10 +251,12 @@ fn remove(ask: &Ask) -> io::Result<()> {
         Err(err) if err.kind() == io::ErrorKind::NotFound && ask.force => return Ok(()),
         meta => meta?,
     };
-    match meta.is_dir() {
-        true if ask.recursive => fs::remove_dir_all(&ask.path),
-        true => Err(io::Error::from_raw_os_error(nix::libc::EISDIR)),
-        false => fs::remove_file(&ask.path),
+    if !meta.is_dir() {
+        fs::remove_file(&ask.path)
+    } else if ask.recursive {
+        fs::remove_dir_all(&ask.path)
+    } else {
+        Err(io::Error::from_raw_os_error(nix::libc::EISDIR))
     }
 }
 

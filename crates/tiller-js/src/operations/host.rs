@@ -187,10 +187,7 @@ fn server_of(core: &EngineState, model: &Value) -> Server {
     let text = |field: &str| model[field].as_str().unwrap_or_default().to_owned();
     let find = ModelRead::Find { provider: text("provider"), id: text("id") };
     let known = core.budget.pause(|| core.world.query(Query::Models(find))).unwrap_or_default();
-    match known["baseUrl"] == model["baseUrl"] {
-        true => Server::Known,
-        false => Server::Named,
-    }
+    if known["baseUrl"] == model["baseUrl"] { Server::Known } else { Server::Named }
 }
 
 /// The callbacks of a model request.

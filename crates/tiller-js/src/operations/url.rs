@@ -71,10 +71,7 @@ fn set(Set { href, part, value }: Set) -> OpReply {
         }
         _ => false,
     };
-    match done {
-        true => Ok(parts(&url)),
-        false => Ok(parts(&parse(&href, None)?)),
-    }
+    if done { Ok(parts(&url)) } else { Ok(parts(&parse(&href, None)?)) }
 }
 
 fn parts(url: &Url) -> OpOutput {

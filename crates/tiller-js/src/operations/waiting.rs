@@ -98,10 +98,7 @@ fn is_fifo(path: &Path) -> bool {
 
 impl Patience<'_> {
     fn check(&self) -> io::Result<()> {
-        match (self.is_over)() {
-            true => Err(io::Error::from_raw_os_error(nix::libc::EINTR)),
-            false => Ok(()),
-        }
+        if (self.is_over)() { Err(io::Error::from_raw_os_error(nix::libc::EINTR)) } else { Ok(()) }
     }
 
     /// Reads to the end.

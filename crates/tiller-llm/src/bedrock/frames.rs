@@ -24,9 +24,10 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
         self.bytes.extend_from_slice(bytes);
-        match self.bytes.len() > FRAME_MAX_BYTES {
-            true => Err(ProviderError::fatal("the server sent a frame of more than 24 MiB")),
-            false => Ok(()),
+        if self.bytes.len() > FRAME_MAX_BYTES {
+            Err(ProviderError::fatal("the server sent a frame of more than 24 MiB"))
+        } else {
+            Ok(())
         }
     }
 

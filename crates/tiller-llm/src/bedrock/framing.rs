@@ -11,9 +11,10 @@ pub(crate) fn framed(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     sse::SseDecoder::default()
         .push(text.as_bytes(), |event| {
-            let (kind, name) = match event.name.ends_with("Exception") {
-                true => ("exception", ":exception-type"),
-                false => ("event", ":event-type"),
+            let (kind, name) = if event.name.ends_with("Exception") {
+                ("exception", ":exception-type")
+            } else {
+                ("event", ":event-type")
             };
             bytes.extend(frame(kind, &[(name, event.name)], event.data));
             Ok::<_, sse::TooLarge>(())

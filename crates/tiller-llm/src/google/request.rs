@@ -244,9 +244,10 @@ fn push_results<'a>(
         parts.push(GooglePart {
             function_response: Some(FunctionResponse {
                 name: result.tool_name,
-                response: match result.is_error {
-                    true => GoogleAnswer::Error(text),
-                    false => GoogleAnswer::Output(text),
+                response: if result.is_error {
+                    GoogleAnswer::Error(text)
+                } else {
+                    GoogleAnswer::Output(text)
                 },
                 parts: own_pictures,
             }),

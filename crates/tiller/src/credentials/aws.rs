@@ -87,9 +87,10 @@ impl Aws {
         }
         let name = profile.name();
         let Some(command) = profile.get("credential_process") else {
-            let why = match profile.is_empty() {
-                true => format!("there is no profile `{name}`"),
-                false => format!("the profile `{name}` has no keys and no credential_process"),
+            let why = if profile.is_empty() {
+                format!("there is no profile `{name}`")
+            } else {
+                format!("the profile `{name}` has no keys and no credential_process")
             };
             return Err(format!(
                 "{why}. Set what `aws configure export-credentials --profile {name} --format env` \

@@ -67,9 +67,10 @@ impl ConfigValue {
 
 async fn printed_by(command: &str) -> Result<String, String> {
     let output = output_of(command).await?;
-    match output.contains('\n') {
-        true => Err(format!("{} printed more than one line", named(command))),
-        false => Ok(output),
+    if output.contains('\n') {
+        Err(format!("{} printed more than one line", named(command)))
+    } else {
+        Ok(output)
     }
 }
 

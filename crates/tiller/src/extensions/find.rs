@@ -142,9 +142,10 @@ impl Search {
         let (rules, paths) = PatternRules::split(&listed);
         for path in paths {
             let whole = resolve(path, &base, home);
-            let entries = match patterns::is_pattern(path) && !whole.exists() {
-                true => folder::matching(&base, path),
-                false => folder::at(&whole, problems),
+            let entries = if patterns::is_pattern(path) && !whole.exists() {
+                folder::matching(&base, path)
+            } else {
+                folder::at(&whole, problems)
             };
             lots.push((ResourceOrigin::named(scope, whole), entries));
         }

@@ -45,10 +45,9 @@ pub(crate) fn help(flags: &[RegisteredFlag]) -> String {
         let about = about.unwrap_or_else(|| format!("Registered by {}", flag.extension_path));
         format!("      {:width$}  {about}\n", option(flag))
     };
-    match flags.is_empty() {
-        true => String::new(),
-        false => {
-            format!("\nOptions of extensions:\n{}", flags.iter().map(line).collect::<String>())
-        }
+    if flags.is_empty() {
+        String::new()
+    } else {
+        format!("\nOptions of extensions:\n{}", flags.iter().map(line).collect::<String>())
     }
 }

@@ -149,9 +149,10 @@ impl Models {
 
     /// The headers of every request to this model. Those of an extension override the others.
     fn headers(&self, model: &Model) -> Headers {
-        let mut headers = match self.is_replaced(&model.provider) {
-            true => Headers::new(),
-            false => self.file.headers(&model.provider, &model.id),
+        let mut headers = if self.is_replaced(&model.provider) {
+            Headers::new()
+        } else {
+            self.file.headers(&model.provider, &model.id)
         };
         headers.extend(
             self.registered(&model.provider).map(|b| b.headers(&model.id)).unwrap_or_default(),
@@ -162,17 +163,17 @@ impl Models {
     /// Where key and address were configured, for hints in errors.
     fn origins(&self, model: &Model) -> Origins {
         let key = self.credentials.source(&model.provider);
-        let known = || {
+        let variable = || {
+            if model.api == bedrock::API {
+                return self.credentials.aws().address_variable().map(str::to_owned);
+            }
             let entry = self.catalogue.find(&model.provider, &model.id)?;
             missing_variable(&self.catalogue.model(&entry).base_url).map(str::to_owned)
         };
-        let address = match self.file.sets_address(&model.provider, &model.id) {
-            true => AddressSource::ModelsFile,
-            false if model.api == bedrock::API => {
-                let variable = self.credentials.aws().address_variable().map(str::to_owned);
-                variable.map_or(AddressSource::Catalogue, AddressSource::Variable)
-            }
-            false => known().map_or(AddressSource::Catalogue, AddressSource::Variable),
+        let address = if self.file.sets_address(&model.provider, &model.id) {
+            AddressSource::ModelsFile
+        } else {
+            variable().map_or(AddressSource::Catalogue, AddressSource::Variable)
         };
         Origins { key, address }
     }
@@ -205,9 +206,10 @@ impl Models {
 
 fn check_address(model: &Model) -> Result<(), String> {
     let Some(name) = missing_variable(&model.base_url) else { return Ok(()) };
-    let or = match model.api == azure::API {
-        true => format!(" or {}", azure::RESOURCE_NAME),
-        false => String::new(),
+    let or = if model.api == azure::API {
+        format!(" or {}", azure::RESOURCE_NAME)
+    } else {
+        String::new()
     };
     Err(format!("{} cannot be reached: set {name}{or} in the environment", model.provider))
 }

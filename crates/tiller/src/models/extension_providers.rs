@@ -187,9 +187,8 @@ fn models_json_fields(config: &Json, answers: bool) -> Json {
         provider.entry("api").or_insert(json!("extension"));
     }
     if let Some(models) = config["models"].as_array() {
-        let models = models.iter().map(|model| match model.is_object() {
-            true => Json::Object(picked(model, OF_MODEL)),
-            false => model.clone(),
+        let models = models.iter().map(|model| {
+            if model.is_object() { Json::Object(picked(model, OF_MODEL)) } else { model.clone() }
         });
         provider.insert("models".to_owned(), models.collect());
     } else if !config["models"].is_null() {

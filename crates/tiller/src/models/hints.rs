@@ -95,10 +95,8 @@ impl Origins {
             }
             Cause::Proxy(how) => {
                 let proxy = proxy.as_deref().unwrap_or("(unknown)");
-                let variable = match address.starts_with("http:") {
-                    true => "HTTP_PROXY",
-                    false => "HTTPS_PROXY",
-                };
+                let variable =
+                    if address.starts_with("http:") { "HTTP_PROXY" } else { "HTTPS_PROXY" };
                 format!(
                     "the proxy {proxy} {how}. It is set by {variable} or ALL_PROXY, with a password \
                      as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not used for."

@@ -43,9 +43,10 @@ impl Models {
             })
             .map(|known| known.provider)
             .collect();
-        let table = match found.is_empty() {
-            true => format!("No models matching \"{}\"\n", search.trim()),
-            false => table(found.into_iter().map(|model| row(model))),
+        let table = if found.is_empty() {
+            format!("No models matching \"{}\"\n", search.trim())
+        } else {
+            table(found.into_iter().map(|model| row(model)))
         };
         // A user who lists everything did not ask which other providers exist.
         let has_own = models.iter().any(|model| model.provider != BUILTIN);

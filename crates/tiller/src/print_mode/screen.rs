@@ -183,10 +183,7 @@ fn one_line(text: &str) -> String {
 /// Removes control characters: a model or a file could move the cursor, or worse.
 fn printable(text: &str) -> Cow<'_, str> {
     let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    match text.contains(is_obeyed) {
-        true => text.replace(is_obeyed, "").into(),
-        false => text.into(),
-    }
+    if text.contains(is_obeyed) { text.replace(is_obeyed, "").into() } else { text.into() }
 }
 
 #[cfg(test)]

@@ -31,9 +31,10 @@ impl Resources {
     pub(super) fn read(project: &Project) -> Resources {
         let mut problems = Vec::new();
         let flags = &project.flags;
-        let context_files = match flags.no_context_files {
-            true => Vec::new(),
-            false => context_files::read(&project.dirs, &mut problems),
+        let context_files = if flags.no_context_files {
+            Vec::new()
+        } else {
+            context_files::read(&project.dirs, &mut problems)
         };
         let system_prompt = match &flags.system_prompt {
             Some(given) => Some(text_or_file(given, project, &mut problems)),
@@ -44,9 +45,10 @@ impl Resources {
             .iter()
             .map(|given| text_or_file(given, project, &mut problems))
             .collect();
-        let addendum = match given.is_empty() {
-            true => own_file("APPEND_SYSTEM.md", project, &mut problems),
-            false => Some(given.join("\n\n")),
+        let addendum = if given.is_empty() {
+            own_file("APPEND_SYSTEM.md", project, &mut problems)
+        } else {
+            Some(given.join("\n\n"))
         };
         let mut skills = skills::read(project.skill_roots(), &mut problems);
         if let Some(patterns) = &flags.skill_names {

@@ -71,9 +71,10 @@ pub(super) fn is_trusted(
             (Some(_), _) => format!("Not used because of --no-approve: {names}"),
             (None, Some(_)) => format!("Not used because an extension does not trust it: {names}"),
             (None, None) => {
-                let start = match said.approved_elsewhere {
-                    true => "--approve counts for the folder tiller is started in: start it there",
-                    false => "Start with --approve",
+                let start = if said.approved_elsewhere {
+                    "--approve counts for the folder tiller is started in: start it there"
+                } else {
+                    "Start with --approve"
                 };
                 format!(
                     "Not used because this project is not trusted: {names}. {start}, or add \

@@ -84,9 +84,10 @@ pub fn launch(
         None => ExtensionPlan::default(),
     };
     // No delay for disk writes unless a transcript asks for one.
-    let durability = match settings.raw.contains_key("session") {
-        true => settings.session.durability,
-        false => Durability::Os,
+    let durability = if settings.raw.contains_key("session") {
+        settings.session.durability
+    } else {
+        Durability::Os
     };
     let id = SessionId::read("the-session").unwrap();
     let cwd = project_folder(transcript, folder);

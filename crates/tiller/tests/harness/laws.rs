@@ -130,15 +130,19 @@ impl Laws {
             }
             "auto_retry_start" => {
                 self.retries = true;
-                match std::mem::take(&mut self.will_retry) {
-                    true => Ok(()),
-                    false => Err("a retry that was not promised".into()),
+                if std::mem::take(&mut self.will_retry) {
+                    Ok(())
+                } else {
+                    Err("a retry that was not promised".into())
                 }
             }
-            "auto_retry_end" => match std::mem::take(&mut self.retries) {
-                true => Ok(()),
-                false => Err("a retry ended that never started".into()),
-            },
+            "auto_retry_end" => {
+                if std::mem::take(&mut self.retries) {
+                    Ok(())
+                } else {
+                    Err("a retry ended that never started".into())
+                }
+            }
             "agent_settled" if !record["aborted"].is_boolean() => {
                 Err("settled without saying whether it was aborted".into())
             }
@@ -147,14 +151,20 @@ impl Laws {
                 self.interrupted = false;
                 Ok(())
             }
-            "host_tool_call" => match self.host_calls.insert(plain(&record["id"])) {
-                true => Ok(()),
-                false => Err(format!("a host call with an id that is taken: {record}")),
-            },
-            "host_tool_cancel" => match self.host_calls.remove(&plain(&record["targetId"])) {
-                true => Ok(()),
-                false => Err(format!("no such host call is open: {record}")),
-            },
+            "host_tool_call" => {
+                if self.host_calls.insert(plain(&record["id"])) {
+                    Ok(())
+                } else {
+                    Err(format!("a host call with an id that is taken: {record}"))
+                }
+            }
+            "host_tool_cancel" => {
+                if self.host_calls.remove(&plain(&record["targetId"])) {
+                    Ok(())
+                } else {
+                    Err(format!("no such host call is open: {record}"))
+                }
+            }
             "queue_update" => {
                 let length = |queue: &str| record[queue].as_array().map_or(0, Vec::len);
                 self.waiting = length("steering") + length("followUp");
@@ -181,10 +191,13 @@ impl Laws {
             },
             "extension_ui_request" => self.ui_request(record),
             "extension_error" => extension_error(record),
-            "entry_appended" => match self.entries.insert(plain(&record["entry"]["id"])) {
-                true => Ok(()),
-                false => Err(format!("an entry was announced twice: {record}")),
-            },
+            "entry_appended" => {
+                if self.entries.insert(plain(&record["entry"]["id"])) {
+                    Ok(())
+                } else {
+                    Err(format!("an entry was announced twice: {record}"))
+                }
+            }
             "turn_start"
             | "turn_end"
             | "message_start"
@@ -228,9 +241,10 @@ impl Laws {
         if !fits || !fields.iter().all(is_known) {
             return Err(format!("a request with other fields than its method has: {record}"));
         }
-        match self.ui_requests.insert(plain(&record["id"])) {
-            true => Ok(()),
-            false => Err(format!("a request with an id that is taken: {record}")),
+        if self.ui_requests.insert(plain(&record["id"])) {
+            Ok(())
+        } else {
+            Err(format!("a request with an id that is taken: {record}"))
         }
     }
 
@@ -308,9 +322,10 @@ fn extension_error(record: &Value) -> Result<(), String> {
     let keys: Vec<&str> = record.as_object().unwrap().keys().map(String::as_str).collect();
     let is_said = |field: &str| record[field].as_str().is_some_and(|text| !text.is_empty());
     let fits = keys == ["type", "extensionPath", "event", "error"];
-    match fits && keys.iter().all(|key| is_said(key)) {
-        true => Ok(()),
-        false => Err(format!("not the shape of an extension's error: {record}")),
+    if fits && keys.iter().all(|key| is_said(key)) {
+        Ok(())
+    } else {
+        Err(format!("not the shape of an extension's error: {record}"))
     }
 }
 

@@ -193,9 +193,10 @@ fn hanging_extensions_do_not_delay_the_exit() {
         client.say(&json!({"type": "prompt", "message": "/go"}));
         client.until(|record| record["message"] == "waiting");
         let begun = std::time::Instant::now();
-        match is_signal {
-            true => client.signal("TERM"),
-            false => client.close_stdin(),
+        if is_signal {
+            client.signal("TERM")
+        } else {
+            client.close_stdin()
         }
         assert_eq!(client.end().1, Some(if is_signal { 143 } else { 0 }), "{extension}");
         assert!(begun.elapsed().as_secs() < 10, "{extension}");

@@ -131,9 +131,10 @@ fn sidecar_ends_with_tiller() {
         let mut client = start("say Nothing.\n");
         let pid = sidecar_pid(&mut client);
         assert!(is_alive(pid));
-        match is_killed {
-            true => client.signal("KILL"),
-            false => client.close_stdin(),
+        if is_killed {
+            client.signal("KILL")
+        } else {
+            client.close_stdin()
         }
         let begun = Instant::now();
         while is_alive(pid) {

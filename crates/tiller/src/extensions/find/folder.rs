@@ -68,10 +68,10 @@ pub(super) fn at(path: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
 pub(super) fn inside(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     let mut entries = Vec::new();
     for path in list(folder, problems) {
-        match is_script(&path) {
-            true => entries.push(FolderEntry { path, names: Vec::new() }),
-            false if path.is_dir() => entries.extend(whole(&path, problems)),
-            false => {}
+        if is_script(&path) {
+            entries.push(FolderEntry { path, names: Vec::new() });
+        } else if path.is_dir() {
+            entries.extend(whole(&path, problems));
         }
     }
     entries
