@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 
 use crate::compaction::summary::Progress;
 use crate::compaction::{Compacted, Reason};
+use crate::dialog::UiRequest;
 use crate::driver::QueueTicket;
 use crate::message::{Arguments, Message, ToolCall, Usage};
 use crate::model::ThinkingLevel;
@@ -135,10 +136,10 @@ pub enum Event {
     },
     /// A finished task was removed from the todo list.
     TodoAutoClear,
-    /// An extension shows the user something, or asks; the fields of the record are in `request`.
+    /// An extension shows the user something, or asks.
     ExtensionUi {
         id: String,
-        request: Box<RawValue>,
+        request: Box<UiRequest>,
     },
     /// An extension failed; everything else continues.
     ExtensionError {

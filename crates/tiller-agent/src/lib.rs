@@ -9,6 +9,7 @@ pub mod model;
 pub mod mutex;
 pub mod address;
 pub mod event;
+pub mod dialog;
 pub mod tokens;
 pub mod compaction;
 pub mod provider;

@@ -17,8 +17,10 @@ mod matcher;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use matcher::{RuleMatch, RuleMatcher, StreamKind};
@@ -26,7 +28,7 @@ pub use scope::split as split_list;
 pub use set::{Compiled, RuleSet};
 
 /// A rule as in its file, and as sent to clients.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
     /// The file's name without its extension.
@@ -35,7 +37,7 @@ pub struct Rule {
     /// The text for the model.
     pub content: String,
     /// Matches only in a call that names a path like one of these.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub globs: Vec<String>,
     pub always_apply: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +45,7 @@ pub struct Rule {
     /// Any of these must match.
     pub condition: Vec<String>,
     /// Where to match; empty means text and calls.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scope: Vec<String>,
     /// Overrides the setting.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +55,7 @@ pub struct Rule {
 }
 
 /// Which matches stop the model. Other rules are added after the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleInterruptMode {
     Never,
@@ -77,22 +79,22 @@ impl RuleInterruptMode {
 }
 
 /// Where a rule comes from, in xcsh's terms.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleSource {
-    provider: &'static str,
-    provider_name: &'static str,
+    provider: Cow<'static, str>,
+    provider_name: Cow<'static, str>,
     path: PathBuf,
     level: RuleLevel,
 }
 
 impl RuleSource {
     pub fn new(path: PathBuf, level: RuleLevel) -> RuleSource {
-        RuleSource { provider: "native", provider_name: "OMP", path, level }
+        RuleSource { provider: "native".into(), provider_name: "OMP".into(), path, level }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleLevel {
     Project,

@@ -15,12 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 mod ask;
 mod request_callbacks;
-mod ui;
 
 pub use ask::{Action, Delivery, ModelRead, Query, Request, SessionRead};
 pub use request_callbacks::RequestCallbacks;
 pub(crate) use request_callbacks::{Answers, Wants};
-pub use ui::{Dialog, DialogKind, Notice};
+pub use tiller_agent::dialog::{Dialog, DialogKind, Notice};
 
 /// A boxed future.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -1,163 +1,113 @@
 //! Compactions at each level. xcsh has events for automatic ones only, under other names.
 
-use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tiller_agent::compaction::summary::Progress;
 use tiller_agent::compaction::{Compacted, Reason};
 
 use crate::Level;
-use crate::message::{ShapedUsage, usage};
+use crate::json::present;
+use crate::message::{Usage, text, usage};
+use crate::record::Record;
 
-/// The result of a compaction for a client of the given level.
-pub struct ShapedCompaction<'a> {
-    pub result: &'a Compacted,
-    pub level: Level,
+/// The result of a compaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionResult<'a> {
+    pub summary: Cow<'a, str>,
+    /// The first entry that is kept verbatim.
+    pub first_kept_entry_id: Cow<'a, str>,
+    pub tokens_before: u64,
+    pub estimated_tokens_after: u64,
+    /// The tokens of the requests for the summary. At level `pi-delta` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The files involved, or details from an extension that wrote the summary.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Cow<'a, Value>>,
 }
 
-impl Serialize for ShapedCompaction<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Shape<'a> {
-            summary: &'a str,
-            first_kept_entry_id: &'a str,
-            tokens_before: u64,
-            estimated_tokens_after: u64,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            usage: Option<ShapedUsage<'a>>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            details: Option<&'a Value>,
+impl<'a> CompactionResult<'a> {
+    pub fn new(result: &'a Compacted, level: Level) -> CompactionResult<'a> {
+        let spent = result.usage.as_ref().filter(|_| level == Level::PiDelta);
+        CompactionResult {
+            summary: Cow::Borrowed(&result.summary),
+            first_kept_entry_id: Cow::Borrowed(&result.first_kept_entry_id),
+            tokens_before: result.tokens_before,
+            estimated_tokens_after: result.estimated_tokens_after,
+            usage: spent.map(|spent| usage(spent, level)),
+            details: result.details.as_ref().map(Cow::Borrowed),
         }
-        let newer = self.level == Level::PiDelta;
-        let spent = self.result.usage.as_ref().filter(|_| newer);
-        let shape = Shape {
-            summary: &self.result.summary,
-            first_kept_entry_id: &self.result.first_kept_entry_id,
-            tokens_before: self.result.tokens_before,
-            estimated_tokens_after: self.result.estimated_tokens_after,
-            usage: spent.map(|spent| usage(spent, self.level)),
-            details: self.result.details.as_ref(),
-        };
-        shape.serialize(serializer)
     }
 }
 
 /// xcsh has other ways to compact a conversation; this is ours.
-const ACTION: &str = "context-full";
-
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(crate) enum Start {
-    Pi {
-        #[serde(rename = "type")]
-        kind: &'static str,
-        reason: Reason,
-    },
-    Xcsh {
-        #[serde(rename = "type")]
-        kind: &'static str,
-        reason: Reason,
-        action: &'static str,
-    },
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CompactionAction {
+    ContextFull,
 }
 
-impl Start {
-    pub(crate) fn of(reason: Reason, level: Level) -> Start {
-        if is_named_auto(reason, level) {
-            Start::Xcsh { kind: "auto_compaction_start", reason, action: ACTION }
-        } else {
-            Start::Pi { kind: "compaction_start", reason }
-        }
-    }
-}
-
-#[derive(Serialize)]
+/// What is summarised.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct End<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(flatten)]
-    what: What<'a>,
-    aborted: bool,
-    will_retry: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_message: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum What<'a> {
-    /// Without a result it is `null`, as in pi's documentation.
-    Pi { reason: Reason, result: Option<ShapedCompaction<'a>> },
-    /// Without a result there is no field.
-    PiDelta {
-        reason: Reason,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        result: Option<ShapedCompaction<'a>>,
-    },
-    Xcsh {
-        action: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        result: Option<ShapedCompaction<'a>>,
-    },
-}
-
-impl<'a> End<'a> {
-    pub(crate) fn of(
-        level: Level,
-        reason: Reason,
-        result: Option<&'a Compacted>,
-        aborted: bool,
-        will_retry: bool,
-        error_message: Option<&'a str>,
-    ) -> End<'a> {
-        let result = result.map(|result| ShapedCompaction { result, level });
-        let (kind, what) = if is_named_auto(reason, level) {
-            ("auto_compaction_end", What::Xcsh { action: ACTION, result })
-        } else if level == Level::PiDelta {
-            ("compaction_end", What::PiDelta { reason, result })
-        } else {
-            ("compaction_end", What::Pi { reason, result })
-        };
-        End { kind, what, aborted, will_retry, error_message }
-    }
+pub enum SummarySource {
+    Compaction,
+    BranchSummary,
 }
 
 fn is_named_auto(reason: Reason, level: Level) -> bool {
     level == Level::Xcsh && reason != Reason::Manual
 }
 
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all_fields = "camelCase")]
-pub(crate) enum Summarization<'a> {
-    #[serde(rename = "summarization_retry_scheduled")]
-    Scheduled { attempt: u32, max_attempts: u32, delay_ms: u64, error_message: &'a str },
-    #[serde(rename = "summarization_retry_attempt_start")]
-    AttemptStart {
-        source: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reason: Option<Reason>,
-    },
-    #[serde(rename = "summarization_retry_finished")]
-    Finished,
+pub(crate) fn start(reason: Reason, level: Level) -> Record<'static> {
+    if is_named_auto(reason, level) {
+        Record::AutoCompactionStart { reason, action: CompactionAction::ContextFull }
+    } else {
+        Record::CompactionStart { reason }
+    }
 }
 
-impl<'a> Summarization<'a> {
-    pub(crate) fn of(reason: Option<Reason>, progress: &'a Progress) -> Summarization<'a> {
-        match progress {
-            Progress::RetryScheduled { attempt, max_attempts, delay_ms, error } => {
-                Summarization::Scheduled {
-                    attempt: *attempt,
-                    max_attempts: *max_attempts,
-                    delay_ms: *delay_ms,
-                    error_message: error,
-                }
+pub(crate) fn end<'a>(
+    level: Level,
+    reason: Reason,
+    result: Option<&'a Compacted>,
+    aborted: bool,
+    will_retry: bool,
+    error_message: &'a Option<String>,
+) -> Record<'a> {
+    let result = result.map(|result| CompactionResult::new(result, level));
+    let error_message = text(error_message);
+    if is_named_auto(reason, level) {
+        let action = CompactionAction::ContextFull;
+        return Record::AutoCompactionEnd { action, result, aborted, will_retry, error_message };
+    }
+    // pi's documentation has `null` here.
+    let is_absent = result.is_none() && level == Level::PiDelta;
+    let result = (!is_absent).then_some(result);
+    Record::CompactionEnd { reason, result, aborted, will_retry, error_message }
+}
+
+pub(crate) fn summarization(reason: Option<Reason>, progress: &Progress) -> Record<'_> {
+    match progress {
+        Progress::RetryScheduled { attempt, max_attempts, delay_ms, error } => {
+            Record::SummarizationRetryScheduled {
+                attempt: *attempt,
+                max_attempts: *max_attempts,
+                delay_ms: *delay_ms,
+                error_message: Cow::Borrowed(error),
             }
-            Progress::RetryBegins => {
-                let source = if reason.is_some() { "compaction" } else { "branchSummary" };
-                Summarization::AttemptStart { source, reason }
-            }
-            Progress::RetriesOver => Summarization::Finished,
         }
+        Progress::RetryBegins => {
+            let source = match reason {
+                Some(_) => SummarySource::Compaction,
+                None => SummarySource::BranchSummary,
+            };
+            Record::SummarizationRetryAttemptStart { source, reason }
+        }
+        Progress::RetriesOver => Record::SummarizationRetryFinished,
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tiller_agent::arguments::check_schema;
-use tiller_agent::message::{Arguments, Block};
+use tiller_agent::message::Block;
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::{Failure, ToolOutput, ToolResult};
 
@@ -160,24 +160,4 @@ fn failure(output: ToolOutput) -> Failure {
         text => text,
     };
     Failure { message: message.to_owned(), images, details: output.details }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Call<'a> {
-    #[serde(rename = "type")]
-    pub(crate) kind: &'static str,
-    pub(crate) id: &'a str,
-    pub(crate) tool_call_id: &'a str,
-    pub(crate) tool_name: &'a str,
-    pub(crate) arguments: &'a Arguments,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Cancel<'a> {
-    #[serde(rename = "type")]
-    pub(crate) kind: &'static str,
-    pub(crate) id: &'a str,
-    pub(crate) target_id: &'a str,
 }

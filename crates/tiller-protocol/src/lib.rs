@@ -1,24 +1,52 @@
-//! One line in, one line out. The prose version is docs/protocol.md.
+//! The lines between a client and tiller, as types that serialise and deserialise. The prose
+//! version is docs/protocol.md.
 //!
-//! Three wire levels write one stream of events in three ways. All differences between them are in
-//! this module: the rest of the program does not know the level.
+//! A client writes a [`Command`] with [`Command::to_line`] and parses each line of the server as a
+//! [`Record`]:
+//!
+//! ```
+//! use tiller_protocol::{Command, Prompt, Record, Step};
+//!
+//! let prompt = Prompt { message: "What is here?".to_owned(), ..Prompt::default() };
+//! let line = Command::Prompt(prompt).to_line(Some("1"));
+//! assert_eq!(line, r#"{"id":"1","type":"prompt","message":"What is here?"}"#);
+//!
+//! # let line = r#"{"type":"agent_start"}"#;
+//! match serde_json::from_str(line)? {
+//!     Record::Response(response) if response.answers("1") => {}
+//!     Record::MessageUpdate { assistant_message_event, .. } => {
+//!         if let Step::TextDelta { delta, .. } = assistant_message_event.step {
+//!             // Show more text.
+//!             # drop(delta);
+//!         }
+//!     }
+//!     Record::AgentSettled { .. } => {} // Done.
+//!     _ => {}
+//! }
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! The server parses a [`Request`] from each line and writes with a [`RecordWriter`]. Three levels
+//! write one stream of events in three ways. All differences between their records are in this
+//! crate.
 
 mod request;
 mod command;
 mod fields;
-mod reply;
+mod json;
 mod record;
+mod reply;
 mod message;
 mod compaction;
 mod host_tools;
-mod todos;
+mod writer;
 mod snapshot;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use command::{COMMANDS, Command};
-pub use compaction::ShapedCompaction;
+pub use compaction::{CompactionAction, CompactionResult, SummarySource};
 pub use fields::{
     AutoSetting, Bash, Compact, EntryId, ExportHtml, ExtensionUiResponse, GetEntries, Hello, Image,
     ListSessions, NewSession, PageFields, Prompt, SetInterruptMode, SetLabel, SetModel,
@@ -26,11 +54,14 @@ pub use fields::{
     UiAnswer, WhenBusy,
 };
 pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
-pub use message::{Shaped, stored};
-pub use record::{Detail, EVENTS, RecordWriter};
-
-pub use reply::{Disposition, Label, Reply};
+pub use json::Json;
+pub use message::{
+    AssistantMessage, Message, ToolCallBlock, ToolResultMessage, Usage, UsageCost, stored,
+};
+pub use record::{EVENTS, MessageStep, OpenTodo, Record, Step};
+pub use reply::{Disposition, DispositionData, Label, Reply, Response};
 pub use request::{LINE_MAX_BYTES, Line, Refusal, RefusalKind, Request};
+pub use writer::{Detail, RecordWriter};
 
 /// The level of the records. All levels accept the same commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

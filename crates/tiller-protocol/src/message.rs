@@ -1,104 +1,197 @@
 //! Messages at each level: newer levels have fields that older ones do not.
 
-use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tiller_agent::message::{
-    AssistantMessage, Block, Message, StopReason, ToolCall, ToolResultMessage, UnixMs, Usage,
-    UsageCost, plain_number,
+    self as agent, Arguments, BashExecution, Block, BranchSummary, CompactionSummary,
+    CustomMessage, StopReason, ToolCall, UnixMs, UserMessage, plain_number,
 };
 
 use crate::Level;
+use crate::json::present;
 
-/// A message for a client of the given level.
-pub struct Shaped<'a> {
-    pub message: &'a Message,
-    pub level: Level,
+/// A message of the conversation, as its level writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "role", rename_all = "camelCase")]
+pub enum Message<'a> {
+    User(Cow<'a, UserMessage>),
+    Assistant(AssistantMessage<'a>),
+    ToolResult(ToolResultMessage<'a>),
+    /// A command that the client ran itself, shown to the model with the next prompt.
+    BashExecution(Cow<'a, BashExecution>),
+    /// Added by an extension or by tiller itself.
+    Custom(Cow<'a, CustomMessage>),
+    /// Summarises an abandoned branch.
+    BranchSummary(Cow<'a, BranchSummary>),
+    /// Replaces everything that a compaction removed.
+    CompactionSummary(Cow<'a, CompactionSummary>),
 }
 
-impl Shaped<'_> {
-    pub fn to_json(&self) -> Box<RawValue> {
-        serde_json::value::to_raw_value(self).expect("a message can be written")
-    }
-}
-
-impl Serialize for Shaped<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.message {
-            Message::Assistant(message) => {
-                let content = ShapedBlocks { blocks: &message.content, level: self.level };
-                assistant(message, self.level, content).serialize(serializer)
+impl<'a> Message<'a> {
+    pub fn new(message: &'a agent::Message, level: Level) -> Message<'a> {
+        match message {
+            agent::Message::User(message) => Message::User(Cow::Borrowed(message)),
+            agent::Message::Assistant(message) => {
+                let content = blocks(&message.content, level);
+                Message::Assistant(AssistantMessage { content, ..assistant(message, level) })
             }
-            Message::ToolResult(message) => tool_result(message, self.level).serialize(serializer),
-            other => other.serialize(serializer),
+            agent::Message::ToolResult(message) => Message::ToolResult(tool_result(message, level)),
+            agent::Message::BashExecution(message) => {
+                Message::BashExecution(Cow::Borrowed(message))
+            }
+            agent::Message::Custom(message) => Message::Custom(Cow::Borrowed(message)),
+            agent::Message::BranchSummary(message) => {
+                Message::BranchSummary(Cow::Borrowed(message))
+            }
+            agent::Message::CompactionSummary(message) => {
+                Message::CompactionSummary(Cow::Borrowed(message))
+            }
         }
     }
 }
 
-/// The assistant message, in the field order that clients expect. `content` is separate so that a
-/// snapshot can put its own text there.
-pub(crate) fn assistant<'a, C>(
-    message: &'a AssistantMessage,
-    level: Level,
-    content: C,
-) -> Assistant<'a, C> {
+/// An answer of the model, complete or cut short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AssistantMessage<'a> {
+    pub content: Cow<'a, [Block]>,
+    pub api: Cow<'a, str>,
+    pub provider: Cow<'a, str>,
+    pub model: Cow<'a, str>,
+    pub usage: Usage,
+    /// `stop` while the answer is still streamed, except at level `pi-delta`.
+    pub stop_reason: StopReason,
+    pub timestamp: UnixMs,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<Cow<'a, str>>,
+    /// The model that the provider reports, if it differs from the requested one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_model: Option<Cow<'a, str>>,
+    /// The provider's own stop reason. At level `pi-delta` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_stop_reason: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<Cow<'a, str>>,
+    /// What the user can do about the error, in tiller's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_hint: Option<Cow<'a, str>>,
+    /// The requested thinking level. At level `pi-delta` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<Cow<'a, str>>,
+    /// From the request to the end of the answer. At level `pi-delta` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// The result of a tool call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResultMessage<'a> {
+    pub tool_call_id: Cow<'a, str>,
+    pub tool_name: Cow<'a, str>,
+    pub content: Cow<'a, [Block]>,
+    /// For the client and the session file; the model never sees it.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub details: Option<Cow<'a, Value>>,
+    pub is_error: bool,
+    /// Tokens that a tool spent on model requests of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    pub timestamp: UnixMs,
+    /// How long the tool ran. At level `pi-delta` only, and only if it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// Tokens and their price. `input` excludes cached tokens, `reasoning` is part of `output`,
+/// `cache_write_1h` part of `cache_write`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub total_tokens: u64,
+    pub cost: UsageCost,
+    #[serde(rename = "cacheWrite1h", skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h: Option<u64>,
+    /// At level `pi-delta` only, and always there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
+}
+
+/// Dollars.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageCost {
+    #[serde(serialize_with = "plain_number")]
+    pub input: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub output: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub cache_read: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub cache_write: f64,
+    #[serde(serialize_with = "plain_number")]
+    pub total: f64,
+    /// The provider reported the total. At level `pi-delta` only, and always there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_from_provider: Option<bool>,
+}
+
+/// A tool call of the model, as a content block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename = "toolCall", rename_all = "camelCase")]
+pub struct ToolCallBlock<'a> {
+    pub id: Cow<'a, str>,
+    pub name: Cow<'a, str>,
+    pub arguments: Cow<'a, Arguments>,
+    /// Why the arguments could not be parsed. At level `pi-delta` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments_error: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thought_signature: Option<Cow<'a, str>>,
+}
+
+/// The assistant message without its content.
+pub(crate) fn assistant(message: &agent::AssistantMessage, level: Level) -> AssistantMessage<'_> {
     let newer = level == Level::PiDelta;
-    Assistant {
-        role: "assistant",
-        content,
-        api: &message.api,
-        provider: &message.provider,
-        model: &message.model,
+    AssistantMessage {
+        content: Cow::Borrowed(&[]),
+        api: Cow::Borrowed(&message.api),
+        provider: Cow::Borrowed(&message.provider),
+        model: Cow::Borrowed(&message.model),
         usage: usage(&message.usage, level),
         stop_reason: match message.stop_reason {
             StopReason::Pending if !newer => StopReason::Stop,
             reason => reason,
         },
         timestamp: message.timestamp,
-        response_id: message.response_id.as_deref(),
-        response_model: message.response_model.as_deref(),
-        raw_stop_reason: message.raw_stop_reason.as_deref().filter(|_| newer),
-        error_message: message.error_message.as_deref(),
-        error_hint: message.error_hint.as_deref(),
-        thinking_level: message.thinking_level.as_deref().filter(|_| newer),
+        response_id: text(&message.response_id),
+        response_model: text(&message.response_model),
+        raw_stop_reason: text(&message.raw_stop_reason).filter(|_| newer),
+        error_message: text(&message.error_message),
+        error_hint: text(&message.error_hint),
+        thinking_level: text(&message.thinking_level).filter(|_| newer),
         duration_ms: message.duration_ms.filter(|_| newer),
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Assistant<'a, C> {
-    role: &'static str,
-    content: C,
-    api: &'a str,
-    provider: &'a str,
-    model: &'a str,
-    usage: ShapedUsage<'a>,
-    stop_reason: StopReason,
-    timestamp: UnixMs,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    raw_stop_reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_message: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_hint: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_level: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<u64>,
+pub(crate) fn text(text: &Option<String>) -> Option<Cow<'_, str>> {
+    text.as_deref().map(Cow::Borrowed)
 }
 
-fn tool_result(message: &ToolResultMessage, level: Level) -> ToolResult<'_> {
-    ToolResult {
-        role: "toolResult",
-        tool_call_id: &message.tool_call_id,
-        tool_name: &message.tool_name,
-        content: &message.content,
-        details: message.details.as_ref(),
+fn tool_result(message: &agent::ToolResultMessage, level: Level) -> ToolResultMessage<'_> {
+    ToolResultMessage {
+        tool_call_id: Cow::Borrowed(&message.tool_call_id),
+        tool_name: Cow::Borrowed(&message.tool_name),
+        content: Cow::Borrowed(&message.content),
+        details: message.details.as_ref().map(Cow::Borrowed),
         is_error: message.is_error,
         usage: message.usage.as_ref().map(|spent| usage(spent, level)),
         timestamp: message.timestamp,
@@ -106,138 +199,61 @@ fn tool_result(message: &ToolResultMessage, level: Level) -> ToolResult<'_> {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolResult<'a> {
-    role: &'static str,
-    tool_call_id: &'a str,
-    tool_name: &'a str,
-    content: &'a [Block],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    details: Option<&'a Value>,
-    is_error: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<ShapedUsage<'a>>,
-    timestamp: UnixMs,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<u64>,
-}
-
-pub(crate) fn usage(usage: &Usage, level: Level) -> ShapedUsage<'_> {
+pub(crate) fn usage(usage: &agent::Usage, level: Level) -> Usage {
     let newer = level == Level::PiDelta;
-    ShapedUsage {
+    let cost = &usage.cost;
+    Usage {
         input: usage.input,
         output: usage.output,
         cache_read: usage.cache_read,
         cache_write: usage.cache_write,
         total_tokens: usage.total_tokens,
-        cost: ShapedCost {
-            cost: &usage.cost,
-            total_from_provider: newer.then_some(usage.cost.total_from_provider),
+        cost: UsageCost {
+            input: cost.input,
+            output: cost.output,
+            cache_read: cost.cache_read,
+            cache_write: cost.cache_write,
+            total: cost.total,
+            total_from_provider: newer.then_some(cost.total_from_provider),
         },
         cache_write_1h: usage.cache_write_1h,
         reasoning: newer.then(|| usage.reasoning.unwrap_or(0)),
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ShapedUsage<'a> {
-    input: u64,
-    output: u64,
-    cache_read: u64,
-    cache_write: u64,
-    total_tokens: u64,
-    cost: ShapedCost<'a>,
-    #[serde(rename = "cacheWrite1h", skip_serializing_if = "Option::is_none")]
-    cache_write_1h: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<u64>,
-}
-
-struct ShapedCost<'a> {
-    cost: &'a UsageCost,
-    total_from_provider: Option<bool>,
-}
-
-impl Serialize for ShapedCost<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Shape {
-            #[serde(serialize_with = "plain_number")]
-            input: f64,
-            #[serde(serialize_with = "plain_number")]
-            output: f64,
-            #[serde(serialize_with = "plain_number")]
-            cache_read: f64,
-            #[serde(serialize_with = "plain_number")]
-            cache_write: f64,
-            #[serde(serialize_with = "plain_number")]
-            total: f64,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            total_from_provider: Option<bool>,
-        }
-        let UsageCost { input, output, cache_read, cache_write, total, .. } = *self.cost;
-        let total_from_provider = self.total_from_provider;
-        Shape { input, output, cache_read, cache_write, total, total_from_provider }
-            .serialize(serializer)
+/// Only calls with broken arguments differ between levels; they are rare and have no arguments.
+fn blocks(blocks: &[Block], level: Level) -> Cow<'_, [Block]> {
+    let is_broken =
+        |block: &Block| matches!(block, Block::ToolCall(call) if call.arguments_error.is_some());
+    if level == Level::PiDelta || !blocks.iter().any(is_broken) {
+        return Cow::Borrowed(blocks);
     }
-}
-
-/// The blocks of the assistant message.
-struct ShapedBlocks<'a> {
-    blocks: &'a [Block],
-    level: Level,
-}
-
-impl Serialize for ShapedBlocks<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.blocks.iter().map(|block| ShapedBlock(block, self.level)))
-    }
-}
-
-struct ShapedBlock<'a>(&'a Block, Level);
-
-impl Serialize for ShapedBlock<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            ShapedBlock(Block::ToolCall(call), level) => {
-                tool_call(call, *level).serialize(serializer)
-            }
-            ShapedBlock(block, _) => block.serialize(serializer),
+    let mut blocks = blocks.to_vec();
+    for block in &mut blocks {
+        if let Block::ToolCall(call) = block {
+            call.arguments_error = None;
         }
     }
+    Cow::Owned(blocks)
 }
 
-pub(crate) fn tool_call(call: &ToolCall, level: Level) -> ShapedCall<'_> {
-    ShapedCall {
-        kind: "toolCall",
-        id: &call.id,
-        name: &call.name,
-        arguments: &call.arguments,
-        arguments_error: call.arguments_error.as_deref().filter(|_| level == Level::PiDelta),
-        thought_signature: call.thought_signature.as_deref(),
+pub(crate) fn tool_call(call: &ToolCall, level: Level) -> ToolCallBlock<'_> {
+    ToolCallBlock {
+        id: Cow::Borrowed(&call.id),
+        name: Cow::Borrowed(&call.name),
+        arguments: Cow::Borrowed(&call.arguments),
+        arguments_error: text(&call.arguments_error).filter(|_| level == Level::PiDelta),
+        thought_signature: text(&call.thought_signature),
     }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ShapedCall<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    id: &'a str,
-    name: &'a str,
-    arguments: &'a Map<String, Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arguments_error: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thought_signature: Option<&'a str>,
 }
 
 /// A block that is complete from the start.
 pub(crate) fn whole(block: &Block, level: Level) -> Vec<u8> {
-    serde_json::to_vec(&ShapedBlock(block, level)).expect("a block can be written")
+    let text = match block {
+        Block::ToolCall(call) => serde_json::to_vec(&tool_call(call, level)),
+        other => serde_json::to_vec(other),
+    };
+    text.expect("a block can be written")
 }
 
 /// A stored message as the level writes it; nothing if the text in the file is that already.

@@ -1,7 +1,71 @@
-//! The data of a response.
+//! Responses, and the data of those that succeed.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+use crate::json::{Json, present};
+
+/// The one response to a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Response<'a> {
+    /// As in the command; absent if it had none.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub id: Option<Json<'a>>,
+    #[serde(rename = "type")]
+    kind: ResponseKind,
+    /// The command's name as the client wrote it, or `parse`.
+    pub command: Cow<'a, str>,
+    pub success: bool,
+    /// On success, if the command returns something; may be `null`.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub data: Option<Json<'a>>,
+    /// On refusal, a text for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Cow<'a, str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ResponseKind {
+    Response,
+}
+
+impl<'a> Response<'a> {
+    /// The response to a command that succeeded, without data.
+    pub fn success(id: Option<&'a RawValue>, command: &'a str) -> Response<'a> {
+        Response {
+            id: id.map(Json::from),
+            kind: ResponseKind::Response,
+            command: Cow::Borrowed(command),
+            success: true,
+            data: None,
+            error: None,
+        }
+    }
+
+    pub fn refusal(id: Option<&'a RawValue>, command: &'a str, error: &'a str) -> Response<'a> {
+        let error = Some(Cow::Borrowed(error));
+        Response { success: false, error, ..Response::success(id, command) }
+    }
+
+    /// Whether it answers the command that was sent with this `id`.
+    pub fn answers(&self, id: &str) -> bool {
+        let answered = self.id.as_ref().map(|own| own.read::<Cow<'_, str>>());
+        answered.is_some_and(|own| own.is_ok_and(|own| own == id))
+    }
+
+    /// The data as a type of the caller's choice, or why there is none.
+    pub fn read<T: for<'de> Deserialize<'de>>(&self) -> Result<T, String> {
+        match (&self.error, &self.data) {
+            (Some(error), _) => Err(error.clone().into_owned()),
+            (None, Some(data)) => data.read().map_err(|err| err.to_string()),
+            (None, None) => serde_json::from_str("null").map_err(|err| err.to_string()),
+        }
+    }
+}
 
 /// The command that a response belongs to.
 #[derive(Clone, Debug)]
@@ -32,7 +96,7 @@ impl Reply {
 }
 
 /// What happened to a `prompt`, `steer` or `follow_up`.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Disposition {
     /// A run starts with it: `agent_start` follows.
@@ -43,12 +107,14 @@ pub enum Disposition {
     Handled,
 }
 
+/// The data of the response to a `prompt`, `steer` or `follow_up`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DispositionData {
+    pub disposition: Disposition,
+}
+
 impl From<Disposition> for Reply {
     fn from(disposition: Disposition) -> Reply {
-        #[derive(Serialize)]
-        struct Data {
-            disposition: Disposition,
-        }
-        Reply::data(&Data { disposition })
+        Reply::data(&DispositionData { disposition })
     }
 }

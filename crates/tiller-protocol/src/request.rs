@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::Label;
 use crate::command::Command;
+use crate::json::present;
 
 /// A longer line is refused as a whole; no command needs more.
 pub const LINE_MAX_BYTES: usize = 64 << 20;
@@ -155,15 +156,11 @@ type RequestFields = BTreeMap<String, Box<RawValue>>;
 
 #[derive(Deserialize)]
 struct Envelope {
+    /// An `id` that is `null` is an `id` and comes back as `null`.
     #[serde(default, deserialize_with = "present")]
     id: Option<Box<RawValue>>,
     #[serde(rename = "type")]
     kind: String,
-}
-
-/// An `id` that is `null` is an `id` and comes back as `null`.
-fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Box<RawValue>>, D::Error> {
-    Box::<RawValue>::deserialize(d).map(Some)
 }
 
 /// The parser's message without its position, which does not help in a record of one line.

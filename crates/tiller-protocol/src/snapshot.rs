@@ -5,11 +5,11 @@
 //! the text of its block, and a snapshot is a copy of finished texts.
 
 use tiller_agent::event::Update;
-use tiller_agent::message::{AssistantMessage, Block};
+use tiller_agent::message::AssistantMessage;
 use tiller_agent::partial_json::PartialJson;
 
 use crate::Level;
-use crate::message::{assistant, usage, whole};
+use crate::message::{Message, assistant, tool_call, usage, whole};
 
 pub struct Snapshot {
     level: Level,
@@ -98,7 +98,8 @@ impl Snapshot {
                 });
             }
             Update::CallEnd { index, call } => {
-                let text = whole(&Block::ToolCall((**call).clone()), self.level);
+                let text = serde_json::to_vec(&tool_call(call, self.level));
+                let text = text.expect("a call can be written");
                 self.with_block(*index, |block| *block = GrowingBlock::closed(text));
             }
             Update::Usage(usage) => self.change(|message| message.usage.clone_from(usage)),
@@ -191,8 +192,7 @@ impl GrowingBlock {
 
 /// The message's JSON after the content.
 fn tail(message: &AssistantMessage, level: Level) -> Vec<u8> {
-    let empty: [(); 0] = [];
-    let whole = serde_json::to_vec(&assistant(message, level, empty));
+    let whole = serde_json::to_vec(&Message::Assistant(assistant(message, level)));
     whole.expect("a message can be written").split_off(HEAD.len())
 }
 

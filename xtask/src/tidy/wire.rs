@@ -7,8 +7,8 @@ use super::tree::{File, Tree};
 const PAGE: &str = "docs/protocol.md";
 const ROOM: &str = "crates/tiller-protocol/src";
 
-/// The lines that open the table of commands and the list of events.
-const LISTS: [&str; 2] = ["listed {", "pub const EVENTS:"];
+/// The lines that open the tables of commands and events.
+const LISTS: [&str; 2] = ["listed {", "events {"];
 
 /// Records with a section that are neither commands nor events.
 const OTHERS: &[&str] = &["ready", "response"];
@@ -56,7 +56,7 @@ fn names<'a>(tree: &'a Tree, opening: &str) -> Vec<(&'a File, usize, &'a str)> {
         let mut lines =
             file.lines().skip_while(|(_, line)| !line.trim().starts_with(opening)).peekable();
         if lines.peek().is_some() {
-            let inside = lines.take_while(|(_, line)| !matches!(line.trim(), "];" | "}"));
+            let inside = lines.take_while(|(_, line)| line.trim() != "}");
             let name = |(number, line): (usize, &'a str)| {
                 let (name, _) = line.trim().strip_prefix('"')?.split_once('"')?;
                 Some((file, number, name))
@@ -88,7 +88,7 @@ mod tests {
     );
     const RECORD: (&str, &str) = (
         "crates/tiller-protocol/src/record.rs",
-        "pub const EVENTS: &[&str] = &[\n    \"agent_start\",\n];\n",
+        "records! {\n    events {\n        \"agent_start\" => AgentStart,\n    }\n}\n",
     );
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         check(
             documented,
             &[COMMAND, (PAGE, "### `prompt` `abort`\n")],
-            expect!["crates/tiller-protocol/src:1: cannot find the names in `pub const EVENTS:`"],
+            expect!["crates/tiller-protocol/src:1: cannot find the names in `events {`"],
         );
     }
 }

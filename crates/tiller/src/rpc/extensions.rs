@@ -272,7 +272,7 @@ pub(super) fn handle_request(state: &mut SessionState, request: ExtensionRequest
         ExtensionRequest::Dialog { dialog, cancel, answer } => {
             dialogs::open_dialog(state, dialog, cancel, answer)
         }
-        ExtensionRequest::Notice(notice) => dialogs::show_notice(state, &notice),
+        ExtensionRequest::Notice(notice) => dialogs::show_notice(state, notice),
         ExtensionRequest::Model(request, answer) => models::ask_model(state, *request, answer),
         ExtensionRequest::Report(error) => report(state, error),
         ExtensionRequest::Log(line) => log(state, &line),

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
+use tiller_agent::dialog::UiRequest;
 use tiller_agent::event::Event;
 use tiller_js::world::{Dialog, DialogKind, Notice};
 use tokio_util::sync::CancellationToken;
@@ -76,7 +75,7 @@ pub(super) fn open_dialog(
         return answer.respond(no_answer(&dialog.kind));
     }
     let id = Uuid::new_v4().to_string();
-    show(state, id.clone(), &dialog);
+    show(state, id.clone(), UiRequest::Dialog(dialog.clone()));
     let timeout = dialog.timeout.map(Duration::from_millis);
     state.extensions.dialogs.open.insert(id.clone(), OpenDialog { kind: dialog.kind, answer });
     state.tasks.spawn(async move {
@@ -103,16 +102,14 @@ pub(crate) fn ui_answered(state: &mut SessionState, id: &str, answer: UiAnswer) 
     state.extensions.dialogs.answer(id, answer);
 }
 
-pub(super) fn show_notice(state: &mut SessionState, notice: &Notice) {
+pub(super) fn show_notice(state: &mut SessionState, notice: Notice) {
     let is_title = matches!(notice, Notice::SetTitle { .. });
     if is_title && !state.extensions.dialogs.emits_titles {
         return;
     }
-    show(state, Uuid::new_v4().to_string(), notice);
+    show(state, Uuid::new_v4().to_string(), UiRequest::Notice(notice));
 }
 
-fn show(state: &mut SessionState, id: String, request: &impl Serialize) {
-    let text = serde_json::to_string(request).expect("our own shapes can be written");
-    let request = RawValue::from_string(text).expect("what was written is JSON");
-    state.emit(Event::ExtensionUi { id, request });
+fn show(state: &mut SessionState, id: String, request: UiRequest) {
+    state.emit(Event::ExtensionUi { id, request: Box::new(request) });
 }

@@ -16,7 +16,7 @@ use super::data;
 use crate::models::Models;
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
-use crate::rpc::wire::{Level, Reply, Shaped, stored};
+use crate::rpc::wire::{self, Level, Reply, stored};
 use crate::rpc::{project_state, todos, tools};
 use tiller_agent::modes::{InterruptMode, QueueMode};
 
@@ -103,14 +103,14 @@ pub(crate) fn get_state(state: &mut SessionState, level: Level) -> Handled {
 
 #[derive(Serialize)]
 struct Messages<'a> {
-    messages: Vec<Shaped<'a>>,
+    messages: Vec<wire::Message<'a>>,
 }
 
 /// From memory if the messages are loaded, else straight from the file: a large session is not
 /// loaded only to be shown.
 pub(crate) fn get_messages(state: &SessionState, level: Level) -> Handled {
     if let Some(messages) = state.session.conversation().loaded() {
-        let messages = messages.iter().map(|message| Shaped { message, level }).collect();
+        let messages = messages.iter().map(|message| wire::Message::new(message, level)).collect();
         return data(&Messages { messages });
     }
     let mut text = br#"{"messages":"#.to_vec();

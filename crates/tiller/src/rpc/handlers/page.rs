@@ -2,12 +2,12 @@
 //! line.
 
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::data;
 use crate::rpc::dispatch::Handled;
 use crate::rpc::state::SessionState;
-use crate::rpc::wire::{Level, PageFields, Shaped};
+use crate::rpc::wire::{Level, Message, PageFields};
 
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 256;
@@ -46,7 +46,7 @@ pub(crate) fn get_messages_page(
     };
     let (mut shown, mut bytes) = (Vec::new(), 0);
     for message in messages[offset..].iter().take(limit) {
-        let text = Shaped { message, level }.to_json();
+        let text = to_raw_value(&Message::new(message, level)).expect("a message can be written");
         bytes += text.get().len();
         if bytes > PAGE_MAX_BYTES && !shown.is_empty() {
             break;

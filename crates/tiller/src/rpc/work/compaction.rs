@@ -29,7 +29,7 @@ use crate::rpc::requester::Requester;
 use crate::rpc::server::Input;
 use crate::rpc::state::SessionState;
 use crate::rpc::tasks::{Responder, Tasks};
-use crate::rpc::wire::{Label, Level, Reply, ShapedCompaction};
+use crate::rpc::wire::{CompactionResult, Label, Level, Reply};
 use crate::rpc::{project_state, prompt, tools};
 use crate::settings::CompactionSettings;
 
@@ -507,7 +507,7 @@ fn continue_after(
         AfterCompaction::Answer { requester, level } => {
             match (requester, result) {
                 (Requester::Client(label), result) => {
-                    let reply = |result| Reply::data(&ShapedCompaction { result: &result, level });
+                    let reply = |result| Reply::data(&CompactionResult::new(&result, level));
                     state.respond(label, result.map(reply));
                 }
                 (Requester::Extension(answer), result) => {

@@ -1,9 +1,20 @@
 //! Dialogs and notices that an extension shows to the user.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What an extension shows: the fields of an `extension_ui_request`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum UiRequest {
+    /// The client answers with `extension_ui_response`.
+    Dialog(Dialog),
+    /// Gets no answer.
+    Notice(Notice),
+}
+
 /// A dialog. Serializes as the fields of an `extension_ui_request`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Dialog {
     #[serde(flatten)]
@@ -13,7 +24,7 @@ pub struct Dialog {
     pub timeout: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "method", rename_all = "camelCase")]
 pub enum DialogKind {
     Select {
@@ -37,7 +48,7 @@ pub enum DialogKind {
 }
 
 /// A notice. Serializes as the fields of an `extension_ui_request`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "method", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Notice {
     Notify {

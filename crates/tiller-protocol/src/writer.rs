@@ -1,0 +1,321 @@
+//! Writes the server's records as lines of JSON, at one level.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tiller_agent::event::{Event, Update};
+use tiller_agent::message::{self as agent, ToolCall};
+use tiller_agent::todo::TodoItem;
+
+use crate::compaction;
+use crate::json::Json;
+use crate::message::{Message, text, tool_call};
+use crate::record::{OpenTodo, Record, Step};
+use crate::reply::{Label, Reply, Response};
+use crate::request::Refusal;
+use crate::snapshot::{Snapshot, write_json};
+use crate::{Level, Stream};
+
+/// What a record about an update carries at levels that write whole messages.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Detail {
+    /// The update and the message after it.
+    Snapshot,
+    /// The update alone, as where only deltas are written, with the name of the call.
+    Step,
+}
+
+/// Writes records at one level.
+pub struct RecordWriter {
+    level: Level,
+    stream: Stream,
+    /// The current message.
+    growing: Option<Snapshot>,
+}
+
+impl RecordWriter {
+    pub fn new(level: Level) -> RecordWriter {
+        RecordWriter { level, stream: level.stream(), growing: None }
+    }
+
+    /// Changes the level, also in the middle of a message.
+    pub fn change(&mut self, level: Level, stream: Stream) {
+        self.level = level;
+        self.stream = stream;
+        if let Some(growing) = &mut self.growing {
+            growing.change_level(level);
+        }
+    }
+
+    /// The approximate length of a record with the current message.
+    pub fn update_len(&self) -> usize {
+        match (&self.growing, self.stream) {
+            (Some(growing), Stream::Snapshots) => 2 * growing.len() + 128,
+            _ => 0,
+        }
+    }
+
+    pub fn ready(&self, version: &str, out: &mut Vec<u8>) {
+        if self.level == Level::Xcsh {
+            line(out, &Record::Ready { version: Cow::Borrowed(version) });
+        }
+    }
+
+    pub fn reply(&self, label: &Label, reply: Reply, out: &mut Vec<u8>) {
+        write(out, &Response::success(label.id.as_deref(), label.command));
+        if let Some(data) = reply.into_json() {
+            out.pop();
+            out.extend_from_slice(br#","data":"#);
+            out.extend_from_slice(&data);
+            out.push(b'}');
+        }
+        out.push(b'\n');
+    }
+
+    pub fn refuse(&self, id: Option<&RawValue>, refusal: &Refusal, out: &mut Vec<u8>) {
+        let id = id.filter(|_| self.level.labels(refusal.kind));
+        line(out, &Response::refusal(id, &refusal.command, &refusal.error));
+    }
+
+    pub fn event(&mut self, event: &Event, out: &mut Vec<u8>) {
+        match event {
+            Event::MessageUpdate(update) => return self.update(update, Detail::Snapshot, out),
+            Event::MessageStart { message, .. } => {
+                self.growing = message.as_assistant().map(|m| Snapshot::new(m, self.level));
+            }
+            Event::MessageEnd { .. } => self.growing = None,
+            _ => {}
+        }
+        if let Some(record) = self.record(event) {
+            line(out, &record);
+        }
+    }
+
+    /// The record of an event; `None` for updates, which are not written as a whole.
+    fn record<'a>(&self, event: &'a Event) -> Option<Record<'a>> {
+        Some(match event {
+            Event::MessageUpdate(_) => return None,
+            Event::AgentStart => Record::AgentStart,
+            Event::TurnStart => Record::TurnStart,
+            Event::AgentSettled { aborted } => Record::AgentSettled { aborted: *aborted },
+            Event::MessageStart { message, .. } => {
+                Record::MessageStart { message: self.message(message) }
+            }
+            Event::MessageEnd { message } => Record::MessageEnd { message: self.message(message) },
+            Event::TurnEnd { message, results } => Record::TurnEnd {
+                message: self.message(message),
+                tool_results: self.messages(results),
+            },
+            Event::AgentEnd { messages, will_retry } => {
+                Record::AgentEnd { messages: self.messages(messages), will_retry: *will_retry }
+            }
+            Event::ToolStart { .. }
+            | Event::ToolUpdate { .. }
+            | Event::ToolEnd { .. }
+            | Event::HostToolCall { .. }
+            | Event::HostToolCancel { .. } => return self.tool_record(event),
+            Event::AutoRetryStart { attempt, max_attempts, delay_ms, error_message } => {
+                Record::AutoRetryStart {
+                    attempt: *attempt,
+                    max_attempts: *max_attempts,
+                    delay_ms: *delay_ms,
+                    error_message: Cow::Borrowed(error_message),
+                }
+            }
+            Event::AutoRetryEnd { success, attempt, final_error } => Record::AutoRetryEnd {
+                success: *success,
+                attempt: *attempt,
+                final_error: text(final_error),
+            },
+            Event::TtsrTriggered { rules } => {
+                let rules = rules.iter().map(|rule| Cow::Borrowed(&**rule)).collect();
+                Record::TtsrTriggered { rules }
+            }
+            Event::CompactionStart { reason } => compaction::start(*reason, self.level),
+            Event::CompactionEnd { reason, result, aborted, will_retry, error_message } => {
+                let (level, result) = (self.level, result.as_deref());
+                compaction::end(level, *reason, result, *aborted, *will_retry, error_message)
+            }
+            Event::Summarization { reason, progress } => {
+                compaction::summarization(*reason, progress)
+            }
+            Event::ExtensionUi { id, request } => Record::ExtensionUiRequest {
+                id: Cow::Borrowed(id),
+                request: Cow::Borrowed(request),
+            },
+            Event::ExtensionError { path, event, error } => Record::ExtensionError {
+                extension_path: Cow::Borrowed(path),
+                event: Cow::Borrowed(event),
+                error: Cow::Borrowed(error),
+            },
+            Event::EntryAppended { entry } => Record::EntryAppended { entry: Json::from(&**entry) },
+            Event::TodoReminder { todos, attempt, max_attempts } => Record::TodoReminder {
+                todos: todos.iter().map(open_todo).collect(),
+                attempt: *attempt,
+                max_attempts: *max_attempts,
+            },
+            Event::TodoAutoClear => Record::TodoAutoClear,
+            Event::QueueUpdate { steering, follow_up } => Record::QueueUpdate {
+                steering: Cow::Borrowed(steering),
+                follow_up: Cow::Borrowed(follow_up),
+            },
+            Event::BashUpdate { id, delta } => Record::BashExecutionUpdate {
+                id: id.as_deref().map(Json::from),
+                delta: Cow::Borrowed(delta),
+            },
+            Event::SessionInfoChanged { name } => Record::SessionInfoChanged { name: text(name) },
+            Event::SessionError { error } => Record::SessionError { error: Cow::Borrowed(error) },
+            Event::ThinkingLevelChanged { level } => Record::ThinkingLevelChanged {
+                level: *level,
+                thinking_level: (self.level == Level::Xcsh).then_some(*level),
+            },
+        })
+    }
+
+    /// The record of an event about a tool call.
+    fn tool_record<'a>(&self, event: &'a Event) -> Option<Record<'a>> {
+        let ids = |call: &'a ToolCall| (Cow::Borrowed(&*call.id), Cow::Borrowed(&*call.name));
+        Some(match event {
+            Event::ToolStart { call } => {
+                let (tool_call_id, tool_name) = ids(call);
+                let args = Cow::Borrowed(&call.arguments);
+                Record::ToolExecutionStart { tool_call_id, tool_name, args }
+            }
+            Event::ToolUpdate { call, partial } => {
+                let (tool_call_id, tool_name) = ids(call);
+                let args = Cow::Borrowed(&call.arguments);
+                let partial_result = Cow::Borrowed(&**partial);
+                Record::ToolExecutionUpdate { tool_call_id, tool_name, args, partial_result }
+            }
+            Event::ToolEnd { call, result, is_error, duration_ms } => {
+                let (tool_call_id, tool_name) = ids(call);
+                Record::ToolExecutionEnd {
+                    tool_call_id,
+                    tool_name,
+                    result: Cow::Borrowed(result),
+                    is_error: *is_error,
+                    duration_ms: duration_ms.filter(|_| self.level == Level::PiDelta),
+                }
+            }
+            Event::HostToolCall { id, tool_call_id, tool_name, arguments } => {
+                Record::HostToolCall {
+                    id: Cow::Borrowed(id),
+                    tool_call_id: Cow::Borrowed(tool_call_id),
+                    tool_name: Cow::Borrowed(tool_name),
+                    arguments: Cow::Borrowed(arguments),
+                }
+            }
+            Event::HostToolCancel { id, target_id } => {
+                Record::HostToolCancel { id: id.into(), target_id: target_id.into() }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Applies an update to the current message and, unless it is a silent one, writes it. There
+    /// are very many of them, so the bytes of [`Record::MessageUpdate`] are copied together here.
+    pub fn update(&mut self, update: &Update, detail: Detail, out: &mut Vec<u8>) {
+        let Some(growing) = &mut self.growing else { return };
+        growing.fold(update);
+        let names_calls = self.level == Level::PiDelta || detail == Detail::Step;
+        let Some(step) = step(update, names_calls, self.level) else { return };
+        let stream = if detail == Detail::Step { Stream::Deltas } else { self.stream };
+        match stream {
+            Stream::Deltas => {
+                out.extend_from_slice(br#"{"type":"message_update","usage":"#);
+                out.extend_from_slice(growing.usage());
+                out.extend_from_slice(br#","assistantMessageEvent":"#);
+                write_step(&step, out);
+                out.extend_from_slice(b"}\n");
+            }
+            Stream::Snapshots => {
+                out.extend_from_slice(br#"{"type":"message_update","assistantMessageEvent":"#);
+                write_step(&step, out);
+                out.pop();
+                out.extend_from_slice(br#","partial":"#);
+                growing.write(out);
+                out.extend_from_slice(br#"},"message":"#);
+                growing.write(out);
+                out.extend_from_slice(b"}\n");
+            }
+        }
+    }
+
+    fn message<'a>(&self, message: &'a agent::Message) -> Message<'a> {
+        Message::new(message, self.level)
+    }
+
+    fn messages<'a>(&self, messages: &'a [Arc<agent::Message>]) -> Vec<Message<'a>> {
+        messages.iter().map(|message| self.message(message)).collect()
+    }
+}
+
+/// One record, one line.
+fn line(out: &mut Vec<u8>, record: &impl Serialize) {
+    write(out, record);
+    out.push(b'\n');
+}
+
+fn write(out: &mut Vec<u8>, record: &impl Serialize) {
+    serde_json::to_writer(out, record).expect("our own shapes can be written");
+}
+
+fn open_todo(item: &TodoItem) -> OpenTodo<'_> {
+    let (id, content) = (Cow::Borrowed(&*item.id), Cow::Borrowed(&*item.content));
+    OpenTodo { id, content, status: item.status }
+}
+
+/// The update on the wire; `None` for what only later snapshots show. `names_calls` is whether the
+/// start of a call has its name.
+fn step(update: &Update, names_calls: bool, level: Level) -> Option<Step<'_>> {
+    Some(match update {
+        Update::TextStart { index } => Step::TextStart { content_index: *index },
+        Update::TextDelta { index, delta } => {
+            Step::TextDelta { content_index: *index, delta: Cow::Borrowed(delta) }
+        }
+        Update::TextEnd { index, content, .. } => {
+            Step::TextEnd { content_index: *index, content: Cow::Borrowed(content) }
+        }
+        Update::ThinkingStart { index } => Step::ThinkingStart { content_index: *index },
+        Update::ThinkingDelta { index, delta } => {
+            Step::ThinkingDelta { content_index: *index, delta: Cow::Borrowed(delta) }
+        }
+        Update::ThinkingEnd { index, content, .. } => {
+            Step::ThinkingEnd { content_index: *index, content: Cow::Borrowed(content) }
+        }
+        Update::CallStart { index, id, name } => Step::CallStart {
+            content_index: *index,
+            id: names_calls.then_some(Cow::Borrowed(id)),
+            tool_name: names_calls.then_some(Cow::Borrowed(name)),
+        },
+        Update::CallDelta { index, delta } => {
+            Step::CallDelta { content_index: *index, delta: Cow::Borrowed(delta) }
+        }
+        Update::CallEnd { index, call } => {
+            Step::CallEnd { content_index: *index, tool_call: tool_call(call, level) }
+        }
+        Update::Usage(_) | Update::ResponseId(_) | Update::ResponseModel(_) => return None,
+    })
+}
+
+/// Writes a step as JSON. Almost all are pieces of text, so their fixed parts are copied and not
+/// formatted.
+fn write_step(step: &Step<'_>, out: &mut Vec<u8>) {
+    let (head, index, delta) = match step {
+        Step::TextDelta { content_index, delta } => (TEXT_DELTA, content_index, delta),
+        Step::ThinkingDelta { content_index, delta } => (THINKING_DELTA, content_index, delta),
+        Step::CallDelta { content_index, delta } => (CALL_DELTA, content_index, delta),
+        _ => return serde_json::to_writer(out, step).expect("a vector takes every byte"),
+    };
+    out.extend_from_slice(head);
+    serde_json::to_writer(&mut *out, index).expect("a vector takes every byte");
+    out.extend_from_slice(br#","delta":"#);
+    write_json(out, delta);
+    out.push(b'}');
+}
+
+const TEXT_DELTA: &[u8] = br#"{"type":"text_delta","contentIndex":"#;
+const THINKING_DELTA: &[u8] = br#"{"type":"thinking_delta","contentIndex":"#;
+const CALL_DELTA: &[u8] = br#"{"type":"toolcall_delta","contentIndex":"#;
