@@ -14,6 +14,7 @@ mod reader;
 mod server;
 mod tools;
 mod transcript;
+mod typed;
 mod wording;
 
 use std::path::Path;

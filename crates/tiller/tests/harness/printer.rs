@@ -13,6 +13,7 @@ use tiller_agent::provider::Request;
 
 use super::laws::Laws;
 use super::names::Names;
+use super::typed;
 use super::wording::{brief, content, data, details, ending, plain, quoted, rules};
 
 pub struct Printer {
@@ -88,8 +89,9 @@ impl Printer {
         }
     }
 
-    pub fn sent(&mut self, line: &str) {
+    pub fn sent(&mut self, line: &str) -> Result<(), String> {
         self.laws.sent(line);
+        typed::check_command(line)
     }
 
     /// A line of the client with ids and the scratch folder in place of their names.
@@ -113,6 +115,7 @@ impl Printer {
                 self.record(&record, text.len());
             }
             self.laws.watch(&record)?;
+            typed::check_record(text)?;
         }
         Ok(())
     }

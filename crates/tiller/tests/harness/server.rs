@@ -122,7 +122,7 @@ impl TestServer {
         }
         for line in &said {
             if let WireLine::Text(text) = line {
-                self.printer.sent(&String::from_utf8_lossy(text));
+                self.printer.sent(&String::from_utf8_lossy(text))?;
             }
         }
         // A server that has ended receives nothing more; the transcript shows that.
