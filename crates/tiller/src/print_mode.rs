@@ -17,9 +17,10 @@ use tokio::sync::mpsc;
 use crate::args::RunMode;
 use crate::attachments::InitialMessage;
 use crate::launch::ServerConfig;
+use crate::rpc::connection::{Channels, ClientInput};
 use crate::rpc::lines::{LINE_MAX_BYTES, Line, Lines};
 use crate::rpc::out::{Drain, pipe};
-use crate::rpc::server::{Channels, INPUTS_MAX, Input, OnEof, serve};
+use crate::rpc::server::{INPUTS_MAX, OnEof, serve};
 use crate::rpc::stdio::listen_for_signals;
 use crate::usage::USAGE;
 use screen::Screen;
@@ -116,7 +117,7 @@ pub fn piped() -> std::io::Result<String> {
 
 struct Client {
     mode: RunMode,
-    lines: mpsc::Sender<Input>,
+    lines: mpsc::Sender<ClientInput>,
     drain: Drain,
     screen: Screen<Stdout, Stderr>,
     outcome: Outcome,
@@ -177,19 +178,19 @@ impl Client {
             let prompt = json!({"id": id, "type": "prompt", "message": text, "images": images});
             let line = Line::Text(prompt.to_string().into_bytes());
             // If the server is gone, the record channel is closed too, and read() notices.
-            self.lines.send(Input::Lines(vec![line])).await.ok();
+            self.lines.send(ClientInput::Lines(vec![line])).await.ok();
             while !self.read(&mut records).await {}
             if self.unwritable.is_some() {
                 // Later messages would fail too.
                 let abort = Line::Text(br#"{"type":"abort"}"#.to_vec());
-                self.lines.send(Input::Lines(vec![abort])).await.ok();
+                self.lines.send(ClientInput::Lines(vec![abort])).await.ok();
             }
             if self.failure.is_some() || self.unwritable.is_some() {
                 break;
             }
             self.warn_if_cut();
         }
-        self.lines.send(Input::EndOfInput).await.ok();
+        self.lines.send(ClientInput::EndOfInput).await.ok();
         while self.drain.next().await.is_some() {}
         match self.unwritable.or(self.failure) {
             Some(why) if self.retries > 0 => {
@@ -247,7 +248,7 @@ impl Client {
         if id == Some(&prompt) {
             let line = json!({"id": question, "type": "get_state"}).to_string().into_bytes();
             // If the server is gone, the record channel is closed too, and read() notices.
-            self.lines.try_send(Input::Lines(vec![Line::Text(line)])).ok();
+            self.lines.try_send(ClientInput::Lines(vec![Line::Text(line)])).ok();
             return false;
         }
         let is_idle = state.is_some_and(|state| state.is_streaming == Some(false));

@@ -5,6 +5,7 @@
 
 pub mod lines;
 pub mod server;
+pub mod connection;
 mod shutdown;
 mod dispatch;
 mod held_requests;

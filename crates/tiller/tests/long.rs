@@ -17,10 +17,11 @@ use tiller::launch::ServerConfig;
 use tiller::log::Log;
 use tiller::models::Models;
 use tiller::project::{Dirs, Project, ResourceFlags};
+use tiller::rpc::connection::{Channels, ClientInput};
 use tiller::rpc::extensions::ExtensionPlan;
 use tiller::rpc::lines::Line;
 use tiller::rpc::out::pipe;
-use tiller::rpc::server::{Channels, INPUTS_MAX, Input, OnEof, serve};
+use tiller::rpc::server::{INPUTS_MAX, OnEof, serve};
 use tiller::rpc::wire::Level;
 use tiller::rpc::{ToolConfig, Workspace};
 use tiller::session_store::SessionStore;
@@ -185,10 +186,10 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
 }
 
 /// The records up to the end of a run, without message updates.
-async fn run(lines: &mpsc::Sender<Input>, drain: &mut tiller::rpc::out::Drain) -> Vec<Value> {
+async fn run(lines: &mpsc::Sender<ClientInput>, drain: &mut tiller::rpc::out::Drain) -> Vec<Value> {
     let prompt = json!({"type": "prompt", "message": "Look again, until I say stop."});
     let line = Line::Text(prompt.to_string().into_bytes());
-    lines.send(Input::Lines(vec![line])).await.unwrap();
+    lines.send(ClientInput::Lines(vec![line])).await.unwrap();
     let mut records = Vec::new();
     let mut text = Vec::new();
     loop {
@@ -239,7 +240,7 @@ async fn five_thousand_turns_in_a_small_window() {
     // Compacted when necessary, and not all the time.
     assert!((50..500).contains(&compactions), "{compactions} compactions");
 
-    lines.send(Input::EndOfInput).await.unwrap();
+    lines.send(ClientInput::EndOfInput).await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(60), server).await.unwrap();
     assert_eq!(ended.unwrap(), 0);
 }

@@ -26,14 +26,21 @@ pub(crate) struct ClientBash {
     not_appended: Vec<Arc<Message>>,
 }
 
-/// A command that has ended.
-pub struct BashEnded {
-    key: u64,
+/// Who asked for a command, and where it belongs.
+struct BashRequest {
     label: Label,
-    command: String,
+    /// The level of its response.
+    level: Level,
     /// The session it was run in.
     session_id: String,
     hidden: bool,
+}
+
+/// A command that has ended.
+pub struct BashEnded {
+    key: u64,
+    request: BashRequest,
+    command: String,
     result: Result<BashOutcome, Failure>,
 }
 
@@ -47,20 +54,18 @@ impl ClientBash {
     }
 
     /// Runs the `user_bash` hook first, if an extension has one.
-    pub(crate) fn start(
+    fn start(
         &mut self,
         tasks: &Tasks,
-        label: Label,
+        request: BashRequest,
         bash: BashCommand,
-        session_id: String,
-        hidden: bool,
         host: Option<Extensions>,
     ) {
         let key = self.next;
         self.next += 1;
         let cancel = CancellationToken::new();
         self.running.insert(key, cancel.clone());
-        let (id, output_tasks) = (label.id.clone(), tasks.clone());
+        let (id, output_tasks) = (request.label.id.clone(), tasks.clone());
         let tell = move |delta| {
             output_tasks.send_output_blocking(Event::BashUpdate { id: id.clone(), delta });
         };
@@ -69,8 +74,8 @@ impl ClientBash {
             let command = bash.command.clone();
             let decided = match host {
                 Some(host) => {
-                    let id = label.id.clone();
-                    user_bash::decide(&host, &bash, hidden, &hook_tasks, id, &cancel).await
+                    let id = request.label.id.clone();
+                    user_bash::decide(&host, &bash, request.hidden, &hook_tasks, id, &cancel).await
                 }
                 None => Ok(None),
             };
@@ -84,21 +89,21 @@ impl ClientBash {
                     result.unwrap_or_else(crashed)
                 }
             };
-            let ended = BashEnded { key, label, command, session_id, hidden, result };
+            let ended = BashEnded { key, request, command, result };
             Input::BashEnded(Box::new(ended))
         });
     }
 
     /// The response for the client. The command is appended to the conversation if the session is
     /// still the same.
-    pub(crate) fn ended(
+    fn ended(
         &mut self,
         ended: BashEnded,
-        level: Level,
         session_id: &str,
         now: UnixMs,
     ) -> (Label, Result<Reply, String>) {
-        let BashEnded { key, label, command, session_id: ran_in, hidden, result } = ended;
+        let BashEnded { key, request, command, result } = ended;
+        let BashRequest { label, level, session_id: ran_in, hidden } = request;
         self.running.remove(&key);
         let outcome = match result {
             Ok(outcome) => outcome,
@@ -126,19 +131,25 @@ impl ClientBash {
 }
 
 /// Starts a command of the client beside everything else.
-pub(crate) fn start_bash(state: &mut SessionState, label: Label, command: String, hidden: bool) {
+pub(crate) fn start_bash(
+    state: &mut SessionState,
+    level: Level,
+    label: Label,
+    command: String,
+    hidden: bool,
+) {
     let bash = state.workspace.command(command);
     let session_id = state.session.conversation().id().to_owned();
     let host = state.extensions.listening_host("user_bash").cloned();
-    state.client_bash.start(&state.tasks, label, bash, session_id, hidden, host);
+    let request = BashRequest { label, level, session_id, hidden };
+    state.client_bash.start(&state.tasks, request, bash, host);
 }
 
 /// Handles the end of a command. It is appended after the run: nothing may stand between a tool
 /// call and its result.
 pub(crate) fn bash_ended(state: &mut SessionState, ended: BashEnded) {
-    let (level, now) = (state.outbox.level(), state.clock.now());
     let session_id = state.session.conversation().id();
-    let (label, result) = state.client_bash.ended(ended, level, session_id, now);
+    let (label, result) = state.client_bash.ended(ended, session_id, state.clock.now());
     state.respond(label, result);
     if !state.is_busy() {
         append_ended_commands(state);

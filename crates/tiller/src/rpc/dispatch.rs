@@ -1,5 +1,6 @@
 //! Routes a command to its handler, and turns the handler's result into exactly one response.
 
+use super::connection::WireFormat;
 use super::extensions::dialogs;
 use super::held_requests::TOO_MANY;
 use super::project_state::LoadReason;
@@ -22,7 +23,7 @@ pub(crate) type Handled = Result<Response, String>;
 
 /// Takes a request of the client. Requests that refer to held ones wait behind them: an `abort`
 /// refers to the prompts before it, and `get_state` returns the state after them.
-pub(crate) fn receive(state: &mut SessionState, request: Request) {
+pub(crate) fn receive(state: &mut SessionState, request: Request, format: WireFormat) {
     if state.transition.held().has_no_room_for(&request) && would_wait(state, &request) {
         return refuse(state, request);
     }
@@ -30,7 +31,7 @@ pub(crate) fn receive(state: &mut SessionState, request: Request) {
     let reads_state = matches!(command, Ok(Command::GetState));
     let has_front = !state.transition.held().is_empty() || reads_state && state.owes_change();
     if !has_front || !command.is_ok_and(Command::follows_waiting) {
-        return dispatch(state, request);
+        return dispatch(state, request, format);
     }
     match command {
         // A run is aborted at once, also while the response waits.
@@ -59,7 +60,7 @@ fn refuse(state: &mut SessionState, request: Request) {
     state.outbox.refuse(request.id, refusal);
 }
 
-pub(crate) fn dispatch(state: &mut SessionState, request: Request) {
+pub(crate) fn dispatch(state: &mut SessionState, request: Request, format: WireFormat) {
     if state.project.holds_back(&request) {
         return state.transition.held_mut().push_back(request);
     }
@@ -83,20 +84,25 @@ pub(crate) fn dispatch(state: &mut SessionState, request: Request) {
             line_bytes,
         });
     }
-    if command.needs_place(state.outbox.level()) && !state.project.is_loaded() {
+    if command.needs_place(format.level) && !state.project.is_loaded() {
         state.transition.held_mut().push_front(Request { id, command: Ok(command), line_bytes });
         return project_state::load(state, LoadReason::Need);
     }
     let label = Label { id, command: command.name() };
-    match handle(state, &label, command) {
+    match handle(state, &label, command, format) {
         Ok(Response::Now(reply)) => state.respond(label, Ok(reply)),
         Ok(Response::Later | Response::Never) => {}
         Err(error) => state.respond(label, Err(error)),
     }
 }
 
-fn handle(state: &mut SessionState, label: &Label, command: Command) -> Handled {
-    let level = state.outbox.level();
+fn handle(
+    state: &mut SessionState,
+    label: &Label,
+    command: Command,
+    format: WireFormat,
+) -> Handled {
+    let level = format.level;
     match command {
         Command::Prompt(body) => {
             let images = Image::blocks(body.images);
@@ -128,7 +134,7 @@ fn handle(state: &mut SessionState, label: &Label, command: Command) -> Handled 
             handlers::export_html::export_html(state, label, level, body.output_path.as_deref())
         }
         Command::Bash(body) => {
-            handlers::bash::bash(state, label, body.command, body.exclude_from_context)
+            handlers::bash::bash(state, level, label, body.command, body.exclude_from_context)
         }
         Command::AbortBash => handlers::bash::abort_bash(state),
         Command::Compact(body) => handlers::compaction::compact(state, level, label, body.focus),
@@ -177,7 +183,7 @@ fn handle(state: &mut SessionState, label: &Label, command: Command) -> Handled 
             handlers::host_tools::result(state, &id, body.into_result())
         }
         Command::SetTodos(body) => handlers::todos::set_todos(state, body.phases),
-        Command::Hello(hello) => handlers::hello::hello(state, hello),
+        Command::Hello(hello) => handlers::hello::hello(state, hello, format),
         Command::ExtensionUiResponse(body) => {
             dialogs::ui_answered(state, &body.id, body.answer);
             Ok(Response::Never)

@@ -19,8 +19,9 @@ use tiller_agent::tool::ToolOutput;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::outbox::{Outbox, Outgoing};
-use super::wire::{Detail, Label, Level, RecordWriter, Refusal, Reply, Stream};
+use super::connection::WireFormat;
+use super::outbox::Outgoing;
+use super::wire::{Detail, Label, Level, RecordWriter, Refusal, Reply};
 
 /// With more than this unread, updates are merged.
 const CONGESTED_BYTES: usize = 8 << 20;
@@ -64,24 +65,22 @@ impl Out {
         Out { writer, batch, pipe, held, due: None, block_steps_bytes: 0 }
     }
 
-    /// Changes the level of later records. Held records are written at the level they had.
-    fn change_level(&mut self, level: Level, stream: Stream) {
+    /// Changes the format of later records. Held records are written in the format they had.
+    fn change_format(&mut self, format: WireFormat) {
         self.write_held();
-        self.writer.change(level, stream);
+        self.writer.change(format.level, format.stream);
     }
 
     pub(crate) fn ready(&mut self, version: &str) {
         self.writer.ready(version, &mut self.batch);
     }
 
-    pub(crate) fn write_outbox(&mut self, outbox: &mut Outbox) {
-        for outgoing in outbox.drain() {
-            match outgoing {
-                Outgoing::Event(event) => self.event(event),
-                Outgoing::Response(label, result) => self.respond(&label, result),
-                Outgoing::Refusal(id, refusal) => self.refuse(id.as_deref(), &refusal),
-                Outgoing::Level(level, stream) => self.change_level(level, stream),
-            }
+    pub(crate) fn write(&mut self, outgoing: Outgoing) {
+        match outgoing {
+            Outgoing::Event(event) => self.event(event),
+            Outgoing::Response(label, result) => self.respond(&label, result),
+            Outgoing::Refusal(id, refusal) => self.refuse(id.as_deref(), &refusal),
+            Outgoing::Format(format) => self.change_format(format),
         }
     }
 

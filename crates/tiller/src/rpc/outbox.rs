@@ -1,15 +1,15 @@
-//! What a session has to say to its client, in order. The server writes it after each input.
+//! What a session has to say, in order. The server hands it to the connection after each request and
+//! each input.
 
 use serde_json::value::RawValue;
 use tiller_agent::event::Event;
 
-use super::wire::{Label, Level, Refusal, Reply, Stream};
+use super::connection::WireFormat;
+use super::wire::{Label, Refusal, Reply};
 
+#[derive(Default)]
 pub(crate) struct Outbox {
     waiting: Vec<Outgoing>,
-    /// How the records after these are written.
-    level: Level,
-    stream: Stream,
 }
 
 /// Something to be written.
@@ -18,15 +18,11 @@ pub(crate) enum Outgoing {
     Response(Label, Result<Reply, String>),
     /// A line that is no command gets this response.
     Refusal(Option<Box<RawValue>>, Refusal),
-    /// Later records are written at this level.
-    Level(Level, Stream),
+    /// Later records are written in this format.
+    Format(WireFormat),
 }
 
 impl Outbox {
-    pub(crate) fn new(level: Level) -> Outbox {
-        Outbox { waiting: Vec::new(), level, stream: level.stream() }
-    }
-
     pub(crate) fn event(&mut self, event: Event) {
         self.waiting.push(Outgoing::Event(event));
     }
@@ -39,18 +35,8 @@ impl Outbox {
         self.waiting.push(Outgoing::Refusal(id, refusal));
     }
 
-    pub(crate) fn change_level(&mut self, level: Level, stream: Stream) {
-        self.level = level;
-        self.stream = stream;
-        self.waiting.push(Outgoing::Level(level, stream));
-    }
-
-    pub(crate) fn level(&self) -> Level {
-        self.level
-    }
-
-    pub(crate) fn stream(&self) -> Stream {
-        self.stream
+    pub(crate) fn change_format(&mut self, format: WireFormat) {
+        self.waiting.push(Outgoing::Format(format));
     }
 
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Outgoing> {

@@ -1,22 +1,19 @@
-//! Owns all state of a session. It handles one [`Input`] at a time; everything else reaches it
-//! through channels. So there are no locks, and things happen in the order of this loop.
+//! Connects one session with one client. It handles one input at a time, of the client or of the
+//! session's own tasks. So there are no locks, and things happen in the order of this loop.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tiller_agent::driver::End;
 use tiller_agent::event::Event;
-use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
 
 use super::client_bash::{self, BashEnded};
+use super::connection::{Channels, ClientInput, Connection, at};
 use super::dispatch::{dispatch, receive};
 use super::extensions::{
     self, ExitRequest, ExtensionRequest, ExtensionTaskDone, boundary, loading,
 };
 use super::host_tools::HostCall;
-use super::lines::Line;
-use super::out::{Out, Pipe};
 use super::project_state::{self, ResourcesLoaded};
 use super::run_host::RunRequest;
 use super::shutdown::{SHUTDOWN_LIMIT, Shutdown};
@@ -28,20 +25,8 @@ use super::work::compaction::{self, SummaryDone};
 use super::work::{retry, run, storing, stream_rules};
 use crate::launch::ServerConfig;
 
-/// Everything that can happen to the server.
+/// Everything that can happen to a session, except for what its client sends.
 pub enum Input {
-    /// Lines that arrived in one read. They are handled together, so that an `abort` in the same
-    /// write as its `prompt` is handled before the run has started.
-    Lines(Vec<Line>),
-    /// stdin is at its end; sent behind the last lines.
-    EndOfInput,
-    /// stdin is at its end; sent on the control channel, so that the last lines are read even while
-    /// output is flooded.
-    LastLines,
-    /// stdout is closed.
-    OutputClosed,
-    /// A signal asks the process to end.
-    Signal(Signal),
     /// A run emits an event.
     Event(Event),
     /// A run waits for a response.
@@ -94,24 +79,6 @@ impl From<TransitionEvent> for Input {
     }
 }
 
-/// The signals that end tiller in an orderly way.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Signal {
-    Interrupt,
-    Terminate,
-    HangUp,
-}
-
-impl Signal {
-    fn exit_code(self) -> u8 {
-        match self {
-            Signal::Interrupt => 130,
-            Signal::Terminate => 143,
-            Signal::HangUp => 129,
-        }
-    }
-}
-
 /// What happens to accepted work when the client closes stdin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnEof {
@@ -122,17 +89,6 @@ pub enum OnEof {
     Finish,
 }
 
-/// The server's ends of its channels.
-pub struct Channels {
-    /// From the client.
-    pub lines: mpsc::Receiver<Input>,
-    /// Handled even while the client's lines are not.
-    pub control: mpsc::Receiver<Input>,
-    pub pipe: Pipe,
-    /// Notified when a writer that was behind has caught up.
-    pub caught_up: Arc<Notify>,
-}
-
 /// How many inputs may wait for the server.
 pub const INPUTS_MAX: usize = 256;
 /// How many inputs are handled before their output is flushed.
@@ -140,36 +96,25 @@ const BATCH: usize = 128;
 /// How often a step waits for more inputs before it writes.
 const ROUNDS: usize = 4;
 
-/// Runs the server until the client, a signal or an extension ends it. Returns the exit code.
-pub async fn serve(config: ServerConfig, channels: Channels) -> u8 {
-    let Channels { lines, control, pipe, caught_up } = channels;
+/// Runs a session with one client until the client, a signal or an extension ends it. Returns the
+/// exit code.
+pub async fn serve(mut config: ServerConfig, channels: Channels) -> u8 {
+    let connection = Connection::new(config.level, channels);
     let (work_sender, work) = mpsc::channel(INPUTS_MAX);
-    let out = Out::new(config.level, pipe);
     let on_eof = config.on_eof;
-    let mut config = config;
     let plan = std::mem::take(&mut config.extension_plan);
     let mut state = SessionState::new(config, work_sender);
     loading::load_at_start(&mut state, plan);
-    let mut server = Server {
-        state,
-        out,
-        lines,
-        control,
-        work,
-        caught_up,
-        on_eof,
-        deferred_requests: Vec::new(),
-        shutdown: None,
-        ignore_flood: false,
-    };
-    server.out.ready(version());
+    let deferred_requests = Vec::new();
+    let mut server = Server { state, connection, work, on_eof, deferred_requests, shutdown: None };
+    server.connection.greet(version());
     server.check_shutdown_request();
-    server.out.write_outbox(&mut server.state.outbox);
-    server.out.flush();
+    server.write();
+    server.connection.flush();
     loop {
         server.step().await;
         if let Some(code) = server.exit_code() {
-            server.out.close();
+            server.connection.close();
             return code;
         }
     }
@@ -177,21 +122,13 @@ pub async fn serve(config: ServerConfig, channels: Channels) -> u8 {
 
 struct Server {
     state: SessionState,
-    out: Out,
-    /// From the client.
-    lines: mpsc::Receiver<Input>,
-    /// From the operating system.
-    control: mpsc::Receiver<Input>,
+    connection: Connection,
     /// From runs and tasks.
     work: mpsc::Receiver<Input>,
-    caught_up: Arc<Notify>,
     on_eof: OnEof,
     /// Requests of runs that wait until the client has read more.
     deferred_requests: Vec<RunRequest>,
     shutdown: Option<Shutdown>,
-    /// stdin is at its end: the lines that are left are few, and are read even while output is
-    /// flooded.
-    ignore_flood: bool,
 }
 
 impl Server {
@@ -200,11 +137,12 @@ impl Server {
         let shutdown_due = self.shutdown.as_ref().and_then(Shutdown::due);
         tokio::select! {
             biased;
-            Some(input) = self.control.recv() => self.process(input),
-            Some(input) = self.lines.recv(), if self.accepts_lines() => self.process(input),
+            input = self.connection.next() => {
+                if let Some(input) = input {
+                    self.process_client(input);
+                }
+            }
             Some(input) = self.work.recv() => self.process(input),
-            () = self.caught_up.notified() => {}
-            () = at(self.out.due()) => {}
             () = at(shutdown_due) => {}
         }
         // All ready inputs go into the same write, and the tasks that were just answered get a
@@ -212,25 +150,22 @@ impl Server {
         for _ in 0..ROUNDS {
             self.drain_ready();
             tokio::task::yield_now().await;
-            if self.work.is_empty() && self.lines.is_empty() {
+            if self.work.is_empty() && !self.connection.has_lines() {
                 break;
             }
         }
         self.answer_deferred();
         self.end_grace();
-        self.out.write_outbox(&mut self.state.outbox);
-        self.out.flush();
+        self.write();
+        self.connection.flush();
     }
 
     /// Handles the inputs that are ready. Lines and work each have a limit, so that neither a fast
     /// client nor a fast model can starve the other.
     fn drain_ready(&mut self) {
         for _ in 0..BATCH {
-            if !self.accepts_lines() {
-                break;
-            }
-            let Ok(input) = self.lines.try_recv() else { break };
-            self.process(input);
+            let Some(input) = self.connection.try_next() else { break };
+            self.process_client(input);
         }
         for _ in 0..BATCH {
             let Ok(input) = self.work.try_recv() else { break };
@@ -238,26 +173,51 @@ impl Server {
         }
     }
 
-    fn accepts_lines(&self) -> bool {
-        self.ignore_flood || !self.out.is_flooded()
-    }
-
-    /// Handles an input, dispatches the held requests that can go on, and writes the outbox.
+    /// Handles an input, and what follows from it.
     fn process(&mut self, input: Input) {
         self.handle(input);
+        self.finish_input();
+    }
+
+    /// The same for an input of the client.
+    fn process_client(&mut self, input: ClientInput) {
+        match input {
+            ClientInput::Lines(lines) => {
+                for request in lines.into_iter().filter_map(Request::read) {
+                    receive(&mut self.state, request, self.connection.format());
+                    self.write();
+                }
+            }
+            ClientInput::LastLines => self.connection.ignore_flood(),
+            ClientInput::EndOfInput => self.end_of_input(),
+            ClientInput::OutputClosed => {
+                // No client is left to write to.
+                run::stop(&mut self.state);
+                self.shut_down(1, Some(Duration::ZERO));
+            }
+            ClientInput::Signal(signal) => {
+                run::stop(&mut self.state);
+                self.shut_down(signal.exit_code(), Some(SHUTDOWN_LIMIT));
+            }
+        }
+        self.finish_input();
+    }
+
+    /// Dispatches the held requests that can go on, and writes the outbox.
+    fn finish_input(&mut self) {
         self.resume_held();
         storing::emit_stored_late(&mut self.state);
         self.check_shutdown_request();
-        self.out.write_outbox(&mut self.state.outbox);
+        self.write();
+    }
+
+    /// Hands what the session has emitted to the connection.
+    fn write(&mut self) {
+        self.connection.write(&mut self.state.outbox);
     }
 
     fn handle(&mut self, input: Input) {
         match input {
-            Input::Lines(lines) => {
-                for request in lines.into_iter().filter_map(Request::read) {
-                    receive(&mut self.state, request);
-                }
-            }
             Input::Event(event) => run::run_event(&mut self.state, event),
             Input::RunRequest(request) => self.run_request(request),
             Input::RunEnded(end) => run::run_ended(&mut self.state, end),
@@ -283,24 +243,13 @@ impl Server {
                 self.state.respond(label, result);
             }
             Input::ResourcesLoaded(loaded) => project_state::loaded(&mut self.state, *loaded),
-            Input::LastLines => self.ignore_flood = true,
-            Input::EndOfInput => self.end_of_input(),
-            Input::OutputClosed => {
-                // No client is left to write to.
-                run::stop(&mut self.state);
-                self.shut_down(1, Some(Duration::ZERO));
-            }
-            Input::Signal(signal) => {
-                run::stop(&mut self.state);
-                self.shut_down(signal.exit_code(), Some(SHUTDOWN_LIMIT));
-            }
         }
     }
 
     /// While the client is far behind, a run waits here before its next request, rather than in the
     /// middle of the model's stream.
     fn run_request(&mut self, request: RunRequest) {
-        if request.can_wait() && self.out.is_flooded() {
+        if request.can_wait() && self.connection.is_flooded() {
             self.deferred_requests.push(request);
         } else {
             run::answer(&mut self.state, request);
@@ -308,7 +257,7 @@ impl Server {
     }
 
     fn answer_deferred(&mut self) {
-        if !self.deferred_requests.is_empty() && !self.out.is_flooded() {
+        if !self.deferred_requests.is_empty() && !self.connection.is_flooded() {
             for request in self.deferred_requests.drain(..) {
                 run::answer(&mut self.state, request);
             }
@@ -321,7 +270,8 @@ impl Server {
             && !self.state.project.is_awaited()
             && let Some(request) = self.state.transition.held_mut().pop_front()
         {
-            dispatch(&mut self.state, request);
+            dispatch(&mut self.state, request, self.connection.format());
+            self.write();
         }
     }
 
@@ -387,11 +337,4 @@ impl Server {
 /// Our own version; the version of a wire level is only printed by `--version`.
 pub(crate) fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
-}
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
-    }
 }

@@ -62,7 +62,7 @@ impl SessionState {
             todos: Todos::new(config.level),
             client_bash: ClientBash::default(),
             extensions: ExtensionState::new(config.shows_titles),
-            outbox: Outbox::new(config.level),
+            outbox: Outbox::default(),
             tasks: Tasks::new(inputs),
             clock: config.clock,
         }

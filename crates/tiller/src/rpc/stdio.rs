@@ -8,9 +8,10 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::connection::{Channels, ClientInput, Signal};
 use super::lines::{LINE_MAX_BYTES, Lines};
 use super::out::{Drain, pipe};
-use super::server::{Channels, INPUTS_MAX, Input, Signal, serve};
+use super::server::{INPUTS_MAX, serve};
 use crate::launch::ServerConfig;
 
 /// How many reads from stdin, each with all its lines, may wait for the server.
@@ -39,7 +40,7 @@ pub async fn serve_stdio(launch: ServerConfig) -> u8 {
     }
 }
 
-fn read_stdin(inputs: &mpsc::Sender<Input>, control: &mpsc::Sender<Input>) {
+fn read_stdin(inputs: &mpsc::Sender<ClientInput>, control: &mpsc::Sender<ClientInput>) {
     let mut stdin = std::io::stdin().lock();
     let mut lines = Lines::new(LINE_MAX_BYTES);
     let mut chunk = vec![0; 64 << 10];
@@ -52,33 +53,33 @@ fn read_stdin(inputs: &mpsc::Sender<Input>, control: &mpsc::Sender<Input>) {
                 let mut complete = Vec::new();
                 lines.push(&chunk[..count], |line| complete.push(line));
                 if !complete.is_empty() {
-                    send(Input::Lines(complete));
+                    send(ClientInput::Lines(complete));
                 }
             }
             Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => break,
         }
     }
-    control.blocking_send(Input::LastLines).ok();
+    control.blocking_send(ClientInput::LastLines).ok();
     if let Some(line) = lines.finish() {
-        send(Input::Lines(vec![line]));
+        send(ClientInput::Lines(vec![line]));
     }
-    send(Input::EndOfInput);
+    send(ClientInput::EndOfInput);
 }
 
-fn write_stdout(mut drain: Drain, control: &mpsc::Sender<Input>) {
+fn write_stdout(mut drain: Drain, control: &mpsc::Sender<ClientInput>) {
     let mut stdout = std::io::stdout().lock();
     while let Some(chunk) = drain.wait() {
         if stdout.write_all(&chunk).and_then(|()| stdout.flush()).is_err() {
             // The server may have ended.
-            control.blocking_send(Input::OutputClosed).ok();
+            control.blocking_send(ClientInput::OutputClosed).ok();
             return;
         }
         drain.wrote(chunk.len());
     }
 }
 
-pub(crate) fn listen_for_signals(control: mpsc::Sender<Input>) {
+pub(crate) fn listen_for_signals(control: mpsc::Sender<ClientInput>) {
     let kinds = [
         (SignalKind::interrupt(), Signal::Interrupt),
         (SignalKind::terminate(), Signal::Terminate),
@@ -97,7 +98,7 @@ pub(crate) fn listen_for_signals(control: mpsc::Sender<Input>) {
         tokio::spawn(async move {
             while stream.recv().await.is_some() {
                 // The server may have ended.
-                control.send(Input::Signal(name)).await.ok();
+                control.send(ClientInput::Signal(name)).await.ok();
             }
         });
     }

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use tiller::rpc::connection::ClientInput;
 use tiller::rpc::out::Drain;
-use tiller::rpc::server::Input;
 use tokio::sync::{mpsc, watch};
 
 use super::transcript::Reader;
@@ -14,7 +14,7 @@ pub struct ClientReader {
 }
 
 impl ClientReader {
-    pub fn new(drain: Drain, control: mpsc::Sender<Input>) -> ClientReader {
+    pub fn new(drain: Drain, control: mpsc::Sender<ClientInput>) -> ClientReader {
         let (mode, mood_receiver) = watch::channel(Reader::Reads);
         let read = Arc::new(Mutex::new(Vec::new()));
         tokio::spawn(read_until_gone(drain, mood_receiver, read.clone(), control));
@@ -39,7 +39,7 @@ async fn read_until_gone(
     mut drain: Drain,
     mut mode: watch::Receiver<Reader>,
     read: Arc<Mutex<Vec<u8>>>,
-    control: mpsc::Sender<Input>,
+    control: mpsc::Sender<ClientInput>,
 ) {
     while let Some(chunk) = drain.next().await {
         // The sender of the watch channel lives as long as the conversation.
@@ -47,7 +47,7 @@ async fn read_until_gone(
             return;
         };
         if now == Reader::Gone {
-            control.send(Input::OutputClosed).await.ok();
+            control.send(ClientInput::OutputClosed).await.ok();
             return;
         }
         drain.wrote(chunk.len());

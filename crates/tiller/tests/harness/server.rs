@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tiller::rpc::connection::{Channels, ClientInput, Signal};
 use tiller::rpc::lines::{LINE_MAX_BYTES, Line as WireLine, Lines};
 use tiller::rpc::out::pipe;
-use tiller::rpc::server::{Channels, INPUTS_MAX, Input, Signal, serve};
+use tiller::rpc::server::{INPUTS_MAX, serve};
 use tiller_demo::script::{ScriptFeeder, ScriptProvider};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -33,8 +34,8 @@ fn scratch_folder() -> TempDir {
 const END_MAX: Duration = Duration::from_secs(10);
 
 pub struct TestServer {
-    lines: mpsc::Sender<Input>,
-    control: mpsc::Sender<Input>,
+    lines: mpsc::Sender<ClientInput>,
+    control: mpsc::Sender<ClientInput>,
     framing: Lines,
     reader: ClientReader,
     task: JoinHandle<u8>,
@@ -116,7 +117,7 @@ impl TestServer {
         let mut said = Vec::new();
         self.framing.push(&bytes, |line| said.push(line));
         if closes {
-            self.control.try_send(Input::LastLines).ok();
+            self.control.try_send(ClientInput::LastLines).ok();
             let framing = std::mem::replace(&mut self.framing, Lines::new(LINE_MAX_BYTES));
             said.extend(framing.finish());
         }
@@ -127,10 +128,10 @@ impl TestServer {
         }
         // A server that has ended receives nothing more; the transcript shows that.
         if !said.is_empty() {
-            self.lines.try_send(Input::Lines(said)).ok();
+            self.lines.try_send(ClientInput::Lines(said)).ok();
         }
         if closes {
-            self.lines.try_send(Input::EndOfInput).ok();
+            self.lines.try_send(ClientInput::EndOfInput).ok();
         }
         Ok(())
     }
@@ -178,7 +179,7 @@ impl TestServer {
             "SIGHUP" => Signal::HangUp,
             _ => return Err(format!("{name} is no signal we know")),
         };
-        self.control.try_send(Input::Signal(signal)).ok();
+        self.control.try_send(ClientInput::Signal(signal)).ok();
         Ok(())
     }
 
@@ -212,7 +213,7 @@ impl TestServer {
     /// Closes the client's input. By now no output and no line of the model may be left.
     pub async fn finish(mut self, played: &mut String) -> Result<(), String> {
         if !self.ended {
-            self.lines.try_send(Input::EndOfInput).ok();
+            self.lines.try_send(ClientInput::EndOfInput).ok();
             let deadline = Instant::now() + END_MAX;
             while !self.task.is_finished() {
                 if Instant::now() > deadline {

@@ -4,10 +4,11 @@ use super::done;
 use crate::rpc::client_bash;
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
-use crate::rpc::wire::Label;
+use crate::rpc::wire::{Label, Level};
 
 pub(crate) fn bash(
     state: &mut SessionState,
+    level: Level,
     label: &Label,
     command: String,
     hidden: bool,
@@ -17,7 +18,7 @@ pub(crate) fn bash(
             "Invalid command \"bash\": field `command`: expected a shell command".to_owned()
         );
     }
-    client_bash::start_bash(state, label.clone(), command, hidden);
+    client_bash::start_bash(state, level, label.clone(), command, hidden);
     Ok(Response::Later)
 }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::data;
+use crate::rpc::connection::WireFormat;
 use crate::rpc::dispatch::Handled;
 use crate::rpc::lines::LINE_MAX_BYTES;
 use crate::rpc::server::version;
@@ -28,14 +29,14 @@ struct Limits {
 }
 
 /// The level applies from this response on.
-pub(crate) fn hello(state: &mut SessionState, hello: Hello) -> Handled {
-    let wire = hello.wire.unwrap_or(state.outbox.level());
+pub(crate) fn hello(state: &mut SessionState, hello: Hello, current: WireFormat) -> Handled {
+    let wire = hello.wire.unwrap_or(current.level);
     let stream = match (hello.stream, hello.wire) {
         (Some(stream), _) => stream,
         (None, Some(wire)) => wire.stream(),
-        (None, None) => state.outbox.stream(),
+        (None, None) => current.stream,
     };
-    state.outbox.change_level(wire, stream);
+    state.outbox.change_format(WireFormat { level: wire, stream });
     state.todos.set_level(wire);
     data(&Greeting {
         server: "tiller",
