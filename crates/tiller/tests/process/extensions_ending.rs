@@ -1,34 +1,13 @@
-//! Shutdown with extensions: tiller always exits, and responsive extensions get the event.
+//! Shutdown with extensions that own processes and connections: nothing outlives tiller.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
-use crate::extensions::with;
 use crate::extensions_sidecar::is_alive;
 use crate::loopback::{Loopback, Reply};
 use crate::skip::has_node;
-
-/// Records the shutdown event, and optionally does something before.
-const NOTES: &str = r#"
-    import { appendFileSync } from "node:fs";
-    export default function (pi) {
-        pi.on("session_shutdown", (event) => appendFileSync("heard.txt", `${event.reason}\n`));
-        pi.registerCommand("leave", {
-            handler: async (args, ctx) => {
-                ctx.ui.notify("leaving");
-                ctx.shutdown();
-                await new Promise(() => {});
-            },
-        });
-        pi.registerCommand("wait", {
-            handler: async (args, ctx) => {
-                ctx.ui.notify("waiting");
-                await new Promise(() => {});
-            },
-        });
-    }"#;
 
 /// A client whose folder outlives it.
 fn start(script: &str, extensions: &[&str]) -> (Client, Place) {
@@ -42,96 +21,12 @@ fn start(script: &str, extensions: &[&str]) -> (Client, Place) {
     (place.clone().rpc(script, &arguments), place)
 }
 
-fn heard(place: &Place) -> String {
-    std::fs::read_to_string(place.path().join("heard.txt")).unwrap_or_default()
-}
-
 /// Closes the input, and expects the exit within this time.
 fn ends_within(client: Client, limit: Duration) -> Option<i32> {
     let begun = Instant::now();
     let code = client.end().1;
     assert!(begun.elapsed() < limit, "it took {:?}", begun.elapsed());
     code
-}
-
-#[test]
-fn hanging_command_that_asked_for_shutdown_is_not_awaited() {
-    let (mut client, place) = start("say Fine.\n", &[NOTES]);
-    client.say(&json!({"id": "1", "type": "prompt", "message": "/leave"}));
-    client.until_type("extension_ui_request");
-    assert_eq!(ends_within(client, Duration::from_secs(9)), Some(0));
-    assert_eq!(heard(&place), "quit\n");
-}
-
-#[test]
-fn run_settles_before_a_requested_shutdown() {
-    let mut client = with(
-        "call finish {}\n\nsay That was all.\n",
-        r#"
-        export default function (pi) {
-            pi.registerTool({
-                name: "finish",
-                description: "End it",
-                parameters: { type: "object", properties: {} },
-                async execute(id, params, signal, onUpdate, ctx) {
-                    ctx.shutdown();
-                    return { content: [{ type: "text", text: "Good bye" }] };
-                },
-            });
-        }"#,
-    );
-    client.say(&json!({"id": "1", "type": "prompt", "message": "Finish"}));
-    let (records, code) = client.end();
-    assert_eq!(code, Some(0));
-    let said = records.iter().rfind(|record| record["type"] == "message_end").unwrap();
-    assert_eq!(said["message"]["content"][0]["text"], "That was all.");
-    assert_eq!(records.last().unwrap()["type"], "agent_settled");
-}
-
-#[test]
-fn shutdown_event_is_sent_during_a_hanging_command() {
-    let (mut client, place) = start("say Fine.\n", &[NOTES]);
-    client.say(&json!({"id": "1", "type": "prompt", "message": "/wait"}));
-    client.until_type("extension_ui_request");
-    client.close_stdin();
-    assert_eq!(ends_within(client, Duration::from_secs(4)), Some(0));
-    assert_eq!(heard(&place), "quit\n");
-}
-
-#[test]
-fn shutdown_event_is_sent_during_a_hanging_session_start() {
-    let stuck = r#"
-        export default function (pi) {
-            pi.on("session_start", async (event, ctx) => {
-                ctx.ui.notify("beginning");
-                await new Promise(() => {});
-            });
-        }"#;
-    let (mut client, place) = start("say Fine.\n", &[stuck, NOTES]);
-    client.until_type("extension_ui_request");
-    client.signal("TERM");
-    assert_eq!(ends_within(client, Duration::from_secs(4)), Some(143));
-    assert_eq!(heard(&place), "quit\n");
-}
-
-#[test]
-fn hanging_shutdown_handler_does_not_block_other_engines() {
-    let stuck = r#"
-        export default (pi) => pi.on("session_shutdown", () => new Promise(() => {}));"#;
-    // Each has its own engine.
-    let place = Place::new()
-        .with("stuck.ts", stuck)
-        .with("notes.ts", NOTES)
-        .with("settings.json", r#"{"extensionSettings": {"stuck.ts": {"isolate": true}}}"#);
-    let agent = place.path().join(".pi/agent");
-    std::fs::create_dir_all(&agent).unwrap();
-    std::fs::rename(place.path().join("settings.json"), agent.join("settings.json")).unwrap();
-    let mut client = place.clone().rpc("say Fine.\n", &["-e", "stuck.ts", "-e", "notes.ts"]);
-    client.say(&json!({"id": "1", "type": "get_state"}));
-    client.response("1");
-    client.close_stdin();
-    assert_eq!(ends_within(client, Duration::from_secs(4)), Some(0));
-    assert_eq!(heard(&place), "quit\n");
 }
 
 /// End of input and a signal, each with its exit code.
@@ -253,42 +148,5 @@ fn pending_model_request_of_an_extension_ends_with_the_process() {
         go(&mut client, way);
         assert_eq!(ends_within(client, Duration::from_secs(4)), Some(code));
         server.caller_left();
-    }
-}
-
-#[test]
-fn pending_compaction_hook_is_cancelled_at_exit() {
-    for (way, code) in WAYS {
-        let place = Place::new().with(
-            "ext.ts",
-            r#"
-            export default function (pi) {
-                pi.on("session_before_compact", async (event, ctx) => {
-                    ctx.ui.notify("thinking");
-                    await new Promise(() => {});
-                });
-            }"#,
-        );
-        std::fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
-        let place =
-            place.with(".pi/agent/settings.json", r#"{"compaction": {"keepRecentTokens": 10}}"#);
-        let mut client = with_stored_session(&place, "say Yes.\n\nsay No.\n\nsay Summary.\n");
-        for text in ["One", "Two"] {
-            let text = format!("{text}, and so long that this is more than ten tokens by itself");
-            client.say(&json!({"type": "prompt", "message": text}));
-            client.until_type("agent_settled");
-        }
-        client.say(&json!({"id": "1", "type": "compact"}));
-        client.until_type("extension_ui_request");
-        go(&mut client, way);
-        let begun = Instant::now();
-        let (records, exit) = client.end();
-        assert!(begun.elapsed() < Duration::from_secs(4), "it took {:?}", begun.elapsed());
-        assert_eq!(exit, Some(code));
-        let ended = records.iter().find(|record| record["type"] == "compaction_end").unwrap();
-        assert_eq!(ended["aborted"], true, "{ended}");
-        let answered = records.iter().find(|record| record["id"] == "1").unwrap();
-        assert_eq!(answered["success"], false, "{answered}");
-        assert!(session(&place).iter().all(|entry| entry["type"] != "compaction"));
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions, settings and skills that extensions read and write directly.
+//! Sessions that extensions write directly, checked by the program itself.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::client::Place;
 use crate::extensions::of_type;
 
 const COMMANDS: &str = r#"
-    import { SessionManager, SettingsManager, loadSkills, parseSessionEntries, buildSessionContext } from "@earendil-works/pi-coding-agent";
+    import { SessionManager, parseSessionEntries, buildSessionContext } from "@earendil-works/pi-coding-agent";
     import { readFileSync } from "node:fs";
     export default function (pi) {
         const note = (data) => pi.appendEntry("note", data);
@@ -30,43 +30,10 @@ const COMMANDS: &str = r#"
             const { firstMessage, name, messageCount } = found.find((one) => one.name === "By hand");
             note({ firstMessage, name, messageCount, listed: found.length === all.length, isOpen: newest.getCwd() === ctx.cwd });
         } });
-        pi.registerCommand("memory", { handler: async () => {
-            const session = SessionManager.inMemory("/nowhere");
-            const first = session.appendMessage({ role: "user", content: "one", timestamp: 1 });
-            const second = session.appendMessage({ role: "user", content: "two", timestamp: 2 });
-            session.branch(first);
-            session.appendMessage({ role: "user", content: "three", timestamp: 3 });
-            session.appendContextEdit(first, { content: "edited" });
-            const { messages } = session.buildSessionContext();
-            session.appendCompaction("all of it", null, 10);
-            note({ said: messages.map(({ content }) => content), left: session.getChildren(first).map(({ id }) => id === second)[0],
-                roots: session.getTree().length, after: session.buildSessionContext().messages.map(({ summary }) => summary),
-                file: session.getSessionFile() ?? null });
-        } });
-        pi.registerCommand("own", { handler: async (_, ctx) => {
-            const session = SessionManager.open(ctx.sessionManager.getSessionFile());
-            try { session.appendCustomEntry("mark"); } catch ({ message }) { note(message); }
-        } });
-        pi.registerCommand("settings", { handler: async (_, ctx) => {
-            const settings = SettingsManager.create(ctx.cwd);
-            const { skills } = loadSkills();
-            let refused;
-            try { settings.setTheme("dark"); } catch ({ message }) { refused = message; }
-            settings.applyOverrides({ retry: { enabled: false } });
-            note({ mode: settings.getSteeringMode(), retry: settings.getRetry(), own: settings.getGlobalSettings().retry, refused, skills: skills.map(({ name }) => name) });
-        } });
     }"#;
 
 fn place() -> Place {
-    let place =
-        Place::new().with("ext.ts", COMMANDS).with("talk.script", "say Hello.\n\nsay Again.\n");
-    let agent = place.path().join(".pi/agent");
-    std::fs::create_dir_all(agent.join("skills/knit")).unwrap();
-    let settings = "{\"queueMode\": \"all\", // comment\n\"retry\": {\"maxRetries\": 7}}";
-    std::fs::write(agent.join("settings.json"), settings).unwrap();
-    let skill = "---\nname: knit\ndescription: Knits\n---\nKnit.\n";
-    std::fs::write(agent.join("skills/knit/SKILL.md"), skill).unwrap();
-    place
+    Place::new().with("ext.ts", COMMANDS).with("talk.script", "say Hello.\n\nsay Again.\n")
 }
 
 fn client(place: &Place) -> crate::client::Client {
@@ -114,37 +81,4 @@ fn session_written_by_an_extension_can_be_opened() {
     let file = made["file"].as_str().unwrap();
     let checked = place.output(&["session", "check", file], "");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
-}
-
-#[test]
-fn in_memory_session_is_a_tree() {
-    let place = place();
-    let seen = noted(&mut client(&place), "/memory");
-    let expected = json!({"said": ["edited", "three"], "left": true, "roots": 1,
-        "after": ["all of it"], "file": null});
-    assert_eq!(seen, expected);
-}
-
-#[test]
-fn open_session_cannot_be_written_by_an_extension() {
-    let place = place();
-    let mut client = client(&place);
-    client.say(&json!({"type": "prompt", "message": "Hello"}));
-    client.until_type("agent_settled");
-    let refused = noted(&mut client, "/own");
-    assert_eq!(refused, "this session is open in tiller; use ctx.sessionManager to add to it");
-}
-
-#[test]
-fn extensions_read_settings_and_skills() {
-    let place = place();
-    let seen = noted(&mut client(&place), "/settings");
-    assert_eq!(seen["mode"], "all");
-    assert_eq!(seen["retry"], json!({"maxRetries": 7, "enabled": false}));
-    assert_eq!(seen["own"], json!({"maxRetries": 7}));
-    assert_eq!(seen["skills"], json!(["knit"]));
-    assert_eq!(
-        seen["refused"],
-        "SettingsManager.setTheme: extensions do not write settings in tiller"
-    );
 }

@@ -246,34 +246,6 @@ fn failed_request_is_an_answer_without_secrets() {
 }
 
 #[test]
-fn extension_can_use_the_session_model() {
-    let body = r#"
-        const context = { messages: [{ role: "user", content: "hi" }] };
-        const answer = await ctx.modelRegistry.complete(ctx.model, context);
-        say([answer.content[0].text, answer.provider, answer.stopReason]);"#;
-    let mut client = start_with_command(Place::new(), body, &[]);
-    assert_eq!(go(&mut client)[0], json!(["Scripted.", "tiller", "stop"]));
-}
-
-#[test]
-fn without_net_permission_no_request_is_sent() {
-    let place = Place::new();
-    fs::create_dir_all(place.path().join(".pi/agent")).unwrap();
-    let settings =
-        json!({"extensionSettings": {"ext.ts": {"permissions": {"net": false, "env": false}}}});
-    fs::write(place.path().join(".pi/agent/settings.json"), settings.to_string()).unwrap();
-    let body = local("http://127.0.0.1:9")
-        + r#"
-        const context = { messages: [{ role: "user", content: "hi" }] };
-        say((await ai.complete(model, context, { apiKey: "k" })).errorMessage);
-        say(await ctx.modelRegistry.getApiKeyForProvider("own").catch((error) => error.message));"#;
-    let mut client = start_with_command(place, &body, &[]);
-    let denied = |what: &str| json!(format!("EACCES: this extension has no permission for {what}"));
-    // The model has its own server, which would receive keys.
-    assert_eq!(go(&mut client), [denied("net, env"), denied("env")]);
-}
-
-#[test]
 fn registry_lists_models_and_providers() {
     let place = Place::new();
     let folder = place.path().join(".pi/agent");

@@ -1,15 +1,9 @@
-//! Extension hooks on provider requests and responses, and events about model changes.
-
-use std::fs;
+//! Extension hooks on requests to a provider and on its responses, over the network.
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, Place};
 use crate::loopback::{Loopback, Reply, says};
-
-fn example(name: &str) -> String {
-    format!("{}/../../examples/extensions/{name}", env!("CARGO_MANIFEST_DIR"))
-}
 
 /// An extension with these handlers, and a provider at this server.
 fn with(server: &Loopback, handlers: &str) -> Client {
@@ -42,15 +36,6 @@ fn ask(client: &mut Client, text: &str) -> Vec<Value> {
 fn errors(records: &[Value]) -> Vec<&str> {
     let errors = records.iter().filter(|record| record["type"] == "extension_error");
     errors.map(|error| error["error"].as_str().unwrap()).collect()
-}
-
-/// The lines that the extension wrote.
-fn noted(place: &Place, client: &mut Client) -> Vec<Value> {
-    // A command runs after all events sent to the engine before.
-    client.say(&json!({"id": "noted", "type": "prompt", "message": "/noted"}));
-    client.response("noted");
-    let text = fs::read_to_string(place.path().join("noted.txt")).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
@@ -111,94 +96,4 @@ fn context_hook_changes_prompt_and_tools() {
     let asked = server.asked();
     assert_eq!(asked.body["messages"][0]["role"], "user");
     assert!(asked.body["tools"].is_null());
-}
-
-#[test]
-fn hooks_see_requests_of_other_extensions() {
-    let other = r#"
-        export default (pi) => pi.on("before_provider_request", ({ payload }) => ({ words: [...payload.words, "indeed"] }));"#;
-    let place = Place::new().with("other.ts", other);
-    let parrot = example("parrot-provider.ts");
-    let command = place.command(&[
-        "--mode",
-        "rpc",
-        "--no-session",
-        "-e",
-        &parrot,
-        "-e",
-        "other.ts",
-        "--model",
-        "parrot/forwards",
-    ]);
-    let mut client = Client::start(command, place);
-    let records = ask(&mut client, "well");
-    let mut ends = records.iter().rev().filter(|record| record["type"] == "message_end");
-    assert_eq!(ends.next().unwrap()["message"]["content"][0]["text"], "well indeed");
-}
-
-#[test]
-fn model_and_level_changes_are_emitted() {
-    let listening = r#"
-        import { appendFileSync } from "node:fs";
-        const note = (value) => appendFileSync("noted.txt", JSON.stringify(value) + "\n");
-        export default function (pi) {
-            pi.registerCommand("noted", { handler: async () => {} });
-            pi.registerProvider("deep", { baseUrl: "http://127.0.0.1:9", apiKey: "k", api: "openai-completions",
-                models: [{ id: "d", name: "D", reasoning: true, input: ["text"], contextWindow: 1000, maxTokens: 100,
-                    cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } }] });
-            pi.on("model_select", ({ model, previousModel, source }) => note([model.id, previousModel?.id, source]));
-            pi.on("thinking_level_select", ({ level, previousLevel }) => note([level, previousLevel]));
-        }"#;
-    let place = Place::new().with("listening.ts", listening);
-    let parrot = example("parrot-provider.ts");
-    let command = place.command(&[
-        "--mode",
-        "rpc",
-        "-e",
-        &parrot,
-        "-e",
-        "listening.ts",
-        "--model",
-        "parrot/forwards",
-        "--thinking",
-        "low",
-    ]);
-    let mut client = Client::start(command, place.clone());
-    ask(&mut client, "hello");
-    client.say(&json!({"id": "1", "type": "get_state"}));
-    let session = client.response("1")["data"]["sessionFile"].clone();
-    client
-        .say(&json!({"id": "2", "type": "set_model", "provider": "parrot", "modelId": "forwards"}));
-    client.say(&json!({"id": "3", "type": "cycle_model"}));
-    client.say(&json!({"id": "4", "type": "set_model", "provider": "deep", "modelId": "d"}));
-    client.say(&json!({"id": "5", "type": "set_thinking_level", "level": "high"}));
-    client.response("5");
-    let heard = noted(&place, &mut client);
-    assert_eq!(
-        heard,
-        [
-            json!(["backwards", "forwards", "cycle"]),
-            json!(["low", "off"]),
-            json!(["d", "backwards", "set"]),
-            json!(["high", "low"]),
-        ]
-    );
-    client.say(&json!({"id": "6", "type": "new_session"}));
-    client.response("6");
-    client.say(
-        &json!({"id": "7", "type": "set_model", "provider": "parrot", "modelId": "backwards"}),
-    );
-    client.response("7");
-    // The session continues with the model and level chosen last.
-    client.say(&json!({"id": "8", "type": "switch_session", "sessionPath": session}));
-    client.response("8");
-    let heard = noted(&place, &mut client);
-    assert_eq!(
-        heard[4..],
-        [
-            json!(["off", "high"]),
-            json!(["backwards", "d", "set"]),
-            json!(["d", "backwards", "restore"]),
-        ]
-    );
 }
