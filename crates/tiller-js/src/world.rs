@@ -3,14 +3,13 @@
 
 use std::future::Future;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tiller_agent::program::{Program, ProgramSink};
 use tokio_util::sync::CancellationToken;
 
 mod ask;
@@ -54,7 +53,7 @@ pub trait HostApi: Send + Sync + 'static {
 
     /// Spawns a child process that must not outlive tiller. `sink` is called on a thread that may
     /// block while the extension reads slowly; the last event is [`ChildEvent::Closed`].
-    fn spawn(&self, request: SpawnRequest, sink: ChildSink) -> io::Result<Box<dyn Child>>;
+    fn spawn(&self, request: Program, sink: ProgramSink) -> io::Result<Box<dyn Child>>;
 
     /// Streams a model's answer as the events of an assistant message stream; the last one is
     /// `done` or `error`. The events carry no partial message, which JavaScript assembles; `usage`
@@ -144,40 +143,6 @@ pub struct HttpResponse {
     /// The decoded body in chunks. Dropping it closes the connection.
     pub body: BoxStream<'static, Result<Vec<u8>, String>>,
 }
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SpawnRequest {
-    pub command: String,
-    pub args: Vec<String>,
-    pub cwd: PathBuf,
-    /// The whole environment of the child.
-    pub env: Vec<(String, String)>,
-    /// Whether the extension writes to stdin; otherwise stdin is empty.
-    pub stdin: bool,
-    /// Replaces the command's name as the first argument.
-    #[serde(default)]
-    pub argv0: Option<String>,
-    /// Open files the child inherits beside the usual three, under the same numbers.
-    #[serde(skip)]
-    pub keeps: Vec<Arc<OwnedFd>>,
-}
-
-/// Events of a child process, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChildEvent {
-    Stdout(Vec<u8>),
-    Stderr(Vec<u8>),
-    /// The process exited; its own children may still write output.
-    Exit {
-        code: Option<i32>,
-        signal: Option<i32>,
-    },
-    /// The last event.
-    Closed,
-}
-
-pub type ChildSink = Box<dyn FnMut(ChildEvent) + Send>;
 
 /// A running child process.
 pub trait Child: Send + Sync {

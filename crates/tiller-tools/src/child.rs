@@ -7,7 +7,6 @@
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,45 +16,9 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tiller_agent::mutex;
+use tiller_agent::program::{Program, ProgramEvent, ProgramSink};
 
 use crate::process::{self, GuardianSocket};
-
-/// What to start, and how.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// A path, or a name to search in the `PATH` of `env`.
-    pub command: String,
-    pub args: Vec<String>,
-    pub cwd: PathBuf,
-    /// The complete environment.
-    pub env: Vec<(String, String)>,
-    /// Whether stdin is a pipe; otherwise it is empty.
-    pub stdin: bool,
-    /// `argv[0]`, if it is not the command's name.
-    pub argv0: Option<String>,
-    /// Open files that the child inherits beside the standard three, with the same descriptor
-    /// numbers.
-    pub keeps: Vec<Arc<OwnedFd>>,
-}
-
-/// Events of a program, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProgramEvent {
-    Stdout(Vec<u8>),
-    Stderr(Vec<u8>),
-    /// The program exited with a code or was killed by a signal. Its own output was reported
-    /// before; its children may still write.
-    Exit {
-        code: Option<i32>,
-        signal: Option<i32>,
-    },
-    /// The last event: the program has ended and its pipes are closed.
-    Closed,
-}
-
-/// Receives the events. It may block: the program then waits in its next write, so that memory is
-/// bounded.
-pub type Sink = Box<dyn FnMut(ProgramEvent) + Send>;
 
 /// The largest chunk of output in one event.
 const CHUNK_MAX_BYTES: usize = 64 * 1024;
@@ -65,7 +28,7 @@ const LEFTOVER_MAX_BYTES: usize = 1024 * 1024;
 
 /// Starts a program. Returns when it runs, or with the error of the operating system. `sink` is
 /// called on its own thread, for the last time with [`ProgramEvent::Closed`].
-pub fn spawn(program: Program, sink: Sink) -> io::Result<Handle> {
+pub fn spawn(program: Program, sink: ProgramSink) -> io::Result<Handle> {
     let Program { command, args, cwd, env, stdin, argv0, keeps } = program;
     let mut command = Command::new(command);
     command.args(args).current_dir(cwd).env_clear().envs(env);
@@ -186,7 +149,7 @@ struct Pipes {
 struct Reader {
     pipes: Pipes,
     link: Arc<GuardianSocket>,
-    sink: Sink,
+    sink: ProgramSink,
 }
 
 /// Which descriptors can be read.

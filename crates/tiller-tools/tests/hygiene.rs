@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use tiller_tools::child::{self, Program};
+use tiller_agent::program::Program;
+use tiller_tools::child;
 use tiller_tools::command::{BashCommand, execute};
 use tiller_tools::{Shell, process};
 use tokio_util::sync::CancellationToken;

@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use tiller_agent::program::Program as ChildProgram;
 use tokio::time::Instant;
 
 mod output;
@@ -37,7 +38,7 @@ use crate::engine_state::{EngineState, Task};
 use crate::mailbox::Mailbox;
 use crate::modules::builtin;
 use crate::operations::{self, OpError, OpOutput};
-use crate::world::{Child, Query, SpawnRequest};
+use crate::world::{Child, Query};
 
 /// How long the program may take to send its first line.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -102,7 +103,7 @@ impl Sidecar {
         let (news, their_news) = UnixStream::pair().map_err(|err| failed(&err))?;
         let keeps = [their_line, their_news].map(|end| Arc::new(OwnedFd::from(end)));
         let files = [keeps[0].as_raw_fd(), keeps[1].as_raw_fd()];
-        let request = SpawnRequest {
+        let request = ChildProgram {
             command: program.path.to_string_lossy().into_owned(),
             args: program.arguments(core.config.limits.memory_bytes, files),
             cwd: folder(&core),

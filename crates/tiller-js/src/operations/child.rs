@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::json;
 use tiller_agent::mutex;
+use tiller_agent::program::{Program, ProgramEvent};
 
 use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
 use crate::engine_state::EngineState;
-use crate::world::{ChildEvent, SpawnRequest};
 
 /// Upper bound on output that the extension has not read yet.
 const WAITING_MAX_BYTES: usize = 4 << 20;
@@ -82,7 +82,7 @@ pub(super) fn start(
     if name != "spawn" {
         return Err(unknown(name));
     }
-    let request: SpawnRequest = op_input.read()?;
+    let request: Program = op_input.read()?;
     let command = request.command.clone();
     let flow = Arc::new(Flow::default());
     let (ended, end) = tokio::sync::oneshot::channel();
@@ -91,11 +91,11 @@ pub(super) fn start(
     let early = Arc::new(Mutex::new(Early::default()));
     let sink = {
         let (flow, op_events, early) = (flow.clone(), op_events.clone(), early.clone());
-        Box::new(move |event: ChildEvent| {
-            if let ChildEvent::Stdout(bytes) | ChildEvent::Stderr(bytes) = &event {
+        Box::new(move |event: ProgramEvent| {
+            if let ProgramEvent::Stdout(bytes) | ProgramEvent::Stderr(bytes) = &event {
                 flow.take(bytes.len());
             }
-            if event == ChildEvent::Closed {
+            if event == ProgramEvent::Closed {
                 // The receiver may be gone.
                 ended.take().map(|ended| ended.send(()));
                 return;
@@ -128,24 +128,24 @@ pub(super) fn start(
 #[derive(Default)]
 struct Early {
     told: bool,
-    events: VecDeque<ChildEvent>,
+    events: VecDeque<ProgramEvent>,
 }
 
-fn tell(op_events: &OpEvents, event: ChildEvent) {
+fn tell(op_events: &OpEvents, event: ProgramEvent) {
     match event {
         // Announced by a JSON event, because bytes are sent alone.
-        ChildEvent::Stdout(bytes) => {
+        ProgramEvent::Stdout(bytes) => {
             op_events.tell(OpOutput::Text("stdout".into()));
             op_events.tell(OpOutput::Bytes(bytes));
         }
-        ChildEvent::Stderr(bytes) => {
+        ProgramEvent::Stderr(bytes) => {
             op_events.tell(OpOutput::Text("stderr".into()));
             op_events.tell(OpOutput::Bytes(bytes));
         }
-        ChildEvent::Exit { code, signal } => {
+        ProgramEvent::Exit { code, signal } => {
             op_events.tell(OpOutput::json(&json!({ "code": code, "signal": signal })));
         }
-        ChildEvent::Closed => (),
+        ProgramEvent::Closed => (),
     }
 }
 
@@ -184,7 +184,7 @@ impl Flow {
 #[serde(rename_all = "camelCase")]
 struct Wait {
     #[serde(flatten)]
-    request: SpawnRequest,
+    request: Program,
     #[serde(default)]
     timeout_ms: Option<u64>,
     #[serde(default)]
@@ -223,10 +223,10 @@ fn spawn_and_wait(core: &Rc<EngineState>, ask: Wait, input: Option<Vec<u8>>) -> 
             continue;
         }
         match event {
-            Ok(ChildEvent::Stdout(bytes)) => stdout.extend(bytes),
-            Ok(ChildEvent::Stderr(bytes)) => stderr.extend(bytes),
-            Ok(ChildEvent::Exit { code: with, signal: by }) => (code, signal) = (with, by),
-            Ok(ChildEvent::Closed) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(ProgramEvent::Stdout(bytes)) => stdout.extend(bytes),
+            Ok(ProgramEvent::Stderr(bytes)) => stderr.extend(bytes),
+            Ok(ProgramEvent::Exit { code: with, signal: by }) => (code, signal) = (with, by),
+            Ok(ProgramEvent::Closed) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if error.is_some() => break,
             Err(RecvTimeoutError::Timeout) => {
                 child.kill(ask.kill_signal.unwrap_or(15));

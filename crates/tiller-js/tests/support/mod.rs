@@ -16,10 +16,11 @@ use futures_util::stream::{self, BoxStream};
 use nix::fcntl::{FcntlArg, FdFlag};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tiller_agent::program::{Program, ProgramEvent, ProgramSink};
 use tiller_js::world::{
-    Action, BoxFuture, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HostApi,
-    HttpRequest, HttpResponse, LogLine, ModelRead, ModelRequest, Notice, Query, Request,
-    SessionRead, SettingsLayer, SettingsRead, SpawnRequest,
+    Action, BoxFuture, Child, Dialog, DialogKind, ExtensionError, HostApi, HttpRequest,
+    HttpResponse, LogLine, ModelRead, ModelRequest, Notice, Query, Request, SessionRead,
+    SettingsLayer, SettingsRead,
 };
 use tiller_js::{Config, Extension, Extensions, Limits, LoadReport};
 use tokio_util::sync::CancellationToken;
@@ -312,7 +313,7 @@ impl HostApi for Fake {
         })
     }
 
-    fn spawn(&self, request: SpawnRequest, sink: ChildSink) -> io::Result<Box<dyn Child>> {
+    fn spawn(&self, request: Program, sink: ProgramSink) -> io::Result<Box<dyn Child>> {
         let mut command = Command::new(&request.command);
         command
             .args(&request.args)
@@ -346,16 +347,16 @@ impl HostApi for Fake {
         let mut err = child.stderr.take().unwrap();
         let tell = sink.clone();
         let errors = std::thread::spawn(move || {
-            carry(&mut err, |bytes| (tell.lock().unwrap())(ChildEvent::Stderr(bytes)));
+            carry(&mut err, |bytes| (tell.lock().unwrap())(ProgramEvent::Stderr(bytes)));
         });
         std::thread::spawn(move || {
-            carry(&mut out, |bytes| (sink.lock().unwrap())(ChildEvent::Stdout(bytes)));
+            carry(&mut out, |bytes| (sink.lock().unwrap())(ProgramEvent::Stdout(bytes)));
             errors.join().unwrap();
             let status = child.wait().unwrap();
             let signal = std::os::unix::process::ExitStatusExt::signal(&status);
             let mut sink = sink.lock().unwrap();
-            sink(ChildEvent::Exit { code: status.code(), signal });
-            sink(ChildEvent::Closed);
+            sink(ProgramEvent::Exit { code: status.code(), signal });
+            sink(ProgramEvent::Closed);
         });
         Ok(Box::new(Process { pid, stdin }))
     }

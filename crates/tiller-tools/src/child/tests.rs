@@ -15,7 +15,7 @@ fn program(command: &str, args: &[&str]) -> Program {
     Program {
         command: command.to_owned(),
         args: args.iter().map(|arg| arg.to_string()).collect(),
-        cwd: PathBuf::from("/"),
+        cwd: "/".into(),
         env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap()), ("A".into(), "b".into())],
         stdin: false,
         argv0: None,
@@ -264,7 +264,7 @@ fn spawn_errors_are_reported() {
     use nix::libc::{EACCES, ENOENT, ENOTDIR};
     assert_eq!(check(program("no-such-program", &[])), ENOENT);
     assert_eq!(check(program("/", &[])), EACCES);
-    let nowhere = Program { cwd: PathBuf::from("/no/such/folder"), ..program("true", &[]) };
+    let nowhere = Program { cwd: "/no/such/folder".into(), ..program("true", &[]) };
     assert_eq!(check(nowhere), ENOENT);
     let file = std::env::current_exe().unwrap();
     assert!(Path::new(&file).is_file());

@@ -9,13 +9,13 @@ use std::io;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use serde_json::Value;
+use tiller_agent::program::{Program, ProgramSink};
 use tiller_js::world::{
-    Action, BoxFuture, Child, ChildEvent, ChildSink, Dialog, DialogKind, ExtensionError, HostApi,
-    HttpRequest, HttpResponse, LogLine, ModelRequest, Notice, Query, Request, SettingsLayer,
-    SettingsRead, SpawnRequest,
+    Action, BoxFuture, Child, Dialog, DialogKind, ExtensionError, HostApi, HttpRequest,
+    HttpResponse, LogLine, ModelRequest, Notice, Query, Request, SettingsLayer, SettingsRead,
 };
 use tiller_llm::http::{self, HttpExchange};
-use tiller_tools::child::{self, Program, ProgramEvent};
+use tiller_tools::child;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -80,10 +80,7 @@ impl HostApi for ServerHostApi {
         })
     }
 
-    fn spawn(&self, request: SpawnRequest, mut sink: ChildSink) -> io::Result<Box<dyn Child>> {
-        let SpawnRequest { command, args, cwd, env, stdin, argv0, keeps } = request;
-        let program = Program { command, args, cwd, env, stdin, argv0, keeps };
-        let sink = Box::new(move |happening| sink(child_event(happening)));
+    fn spawn(&self, program: Program, sink: ProgramSink) -> io::Result<Box<dyn Child>> {
         child::spawn(program, sink).map(|handle| Box::new(Process(handle)) as Box<dyn Child>)
     }
 
@@ -126,15 +123,6 @@ pub(crate) fn no_answer(kind: &DialogKind) -> Value {
     match kind {
         DialogKind::Confirm { .. } => Value::Bool(false),
         _ => Value::Null,
-    }
-}
-
-fn child_event(happening: ProgramEvent) -> ChildEvent {
-    match happening {
-        ProgramEvent::Stdout(bytes) => ChildEvent::Stdout(bytes),
-        ProgramEvent::Stderr(bytes) => ChildEvent::Stderr(bytes),
-        ProgramEvent::Exit { code, signal } => ChildEvent::Exit { code, signal },
-        ProgramEvent::Closed => ChildEvent::Closed,
     }
 }
 

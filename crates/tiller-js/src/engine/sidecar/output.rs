@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::world::{ChildEvent, ChildSink, HostApi, LogLevel, LogLine};
+use tiller_agent::program::{ProgramEvent, ProgramSink};
+
+use crate::world::{HostApi, LogLevel, LogLine};
 
 /// Longer lines are split.
 const LINE_MAX_BYTES: usize = 64 * 1024;
@@ -11,13 +13,13 @@ const LINE_MAX_BYTES: usize = 64 * 1024;
 pub(super) fn sink(
     world: Arc<dyn HostApi>,
     ended: Box<dyn Fn(Option<i32>, Option<i32>) + Send>,
-) -> ChildSink {
+) -> ProgramSink {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     Box::new(move |event| match event {
-        ChildEvent::Stdout(bytes) => print(&*world, LogLevel::Info, &mut stdout, &bytes),
-        ChildEvent::Stderr(bytes) => print(&*world, LogLevel::Error, &mut stderr, &bytes),
-        ChildEvent::Exit { code, signal } => ended(code, signal),
-        ChildEvent::Closed => {
+        ProgramEvent::Stdout(bytes) => print(&*world, LogLevel::Info, &mut stdout, &bytes),
+        ProgramEvent::Stderr(bytes) => print(&*world, LogLevel::Error, &mut stderr, &bytes),
+        ProgramEvent::Exit { code, signal } => ended(code, signal),
+        ProgramEvent::Closed => {
             log(&*world, LogLevel::Info, &std::mem::take(&mut stdout));
             log(&*world, LogLevel::Error, &std::mem::take(&mut stderr));
         }
