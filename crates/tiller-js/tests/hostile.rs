@@ -7,7 +7,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use serde_json::json;
 use support::Stage;
 use tiller_js::event::{Event, StartReason};
@@ -42,24 +42,24 @@ fn call() -> ToolCall {
 
 /// Loads `body` as a handler of `tool_call` beside a good extension, runs the hook, and checks that
 /// the good one still works.
-async fn check(body: &str, expect: Expect) {
+async fn check(body: &str, verdict: &str) {
     let source = format!("export default (pi) => pi.on('tool_call', {body});");
-    check_source(&source, expect).await;
+    check_within(limits(), &source, verdict).await;
 }
 
 /// The same with time to spare, for what a busy machine must not turn into a matter of time.
-async fn check_unhurried(body: &str, expect: Expect) {
+async fn check_unhurried(body: &str, verdict: &str) {
     let source = format!("export default (pi) => pi.on('tool_call', {body});");
-    check_within(unhurried(), &source, expect).await;
+    check_within(unhurried(), &source, verdict).await;
 }
 
-async fn check_source(source: &str, expect: Expect) {
-    check_within(limits(), source, expect).await;
+async fn check_within(limits: Limits, source: &str, verdict: &str) {
+    let log = errors_first(&play(limits, source).await);
+    assert_eq!(log, format!("{verdict}\nInfo: good 1\nInfo: pong"), "{source}");
 }
 
-async fn check_within(limits: Limits, source: &str, expect: Expect) {
-    expect.assert_eq(&errors_first(&play(limits, source).await));
-}
+const INTERRUPTED: &str = "extension_error ext-bad.js tool_call: stopped after 150 ms of work \
+    without a pause\nrefused: stopped after 150 ms";
 
 async fn play(limits: Limits, source: &str) -> String {
     let stage = Stage::set(&[("ext-bad.js", source), ("ext-good.js", GOOD)], limits);
@@ -106,26 +106,14 @@ fn errors_first(log: &str) -> String {
 
 #[tokio::test]
 async fn endless_loop_is_interrupted() {
-    check(
-        "() => { for (;;); }",
-        expect![[r#"
-        extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
-        refused: stopped after 150 ms
-        Info: good 1
-        Info: pong"#]],
-    )
-    .await;
+    check("() => { for (;;); }", INTERRUPTED).await;
 }
 
 #[tokio::test]
 async fn loop_that_catches_everything_is_interrupted() {
     check(
         "() => { for (;;) { try { for (;;); } catch { continue; } finally { continue; } } }",
-        expect![[r#"
-        extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
-        refused: stopped after 150 ms
-        Info: good 1
-        Info: pong"#]],
+        INTERRUPTED,
     )
     .await;
 }
@@ -134,11 +122,7 @@ async fn loop_that_catches_everything_is_interrupted() {
 async fn loop_after_an_await_is_interrupted() {
     check(
         "async () => { await null; await new Promise((r) => setTimeout(r, 5)); for (;;); }",
-        expect![[r#"
-        extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
-        refused: stopped after 150 ms
-        Info: good 1
-        Info: pong"#]],
+        INTERRUPTED,
     )
     .await;
 }
@@ -147,18 +131,12 @@ async fn loop_after_an_await_is_interrupted() {
 async fn endless_recursion_throws() {
     check_unhurried(
         "() => { const f = () => f() + 1; return f(); }",
-        expect![[r#"
-        refused: Maximum call stack size exceeded
-        Info: good 1
-        Info: pong"#]],
+        "refused: Maximum call stack size exceeded",
     )
     .await;
     check_unhurried(
         "async () => { const f = async () => { await f(); }; await f(); }",
-        expect![[r#"
-        refused: Maximum call stack size exceeded
-        Info: good 1
-        Info: pong"#]],
+        "refused: Maximum call stack size exceeded",
     )
     .await;
 }
@@ -167,68 +145,28 @@ async fn endless_recursion_throws() {
 async fn exceeding_the_memory_limit_fails_the_hook() {
     check_unhurried(
         "() => { const all = []; for (;;) all.push(new Uint8Array(4 << 20)); }",
-        expect![[r#"
-        refused: out of memory
-        Info: good 1
-        Info: pong"#]],
+        "refused: out of memory",
     )
     .await;
-    check_unhurried(
-        "() => { let s = 'x'; for (;;) s += s; }",
-        expect![[r#"
-        refused: string too long
-        Info: good 1
-        Info: pong"#]],
-    )
-    .await;
+    check_unhurried("() => { let s = 'x'; for (;;) s += s; }", "refused: string too long").await;
 }
 
 #[tokio::test]
 async fn throwing_getters_do_not_break_the_host() {
-    check_unhurried(
-        "() => ({ get block() { throw new Error('no'); } })",
-        expect![[r#"
-        refused: no
-        Info: good 1
-        Info: pong"#]],
-    )
-    .await;
+    check_unhurried("() => ({ get block() { throw new Error('no'); } })", "refused: no").await;
     check_unhurried(
         "() => { throw { get message() { throw 1; }, get stack() { for (;;); } }; }",
-        expect![[r#"
-        refused: something was thrown that cannot be shown
-        Info: good 1
-        Info: pong"#]],
+        "refused: something was thrown that cannot be shown",
     )
     .await;
-    check_unhurried(
-        "() => new Proxy({}, { get() { throw new Error('trap'); } })",
-        expect![[r#"
-        refused: trap
-        Info: good 1
-        Info: pong"#]],
-    )
-    .await;
-    check_unhurried(
-        "() => { throw null; }",
-        expect![[r#"
-        refused: null
-        Info: good 1
-        Info: pong"#]],
-    )
-    .await;
+    check_unhurried("() => new Proxy({}, { get() { throw new Error('trap'); } })", "refused: trap")
+        .await;
+    check_unhurried("() => { throw null; }", "refused: null").await;
 }
 
 #[tokio::test]
 async fn never_settling_promise_times_out() {
-    check(
-        "() => new Promise(() => {})",
-        expect![[r#"
-        refused: stopped after 500 ms
-        Info: good 1
-        Info: pong"#]],
-    )
-    .await;
+    check("() => new Promise(() => {})", "refused: stopped after 500 ms").await;
 }
 
 #[tokio::test]
@@ -248,11 +186,7 @@ async fn ten_thousand_timers_do_not_block_a_hook() {
     check_within(
         Limits { slice: Duration::from_secs(3), hook: Duration::from_secs(5), ..limits() },
         "export default (pi) => pi.on('tool_call', async () => { let n = 0; await new Promise((done) => { for (let i = 0; i < 10000; i++) setTimeout(() => { if (++n === 10000) done(); }, i % 7); }); console.log(n); });",
-        expect![[r#"
-            Info: 10000
-            None
-            Info: good 1
-            Info: pong"#]],
+        "Info: 10000\nNone",
     )
     .await;
 }
@@ -274,9 +208,7 @@ async fn looping_interval_is_interrupted() {
 
 #[tokio::test]
 async fn replaced_prototypes_do_not_break_the_runtime() {
-    check_within(
-        unhurried(),
-        r#"export default (pi) => {
+    let source = r#"export default (pi) => {
             Object.prototype.polluted = true;
             Array.prototype.map = () => { throw new Error("map"); };
             Promise.prototype.then = () => { throw new Error("then"); };
@@ -284,99 +216,66 @@ async fn replaced_prototypes_do_not_break_the_runtime() {
             Object.keys = () => { throw new Error("keys"); };
             globalThis.setTimeout = () => {}; globalThis.Promise = class {};
             pi.on("tool_call", () => ({ block: true, reason: "still here" }));
-        };"#,
-        expect![[r#"
+        };"#;
+    let log = errors_first(&play(unhurried(), source).await);
+    expect![[r#"
             extension_error ext-good.js unhandled_rejection: map at DIR/ext-bad.js:3:53
             not loaded: map
             not loaded: then
             None
-            no command ping"#]],
-    )
-    .await;
+            no command ping"#]]
+    .assert_eq(&log);
 }
 
 #[tokio::test]
 async fn process_exit_and_kill_are_refused() {
     check_unhurried(
         "() => process.exit(1)",
-        expect![[r#"
-        refused: process.exit() is not available to extensions; ctx.shutdown() asks for the end
-        Info: good 1
-        Info: pong"#]],
+        "refused: process.exit() is not available to extensions; ctx.shutdown() asks for the end",
     )
     .await;
     check_unhurried(
         "() => { process.kill(process.pid, 'SIGKILL'); }",
-        expect![[r#"
-        refused: kill EPERM: an extension cannot signal its own process
-        Info: good 1
-        Info: pong"#]],
+        "refused: kill EPERM: an extension cannot signal its own process",
     )
     .await;
     check_unhurried(
         "() => { process.abort(); }",
-        expect![[r#"
-        refused: process.abort() is not available to extensions; ctx.shutdown() asks for the end
-        Info: good 1
-        Info: pong"#]],
+        "refused: process.abort() is not available to extensions; ctx.shutdown() asks for the end",
     )
     .await;
 }
 
 #[tokio::test]
 async fn hanging_or_throwing_load_is_reported() {
-    check_source(
+    check_within(
+        limits(),
         "for (;;);\nexport default () => {};",
-        expect![[r#"
-        extension_error ext-bad.js load: stopped after 600 ms of work without a pause
-        not loaded: Failed to load extension: stopped after 600 ms
-        None
-        Info: good 1
-        Info: pong"#]],
+        "extension_error ext-bad.js load: stopped after 600 ms of work without a pause\nnot loaded: Failed to load extension: stopped after 600 ms\nNone",
     )
     .await;
-    check_source(
+    check_within(
+        limits(),
         "await new Promise(() => {});\nexport default () => {};",
-        expect![[r#"
-        not loaded: Failed to load extension: stopped after 500 ms
-        None
-        Info: good 1
-        Info: pong"#]],
+        "not loaded: Failed to load extension: stopped after 500 ms\nNone",
     )
     .await;
     check_within(
         unhurried(),
         "export default () => { let s = 'x'; for (;;) s += s; };",
-        expect![[r#"
-        not loaded: Failed to load extension: string too long
-        None
-        Info: good 1
-        Info: pong"#]],
+        "not loaded: Failed to load extension: string too long\nNone",
     )
     .await;
 }
 
 #[tokio::test]
 async fn catastrophic_regular_expression_is_interrupted() {
-    check(
-        "() => /^(a+)+$/.test('a'.repeat(40) + 'b')",
-        expect![[r#"
-        extension_error ext-bad.js tool_call: stopped after 150 ms of work without a pause
-        refused: stopped after 150 ms
-        Info: good 1
-        Info: pong"#]],
-    )
-    .await;
+    check("() => /^(a+)+$/.test('a'.repeat(40) + 'b')", INTERRUPTED).await;
 }
 
 #[tokio::test]
 async fn unhandled_rejections_are_reported() {
-    check_unhurried("() => { Promise.reject(new Error('nobody cares')); setTimeout(() => { throw new Error('from a timer'); }, 1); return new Promise((done) => setTimeout(done, 50)); }", expect![[r#"
-        extension_error ext-bad.js timer: from a timer at DIR/ext-bad.js:1:123
-        extension_error ext-bad.js unhandled_rejection: nobody cares at DIR/ext-bad.js:1:70
-        None
-        Info: good 1
-        Info: pong"#]]).await;
+    check_unhurried("() => { Promise.reject(new Error('not handled')); setTimeout(() => { throw new Error('from a timer'); }, 1); return new Promise((done) => setTimeout(done, 50)); }", "extension_error ext-bad.js timer: from a timer at DIR/ext-bad.js:1:122\nextension_error ext-bad.js unhandled_rejection: not handled at DIR/ext-bad.js:1:70\nNone").await;
 }
 
 #[tokio::test]
