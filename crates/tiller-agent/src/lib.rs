@@ -24,6 +24,8 @@ pub mod todo;
 pub mod arguments;
 pub mod driver;
 pub mod modes;
+pub mod durability;
+pub mod time;
 pub mod stream_rules;
 pub mod run;
 mod calls;

@@ -9,6 +9,13 @@ use serde_json::Value;
 use crate::address;
 use crate::message::{Usage, UsageCost, plain_number};
 
+/// A model by provider and id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelName {
+    pub provider: String,
+    pub id: String,
+}
+
 /// Everything known about a model. Serialised on the wire, except the headers, which may contain
 /// secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tiller_agent::message::{Message, ToolCall};
-use tiller_agent::model::ThinkingLevel;
+use tiller_agent::model::{ModelName, ThinkingLevel};
 
 use crate::blobs::{self, Blobs};
 use crate::entry::{self, ContextEdit, ModelChange};
@@ -34,13 +34,6 @@ pub struct ContextMessage {
     /// The entry that holds the message.
     pub entry_id: String,
     pub message: Arc<Message>,
-}
-
-/// A model by provider and id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelName {
-    pub provider: String,
-    pub id: String,
 }
 
 /// One entry of the context.

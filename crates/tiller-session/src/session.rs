@@ -8,11 +8,12 @@ use std::io::{self, Read};
 use std::mem;
 use std::path::{Path, PathBuf};
 
+use tiller_agent::durability::Durability;
 use tiller_agent::message::{Message, UnixMs};
+use tiller_agent::time;
 
 use crate::beside::FileId;
 use crate::context;
-use crate::durability::Durability;
 use crate::entry::{self, Body, Entry, Header};
 use crate::error::Error;
 use crate::file::{self, PendingFile, Syncer};
@@ -26,7 +27,6 @@ use crate::paths;
 use crate::problem::{Problem, Problems};
 use crate::scan::{Ending, Scan};
 use crate::stats::Stats;
-use crate::time;
 use crate::tree::{Index, Tree};
 
 /// The `customType` of the entry that records a navigation. Its parent is the target entry.
@@ -335,7 +335,9 @@ impl Session {
         now: UnixMs,
     ) -> Result<String, Error> {
         let (body, now) = as_stored(body, now)?;
-        let syncs = self.durability.syncs_after(&body);
+        let is_user =
+            matches!(&body, Body::Message(message) if matches!(**message, Message::User(_)));
+        let syncs = self.durability.syncs_after_entry(is_user);
         if !matches!(self.storage_state, StorageState::ReadOnly { .. }) {
             // First, because another program may have appended ids that must not be used again.
             self.take_in_changes()?;

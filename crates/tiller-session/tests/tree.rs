@@ -9,7 +9,7 @@ use common::{NOW, answer, begin, in_dir, new_session, reopen, say, show_context,
 use expect_test::expect;
 use tiller_agent::message::{Message, ToolResultMessage};
 use tiller_session::entry::Compaction;
-use tiller_session::{Body, Durability, Error, LEAF_MARK, Session, SessionId, Storage};
+use tiller_session::{Body, Error, LEAF_MARK, Session, SessionId, Storage};
 
 #[test]
 fn file_is_created_with_the_first_user_message() {
@@ -241,22 +241,6 @@ fn context_after_a_compaction_that_keeps_nothing() {
     assert_eq!(session.stats().assistant_messages, 2);
     session.append(Body::ContextEdit { target_id: id, replacement: None }, NOW).unwrap();
     assert_eq!(show_context(&session), "user \"now\"\n");
-}
-
-#[test]
-fn durability_says_when_to_sync() {
-    let syncs = |name: &str| {
-        let durability = Durability::read(name).unwrap();
-        (
-            durability.syncs_after(&user("x")),
-            durability.syncs_after(&answer("x")),
-            durability.syncs_after_run(),
-        )
-    };
-    assert_eq!(syncs("run"), (true, false, true));
-    assert_eq!(syncs("entry"), (true, true, true));
-    assert_eq!(syncs("os"), (false, false, false));
-    assert_eq!(Durability::read("never"), None);
 }
 
 /// A conversation is as deep as it is long; nothing may recurse into it.

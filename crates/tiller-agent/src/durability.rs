@@ -4,9 +4,6 @@
 //! loses nothing. Whether it is also on the disk has a price: a sync takes from one to many
 //! milliseconds. This is the setting `session.durability`.
 
-use crate::entry::Body;
-use tiller_agent::message::Message;
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Loses at most the work of the current run, never a user message.
@@ -28,13 +25,11 @@ impl Durability {
         }
     }
 
-    /// Whether to sync after appending this entry and before announcing it.
-    pub fn syncs_after(self, body: &Body) -> bool {
+    /// Whether to sync after appending an entry and before announcing it.
+    pub fn syncs_after_entry(self, is_user_message: bool) -> bool {
         match self {
             Durability::Entry => true,
-            Durability::Run => {
-                matches!(body, Body::Message(message) if matches!(**message, Message::User(_)))
-            }
+            Durability::Run => is_user_message,
             Durability::Os => false,
         }
     }
@@ -42,5 +37,23 @@ impl Durability {
     /// Whether to sync after a run and before closing a session.
     pub fn syncs_after_run(self) -> bool {
         self != Durability::Os
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durability_says_when_to_sync() {
+        let syncs = |name: &str| {
+            let durability = Durability::read(name).unwrap();
+            let after_entry = [true, false].map(|is_user| durability.syncs_after_entry(is_user));
+            (after_entry, durability.syncs_after_run())
+        };
+        assert_eq!(syncs("run"), ([true, false], true));
+        assert_eq!(syncs("entry"), ([true, true], true));
+        assert_eq!(syncs("os"), ([false, false], false));
+        assert_eq!(Durability::read("never"), None);
     }
 }

@@ -1,6 +1,6 @@
-//! Timestamps of the file format: ISO 8601 in UTC with milliseconds, as JavaScript prints a date.
+//! Timestamps as text: ISO 8601 in UTC with milliseconds, as JavaScript prints a date.
 
-use tiller_agent::message::UnixMs;
+use crate::message::UnixMs;
 
 const DAY_MS: u64 = 86_400_000;
 
