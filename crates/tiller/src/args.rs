@@ -14,7 +14,8 @@ use crate::print_mode::complain;
 use crate::project::ResourceFlags;
 use crate::rpc::server::OnEof;
 use crate::rpc::wire::Level;
-use crate::tool_filter;
+use crate::startup_model::ModelArgs;
+use crate::tool_filter::{self, ToolFlags};
 use crate::usage::{complaint, unknown_options};
 
 /// A coding agent that other programs drive
@@ -386,6 +387,25 @@ impl Args {
             own_models: self.models.is_some(),
             usual_todos: level == Level::Xcsh && self.mode() == RunMode::Rpc,
             print: Some(complain),
+        }
+    }
+
+    pub(crate) fn model_args(&self) -> ModelArgs {
+        ModelArgs {
+            provider: self.provider.clone(),
+            model: self.model.clone(),
+            api_key: self.api_key.clone(),
+            scope: self.models.clone(),
+            has_script: self.script.is_some(),
+        }
+    }
+
+    pub(crate) fn tool_flags(&self) -> ToolFlags {
+        ToolFlags {
+            tools: self.tools.clone(),
+            exclude_tools: self.exclude_tools.clone(),
+            no_tools: self.no_tools,
+            no_builtin_tools: self.no_builtin_tools,
         }
     }
 

@@ -245,7 +245,7 @@ impl ServerConfig {
         let log = env.log(args, models.credentials(), diagnostics);
         models.observe(log.requests());
         log.watch_children();
-        let choice = ModelArgs::of(args);
+        let choice = args.model_args();
         let mut unmet = Vec::new();
         models.set_scope(choice.scope(&settings), &mut unmet);
         let clock = Clock::System;
@@ -256,7 +256,8 @@ impl ServerConfig {
         let opening = StartupSession { args, store: &store, cwd: &env.cwd, now: clock.now() };
         opening.refuse_conflicts()?;
         let session = opening.session(diagnostics)?;
-        let chosen = choice.settle(&mut models, &settings, &session, &mut unmet);
+        let stored = || session.model().map_err(|err| err.to_string());
+        let chosen = choice.settle(&mut models, &settings, stored, &mut unmet);
         let (model, level) = chosen.clone().unwrap_or_default();
         let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
         let own_level = || models.thinking(model.as_deref()?);
@@ -268,7 +269,8 @@ impl ServerConfig {
             project = project.reread(conversation.cwd());
             settings = project.settings();
         }
-        let rules = ToolRules::of(args, &settings);
+        let mut rules = ToolRules::of(args.tool_flags(), &settings);
+        rules.unknown.retain(|name| name != TODO_TOOL);
         let mut tools = ToolConfig {
             active: selected_tools(&rules, &settings),
             // Selected like all others, but it belongs to the server.

@@ -3,38 +3,58 @@
 
 use std::sync::Arc;
 
-use tiller_agent::model::{Model, ThinkingLevel};
-use tiller_session::Session;
+use tiller_agent::model::{Model, ModelName, ThinkingLevel};
 
-use crate::args::Args;
 use crate::models::Models;
 use crate::settings::Settings;
-use crate::usage::StartError;
 
 /// Model flags of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct ModelArgs {
-    provider: Option<String>,
-    model: Option<String>,
-    api_key: Option<String>,
-    scope: Option<Vec<String>>,
-    has_script: bool,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub api_key: Option<String>,
+    /// Patterns of the models to cycle through.
+    pub scope: Option<Vec<String>>,
+    /// `--script` was given.
+    pub has_script: bool,
+}
+
+/// Why the model that the command line asks for cannot be selected.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelArgsError {
+    /// The command line is invalid.
+    Usage(String),
+    /// It is valid, but cannot be carried out.
+    Failed(String),
+}
+
+impl ModelArgsError {
+    /// The exit code of a process that cannot go on.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            ModelArgsError::Usage(_) => 2,
+            ModelArgsError::Failed(_) => 1,
+        }
+    }
+
+    /// The reason alone.
+    pub fn message(&self) -> &str {
+        let (ModelArgsError::Usage(message) | ModelArgsError::Failed(message)) = self;
+        message
+    }
+}
+
+impl From<String> for ModelArgsError {
+    fn from(message: String) -> ModelArgsError {
+        ModelArgsError::Failed(message)
+    }
 }
 
 /// A model, and the thinking level that was given with it.
 pub(crate) type SelectedModel = (Option<Arc<Model>>, Option<ThinkingLevel>);
 
 impl ModelArgs {
-    pub(crate) fn of(args: &Args) -> ModelArgs {
-        ModelArgs {
-            provider: args.provider.clone(),
-            model: args.model.clone(),
-            api_key: args.api_key.clone(),
-            scope: args.models.clone(),
-            has_script: args.script.is_some(),
-        }
-    }
-
     /// The patterns of the models to cycle through.
     pub(crate) fn scope<'a>(&'a self, settings: &'a Settings) -> &'a [String] {
         self.scope.as_ref().unwrap_or(&settings.enabled_models)
@@ -55,16 +75,17 @@ impl ModelArgs {
         model.map(|model| (model, level))
     }
 
-    /// The error is a text for the user who typed the command.
+    /// Selects the model of a session. `stored` reads the model that the session used last. The
+    /// error is a text for the user who typed the command.
     pub(crate) fn settle(
         &self,
         models: &mut Models,
         settings: &Settings,
-        session: &Session,
+        stored: impl FnOnce() -> Result<Option<ModelName>, String>,
         diagnostics: &mut Vec<String>,
-    ) -> Result<SelectedModel, StartError> {
+    ) -> Result<SelectedModel, ModelArgsError> {
         let is_said = self.model.is_some() || self.has_script;
-        let stored = if is_said { None } else { session.model().map_err(|err| err.to_string())? };
+        let stored = if is_said { None } else { stored()? };
         let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
         self.choose(models, settings, stored, diagnostics)
     }
@@ -75,7 +96,7 @@ impl ModelArgs {
         settings: &Settings,
         stored: Option<Arc<Model>>,
         diagnostics: &mut Vec<String>,
-    ) -> Result<SelectedModel, StartError> {
+    ) -> Result<SelectedModel, ModelArgsError> {
         let chosen = match (&self.model, self.has_script) {
             (Some(pattern), _) => {
                 let resolved = models.resolve(self.provider.as_deref(), pattern)?;
@@ -99,7 +120,7 @@ impl ModelArgs {
             (Some(_), _) => {
                 let why = "--api-key requires a model to be specified via --model, \
                            --provider/--model, or --models";
-                return Err(StartError::Usage(why.to_owned()));
+                return Err(ModelArgsError::Usage(why.to_owned()));
             }
             (None, _) => {}
         }

@@ -1,11 +1,20 @@
 //! Which tools the command line and the settings allow: ours, and those that a host or an extension
 //! brings later.
 
-use crate::args::Args;
 use crate::models::glob;
-use crate::rpc::TODO_TOOL;
 use crate::settings::Settings;
 
+/// Tool flags of the command line.
+#[derive(Clone, Debug, Default)]
+pub struct ToolFlags {
+    /// Names and patterns, or `+name` and `-name`.
+    pub tools: Option<Vec<String>>,
+    pub exclude_tools: Vec<String>,
+    pub no_tools: bool,
+    pub no_builtin_tools: bool,
+}
+
+/// The tools that may be used, and those that are used from the start.
 #[derive(Default)]
 pub struct ToolRules {
     /// Only these: names, or patterns with `*`.
@@ -88,15 +97,16 @@ impl Usual {
 }
 
 impl ToolRules {
-    pub(crate) fn of(args: &Args, settings: &Settings) -> ToolRules {
+    pub(crate) fn of(flags: ToolFlags, settings: &Settings) -> ToolRules {
         let own = tiller_tools::builtin();
         let is_own = |name: &&String| own.iter().any(|tool| tool.name() == *name);
-        let (mut usual, mut excluded) = (Usual::default(), args.exclude_tools.clone());
+        let ToolFlags { tools, exclude_tools: mut excluded, no_tools, no_builtin_tools } = flags;
+        let mut usual = Usual::default();
         if let Some(list) = &settings.default_tools {
             usual.take(Selection::of(list));
         }
-        let is_none = args.no_tools || args.no_builtin_tools;
-        let typed = args.tools.as_deref().map(Selection::of);
+        let is_none = no_tools || no_builtin_tools;
+        let typed = tools.as_deref().map(Selection::of);
         let only = match typed {
             None if is_none => {
                 usual = Usual { names: Some(Vec::new()), ..Usual::default() };
@@ -109,7 +119,7 @@ impl ToolRules {
             }
             Some(Selection::Changes { added, removed }) => {
                 excluded.extend(removed.iter().cloned());
-                let only = args.no_tools.then(|| added.clone());
+                let only = no_tools.then(|| added.clone());
                 if is_none {
                     usual = Usual { names: Some(Vec::new()), ..Usual::default() };
                 }
@@ -121,9 +131,9 @@ impl ToolRules {
         let unknown = named.filter(|name| !is_own(name) && !glob::is_pattern(name));
         ToolRules {
             // What `--tools` names may be used, whatever else is said.
-            none: args.no_tools && args.tools.is_none(),
-            no_own: args.no_builtin_tools && args.tools.is_none(),
-            unknown: unknown.filter(|name| *name != TODO_TOOL).cloned().collect(),
+            none: no_tools && tools.is_none(),
+            no_own: no_builtin_tools && tools.is_none(),
+            unknown: unknown.cloned().collect(),
             only,
             excluded,
             usual,
@@ -165,16 +175,28 @@ fn is_called(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
+
+    fn flags(options: &[&str]) -> ToolFlags {
+        let list = |text: &str| text.split(',').map(str::to_owned).collect();
+        let mut flags = ToolFlags::default();
+        for option in options {
+            match option.split_once('=') {
+                Some(("tools", names)) => flags.tools = Some(list(names)),
+                Some(("exclude-tools", names)) => flags.exclude_tools = list(names),
+                _ if *option == "no-tools" => flags.no_tools = true,
+                _ if *option == "no-builtin-tools" => flags.no_builtin_tools = true,
+                _ => panic!("{option}"),
+            }
+        }
+        flags
+    }
 
     /// The tools of ours that these options and this setting choose.
     fn check(options: &[&str], default_tools: Option<&[&str]>, expected: &str) {
-        let args = Args::parse_from([&["tiller"], options].concat());
         let default_tools = default_tools.map(|list| list.iter().map(|s| (*s).into()).collect());
         let settings = Settings { default_tools, ..Settings::default() };
-        let rules = ToolRules::of(&args, &settings);
+        let rules = ToolRules::of(flags(options), &settings);
         let is_chosen =
             |name: &&str| rules.selects(name).unwrap_or(tiller_tools::DEFAULT.contains(name));
         let own = tiller_tools::builtin();
@@ -186,21 +208,21 @@ mod tests {
     #[test]
     fn lists_replace_or_change_the_usual_tools() {
         check(&[], None, "read bash edit write");
-        check(&["--tools", "ls,read"], None, "ls read");
-        check(&["--tools", "*"], None, "read bash edit write grep find ls");
-        check(&["--tools", "l*,read"], None, "ls read");
-        check(&["--tools", "+ls,-write"], None, "read bash edit ls");
-        check(&["--tools=-bash"], None, "read edit write");
-        check(&["--exclude-tools", "*"], None, "");
-        check(&["--exclude-tools", "e*"], None, "read bash write");
+        check(&["tools=ls,read"], None, "ls read");
+        check(&["tools=*"], None, "read bash edit write grep find ls");
+        check(&["tools=l*,read"], None, "ls read");
+        check(&["tools=+ls,-write"], None, "read bash edit ls");
+        check(&["tools=-bash"], None, "read edit write");
+        check(&["exclude-tools=*"], None, "");
+        check(&["exclude-tools=e*"], None, "read bash write");
         check(&[], Some(&["read", "ls"]), "read ls");
         check(&[], Some(&["+grep", "-bash"]), "read edit write grep");
-        check(&["--tools", "+find,-grep"], Some(&["+grep", "-bash"]), "read edit write find");
-        check(&["--tools", "bash"], Some(&["+grep", "-bash"]), "bash");
-        check(&["--no-tools"], None, "");
-        check(&["--no-builtin-tools"], None, "");
-        check(&["--no-tools", "--tools", "ls,read"], None, "ls read");
-        check(&["--no-tools", "--tools", "+ls"], None, "ls");
+        check(&["tools=+find,-grep"], Some(&["+grep", "-bash"]), "read edit write find");
+        check(&["tools=bash"], Some(&["+grep", "-bash"]), "bash");
+        check(&["no-tools"], None, "");
+        check(&["no-builtin-tools"], None, "");
+        check(&["no-tools", "tools=ls,read"], None, "ls read");
+        check(&["no-tools", "tools=+ls"], None, "ls");
     }
 
     #[test]

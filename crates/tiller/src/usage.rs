@@ -5,6 +5,7 @@ use std::fmt;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::args::Args;
+use crate::startup_model::ModelArgsError;
 
 /// Why the process exits before it has started.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,22 +25,25 @@ impl StartError {
             StartError::Failed(_) => 1,
         }
     }
-
-    /// The reason alone.
-    pub(crate) fn message(&self) -> &str {
-        match self {
-            StartError::Alone => BRIEF.trim_end(),
-            StartError::Usage(message) | StartError::Failed(message) => message,
-        }
-    }
 }
 
 /// As printed.
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Alone => f.write_str(self.message()),
-            StartError::Usage(_) | StartError::Failed(_) => write!(f, "Error: {}", self.message()),
+            StartError::Alone => f.write_str(BRIEF.trim_end()),
+            StartError::Usage(message) | StartError::Failed(message) => {
+                write!(f, "Error: {message}")
+            }
+        }
+    }
+}
+
+impl From<ModelArgsError> for StartError {
+    fn from(why: ModelArgsError) -> StartError {
+        match why {
+            ModelArgsError::Usage(message) => StartError::Usage(message),
+            ModelArgsError::Failed(message) => StartError::Failed(message),
         }
     }
 }

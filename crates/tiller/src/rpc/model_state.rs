@@ -11,8 +11,7 @@ use super::extensions::providers;
 use super::state::SessionState;
 use crate::models::Models;
 use crate::settings::Settings;
-use crate::startup_model::{ModelArgs, SelectedModel};
-use crate::usage::StartError;
+use crate::startup_model::{ModelArgs, ModelArgsError, SelectedModel};
 
 pub(crate) struct ModelState {
     registry: Models,
@@ -122,12 +121,13 @@ impl ModelState {
         settings: &Settings,
         session: &Session,
         problems: &mut Vec<String>,
-    ) -> Option<Result<SelectedModel, StartError>> {
+    ) -> Option<Result<SelectedModel, ModelArgsError>> {
         if !std::mem::take(&mut self.awaits_extensions) {
             return None;
         }
         self.resolve_scope(settings, problems);
-        Some(self.args.settle(&mut self.registry, settings, session, problems))
+        let stored = || session.model().map_err(|err| err.to_string());
+        Some(self.args.settle(&mut self.registry, settings, stored, problems))
     }
 }
 
@@ -214,7 +214,7 @@ pub(super) fn providers_changed(state: &mut SessionState) {
 
 /// All extensions are loaded: resolves the model flags again. The error is a flag that names no
 /// model.
-pub(super) fn reselect(state: &mut SessionState) -> Result<(), StartError> {
+pub(super) fn reselect(state: &mut SessionState) -> Result<(), ModelArgsError> {
     let mut problems = Vec::new();
     let session = state.session.conversation().session();
     let selected = state.models.reselect(state.project.settings(), session, &mut problems);
