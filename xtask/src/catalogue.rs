@@ -14,14 +14,14 @@
 //! models:    id, name (empty if it is the id), and the fields of `Numbers`
 //! ```
 //!
-//! Fields are separated by tabs. The reader is `crates/tiller/src/catalogue.rs`.
+//! Fields are separated by tabs. The reader is `crates/tiller-config/src/catalogue.rs`.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
 
-const SOURCE: &str = "crates/tiller/data/models.txt";
-const PACKED: &str = "crates/tiller/data/catalogue.txt";
+const SOURCE: &str = "crates/tiller-config/data/models.txt";
+const PACKED: &str = "crates/tiller-config/data/catalogue.txt";
 
 pub(crate) fn catalogue(root: &Path) -> Result<(), String> {
     let source = root.join(SOURCE);

@@ -72,10 +72,10 @@ fn list(env: &ProcessEnv) -> String {
     providers.extend(models.provider_names().map(str::to_owned));
     let mut rows = Vec::new();
     for provider in providers {
-        match (credentials.source(&provider), credentials.key(&provider)) {
-            (Some(source), _) => rows.push((provider, source.to_string())),
-            (None, Err(Some(why))) => rows.push((provider, format!("cannot be used: {why}"))),
-            (None, _) => {}
+        if let Some(source) = credentials.source(&provider) {
+            rows.push((provider, source.to_string()));
+        } else if let Some(why) = credentials.key_problem(&provider) {
+            rows.push((provider, format!("cannot be used: {why}")));
         }
     }
     let width = rows.iter().map(|(provider, _)| provider.len()).max().unwrap_or(0);

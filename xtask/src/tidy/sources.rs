@@ -65,6 +65,10 @@ pub(super) fn outside_access(tree: &Tree) -> Vec<Problem> {
                 let what = format!("`{word}`: this crate touches nothing outside memory");
                 problems.push(Problem::new(&file.path, number, what));
             }
+            if file.path.starts_with("crates/tiller-config/src/") && line.contains("std::env") {
+                let what = "`std::env`: the caller of this crate passes the environment";
+                problems.push(Problem::new(&file.path, number, what));
+            }
             if line.contains("stdout()") && !STDOUT_WRITERS.contains(&file.path.as_str()) {
                 let what =
                     "this file may not write to stdout; the files that may are listed in xtask";
@@ -119,11 +123,13 @@ mod tests {
             outside_access,
             &[
                 ("crates/tiller-agent/src/run.rs", "// Like std::fs.\nuse std::fs;\n"),
+                ("crates/tiller-config/src/settings.rs", "use std::fs;\nstd::env::vars();\n"),
                 ("crates/tiller-tools/src/ls.rs", "use std::fs;\nstd::io::stdout();\n"),
                 ("crates/tiller/src/main.rs", "std::io::stdout();\n"),
             ],
             expect![[r#"
                 crates/tiller-agent/src/run.rs:2: `std::fs`: this crate touches nothing outside memory
+                crates/tiller-config/src/settings.rs:2: `std::env`: the caller of this crate passes the environment
                 crates/tiller-tools/src/ls.rs:2: this file may not write to stdout; the files that may are listed in xtask"#]],
         );
     }

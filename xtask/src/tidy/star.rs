@@ -8,7 +8,12 @@ const MIDDLE: &str = "tiller-agent";
 const WHOLE: &str = "tiller";
 
 /// A crate around the middle, and what else it may depend on.
-const ALSO: &[(&str, &[&str])] = &[("tiller-export", &["tiller-session"])];
+const ALSO: &[(&str, &[&str])] = &[
+    // The registry of models makes their providers, and a key may come from a command.
+    ("tiller-config", &["tiller-llm", "tiller-tools"]),
+    // The page is drawn from a session file.
+    ("tiller-export", &["tiller-session"]),
+];
 
 /// An external dependency, and the one crate that may use it.
 const DOORS: &[(&str, &str)] =

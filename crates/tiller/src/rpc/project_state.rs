@@ -390,7 +390,7 @@ pub(super) fn answer_reload(state: &mut SessionState, requester: Requester) {
         skills: resources.skills.len(),
         prompt_templates: resources.templates.len(),
         context_files: resources.context_files.len(),
-        rules: resources.rules.len(),
+        rules: resources.rules.count(),
         diagnostics: state.project.problems().collect(),
     });
     state.respond_to(requester, Ok(()), || reply, || Value::Null);
