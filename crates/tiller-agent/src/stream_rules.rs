@@ -58,11 +58,13 @@ pub struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleInterruptMode {
+    /// No matches.
     Never,
     /// Matches in text or thinking.
     ProseOnly,
     /// Matches in the arguments of calls.
     ToolOnly,
+    /// All matches.
     Always,
 }
 

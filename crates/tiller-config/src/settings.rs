@@ -327,7 +327,7 @@ pub struct TtsrSettings {
     /// What happens to an interrupted answer.
     pub context_mode: TtsrContextMode,
     /// Which matches interrupt.
-    pub interrupt_mode: TtsrInterruptMode,
+    pub interrupt_mode: RuleInterruptMode,
     /// How often a rule may trigger.
     pub repeat_mode: TtsrRepeatMode,
     /// With `after-gap`: after how many turns it may trigger again.
@@ -339,7 +339,7 @@ impl Default for TtsrSettings {
         TtsrSettings {
             enabled: true,
             context_mode: TtsrContextMode::Discard,
-            interrupt_mode: TtsrInterruptMode::Always,
+            interrupt_mode: RuleInterruptMode::Always,
             repeat_mode: TtsrRepeatMode::Once,
             repeat_gap: 10,
         }
@@ -351,26 +351,6 @@ impl Default for TtsrSettings {
 pub enum TtsrContextMode {
     Discard,
     Keep,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TtsrInterruptMode {
-    Never,
-    ProseOnly,
-    ToolOnly,
-    Always,
-}
-
-impl From<TtsrInterruptMode> for RuleInterruptMode {
-    fn from(mode: TtsrInterruptMode) -> RuleInterruptMode {
-        match mode {
-            TtsrInterruptMode::Never => RuleInterruptMode::Never,
-            TtsrInterruptMode::ProseOnly => RuleInterruptMode::ProseOnly,
-            TtsrInterruptMode::ToolOnly => RuleInterruptMode::ToolOnly,
-            TtsrInterruptMode::Always => RuleInterruptMode::Always,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -76,7 +76,7 @@ pub(super) fn matched(state: &mut SessionState, mut matches: Vec<RuleMatch>) -> 
         may_speak && !state.work.rules.knows(rule)
     });
     let stops = matches.iter().any(|RuleMatch { rule, place }| {
-        rule.interrupt_mode.unwrap_or(settings.interrupt_mode.into()).stops(*place)
+        rule.interrupt_mode.unwrap_or(settings.interrupt_mode).stops(*place)
     });
     state.work.rules.noted.extend(matches.into_iter().map(|found| found.rule));
     if stops {
