@@ -29,13 +29,9 @@ impl ResourceOrigin {
     pub fn default_folder(scope: Scope, base_dir: PathBuf, name: &str) -> ResourceOrigin {
         let path = base_dir.join(name);
         ResourceOrigin {
-            path,
-            scope,
             base_dir: Some(base_dir),
             is_named: false,
-            is_shared: false,
-            package: None,
-            extension: None,
+            ..ResourceOrigin::named(scope, path)
         }
     }
 
