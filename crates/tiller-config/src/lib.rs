@@ -14,6 +14,7 @@ pub mod settings;
 pub mod project;
 pub mod models;
 pub mod credentials;
+pub mod start_error;
 pub mod startup_model;
 pub mod tool_filter;
 pub mod prompt;

@@ -7,6 +7,7 @@ use tiller_agent::model::{Model, ModelName, ThinkingLevel};
 
 use crate::models::Models;
 use crate::settings::Settings;
+use crate::start_error::StartError;
 
 /// Model flags of the command line.
 #[derive(Clone, Debug, Default)]
@@ -18,37 +19,6 @@ pub struct ModelArgs {
     pub scope: Option<Vec<String>>,
     /// `--script` was given.
     pub has_script: bool,
-}
-
-/// Why the model that the command line asks for cannot be selected.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ModelArgsError {
-    /// The command line is invalid.
-    Usage(String),
-    /// It is valid, but cannot be carried out.
-    Failed(String),
-}
-
-impl ModelArgsError {
-    /// The exit code of a process that cannot go on.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            ModelArgsError::Usage(_) => 2,
-            ModelArgsError::Failed(_) => 1,
-        }
-    }
-
-    /// The reason alone.
-    pub fn message(&self) -> &str {
-        let (ModelArgsError::Usage(message) | ModelArgsError::Failed(message)) = self;
-        message
-    }
-}
-
-impl From<String> for ModelArgsError {
-    fn from(message: String) -> ModelArgsError {
-        ModelArgsError::Failed(message)
-    }
 }
 
 /// A model, and the thinking level that was given with it.
@@ -83,7 +53,7 @@ impl ModelArgs {
         settings: &Settings,
         stored: impl FnOnce() -> Result<Option<ModelName>, String>,
         diagnostics: &mut Vec<String>,
-    ) -> Result<SelectedModel, ModelArgsError> {
+    ) -> Result<SelectedModel, StartError> {
         let is_said = self.model.is_some() || self.has_script;
         let stored = if is_said { None } else { stored()? };
         let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
@@ -96,7 +66,7 @@ impl ModelArgs {
         settings: &Settings,
         stored: Option<Arc<Model>>,
         diagnostics: &mut Vec<String>,
-    ) -> Result<SelectedModel, ModelArgsError> {
+    ) -> Result<SelectedModel, StartError> {
         let chosen = match (&self.model, self.has_script) {
             (Some(pattern), _) => {
                 let resolved = models.resolve(self.provider.as_deref(), pattern)?;
@@ -120,7 +90,7 @@ impl ModelArgs {
             (Some(_), _) => {
                 let why = "--api-key requires a model to be specified via --model, \
                            --provider/--model, or --models";
-                return Err(ModelArgsError::Usage(why.to_owned()));
+                return Err(StartError::Usage(why.to_owned()));
             }
             (None, _) => {}
         }

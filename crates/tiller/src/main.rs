@@ -15,7 +15,9 @@ use tiller::manual::{CompletionsCommand, ManCommand};
 use tiller::print_mode::{self, complain};
 use tiller::rpc::stdio::serve_stdio;
 use tiller::session_command::SessionCommand;
-use tiller::usage::{StartError, complaint, mistaken_command};
+use tiller::usage::{BRIEF, StartError, USAGE, complaint, mistaken_command};
+
+const NO_MESSAGE: &str = "Missing message: pass one as an argument, pipe one in, or use --mode rpc";
 
 fn main() -> ExitCode {
     match start() {
@@ -44,7 +46,7 @@ fn start() -> Result<u8, StartError> {
             return command(&arguments, |c: CompletionsCommand| show(&c.run()));
         }
         Some("man") => return command(&arguments, |c: ManCommand| show(&c.run()?)),
-        None if std::io::stdin().is_terminal() => return Err(StartError::Alone),
+        None if std::io::stdin().is_terminal() => return Ok(brief()),
         _ => {}
     }
     let may_be_command = !arguments.iter().any(|argument| argument == "--");
@@ -113,6 +115,12 @@ fn serve(args: Args, env: ProcessEnv) -> Result<u8, StartError> {
         }
         mode => {
             let messages = messages(args, launch.workspace.cwd().to_owned())?;
+            if messages.is_empty() && std::env::args_os().len() <= 1 {
+                return Ok(brief());
+            }
+            if messages.is_empty() {
+                return Err(StartError::Usage(NO_MESSAGE.to_owned()));
+            }
             runtime.block_on(print_mode::run(mode, launch, messages))
         }
     };
@@ -154,7 +162,7 @@ fn command<C: Parser>(
 }
 
 /// The messages of a print mode: from stdin, the command line, and files.
-fn messages(args: Args, cwd: PathBuf) -> Result<Vec<InitialMessage>, StartError> {
+fn messages(args: Args, cwd: PathBuf) -> Result<Vec<InitialMessage>, String> {
     let piped = if std::io::stdin().is_terminal() {
         None
     } else {
@@ -170,16 +178,13 @@ fn messages(args: Args, cwd: PathBuf) -> Result<Vec<InitialMessage>, StartError>
     let mut typed = typed.into_iter();
     let first = first_message(piped, &files, typed.next())?;
     let rest = typed.map(|text| InitialMessage { text, images: Vec::new() });
-    let messages: Vec<InitialMessage> = first.into_iter().chain(rest).collect();
-    if !messages.is_empty() {
-        return Ok(messages);
-    }
-    Err(match std::env::args_os().len() {
-        0 | 1 => StartError::Alone,
-        _ => StartError::Usage(
-            "Missing message: pass one as an argument, pipe one in, or use --mode rpc".to_owned(),
-        ),
-    })
+    Ok(first.into_iter().chain(rest).collect())
+}
+
+/// `tiller` without arguments.
+fn brief() -> u8 {
+    complain(BRIEF.trim_end());
+    USAGE
 }
 
 fn warn(problems: &[String]) {

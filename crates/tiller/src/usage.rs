@@ -1,64 +1,13 @@
 //! Error texts for an invalid command line: one sentence, in one style.
 
-use std::fmt;
-
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+pub use tiller_config::start_error::{StartError, USAGE};
+
 use crate::args::Args;
-use crate::startup_model::ModelArgsError;
-
-/// Why the process exits before it has started.
-#[derive(Clone, Debug, PartialEq)]
-pub enum StartError {
-    /// The command line is empty.
-    Alone,
-    /// The command line is invalid.
-    Usage(String),
-    /// It is valid, but cannot be carried out.
-    Failed(String),
-}
-
-impl StartError {
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            StartError::Alone | StartError::Usage(_) => USAGE,
-            StartError::Failed(_) => 1,
-        }
-    }
-}
-
-/// As printed.
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Alone => f.write_str(BRIEF.trim_end()),
-            StartError::Usage(message) | StartError::Failed(message) => {
-                write!(f, "Error: {message}")
-            }
-        }
-    }
-}
-
-impl From<ModelArgsError> for StartError {
-    fn from(why: ModelArgsError) -> StartError {
-        match why {
-            ModelArgsError::Usage(message) => StartError::Usage(message),
-            ModelArgsError::Failed(message) => StartError::Failed(message),
-        }
-    }
-}
-
-impl From<String> for StartError {
-    fn from(message: String) -> StartError {
-        StartError::Failed(message)
-    }
-}
 
 /// The output of `tiller` without arguments.
-const BRIEF: &str = include_str!("../texts/usage.md");
-
-/// The exit code for an invalid command line.
-pub(crate) const USAGE: u8 = 2;
+pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
 const COMMANDS: [&str; 5] = ["session", "auth", "completions", "man", "help"];

@@ -11,7 +11,8 @@ use super::extensions::providers;
 use super::state::SessionState;
 use crate::models::Models;
 use crate::settings::Settings;
-use crate::startup_model::{ModelArgs, ModelArgsError, SelectedModel};
+use crate::startup_model::{ModelArgs, SelectedModel};
+use crate::usage::StartError;
 
 pub(crate) struct ModelState {
     registry: Models,
@@ -121,7 +122,7 @@ impl ModelState {
         settings: &Settings,
         session: &Session,
         problems: &mut Vec<String>,
-    ) -> Option<Result<SelectedModel, ModelArgsError>> {
+    ) -> Option<Result<SelectedModel, StartError>> {
         if !std::mem::take(&mut self.awaits_extensions) {
             return None;
         }
@@ -214,7 +215,7 @@ pub(super) fn providers_changed(state: &mut SessionState) {
 
 /// All extensions are loaded: resolves the model flags again. The error is a flag that names no
 /// model.
-pub(super) fn reselect(state: &mut SessionState) -> Result<(), ModelArgsError> {
+pub(super) fn reselect(state: &mut SessionState) -> Result<(), StartError> {
     let mut problems = Vec::new();
     let session = state.session.conversation().session();
     let selected = state.models.reselect(state.project.settings(), session, &mut problems);
