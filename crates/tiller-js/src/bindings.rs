@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rquickjs::context::EvalOptions;
-use rquickjs::function::Opt;
+use rquickjs::function::{IntoJsFunc, Opt};
 use rquickjs::{
     ArrayBuffer, Ctx, Exception, Function, IntoJs, Module, Object, Result, TypedArray, Value,
 };
@@ -21,184 +21,141 @@ use crate::world::{LogLevel, LogLine};
 /// The longest timer delay. Node has the same limit, and treats more as one millisecond.
 const TIMER_MAX_MS: f64 = 2_147_483_647.0;
 
-pub(crate) fn host<'js>(ctx: &Ctx<'js>, core: &Rc<EngineState>) -> Result<Object<'js>> {
+pub(crate) fn host<'js>(ctx: &Ctx<'js>, state: &Rc<EngineState>) -> Result<Object<'js>> {
     let host = Object::new(ctx.clone())?;
-    let own = |core: &Rc<EngineState>| core.clone();
-
-    let core_ = own(core);
-    host.set(
-        "sync",
-        Function::new(
-            ctx.clone(),
-            move |ctx: Ctx<'js>,
-                  name: String,
-                  json: Opt<Option<String>>,
-                  bytes: Opt<Value<'js>>| {
-                let asked = asked(json, bytes);
-                match operations::sync(&core_, &name, asked) {
-                    Ok(given) => give(&ctx, given),
-                    Err(failed) => Err(ctx.throw(error(&ctx, &failed)?)),
-                }
-            },
-        )?,
-    )?;
-
-    let core_ = own(core);
-    host.set(
-        "start",
-        Function::new(
-            ctx.clone(),
-            move |name: String, json: Opt<Option<String>>, bytes: Opt<Value<'js>>| {
-                operations::launch(&core_, &name, asked(json, bytes)) as f64
-            },
-        )?,
-    )?;
-
-    let core_ = own(core);
-    host.set("cancel", Function::new(ctx.clone(), move |id: f64| core_.cancel(id as u64))?)?;
-
-    let core_ = own(core);
-    host.set(
-        "reply",
-        Function::new(ctx.clone(), move |call: f64, json: String| {
-            let answer = match core_.memory.check_json(&json) {
-                Ok(()) => Ok(json),
-                Err(failed) => Err(CallError::Thrown(core_.thrown(failed.message, None))),
-            };
-            core_.answer(call as u64, answer);
-        })?,
-    )?;
-
-    let core_ = own(core);
-    host.set(
-        "fail",
-        Function::new(
-            ctx.clone(),
-            move |call: f64,
-                  message: String,
-                  stack: Opt<Option<String>>,
-                  lacks: Opt<Option<String>>| {
-                let mut thrown = core_.thrown(message, stack.0.flatten().as_deref());
-                thrown.lacks = lacks.0.flatten();
-                core_.answer(call as u64, Err(CallError::Thrown(thrown)));
-            },
-        )?,
-    )?;
-
-    let core_ = own(core);
-    host.set(
-        "progress",
-        Function::new(ctx.clone(), move |call: f64, json: String| {
-            // Progress that is too large is dropped; the call's result reports the error.
-            if core_.memory.check_json(&json).is_ok() {
-                core_.progress(call as u64, json);
-            }
-        })?,
-    )?;
-
-    let core_ = own(core);
-    host.set(
-        "timer",
-        Function::new(ctx.clone(), move |id: f64, ms: f64| {
-            let ms = if (1.0..=TIMER_MAX_MS).contains(&ms) { ms } else { 1.0 };
-            let due = Instant::now() + Duration::from_micros((ms * 1000.0) as u64);
-            core_.timers.borrow_mut().set(id as u64, due, core_.task.get());
-        })?,
-    )?;
-    let core_ = own(core);
-    host.set(
-        "clearTimer",
-        Function::new(ctx.clone(), move |id: f64| core_.timers.borrow_mut().clear(id as u64))?,
-    )?;
-
-    let core_ = own(core);
-    host.set(
-        "extension",
-        Function::new(ctx.clone(), move |number: Opt<u32>| {
-            let task = core_.task.get();
-            if let Some(extension) = number.0 {
-                core_.task.set(Task { extension, ..task });
-            }
-            task.extension
-        })?,
-    )?;
-
-    let core_ = own(core);
-    let clock = move || core_.started.elapsed().as_secs_f64() * 1000.0;
-    host.set("clock", Function::new(ctx.clone(), clock)?)?;
-
-    let core_ = own(core);
-    host.set(
-        "report",
-        Function::new(
-            ctx.clone(),
-            move |path: String, event: String, message: String, stack: Opt<Option<String>>| {
-                let thrown: JsError = core_.thrown(message, stack.0.flatten().as_deref());
-                core_.report(path, event, thrown);
-            },
-        )?,
-    )?;
-
-    modules(ctx, core, &host)?;
+    operations(&host, state)?;
+    calls(&host, state)?;
+    timers(&host, state)?;
+    modules(&host, state)?;
     Ok(host)
 }
 
+/// Adds a function to the host object. `function` gets its own reference to the engine's state.
+fn bind<'js, P, F: IntoJsFunc<'js, P> + 'js>(
+    host: &Object<'js>,
+    state: &Rc<EngineState>,
+    name: &str,
+    function: impl FnOnce(Rc<EngineState>) -> F,
+) -> Result<()> {
+    host.set(name, Function::new(host.ctx().clone(), function(state.clone()))?)
+}
+
+type OptionalText = Opt<Option<String>>;
+
+fn operations<'js>(host: &Object<'js>, state: &Rc<EngineState>) -> Result<()> {
+    bind(host, state, "sync", |state| {
+        move |ctx: Ctx<'js>, name: String, json: OptionalText, bytes: Opt<Value<'js>>| {
+            match operations::sync(&state, &name, op_input(json, bytes)) {
+                Ok(output) => to_js(&ctx, output),
+                Err(err) => Err(ctx.throw(error(&ctx, &err)?)),
+            }
+        }
+    })?;
+    bind(host, state, "start", |state| {
+        move |name: String, json: OptionalText, bytes: Opt<Value<'js>>| {
+            operations::launch(&state, &name, op_input(json, bytes)) as f64
+        }
+    })?;
+    bind(host, state, "cancel", |state| move |id: f64| state.cancel(id as u64))
+}
+
+/// The results of calls, and errors.
+fn calls<'js>(host: &Object<'js>, state: &Rc<EngineState>) -> Result<()> {
+    bind(host, state, "reply", |state| {
+        move |call: f64, json: String| {
+            let answer = match state.memory.check_json(&json) {
+                Ok(()) => Ok(json),
+                Err(err) => Err(CallError::Thrown(state.thrown(err.message, None))),
+            };
+            state.answer(call as u64, answer);
+        }
+    })?;
+    bind(host, state, "fail", |state| {
+        move |call: f64, message: String, stack: OptionalText, lacks: OptionalText| {
+            let mut thrown = state.thrown(message, stack.0.flatten().as_deref());
+            thrown.lacks = lacks.0.flatten();
+            state.answer(call as u64, Err(CallError::Thrown(thrown)));
+        }
+    })?;
+    bind(host, state, "progress", |state| {
+        move |call: f64, json: String| {
+            // Progress that is too large is dropped; the call's result reports the error.
+            if state.memory.check_json(&json).is_ok() {
+                state.progress(call as u64, json);
+            }
+        }
+    })?;
+    bind(host, state, "extension", |state| {
+        move |number: Opt<u32>| {
+            let task = state.task.get();
+            if let Some(extension) = number.0 {
+                state.task.set(Task { extension, ..task });
+            }
+            task.extension
+        }
+    })?;
+    bind(host, state, "report", |state| {
+        move |path: String, event: String, message: String, stack: OptionalText| {
+            let thrown: JsError = state.thrown(message, stack.0.flatten().as_deref());
+            state.report(path, event, thrown);
+        }
+    })
+}
+
+fn timers<'js>(host: &Object<'js>, state: &Rc<EngineState>) -> Result<()> {
+    bind(host, state, "timer", |state| {
+        move |id: f64, ms: f64| {
+            let ms = if (1.0..=TIMER_MAX_MS).contains(&ms) { ms } else { 1.0 };
+            let due = Instant::now() + Duration::from_micros((ms * 1000.0) as u64);
+            state.timers.borrow_mut().set(id as u64, due, state.task.get());
+        }
+    })?;
+    bind(host, state, "clearTimer", |state| {
+        move |id: f64| state.timers.borrow_mut().clear(id as u64)
+    })?;
+    bind(host, state, "clock", |state| move || state.started.elapsed().as_secs_f64() * 1000.0)
+}
+
 /// The functions behind `require`.
-fn modules<'js>(ctx: &Ctx<'js>, core: &Rc<EngineState>, host: &Object<'js>) -> Result<()> {
-    let core_ = core.clone();
-    host.set(
-        "require",
-        Function::new(ctx.clone(), move |ctx: Ctx<'js>, importer: String, name: String| {
-            let required = core_.modules.borrow_mut().require(&importer, &name);
+fn modules<'js>(host: &Object<'js>, state: &Rc<EngineState>) -> Result<()> {
+    bind(host, state, "require", |state| {
+        move |ctx: Ctx<'js>, importer: String, name: String| {
+            let required = state.modules.borrow_mut().require(&importer, &name);
             required_object(&ctx, required)
-        })?,
-    )?;
-    let core_ = core.clone();
-    host.set(
-        "script",
-        Function::new(ctx.clone(), move |ctx: Ctx<'js>, id: String| {
-            let required = core_.modules.borrow_mut().script(&id);
+        }
+    })?;
+    bind(host, state, "script", |state| {
+        move |ctx: Ctx<'js>, id: String| {
+            let required = state.modules.borrow_mut().script(&id);
             required_object(&ctx, required)
-        })?,
-    )?;
-    let core_ = core.clone();
-    host.set(
-        "find",
-        Function::new(ctx.clone(), move |ctx: Ctx<'js>, importer: String, name: String| {
-            let found = core_.modules.borrow_mut().find(&importer, &name);
+        }
+    })?;
+    bind(host, state, "find", |state| {
+        move |ctx: Ctx<'js>, importer: String, name: String| {
+            let found = state.modules.borrow_mut().find(&importer, &name);
             found.map_err(|message| refused(&ctx, message))
-        })?,
-    )?;
-    let core_ = core.clone();
-    host.set(
-        "compile",
-        Function::new(ctx.clone(), move |ctx: Ctx<'js>, id: String| {
-            let code = core_.modules.borrow_mut().script_code(&id);
+        }
+    })?;
+    bind(host, state, "compile", |state| {
+        move |ctx: Ctx<'js>, id: String| {
+            let code = state.modules.borrow_mut().script_code(&id);
             let code = code.map_err(|message| refused(&ctx, message))?;
             let mut options = EvalOptions::default();
             options.strict = false;
             options.filename = Some(id);
             ctx.eval_with_options::<Value<'js>, _>(commonjs::wrap(&code), options)
-        })?,
-    )?;
-    let core_ = core.clone();
-    host.set(
-        "importNow",
-        Function::new(ctx.clone(), move |ctx: Ctx<'js>, id: String| import_now(&ctx, &core_, &id))?,
-    )?;
-    let core_ = core.clone();
-    host.set(
-        "entry",
-        Function::new(
-            ctx.clone(),
-            move |ctx: Ctx<'js>, path: String, number: u32, strictly: bool| {
-                core_.paths.borrow_mut().insert(number, path.clone());
-                let id = core_.modules.borrow_mut().entry(Path::new(&path), number, strictly);
-                id.map_err(|message| refused(&ctx, message))
-            },
-        )?,
-    )?;
-    Ok(())
+        }
+    })?;
+    bind(host, state, "importNow", |state| {
+        move |ctx: Ctx<'js>, id: String| import_now(&ctx, &state, &id)
+    })?;
+    bind(host, state, "entry", |state| {
+        move |ctx: Ctx<'js>, path: String, number: u32, strictly: bool| {
+            state.paths.borrow_mut().insert(number, path.clone());
+            let id = state.modules.borrow_mut().entry(Path::new(&path), number, strictly);
+            id.map_err(|message| refused(&ctx, message))
+        }
+    })
 }
 
 /// Evaluates a module synchronously and returns its namespace. Fails for a module with a top-level
@@ -257,8 +214,8 @@ pub(crate) fn warn(core: &EngineState, text: String) {
 }
 
 /// Converts the output of an operation to a JavaScript value.
-pub(crate) fn give<'js>(ctx: &Ctx<'js>, given: OpOutput) -> Result<Value<'js>> {
-    match given {
+pub(crate) fn to_js<'js>(ctx: &Ctx<'js>, output: OpOutput) -> Result<Value<'js>> {
+    match output {
         OpOutput::Nothing => Ok(Value::new_undefined(ctx.clone())),
         OpOutput::Text(text) => text.into_js(ctx),
         // Copied into the engine's heap, so that its memory limit applies and the garbage collector
@@ -272,18 +229,18 @@ pub(crate) fn give<'js>(ctx: &Ctx<'js>, given: OpOutput) -> Result<Value<'js>> {
 }
 
 /// Converts an operation's error to a JavaScript error with node's fields.
-pub(crate) fn error<'js>(ctx: &Ctx<'js>, failed: &OpError) -> Result<Value<'js>> {
-    let object = Exception::from_message(ctx.clone(), &failed.message)?.into_object();
-    if let Some(name) = failed.name {
+pub(crate) fn error<'js>(ctx: &Ctx<'js>, err: &OpError) -> Result<Value<'js>> {
+    let object = Exception::from_message(ctx.clone(), &err.message)?.into_object();
+    if let Some(name) = err.name {
         object.set("name", name)?;
     }
-    for (key, value) in &failed.fields {
+    for (key, value) in &err.fields {
         object.set(*key, ctx.json_parse(value.to_string())?)?;
     }
     Ok(object.into_value())
 }
 
-fn asked(json: Opt<Option<String>>, bytes: Opt<Value<'_>>) -> OpInput {
+fn op_input(json: OptionalText, bytes: Opt<Value<'_>>) -> OpInput {
     let bytes = bytes.0.and_then(|value| {
         let array = value.as_object()?.as_typed_array::<u8>()?;
         Some(copied(array))

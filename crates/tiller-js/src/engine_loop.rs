@@ -5,27 +5,28 @@
 //! never settles is failed here, because an interrupted function never settles by itself; and an
 //! engine that had to be interrupted too often is restarted.
 
+mod restart;
+
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::bus::Bus;
 use crate::config::{Config, EngineClock, Permissions};
 use crate::engine::Engine;
-use crate::engine::sidecar::{Sidecar, SidecarFailure};
+use crate::engine::sidecar::Sidecar;
 use crate::engine_handle::{
     CallError, EngineCall, EngineSender, EngineSpec, HandleState, JsError, Message, RunSignal,
 };
-use crate::engine_state::{ActiveCall, EngineState, STRIKES_COUNT_FOR, Task};
-use crate::entry::{Entry, EntryLimits};
+use crate::engine_state::{ActiveCall, EngineState, Task};
+use crate::entry::EntryLimits;
 use crate::mailbox::{Gone, Inbox, Mailbox};
 use crate::modules::{Modules, OwnFiles};
 use crate::operations::{OpError, OpOutput};
 use crate::world::HostApi;
+use restart::{ReplayLog, ReplayedCall, abandon, refuse_all};
 
 /// What an engine's thread is started with.
 pub(crate) struct EngineContext {
@@ -46,40 +47,6 @@ pub(crate) enum OperationEvent {
     /// An event before the result.
     Event(OpOutput),
     Done(Result<OpOutput, OpError>),
-}
-
-/// What has to be replayed to a restarted engine.
-#[derive(Default)]
-struct ReplayLog {
-    /// The calls that configured it, in order.
-    steps: Vec<ReplayedCall>,
-    /// Extensions with a fail-closed handler.
-    guards: Vec<String>,
-    /// How often the sidecar has failed lately.
-    falls: CrashCount,
-}
-
-struct ReplayedCall {
-    call: u64,
-    entry: Entry,
-    json: String,
-}
-
-/// Counts recent failures.
-#[derive(Default)]
-struct CrashCount {
-    count: u32,
-    last: Option<Instant>,
-}
-
-impl CrashCount {
-    /// Counts a failure, and forgets failures that were long ago.
-    fn note(&mut self, now: Instant) -> u32 {
-        let before = self.last.replace(now);
-        let is_recent = before.is_some_and(|before| now - before < STRIKES_COUNT_FOR);
-        self.count = if is_recent { self.count + 1 } else { 1 };
-        self.count
-    }
 }
 
 /// How long after a turn garbage is collected while a call without a time limit is pending.
@@ -359,113 +326,5 @@ impl EngineLoop<'_> {
             self.engine.collect_garbage();
         }
         self.core.fail_unanswerable();
-    }
-
-    /// Fails all pending calls, because the engine is about to be dropped.
-    fn give_up_calls(&mut self) {
-        self.core.cancel_all();
-        self.memory.guards = self.core.guards();
-        let calls: Vec<u64> = self.core.calls.borrow().keys().copied().collect();
-        for call in calls {
-            self.core.answer(call, Err(CallError::Stopped));
-        }
-        let message =
-            format!("the engine was started anew after {} interruptions", self.core.strikes.get());
-        let thrown = JsError { message, ..JsError::default() };
-        self.core.report("<runtime>".into(), "restart".into(), thrown);
-    }
-
-    /// Replaces a sidecar that is stuck or gone, unless that happens too often.
-    fn check_sidecar(&mut self) -> Option<End> {
-        let sidecar = self.engine.sidecar()?;
-        let now = Instant::now();
-        sidecar.nudge(now);
-        let fall = sidecar.fall(now)?;
-        self.core.cancel_all();
-        self.memory.guards = self.core.guards();
-        let (path, what, message, stuck) = match fall {
-            SidecarFailure::Stuck { task, limit, what } => {
-                let message =
-                    format!("stopped after {} ms of work without a pause", limit.as_millis());
-                (self.core.path(task.extension), what, message, Some((task.call, limit)))
-            }
-            SidecarFailure::Gone { extension, how } => {
-                (self.core.path(extension), "sidecar", how, None)
-            }
-        };
-        let path = path.unwrap_or_else(|| "<runtime>".into());
-        let thrown = JsError { message, ..JsError::default() };
-        self.core.report(path, what.into(), thrown.clone());
-        let falls = self.memory.falls.note(now);
-        let end = if falls < self.core.config.limits.strikes {
-            End::Restart
-        } else {
-            let message = format!("given up: {} ({falls} times within a minute)", thrown.message);
-            let thrown = JsError { message, ..JsError::default() };
-            abandon(&self.core, std::mem::take(&mut self.memory.guards), &thrown);
-            End::GiveUp(thrown)
-        };
-        if let Some((call, limit)) = stuck {
-            self.core.answer(call, Err(CallError::TimedOut(limit)));
-        }
-        let calls: Vec<u64> = self.core.calls.borrow().keys().copied().collect();
-        // A call that was being replayed when the sidecar failed is not tried again.
-        let is_begun = |step: &ReplayedCall| {
-            calls.contains(&step.call) || Some(step.call) == stuck.map(|it| it.0)
-        };
-        self.memory.steps.retain(|step| !is_begun(step));
-        for call in calls {
-            self.core.answer(call, Err(CallError::Fallen(thrown.message.clone())));
-        }
-        Some(end)
-    }
-
-    /// Replays the configuring calls to a new engine.
-    fn restore(&mut self) {
-        if self.memory.steps.is_empty() {
-            return;
-        }
-        let steps: Vec<Value> = self
-            .memory
-            .steps
-            .iter()
-            .map(|ReplayedCall { entry, json, .. }| {
-                let input: Value = serde_json::from_str(json).unwrap_or_default();
-                json!({ "entry": entry.name(), "input": input })
-            })
-            .collect();
-        let json = json!({ "steps": steps, "guards": self.memory.guards }).to_string();
-        let limit = self.core.config.limits.long_slice;
-        self.turn(Task::default(), limit, "restart", |engine| {
-            engine.call(0, Entry::Restore, &json)
-        });
-    }
-}
-
-/// Drops what the extensions of an engine registered. What their fail-closed handlers guarded stays
-/// blocked.
-fn abandon(core: &EngineState, guards: Vec<String>, thrown: &JsError) {
-    core.set_lost_guards(guards);
-    core.set_listeners(0);
-    if core.set_own(Vec::new()) {
-        core.world.changed();
-        core.report("<runtime>".into(), "restart".into(), thrown.clone());
-    }
-}
-
-/// Without an engine, every call fails with the reason.
-fn refuse_all(context: &EngineContext, core: &EngineState, thrown: &JsError) {
-    while let Ok(message) = context.from.recv() {
-        match message {
-            Message::Call(call) => {
-                // The caller may have dropped the receiver.
-                call.reply.send(Err(CallError::NoEngine(thrown.message.clone()))).ok();
-            }
-            Message::Emit { .. } => {
-                core.shared.backlog.fetch_sub(1, Ordering::Relaxed);
-            }
-            Message::Retire | Message::Stop => return,
-            _ => (),
-        }
     }
 }

@@ -203,8 +203,9 @@ pub(crate) const NAMES: &[&str] = &[
     "context_with_system",
     "before_provider_request",
     "before_provider_headers",
-    "cache_warming_decision",
 ];
+
+const _: () = assert!(NAMES.len() <= 64, "a set of listeners has 64 bits");
 
 /// The event's bit in a set of listeners.
 pub(crate) fn bit(name: &str) -> u64 {

@@ -199,15 +199,6 @@ export const hooks = {
 		for (const handler of handlers) await call(handler, { ...event, headers });
 		return { outcome: { headers } };
 	},
-
-	async cache_warming_decision({ event, handlers, soFar, call }) {
-		let outcome = soFar?.outcome ?? {};
-		for (const handler of handlers) {
-			const answer = await call(handler, event);
-			if (answer?.action) outcome = { action: answer.action };
-		}
-		return { outcome };
-	},
 };
 
 function isObject(value) {

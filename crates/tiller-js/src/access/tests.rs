@@ -79,7 +79,7 @@ fn listeners_that_need_permissions() {
     table(
         rows,
         expect![[r#"
-        -: session_start, session_info_changed, session_compact, session_compact_failed, session_tree, session_shutdown, agent_start, agent_end, agent_settled, turn_start, message_start, message_update, tool_execution_start, tool_execution_update, tool_execution_end, after_provider_response, model_select, thinking_level_select, ui_prompt_start, ui_prompt_end, session_before_switch, session_before_fork, session_before_compact, session_before_tree, input, before_agent_start, user_bash, message_end, tool_call, tool_result, turn_end, agent_before_settle, context, context_with_system, before_provider_request, cache_warming_decision
+        -: session_start, session_info_changed, session_compact, session_compact_failed, session_tree, session_shutdown, agent_start, agent_end, agent_settled, turn_start, message_start, message_update, tool_execution_start, tool_execution_update, tool_execution_end, after_provider_response, model_select, thinking_level_select, ui_prompt_start, ui_prompt_end, session_before_switch, session_before_fork, session_before_compact, session_before_tree, input, before_agent_start, user_bash, message_end, tool_call, tool_result, turn_end, agent_before_settle, context, context_with_system, before_provider_request
         fs exec net env: project_trust
         fs: resources_discover
         env: before_provider_headers"#]],

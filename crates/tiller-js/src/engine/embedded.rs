@@ -130,10 +130,10 @@ impl Embedded {
                 let id = operation as f64;
                 match news {
                     OperationEvent::Event(given) => {
-                        deliver.call::<_, ()>((id, "event", bindings::give(&ctx, given)?))
+                        deliver.call::<_, ()>((id, "event", bindings::to_js(&ctx, given)?))
                     }
                     OperationEvent::Done(Ok(given)) => {
-                        deliver.call::<_, ()>((id, "done", bindings::give(&ctx, given)?))
+                        deliver.call::<_, ()>((id, "done", bindings::to_js(&ctx, given)?))
                     }
                     OperationEvent::Done(Err(failed)) => {
                         deliver.call::<_, ()>((id, "failed", bindings::error(&ctx, &failed)?))

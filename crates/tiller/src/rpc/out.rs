@@ -355,7 +355,8 @@ impl Drain {
     }
 
     /// The next chunk, if there is one already.
-    pub fn try_next(&mut self) -> Option<Vec<u8>> {
+    #[cfg(test)]
+    fn try_next(&mut self) -> Option<Vec<u8>> {
         self.chunks.try_recv().ok()
     }
 
