@@ -9,7 +9,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::config::Permissions;
-use crate::world::{Action, ModelRead, Query, Request};
+use crate::host_api::{Action, ModelRead, Query, Request};
 
 const NONE: Permissions = Permissions { fs: false, exec: false, net: false, env: false };
 const FS: Permissions = Permissions { fs: true, ..NONE };
@@ -122,13 +122,13 @@ pub(crate) fn operation(name: &str) -> Option<Permissions> {
     Some(OPERATIONS[place].1)
 }
 
-/// Every operation, sorted by name. Those with `BY_WHAT_IS_ASKED` are checked again when their
-/// input is known.
+/// Every operation, sorted by name. Those with `BY_INPUT` are checked again when their input is
+/// known.
 pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
-    ("act", BY_WHAT_IS_ASKED),
-    ("bus.isHeard", NONE),
+    ("act", BY_INPUT),
+    ("bus.emit", NONE),
+    ("bus.hasListener", NONE),
     ("bus.listen", NONE),
-    ("bus.tell", NONE),
     ("checkArguments", NONE),
     ("child.end", EXEC),
     ("child.forget", EXEC),
@@ -178,11 +178,11 @@ pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
     ("http.read", NET),
     ("log", NONE),
     ("lostGuards", NONE),
-    ("model", BY_WHAT_IS_ASKED),
+    ("model", BY_INPUT),
     ("modelEventsHandled", NONE),
-    ("net.connect", BY_WHAT_IS_ASKED),
+    ("net.connect", BY_INPUT),
     ("net.end", NET),
-    ("net.listen", BY_WHAT_IS_ASKED),
+    ("net.listen", BY_INPUT),
     ("net.write", NET),
     ("notice", NONE),
     ("os.info", NONE),
@@ -190,10 +190,10 @@ pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
     ("os.memory", NONE),
     ("os.user", NONE),
     ("payloadResult", NONE),
-    ("query", BY_WHAT_IS_ASKED),
-    ("registered", BY_WHAT_IS_ASKED),
-    ("request", BY_WHAT_IS_ASKED),
-    ("settings", BY_WHAT_IS_ASKED),
+    ("query", BY_INPUT),
+    ("registered", BY_INPUT),
+    ("request", BY_INPUT),
+    ("settings", BY_INPUT),
     ("text.decode", NONE),
     ("text.encode", NONE),
     ("text.formatSize", NONE),
@@ -216,7 +216,7 @@ pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
     ("zlib.unzip", NONE),
 ];
 
-const BY_WHAT_IS_ASKED: Permissions = NONE;
+const BY_INPUT: Permissions = NONE;
 
 fn of_query(query: &Query) -> Permissions {
     match query {

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use crate::engine_handle::{CallError, JsError};
 use crate::engine_state::{EngineState, Task};
+use crate::host_api::{LogLevel, LogLine};
 use crate::modules::{Required, commonjs};
 use crate::operations::{self, OpError, OpInput, OpOutput};
-use crate::world::{LogLevel, LogLine};
 
 /// The longest timer delay. Node has the same limit, and treats more as one millisecond.
 const TIMER_MAX_MS: f64 = 2_147_483_647.0;
@@ -162,11 +162,11 @@ fn modules<'js>(host: &Object<'js>, state: &Rc<EngineState>) -> Result<()> {
 /// `await` that does not finish at once, and for one that is already being evaluated.
 pub(crate) fn import_now<'js>(
     ctx: &Ctx<'js>,
-    core: &Rc<EngineState>,
+    state: &Rc<EngineState>,
     id: &str,
 ) -> Result<Object<'js>> {
-    let before = core.loading.borrow().clone();
-    if !before.is_empty() && core.modules.borrow_mut().reaches(id, &before) {
+    let before = state.loading.borrow().clone();
+    if !before.is_empty() && state.modules.borrow_mut().reaches(id, &before) {
         let message = format!("Cannot require() ES Module {id} in a cycle");
         return Err(refused(ctx, message));
     }
@@ -177,14 +177,14 @@ pub(crate) fn import_now<'js>(
         let message = format!("require() cannot be used on {id}, which has a top-level await");
         return Err(refused(ctx, message));
     }
-    *core.loading.borrow_mut() = before;
+    *state.loading.borrow_mut() = before;
     module.get("all")
 }
 
 /// Sets the properties of `import.meta`.
 pub(crate) fn describe<'js>(
     ctx: &Ctx<'js>,
-    core: &Rc<EngineState>,
+    state: &Rc<EngineState>,
     meta: &Object<'js>,
     id: &str,
     path: &Path,
@@ -197,9 +197,9 @@ pub(crate) fn describe<'js>(
     meta.set("dirname", folder)?;
     meta.set("main", false)?;
     let importer = id.to_owned();
-    let core = core.clone();
+    let state = state.clone();
     let resolve = move |ctx: Ctx<'js>, name: String| -> Result<String> {
-        let found = core.modules.borrow_mut().find(&importer, &name);
+        let found = state.modules.borrow_mut().find(&importer, &name);
         let found = found.map_err(|message| refused(&ctx, message))?;
         if found.starts_with('/') { Ok(operations::file_url(Path::new(&found))) } else { Ok(found) }
     };
@@ -208,9 +208,9 @@ pub(crate) fn describe<'js>(
     Ok(())
 }
 
-pub(crate) fn warn(core: &EngineState, text: String) {
-    let extension_path = core.path(core.task.get().extension);
-    core.world.log(LogLine { extension_path, level: LogLevel::Warning, text });
+pub(crate) fn warn(state: &EngineState, text: String) {
+    let extension_path = state.path(state.task.get().extension);
+    state.host.log(LogLine { extension_path, level: LogLevel::Warning, text });
 }
 
 /// Converts the output of an operation to a JavaScript value.

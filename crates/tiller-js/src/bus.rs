@@ -13,44 +13,46 @@ use crate::memory::Memory;
 /// Which engine has listeners for which channels.
 #[derive(Default)]
 pub(crate) struct Bus {
-    seats: Mutex<Vec<Subscriber>>,
+    subscribers: Mutex<Vec<Subscriber>>,
 }
 
 struct Subscriber {
-    line: EngineSender,
+    sender: EngineSender,
     channels: HashSet<String>,
 }
 
 impl Bus {
     /// Adds an engine, or resets the listeners of one that was restarted.
-    pub(crate) fn join(&self, line: EngineSender) {
-        self.leave(&line.shared);
-        self.seats().push(Subscriber { line, channels: HashSet::new() });
+    pub(crate) fn join(&self, sender: EngineSender) {
+        self.leave(&sender.shared);
+        self.subscribers().push(Subscriber { sender, channels: HashSet::new() });
     }
 
     pub(crate) fn leave(&self, engine: &Arc<HandleState>) {
-        self.seats().retain(|seat| !seat.is(engine));
+        self.subscribers().retain(|subscriber| !subscriber.is(engine));
     }
 
     /// Records whether this engine has listeners for a channel.
     pub(crate) fn listen(&self, engine: &Arc<HandleState>, channel: String, listens: bool) {
-        if let Some(seat) = self.seats().iter_mut().find(|seat| seat.is(engine)) {
+        if let Some(subscriber) =
+            self.subscribers().iter_mut().find(|subscriber| subscriber.is(engine))
+        {
             if listens {
-                seat.channels.insert(channel)
+                subscriber.channels.insert(channel)
             } else {
-                seat.channels.remove(&channel)
+                subscriber.channels.remove(&channel)
             };
         }
     }
 
     /// Whether another engine has a listener.
-    pub(crate) fn is_heard(&self, engine: &Arc<HandleState>, channel: &str) -> bool {
-        self.seats().iter().any(|seat| seat.hears(engine, channel))
+    pub(crate) fn has_listener(&self, engine: &Arc<HandleState>, channel: &str) -> bool {
+        self.subscribers().iter().any(|subscriber| subscriber.listens_to(engine, channel))
     }
 
     /// Sends an event to all other engines. An engine with a full backlog misses it; the error says
     /// whether that has to be reported.
-    pub(crate) fn tell(
+    pub(crate) fn emit(
         &self,
         engine: &Arc<HandleState>,
         channel: &str,
@@ -61,31 +63,35 @@ impl Bus {
         let channel_json = json!(channel);
         let data = data.map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
         let event = format!(r#"{{"type":"tiller:bus","channel":{channel_json}{data}}}"#);
-        let mut told = Ok(());
-        for seat in self.seats().iter().filter(|seat| seat.hears(engine, channel)) {
+        let mut sent = Ok(());
+        for subscriber in
+            self.subscribers().iter().filter(|subscriber| subscriber.listens_to(engine, channel))
+        {
             // Queued events count against the sender's memory, and are dropped when it is full.
             let Ok(hold) = memory.hold(event.len()) else {
-                told = Err(Backlogged { is_news: true });
+                sent = Err(Backlogged { is_first: true });
                 continue;
             };
-            if let Err(behind) = seat.line.emit("events", event.clone(), backlog_max, Some(hold)) {
-                told = Err(behind);
+            if let Err(backlogged) =
+                subscriber.sender.emit("events", event.clone(), backlog_max, Some(hold))
+            {
+                sent = Err(backlogged);
             }
         }
-        told
+        sent
     }
 
-    fn seats(&self) -> MutexGuard<'_, Vec<Subscriber>> {
-        mutex::lock(&self.seats)
+    fn subscribers(&self) -> MutexGuard<'_, Vec<Subscriber>> {
+        mutex::lock(&self.subscribers)
     }
 }
 
 impl Subscriber {
     fn is(&self, engine: &Arc<HandleState>) -> bool {
-        Arc::ptr_eq(&self.line.shared, engine)
+        Arc::ptr_eq(&self.sender.shared, engine)
     }
 
-    fn hears(&self, from: &Arc<HandleState>, channel: &str) -> bool {
+    fn listens_to(&self, from: &Arc<HandleState>, channel: &str) -> bool {
         !self.is(from) && self.channels.contains(channel)
     }
 }

@@ -22,7 +22,7 @@ const EVENTS_MAX: usize = 10_000;
 pub(crate) type BoxedProgressSink = Box<dyn ProgressSink>;
 
 pub(crate) trait ProgressSink: Send {
-    fn tell(&self, said: String);
+    fn send(&self, item: String);
 }
 
 /// The receiving end.
@@ -34,13 +34,13 @@ pub struct Progress<M> {
 pub trait Coalesce: Default + Send + 'static {
     type Item;
 
-    fn push(&mut self, said: String);
+    fn push(&mut self, item: String);
     fn pop(&mut self) -> Option<Self::Item>;
 }
 
 /// A channel for the progress of one call.
 pub(crate) fn channel<M: Coalesce>() -> (BoxedProgressSink, Progress<M>) {
-    let shared = Arc::new(ProgressState::<M> { waiting: Mutex::default(), news: Notify::new() });
+    let shared = Arc::new(ProgressState::<M> { waiting: Mutex::default(), changed: Notify::new() });
     (Box::new(ProgressSender { shared: shared.clone() }), Progress { shared })
 }
 
@@ -48,17 +48,17 @@ impl<M: Coalesce> Progress<M> {
     /// The next item, or `None` when the sender is gone and the queue is empty.
     pub async fn next(&mut self) -> Option<M::Item> {
         loop {
-            let news = self.shared.news.notified();
+            let changed = self.shared.changed.notified();
             {
                 let mut waiting = self.shared.waiting();
-                if let Some(item) = waiting.melting.pop() {
+                if let Some(item) = waiting.queue.pop() {
                     return Some(item);
                 }
                 if waiting.is_over {
                     return None;
                 }
             }
-            news.await;
+            changed.await;
         }
     }
 }
@@ -66,12 +66,12 @@ impl<M: Coalesce> Progress<M> {
 struct ProgressState<M> {
     waiting: Mutex<Waiting<M>>,
     /// Stores a wake-up if the receiver is not waiting.
-    news: Notify,
+    changed: Notify,
 }
 
 #[derive(Default)]
 struct Waiting<M> {
-    melting: M,
+    queue: M,
     is_over: bool,
 }
 
@@ -86,16 +86,16 @@ struct ProgressSender<M> {
 }
 
 impl<M: Coalesce> ProgressSink for ProgressSender<M> {
-    fn tell(&self, said: String) {
-        self.shared.waiting().melting.push(said);
-        self.shared.news.notify_one();
+    fn send(&self, item: String) {
+        self.shared.waiting().queue.push(item);
+        self.shared.changed.notify_one();
     }
 }
 
 impl<M> Drop for ProgressSender<M> {
     fn drop(&mut self) {
         self.shared.waiting().is_over = true;
-        self.shared.news.notify_one();
+        self.shared.changed.notify_one();
     }
 }
 
@@ -106,8 +106,8 @@ pub struct KeepNewest(Option<String>);
 impl Coalesce for KeepNewest {
     type Item = String;
 
-    fn push(&mut self, said: String) {
-        self.0 = Some(said);
+    fn push(&mut self, item: String) {
+        self.0 = Some(item);
     }
 
     fn pop(&mut self) -> Option<String> {
@@ -125,12 +125,12 @@ pub struct JoinText {
 impl Coalesce for JoinText {
     type Item = String;
 
-    fn push(&mut self, said: String) {
-        self.bytes += said.len();
+    fn push(&mut self, item: String) {
+        self.bytes += item.len();
         // Fills up the last piece, so that a million single bytes do not become a million pieces.
         match self.pieces.back_mut() {
-            Some(last) if last.len() < PIECE_BYTES => last.push_str(&said),
-            _ => self.pieces.push_back(said),
+            Some(last) if last.len() < PIECE_BYTES => last.push_str(&item),
+            _ => self.pieces.push_back(item),
         }
         while self.bytes > TEXT_MAX_BYTES
             && self.pieces.len() > 1
@@ -158,8 +158,8 @@ pub struct JoinDeltas {
 impl Coalesce for JoinDeltas {
     type Item = Value;
 
-    fn push(&mut self, said: String) {
-        self.add(serde_json::from_str(&said).unwrap_or_default());
+    fn push(&mut self, item: String) {
+        self.add(serde_json::from_str(&item).unwrap_or_default());
     }
 
     fn pop(&mut self) -> Option<Value> {
@@ -192,7 +192,7 @@ impl JoinDeltas {
     }
 }
 
-const TOO_MUCH: &str = "the answer has more events than can be heard";
+const TOO_MUCH: &str = "the answer has more events than can be handled";
 
 /// The delta of `second`, if it continues the same block as `first`.
 fn more_of<'e>(first: &Value, second: &'e Value) -> Option<&'e str> {
@@ -220,7 +220,7 @@ mod tests {
         let (sender, mut progress) = channel::<JoinDeltas>();
         let start = json!({ "type": "text_start", "contentIndex": 1 });
         for event in [delta(0, "a"), delta(0, "b"), start.clone(), delta(1, "c"), delta(1, "d")] {
-            sender.tell(event.to_string());
+            sender.send(event.to_string());
         }
         drop(sender);
         for expected in [delta(0, "ab"), start, delta(1, "cd")] {
@@ -233,24 +233,28 @@ mod tests {
     async fn an_endless_answer_ends_with_an_error() {
         let (sender, mut progress) = channel::<JoinDeltas>();
         let start = json!({ "type": "text_start", "contentIndex": 0 }).to_string();
-        (0..EVENTS_MAX * 2).for_each(|_| sender.tell(start.clone()));
+        (0..EVENTS_MAX * 2).for_each(|_| sender.send(start.clone()));
         drop(sender);
-        let mut heard = 0;
+        let mut received = 0;
         let mut last = Value::Null;
         while let Some(event) = progress.next().await {
-            (heard, last) = (heard + 1, event);
+            (received, last) = (received + 1, event);
         }
-        assert_eq!((heard, &last["error"]["errorMessage"]), (EVENTS_MAX + 1, &json!(TOO_MUCH)));
+        assert_eq!((received, &last["error"]["errorMessage"]), (EVENTS_MAX + 1, &json!(TOO_MUCH)));
     }
 
     #[tokio::test]
     async fn unread_text_keeps_the_newest_part() {
         let (sender, mut progress) = channel::<JoinText>();
         let piece = "x".repeat(1000);
-        (0..10_000).for_each(|_| sender.tell(piece.clone()));
-        sender.tell("the end".to_owned());
-        let heard = progress.next().await.unwrap();
-        assert!(heard.len() <= TEXT_MAX_BYTES && heard.ends_with("xthe end"), "{}", heard.len());
+        (0..10_000).for_each(|_| sender.send(piece.clone()));
+        sender.send("the end".to_owned());
+        let received = progress.next().await.unwrap();
+        assert!(
+            received.len() <= TEXT_MAX_BYTES && received.ends_with("xthe end"),
+            "{}",
+            received.len()
+        );
         drop(sender);
         assert_eq!(progress.next().await, None);
     }
@@ -267,7 +271,7 @@ mod tests {
     #[tokio::test]
     async fn keep_newest_delivers_the_newest() {
         let (sender, mut progress) = channel::<KeepNewest>();
-        ["one", "two"].into_iter().for_each(|said| sender.tell(said.to_owned()));
+        ["one", "two"].into_iter().for_each(|item| sender.send(item.to_owned()));
         assert_eq!(progress.next().await.as_deref(), Some("two"));
         drop(sender);
         assert_eq!(progress.next().await, None);

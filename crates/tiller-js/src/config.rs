@@ -13,7 +13,7 @@ pub struct Config {
     pub limits: Limits,
     /// The working folder at the start. The current one is [`Query::Cwd`].
     ///
-    /// [`Query::Cwd`]: crate::world::Query::Cwd
+    /// [`Query::Cwd`]: crate::host_api::Query::Cwd
     pub cwd: PathBuf,
     /// The agent folder, by default `~/.pi/agent`.
     pub agent_dir: PathBuf,

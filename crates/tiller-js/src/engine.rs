@@ -28,10 +28,10 @@ pub(crate) struct TurnOutcome {
 }
 
 impl Engine {
-    pub(crate) fn start(body: &EngineSpec, core: Rc<EngineState>) -> Result<Engine, JsError> {
-        match body {
-            EngineSpec::Embedded => Embedded::start(core).map(Engine::Embedded),
-            EngineSpec::Sidecar(program) => Sidecar::start(program, core).map(Engine::Sidecar),
+    pub(crate) fn start(spec: &EngineSpec, state: Rc<EngineState>) -> Result<Engine, JsError> {
+        match spec {
+            EngineSpec::Embedded => Embedded::start(state).map(Engine::Embedded),
+            EngineSpec::Sidecar(program) => Sidecar::start(program, state).map(Engine::Sidecar),
         }
     }
 
@@ -82,17 +82,17 @@ impl Engine {
         }
     }
 
-    pub(crate) fn run_signal(&self, word: &'static str) -> Result<(), JsError> {
+    pub(crate) fn run_signal(&self, signal: &'static str) -> Result<(), JsError> {
         match self {
-            Engine::Embedded(embedded) => embedded.run_signal(word),
-            Engine::Sidecar(sidecar) => sidecar.run_signal(word),
+            Engine::Embedded(embedded) => embedded.run_signal(signal),
+            Engine::Sidecar(sidecar) => sidecar.run_signal(signal),
         }
     }
 
-    pub(crate) fn deliver(&self, operation: u64, news: OperationEvent) -> Result<(), JsError> {
+    pub(crate) fn deliver(&self, operation: u64, event: OperationEvent) -> Result<(), JsError> {
         match self {
-            Engine::Embedded(embedded) => embedded.deliver(operation, news),
-            Engine::Sidecar(sidecar) => sidecar.deliver(operation, news),
+            Engine::Embedded(embedded) => embedded.deliver(operation, event),
+            Engine::Sidecar(sidecar) => sidecar.deliver(operation, event),
         }
     }
 

@@ -21,16 +21,16 @@ use crate::engine::sidecar;
 use crate::engine_loop;
 use crate::entry::Entry;
 use crate::event;
+use crate::host_api::HostApi;
 use crate::mailbox::{Mailbox, mailbox};
 use crate::memory::MemoryHold;
 use crate::modules::OwnFiles;
-use crate::registrations::OwnRegistrations;
-use crate::world::HostApi;
+use crate::registrations::ExtensionRegistrations;
 
 /// A handle to an engine's thread, which ends on [`EngineHandle::stop`].
 #[derive(Clone)]
 pub(crate) struct EngineHandle {
-    pub(crate) line: EngineSender,
+    pub(crate) sender: EngineSender,
     /// The permissions of its extensions.
     pub(crate) permissions: Permissions,
     /// How long after a turn's deadline the thread counts as stuck.
@@ -56,8 +56,8 @@ impl EngineSender {
     ) -> Result<(), Backlogged> {
         let backlog = self.shared.backlog.load(Ordering::Relaxed);
         if backlog >= backlog_max {
-            let is_news = !self.shared.is_behind.swap(true, Ordering::Relaxed);
-            return Err(Backlogged { is_news });
+            let is_first = !self.shared.is_behind.swap(true, Ordering::Relaxed);
+            return Err(Backlogged { is_first });
         }
         if backlog == 0 {
             self.shared.is_behind.store(false, Ordering::Relaxed);
@@ -79,7 +79,7 @@ pub(crate) struct HandleState {
     /// The backlog was full, and that was reported.
     is_behind: AtomicBool,
     /// What its extensions registered.
-    pub own: Mutex<Vec<OwnRegistrations>>,
+    pub registrations: Mutex<Vec<ExtensionRegistrations>>,
     /// Extensions with a fail-closed handler that could not be loaded again after a restart.
     pub lost_guards: Mutex<Vec<String>>,
     next_call: AtomicU64,
@@ -140,7 +140,7 @@ pub(crate) enum Message {
     /// An event or the result of an operation.
     Operation {
         id: u64,
-        news: engine_loop::OperationEvent,
+        event: engine_loop::OperationEvent,
         _hold: MemoryHold,
     },
     /// A run began, was aborted, or ended.
@@ -185,7 +185,7 @@ pub(crate) struct EngineCall {
 
 /// The backlog was full and the event was dropped. Reported once, until the backlog is empty again.
 pub(crate) struct Backlogged {
-    pub is_news: bool,
+    pub is_first: bool,
 }
 
 /// Why a call has no result.
@@ -202,7 +202,7 @@ pub(crate) enum CallError {
     /// The engine was stopped or restarted during the call.
     Stopped,
     /// The sidecar exited; the text says how.
-    Fallen(String),
+    Exited(String),
     /// There is no engine: it did not start, or was abandoned.
     NoEngine(String),
 }
@@ -227,7 +227,7 @@ impl fmt::Display for CallError {
                 "the extension cannot answer any more: it ran out of memory, was interrupted, or waits for a promise that nothing settles",
             ),
             CallError::Stopped => f.write_str("the extension was stopped"),
-            CallError::Fallen(why) | CallError::NoEngine(why) => f.write_str(why),
+            CallError::Exited(why) | CallError::NoEngine(why) => f.write_str(why),
         }
     }
 }
@@ -236,9 +236,9 @@ impl EngineHandle {
     /// Starts an engine on its own thread. Start errors are returned by the first call.
     pub(crate) fn start(
         config: Arc<Config>,
-        world: Arc<dyn HostApi>,
+        host: Arc<dyn HostApi>,
         extension: &Extension,
-        body: EngineSpec,
+        spec: EngineSpec,
         bus: Arc<Bus>,
     ) -> std::io::Result<EngineHandle> {
         let permissions = extension.permissions;
@@ -248,12 +248,12 @@ impl EngineHandle {
         let grace = config.limits.slice.max(GRACE_MIN);
         let context = engine_loop::EngineContext {
             config,
-            world,
+            host,
             permissions,
             own_files: access::check(permissions, Access::ForeignFile)
                 .is_err()
                 .then(|| OwnFiles::of(&extension.path)),
-            body,
+            spec,
             bus,
             shared: shared.clone(),
             to: to.clone(),
@@ -264,26 +264,26 @@ impl EngineHandle {
             // Room for deep recursion in scripts and in the parser; only touched pages use memory.
             .stack_size(16 << 20)
             .spawn(move || engine_loop::run(context))?;
-        Ok(EngineHandle { line: EngineSender { to, shared }, permissions, grace, runtime })
+        Ok(EngineHandle { sender: EngineSender { to, shared }, permissions, grace, runtime })
     }
 
     /// Whether both are handles to the same thread.
     pub(crate) fn is(&self, other: &EngineHandle) -> bool {
-        Arc::ptr_eq(&self.line.shared, &other.line.shared)
+        Arc::ptr_eq(&self.sender.shared, &other.sender.shared)
     }
 
-    pub(crate) fn hears(&self, name: &str) -> bool {
-        self.line.shared.listeners.load(Ordering::Acquire) & event::bit(name) != 0
+    pub(crate) fn listens_to(&self, name: &str) -> bool {
+        self.sender.shared.listeners.load(Ordering::Acquire) & event::bit(name) != 0
     }
 
     /// What its extensions registered.
-    pub(crate) fn own(&self) -> Vec<OwnRegistrations> {
-        mutex::lock(&self.line.shared.own).clone()
+    pub(crate) fn registrations(&self) -> Vec<ExtensionRegistrations> {
+        mutex::lock(&self.sender.shared.registrations).clone()
     }
 
     /// An extension with a fail-closed handler that is gone.
     pub(crate) fn lost_guard(&self) -> Option<String> {
-        let lost = mutex::lock(&self.line.shared.lost_guards);
+        let lost = mutex::lock(&self.sender.shared.lost_guards);
         lost.first().cloned()
     }
 
@@ -296,7 +296,7 @@ impl EngineHandle {
     }
 
     pub(crate) fn stop(&self) {
-        self.line.shared.is_stopped.store(true, Ordering::Relaxed);
+        self.sender.shared.is_stopped.store(true, Ordering::Relaxed);
         self.send(Message::Stop);
     }
 
@@ -312,12 +312,12 @@ impl EngineHandle {
         cancel: Option<CancellationToken>,
         progress: Option<BoxedProgressSink>,
     ) -> PendingCall {
-        let id = self.line.shared.next_call.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = self.sender.shared.next_call.fetch_add(1, Ordering::Relaxed) + 1;
         let (reply, result) = oneshot::channel();
         let json = serde_json::to_string(input).unwrap_or_else(|_| "null".into());
         self.send(Message::Call(EngineCall { id, entry, what, json, reply, progress }));
         let watcher = cancel.map(|cancel| {
-            let to = self.line.to.clone();
+            let to = self.sender.to.clone();
             let watch = async move {
                 cancel.cancelled().await;
                 // If the thread is gone, there is nothing to abort.
@@ -328,7 +328,7 @@ impl EngineHandle {
         PendingCall {
             result,
             id,
-            line: self.line.clone(),
+            sender: self.sender.clone(),
             grace: self.grace,
             alarm: None,
             watcher,
@@ -338,7 +338,7 @@ impl EngineHandle {
 
     fn send(&self, message: Message) {
         // If the thread is gone, it has dropped the reply channels, and callers see that.
-        self.line.to.send(message).ok();
+        self.sender.to.send(message).ok();
     }
 }
 
@@ -346,7 +346,7 @@ impl EngineHandle {
 pub(crate) struct PendingCall {
     result: oneshot::Receiver<Result<String, CallError>>,
     id: u64,
-    line: EngineSender,
+    sender: EngineSender,
     grace: Duration,
     /// When to check again whether the engine is stuck.
     alarm: Option<Pin<Box<tokio::time::Sleep>>>,
@@ -364,7 +364,7 @@ impl Future for PendingCall {
         }
         loop {
             let grace = self.grace;
-            if self.line.shared.is_stuck(grace) {
+            if self.sender.shared.is_stuck(grace) {
                 return Poll::Ready(Err(CallError::Stuck));
             }
             let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep(grace)));
@@ -386,7 +386,7 @@ impl Drop for PendingCall {
         }
         if !self.ended {
             // If the thread is gone, there is nothing to abort.
-            self.line.to.send(Message::Abort { call: self.id }).ok();
+            self.sender.to.send(Message::Abort { call: self.id }).ok();
         }
     }
 }

@@ -22,20 +22,20 @@ use crate::engine_handle::{
 };
 use crate::engine_state::{ActiveCall, EngineState, Task};
 use crate::entry::EntryLimits;
+use crate::host_api::HostApi;
 use crate::mailbox::{Gone, Inbox, Mailbox};
 use crate::modules::{Modules, OwnFiles};
 use crate::operations::{OpError, OpOutput};
-use crate::world::HostApi;
 use restart::{ReplayLog, ReplayedCall, abandon, refuse_all};
 
 /// What an engine's thread is started with.
 pub(crate) struct EngineContext {
     pub config: Arc<Config>,
-    pub world: Arc<dyn HostApi>,
+    pub host: Arc<dyn HostApi>,
     pub permissions: Permissions,
     /// The only files it may load, if it may not read others.
     pub own_files: Option<OwnFiles>,
-    pub body: EngineSpec,
+    pub spec: EngineSpec,
     pub bus: Arc<Bus>,
     pub shared: Arc<HandleState>,
     pub to: Mailbox,
@@ -65,39 +65,39 @@ pub(crate) fn run(context: EngineContext) {
 }
 
 fn serve_all(context: &EngineContext) {
-    let mut memory = ReplayLog::default();
+    let mut replay = ReplayLog::default();
     loop {
         context.bus.join(EngineSender { to: context.to.clone(), shared: context.shared.clone() });
-        let core = Rc::new(EngineState::new(
+        let state = Rc::new(EngineState::new(
             context.config.clone(),
-            context.world.clone(),
+            context.host.clone(),
             context.permissions,
-            Modules::new(context.body.runtime(), context.own_files.clone()),
+            Modules::new(context.spec.runtime(), context.own_files.clone()),
             context.shared.clone(),
             context.to.clone(),
             context.bus.clone(),
         ));
-        let engine = match Engine::start(&context.body, core.clone()) {
+        let engine = match Engine::start(&context.spec, state.clone()) {
             Ok(engine) => engine,
             Err(thrown) => {
-                abandon(&core, memory.guards, &thrown);
-                return refuse_all(context, &core, &thrown);
+                abandon(&state, replay.guards, &thrown);
+                return refuse_all(context, &state, &thrown);
             }
         };
         let mut engine_loop = EngineLoop {
-            core: core.clone(),
+            state: state.clone(),
             engine,
-            memory: &mut memory,
+            replay: &mut replay,
             is_retired: false,
             collect_at: None,
         };
         engine_loop.restore();
         match engine_loop.serve(&context.from) {
-            End::Stop => return core.cancel_all(),
+            End::Stop => return state.cancel_all(),
             End::Restart => (),
             End::GiveUp(thrown) => {
                 drop(engine_loop);
-                return refuse_all(context, &core, &thrown);
+                return refuse_all(context, &state, &thrown);
             }
         }
     }
@@ -110,12 +110,12 @@ enum End {
 }
 
 struct EngineLoop<'m> {
-    core: Rc<EngineState>,
+    state: Rc<EngineState>,
     engine: Engine,
-    memory: &'m mut ReplayLog,
+    replay: &'m mut ReplayLog,
     /// Another engine has replaced this one: it ends with the last pending call.
     is_retired: bool,
-    /// When to look for calls that JavaScript cannot answer any more.
+    /// When to check for calls that JavaScript cannot answer any more.
     collect_at: Option<Instant>,
 }
 
@@ -138,7 +138,7 @@ impl EngineLoop<'_> {
             if self.is_retired && self.is_done() {
                 return End::Stop;
             }
-            if self.core.strikes.get() >= self.core.config.limits.strikes {
+            if self.state.strikes.get() >= self.state.config.limits.strikes {
                 self.give_up_calls();
                 return End::Restart;
             }
@@ -150,16 +150,16 @@ impl EngineLoop<'_> {
 
     /// Whether no call is pending, or the engine would have to be restarted to finish them.
     fn is_done(&self) -> bool {
-        let is_broken = self.core.strikes.get() >= self.core.config.limits.strikes;
+        let is_broken = self.state.strikes.get() >= self.state.config.limits.strikes;
         let sidecar = self.engine.sidecar();
-        let has_fallen = sidecar.is_some_and(|sidecar| sidecar.fall(Instant::now()).is_some());
-        is_broken || has_fallen || self.core.calls.borrow().is_empty()
+        let has_failed = sidecar.is_some_and(|sidecar| sidecar.failure(Instant::now()).is_some());
+        is_broken || has_failed || self.state.calls.borrow().is_empty()
     }
 
     /// The next message, or `None` if a timer or a deadline is due first.
     fn wait(&self, from: &Inbox) -> Result<Option<Message>, Gone> {
-        let timer = self.core.timers.borrow_mut().next_due();
-        let calls = self.core.calls.borrow();
+        let timer = self.state.timers.borrow_mut().next_due();
+        let calls = self.state.calls.borrow();
         let deadline = calls.values().filter_map(|call| call.deadline).min();
         drop(calls);
         let sidecar = self.engine.sidecar().and_then(Sidecar::due);
@@ -174,27 +174,27 @@ impl EngineLoop<'_> {
         match message {
             Message::Call(call) => self.call(call),
             Message::Emit { what, json, .. } => {
-                let limit = self.core.config.limits.slice;
+                let limit = self.state.config.limits.slice;
                 self.turn(Task::default(), limit, what, |engine| engine.emit(&json));
             }
             Message::Abort { call } => {
-                let limit = self.core.config.limits.slice;
+                let limit = self.state.config.limits.slice;
                 let task = Task { call, extension: 0 };
                 self.turn(task, limit, "abort", |engine| engine.abort(call));
             }
-            Message::Operation { id, news, .. } => self.operation(id, news),
+            Message::Operation { id, event, .. } => self.operation(id, event),
             Message::Run(signal) => {
-                let limit = self.core.config.limits.slice;
-                let word = match signal {
+                let limit = self.state.config.limits.slice;
+                let signal = match signal {
                     RunSignal::Began => "began",
                     RunSignal::Aborted => "aborted",
                     RunSignal::Ended => "ended",
                 };
-                self.turn(Task::default(), limit, "run", |engine| engine.run_signal(word));
+                self.turn(Task::default(), limit, "run", |engine| engine.run_signal(signal));
             }
-            Message::Sidecar(heard) => {
+            Message::Sidecar(event) => {
                 if let Some(sidecar) = self.engine.sidecar() {
-                    sidecar.hear(heard);
+                    sidecar.handle_event(event);
                 }
             }
             Message::Wake | Message::Retire | Message::Stop => (),
@@ -203,12 +203,12 @@ impl EngineLoop<'_> {
 
     fn call(&mut self, call: EngineCall) {
         let since = Instant::now();
-        let EntryLimits { slice, total, .. } = call.entry.limits(&self.core.config.limits);
+        let EntryLimits { slice, total, .. } = call.entry.limits(&self.state.config.limits);
         if call.entry.is_replayed() {
             let step = ReplayedCall { call: call.id, entry: call.entry, json: call.json.clone() };
-            self.memory.steps.push(step);
+            self.replay.steps.push(step);
         }
-        let waiting = ActiveCall {
+        let active = ActiveCall {
             entry: call.entry,
             what: call.what,
             reply: call.reply,
@@ -217,36 +217,36 @@ impl EngineLoop<'_> {
             deadline: total.map(|total| since + total),
             limit: total.unwrap_or_default(),
         };
-        self.core.calls.borrow_mut().insert(call.id, waiting);
+        self.state.calls.borrow_mut().insert(call.id, active);
         let task = Task { call: call.id, extension: 0 };
         self.turn(task, slice, call.what, |engine| engine.call(call.id, call.entry, &call.json));
     }
 
-    fn operation(&mut self, id: u64, news: OperationEvent) {
-        let is_last = matches!(news, OperationEvent::Done(_));
+    fn operation(&mut self, id: u64, event: OperationEvent) {
+        let is_last = matches!(event, OperationEvent::Done(_));
         let task = if is_last {
-            self.core.operations.borrow_mut().remove(&id).map(|operation| operation.task)
+            self.state.operations.borrow_mut().remove(&id).map(|operation| operation.task)
         } else {
-            self.core.operations.borrow().get(&id).map(|operation| operation.task)
+            self.state.operations.borrow().get(&id).map(|operation| operation.task)
         };
         // The operation was cancelled.
         let Some(task) = task else { return };
         let limit = self.slice_of(task);
-        self.turn(task, limit, "operation", |engine| engine.deliver(id, news));
+        self.turn(task, limit, "operation", |engine| engine.deliver(id, event));
     }
 
     fn fire_timers(&mut self) {
         let now = Instant::now();
         for _ in 0..TIMERS_AT_ONCE {
-            let Some((id, task)) = self.core.timers.borrow_mut().take_due(now) else { return };
+            let Some((id, task)) = self.state.timers.borrow_mut().take_due(now) else { return };
             let limit = self.slice_of(task);
             self.turn(task, limit, "timer", |engine| engine.fire(id));
         }
     }
 
     fn slice_of(&self, task: Task) -> Duration {
-        let limits = &self.core.config.limits;
-        match self.core.calls.borrow().get(&task.call) {
+        let limits = &self.state.config.limits;
+        match self.state.calls.borrow().get(&task.call) {
             Some(call) => call.entry.limits(limits).later_slice,
             None => limits.slice,
         }
@@ -262,21 +262,21 @@ impl EngineLoop<'_> {
         work: impl FnOnce(&Engine) -> Result<(), JsError>,
     ) {
         // Work that a call started is reported under the call's label.
-        let what = self.core.calls.borrow().get(&task.call).map_or(what, |call| call.what);
+        let what = self.state.calls.borrow().get(&task.call).map_or(what, |call| call.what);
         let outcome = self.engine.turn(task, limit, what, work);
         let collect_at = self.collect_at.unwrap_or_else(|| Instant::now() + COLLECT_AFTER);
         self.collect_at = Some(collect_at);
-        let extension = self.core.task.get().extension;
+        let extension = self.state.task.get().extension;
         if outcome.interrupted {
-            self.core.strike();
+            self.state.strike();
             // The turn may have been interrupted in the middle of another call.
             self.collect_at = Some(Instant::now());
-            let path = self.core.path(extension).unwrap_or_else(|| "<runtime>".into());
+            let path = self.state.path(extension).unwrap_or_else(|| "<runtime>".into());
             let message = format!("stopped after {} ms of work without a pause", limit.as_millis());
             let thrown = JsError { message, ..JsError::default() };
-            self.core.report(path, what.into(), thrown);
+            self.state.report(path, what.into(), thrown);
             if task.call != 0 {
-                self.core.answer(task.call, Err(CallError::TimedOut(limit)));
+                self.state.answer(task.call, Err(CallError::TimedOut(limit)));
             }
             return;
         }
@@ -285,31 +285,31 @@ impl EngineLoop<'_> {
         match outcome.result {
             Ok(()) => (),
             Err(thrown) if task.call != 0 => {
-                self.core.answer(task.call, Err(CallError::Thrown(thrown)));
+                self.state.answer(task.call, Err(CallError::Thrown(thrown)));
             }
-            Err(thrown) => self.core.report("<runtime>".into(), what.into(), thrown),
+            Err(thrown) => self.state.report("<runtime>".into(), what.into(), thrown),
         }
     }
 
     fn fail_overdue(&mut self) {
         let now = Instant::now();
-        let limits = &self.core.config.limits;
+        let limits = &self.state.config.limits;
         let mut overdue = Vec::new();
-        for (id, call) in self.core.calls.borrow_mut().iter_mut() {
+        for (id, call) in self.state.calls.borrow_mut().iter_mut() {
             let Some(deadline) = call.deadline.filter(|deadline| *deadline <= now) else {
                 continue;
             };
             // Time spent waiting for a dialog, a child or the network does not count, up to
             // `hook_max`.
-            if self.core.is_outside(*id) && now < call.since + limits.hook_max {
+            if self.state.is_outside(*id) && now < call.since + limits.hook_max {
                 call.deadline = Some((now + call.limit).min(call.since + limits.hook_max));
             } else {
                 overdue.push((*id, deadline.saturating_duration_since(call.since)));
             }
         }
         for (id, lasted) in overdue {
-            self.core.answer(id, Err(CallError::TimedOut(lasted)));
-            let limit = self.core.config.limits.slice;
+            self.state.answer(id, Err(CallError::TimedOut(lasted)));
+            let limit = self.state.config.limits.slice;
             let task = Task { call: id, extension: 0 };
             self.turn(task, limit, "abort", |engine| engine.abort(id));
         }
@@ -318,13 +318,13 @@ impl EngineLoop<'_> {
     /// Fails calls that would wait for ever. Where memory runs out or a turn is interrupted, a
     /// promise may never settle, and only a collection shows that nothing refers to it any more.
     fn fail_unanswerable(&mut self) {
-        if !self.core.has_unlimited_call() || self.engine.sidecar().is_some() {
+        if !self.state.has_unlimited_call() || self.engine.sidecar().is_some() {
             self.collect_at = None;
         }
         if self.collect_at.is_some_and(|at| at <= Instant::now()) {
             self.collect_at = None;
             self.engine.collect_garbage();
         }
-        self.core.fail_unanswerable();
+        self.state.fail_unanswerable();
     }
 }

@@ -20,20 +20,20 @@ use crate::coalesce::BoxedProgressSink;
 use crate::config::{Config, Permissions};
 use crate::engine_handle::{CallError, HandleState, JsError};
 use crate::entry::Entry;
+use crate::host_api::{ExtensionError, HostApi};
 use crate::mailbox::Mailbox;
 use crate::memory::Memory;
 use crate::modules::{Modules, stack};
 use crate::operations::resources::OpenResources;
 use crate::operations::{OpError, Patience};
-use crate::registrations::OwnRegistrations;
-use crate::world::{ExtensionError, HostApi};
+use crate::registrations::ExtensionRegistrations;
 
 /// How long an interruption counts as a strike.
 pub(crate) const STRIKES_COUNT_FOR: Duration = Duration::from_secs(60);
 
 pub(crate) struct EngineState {
     pub config: Arc<Config>,
-    pub world: Arc<dyn HostApi>,
+    pub host: Arc<dyn HostApi>,
     pub permissions: Permissions,
     pub shared: Arc<HandleState>,
     pub to: Mailbox,
@@ -45,7 +45,7 @@ pub(crate) struct EngineState {
     pub memory: Arc<Memory>,
     pub task: Cell<Task>,
     pub calls: RefCell<HashMap<u64, ActiveCall>>,
-    /// Calls whose [`ReplyToken`] was dropped since the last look.
+    /// Calls whose [`ReplyToken`] was dropped since the last check.
     pub dropped_tokens: Rc<RefCell<Vec<u64>>>,
     pub operations: RefCell<HashMap<u64, Operation>>,
     pub timers: RefCell<Timers>,
@@ -55,7 +55,7 @@ pub(crate) struct EngineState {
     /// Whether a promise was rejected since the last check.
     pub rejected: Cell<bool>,
     /// Events an extension listens to without the permission; each is reported once.
-    unheard: RefCell<HashSet<String>>,
+    refused_listeners: RefCell<HashSet<String>>,
     pub strikes: Cell<u32>,
     last_strike: Cell<Option<Instant>>,
     pub started: Instant,
@@ -111,7 +111,7 @@ pub(crate) struct Operation {
 impl EngineState {
     pub(crate) fn new(
         config: Arc<Config>,
-        world: Arc<dyn HostApi>,
+        host: Arc<dyn HostApi>,
         permissions: Permissions,
         modules: Modules,
         shared: Arc<HandleState>,
@@ -122,7 +122,7 @@ impl EngineState {
         let budget = Rc::new(Budget::new(shared.clone()));
         EngineState {
             config,
-            world,
+            host,
             permissions,
             shared,
             to,
@@ -139,7 +139,7 @@ impl EngineState {
             resources: RefCell::default(),
             paths: RefCell::default(),
             rejected: Cell::new(false),
-            unheard: RefCell::default(),
+            refused_listeners: RefCell::default(),
             strikes: Cell::new(0),
             last_strike: Cell::new(None),
             started: Instant::now(),
@@ -152,11 +152,11 @@ impl EngineState {
     }
 
     /// Whether they may handle this event. The first refusal is reported.
-    pub(crate) fn may_hear(&self, name: &str) -> bool {
+    pub(crate) fn may_listen_to(&self, name: &str) -> bool {
         let Err(OpError { message: error, .. }) = self.allow(Access::Listener(name)) else {
             return true;
         };
-        if self.unheard.borrow_mut().insert(name.to_owned()) {
+        if self.refused_listeners.borrow_mut().insert(name.to_owned()) {
             let thrown = JsError { message: error, ..JsError::default() };
             let path = self.path(self.task.get().extension).unwrap_or_else(|| "<runtime>".into());
             self.report(path, name.to_owned(), thrown);
@@ -201,14 +201,14 @@ impl EngineState {
 
     /// Runs an operation that blocks this thread, and lets it check whether to stop waiting.
     pub(crate) fn patiently<R>(&self, work: impl FnOnce(&Patience<'_>) -> R) -> R {
-        let is_over = || self.budget.is_given_up();
+        let is_over = || self.budget.is_abandoned();
         work(&Patience { memory: &self.memory, is_over: &is_over })
     }
 
     pub(crate) fn answer(&self, call: u64, result: Result<String, CallError>) {
-        if let Some(waiting) = self.calls.borrow_mut().remove(&call) {
+        if let Some(active) = self.calls.borrow_mut().remove(&call) {
             // The caller may have dropped the receiver.
-            waiting.reply.send(result).ok();
+            active.reply.send(result).ok();
         }
     }
 
@@ -233,10 +233,10 @@ impl EngineState {
 
     /// Sends progress of a call.
     pub(crate) fn progress(&self, call: u64, json: String) {
-        if let Some(waiting) = self.calls.borrow().get(&call)
-            && let Some(progress) = &waiting.progress
+        if let Some(active) = self.calls.borrow().get(&call)
+            && let Some(progress) = &active.progress
         {
-            progress.tell(json);
+            progress.send(json);
         }
     }
 
@@ -254,7 +254,7 @@ impl EngineState {
 
     pub(crate) fn report(&self, extension_path: String, event: String, thrown: JsError) {
         let JsError { message: error, at, stack, .. } = thrown;
-        self.world.report(ExtensionError { extension_path, event, error, at, stack });
+        self.host.report(ExtensionError { extension_path, event, error, at, stack });
     }
 
     /// Counts a violation of a time limit. Old ones are forgotten.
@@ -266,7 +266,7 @@ impl EngineState {
 
     /// The extensions with a fail-closed handler.
     pub(crate) fn guards(&self) -> Vec<String> {
-        let own = mutex::lock(&self.shared.own);
+        let own = mutex::lock(&self.shared.registrations);
         own.iter().filter(|own| own.is_guard()).map(|own| own.path.clone()).collect()
     }
 
@@ -275,8 +275,8 @@ impl EngineState {
     }
 
     /// Returns whether anything was registered before.
-    pub(crate) fn set_own(&self, own: Vec<OwnRegistrations>) -> bool {
-        let mut before = mutex::lock(&self.shared.own);
+    pub(crate) fn set_registrations(&self, own: Vec<ExtensionRegistrations>) -> bool {
+        let mut before = mutex::lock(&self.shared.registrations);
         !std::mem::replace(&mut *before, own).is_empty()
     }
 
@@ -317,7 +317,7 @@ impl Budget {
 
     /// Whether a blocking operation should stop waiting. When the engine is stopped, JavaScript
     /// itself may finish its turn.
-    pub(crate) fn is_given_up(&self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.shared.is_stopped() || self.is_over()
     }
 

@@ -23,8 +23,8 @@ use crate::engine_handle::{Backlogged, CallError, EngineHandle, JsError, Pending
 use crate::entry::Entry;
 use crate::event::Event;
 use crate::hook::{Hook, Operations, ToolCall, UserBash};
-use crate::registrations::{LoadError, OwnRegistrations, Registrations};
-use crate::world::{ExtensionError, HostApi};
+use crate::host_api::{ExtensionError, HostApi};
+use crate::registrations::{ExtensionRegistrations, LoadError, Registrations};
 
 /// A handle to all extensions. Cheap to clone; no thread runs until an extension is loaded.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub struct Extensions {
 
 struct Inner {
     config: Arc<Config>,
-    world: Arc<dyn HostApi>,
+    host: Arc<dyn HostApi>,
     bus: Arc<Bus>,
     engines: Mutex<Engines>,
 }
@@ -54,9 +54,9 @@ pub struct HookRefused {
 }
 
 impl Extensions {
-    pub fn new(config: Config, world: Arc<dyn HostApi>) -> Extensions {
+    pub fn new(config: Config, host: Arc<dyn HostApi>) -> Extensions {
         let (config, bus, engines) = (Arc::new(config), Arc::default(), Mutex::default());
-        Extensions { inner: Arc::new(Inner { config, world, bus, engines }) }
+        Extensions { inner: Arc::new(Inner { config, host, bus, engines }) }
     }
 
     /// Loads extensions in order, after those already loaded. An extension that fails to load is
@@ -82,11 +82,11 @@ impl Extensions {
 
     /// What the extensions currently register.
     pub fn registrations(&self) -> Registrations {
-        let mut all: Vec<(OwnRegistrations, EngineHandle)> = Vec::new();
-        for thread in self.all_engines() {
-            let own = thread.own().into_iter();
+        let mut all: Vec<(ExtensionRegistrations, EngineHandle)> = Vec::new();
+        for engine in self.all_engines() {
+            let own = engine.registrations().into_iter();
             all.extend(
-                own.filter(|own| self.is_at(own.number, &thread)).map(|own| (own, thread.clone())),
+                own.filter(|own| self.is_at(own.number, &engine)).map(|own| (own, engine.clone())),
             );
         }
         all.sort_by_key(|(own, _)| own.number);
@@ -95,18 +95,18 @@ impl Extensions {
 
     /// Sets flag values from the command line, by name. Unknown names are ignored.
     pub async fn set_flags(&self, values: &serde_json::Map<String, Value>) {
-        for thread in self.all_engines() {
+        for engine in self.all_engines() {
             // Setting a flag cannot fail; an engine that is gone has no flags.
-            thread.call(Entry::Flags, values).await.ok();
+            engine.call(Entry::Flags, values).await.ok();
         }
     }
 
     /// Allows extensions to act: before this, they can only register. Registrations made by then
     /// are visible in [`Extensions::registrations`].
     pub async fn bind(&self) {
-        for thread in self.all_engines() {
+        for engine in self.all_engines() {
             // `bind` cannot fail.
-            thread.call(Entry::Bind, &Value::Null).await.ok();
+            engine.call(Entry::Bind, &Value::Null).await.ok();
         }
     }
 
@@ -114,56 +114,57 @@ impl Extensions {
     /// still run, and fails closed.
     pub fn has_listener(&self, name: &str) -> bool {
         let is_guarded = matches!(name, ToolCall::NAME | UserBash::NAME);
-        let hears = |thread: &EngineHandle| {
-            thread.hears(name) || (is_guarded && thread.lost_guard().is_some())
+        let listens = |engine: &EngineHandle| {
+            engine.listens_to(name) || (is_guarded && engine.lost_guard().is_some())
         };
-        self.all_engines().iter().any(hears)
+        self.all_engines().iter().any(listens)
     }
 
     /// Emits an event to all listeners without waiting. Events keep their order. Returns false if
     /// an engine with a full backlog misses it, which is reported.
     pub fn emit(&self, event: &Event) -> bool {
         let mut json = None;
-        let mut are_all_told = true;
-        for thread in self.all_engines().iter().filter(|thread| thread.hears(event.name())) {
+        let mut is_complete = true;
+        for engine in self.all_engines().iter().filter(|engine| engine.listens_to(event.name())) {
             let json = json.get_or_insert_with(|| to_json(event)).clone();
-            let told = thread.line.emit(event.name(), json, self.inner.config.limits.backlog, None);
-            if let Err(Backlogged { is_news }) = told {
-                are_all_told = false;
-                if is_news {
+            let sent =
+                engine.sender.emit(event.name(), json, self.inner.config.limits.backlog, None);
+            if let Err(Backlogged { is_first }) = sent {
+                is_complete = false;
+                if is_first {
                     // Emitting does not wait for the report.
-                    drop(self.report_beside(event.name(), BEHIND));
+                    drop(self.report_in_background(event.name(), BEHIND));
                 }
             }
         }
-        are_all_told
+        is_complete
     }
 
     /// Emits an event and waits until all handlers are done, within the time limit of a hook.
     pub async fn emit_and_wait(&self, event: &Event) {
-        for thread in self.all_engines().iter().filter(|thread| thread.hears(event.name())) {
-            let telling = thread.call_about(Entry::EmitAndWait, event.name(), event, None, None);
-            if let Err(trouble) = self.timed(event.name(), telling).await {
-                self.report(event.name(), &trouble.to_string()).await;
+        for engine in self.all_engines().iter().filter(|engine| engine.listens_to(event.name())) {
+            let call = engine.call_about(Entry::EmitAndWait, event.name(), event, None, None);
+            if let Err(err) = self.timed(event.name(), call).await {
+                self.report(event.name(), &err.to_string()).await;
             }
         }
     }
 
     /// The same for the last event: after `patience`, the next engine receives it even if this one
     /// is not done.
-    pub async fn tell_each_within(&self, event: &Event, patience: Duration) {
-        let mut telling = FuturesUnordered::new();
-        for thread in self.all_engines().iter().filter(|thread| thread.hears(event.name())) {
-            let heard = thread.call_about(Entry::EmitAndWait, event.name(), event, None, None);
-            telling.push(self.timed(event.name(), heard));
+    pub async fn emit_to_each_within(&self, event: &Event, patience: Duration) {
+        let mut calls = FuturesUnordered::new();
+        for engine in self.all_engines().iter().filter(|engine| engine.listens_to(event.name())) {
+            let call = engine.call_about(Entry::EmitAndWait, event.name(), event, None, None);
+            calls.push(self.timed(event.name(), call));
             // Engines that are not done yet are awaited together with the others.
-            if let Ok(Some(Err(trouble))) = tokio::time::timeout(patience, telling.next()).await {
-                self.report(event.name(), &trouble.to_string()).await;
+            if let Ok(Some(Err(err))) = tokio::time::timeout(patience, calls.next()).await {
+                self.report(event.name(), &err.to_string()).await;
             }
         }
-        while let Some(told) = telling.next().await {
-            if let Err(trouble) = told {
-                self.report(event.name(), &trouble.to_string()).await;
+        while let Some(result) = calls.next().await {
+            if let Err(err) = result {
+                self.report(event.name(), &err.to_string()).await;
             }
         }
     }
@@ -181,24 +182,24 @@ impl Extensions {
         cancel: Option<CancellationToken>,
     ) -> Result<H::Outcome, HookRefused> {
         let mut outcome = None;
-        for (thread, extensions) in self.engine_groups() {
+        for (engine, extensions) in self.engine_groups() {
             if H::FAILS_CLOSED
-                && let Some(path) = thread.lost_guard()
+                && let Some(path) = engine.lost_guard()
             {
                 let reason = format!("the extension {path}, which guards this, is gone");
                 return Err(HookRefused { reason });
             }
-            if !thread.hears(H::NAME) {
+            if !engine.listens_to(H::NAME) {
                 continue;
             }
-            let question = HookCall { name: H::NAME, event: &hook, so_far: &outcome, extensions };
-            let asking = thread.call_about(Entry::Ask, H::NAME, &question, cancel.clone(), None);
-            match self.timed(H::NAME, asking).await {
+            let input = HookCall { name: H::NAME, event: &hook, so_far: &outcome, extensions };
+            let call = engine.call_about(Entry::Ask, H::NAME, &input, cancel.clone(), None);
+            match self.timed(H::NAME, call).await {
                 Ok(answer) => {
                     let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
                     let before = outcome.as_ref().map(|outcome: &Value| &outcome["outcome"]);
                     if let Err(reason) =
-                        hook.check_answer(before, &answer["outcome"], thread.permissions)
+                        hook.check_answer(before, &answer["outcome"], engine.permissions)
                     {
                         if H::FAILS_CLOSED {
                             return Err(HookRefused { reason });
@@ -212,10 +213,10 @@ impl Extensions {
                         break;
                     }
                 }
-                Err(trouble) if H::FAILS_CLOSED => {
-                    return Err(HookRefused { reason: trouble.to_string() });
+                Err(err) if H::FAILS_CLOSED => {
+                    return Err(HookRefused { reason: err.to_string() });
                 }
-                Err(trouble) => self.report(H::NAME, &trouble.to_string()).await,
+                Err(err) => self.report(H::NAME, &err.to_string()).await,
             }
         }
         let Some(mut outcome) = outcome else { return Ok(H::Outcome::default()) };
@@ -223,7 +224,7 @@ impl Extensions {
             Ok(outcome) => Ok(outcome),
             Err(err) if H::FAILS_CLOSED => Err(HookRefused { reason: err.to_string() }),
             Err(err) => {
-                self.report(H::NAME, &format!("the answer makes no sense: {err}")).await;
+                self.report(H::NAME, &format!("the result is invalid: {err}")).await;
                 Ok(H::Outcome::default())
             }
         }
@@ -234,10 +235,10 @@ impl Extensions {
         let Some(HookObserver(observer)) = &self.inner.config.hook_observer else {
             return hook.await;
         };
-        let begun = Instant::now();
+        let started = Instant::now();
         let result = hook.await;
         let error = result.as_ref().err().map(ToString::to_string);
-        observer(HookTiming { name, after: begun.elapsed(), error });
+        observer(HookTiming { name, after: started.elapsed(), error });
         result
     }
 
@@ -246,7 +247,7 @@ impl Extensions {
     pub async fn command(&self, name: &str, args: &str) -> Option<Result<(), ExtensionError>> {
         let registrations = self.registrations();
         let command = registrations.commands.iter().find(|command| command.name == name)?;
-        let thread = self.engine_of(command.extension)?;
+        let engine = self.engine_of(command.extension)?;
         let input =
             json!({ "extension": command.extension, "name": command.own_name, "args": args });
         let failed = |thrown: JsError| ExtensionError {
@@ -256,13 +257,11 @@ impl Extensions {
             at: thrown.at,
             stack: thrown.stack,
         };
-        Some(match thread.call(Entry::Command, &input).await {
+        Some(match engine.call(Entry::Command, &input).await {
             // A command that stops its engine has asked for a reload.
             Ok(_) | Err(CallError::Stopped) => Ok(()),
             Err(CallError::Thrown(thrown)) => Err(failed(thrown)),
-            Err(trouble) => {
-                Err(failed(JsError { message: trouble.to_string(), ..JsError::default() }))
-            }
+            Err(err) => Err(failed(JsError { message: err.to_string(), ..JsError::default() })),
         })
     }
 
@@ -276,19 +275,19 @@ impl Extensions {
         cwd: &str,
         cancel: CancellationToken,
     ) -> (Progress<JoinText>, impl Future<Output = Result<Value, HookRefused>> + use<>) {
-        let (progress, said) = coalesce::channel();
+        let (sink, progress) = coalesce::channel();
         let input = json!({ "operations": operations, "command": command, "cwd": cwd });
-        let running = self.engine_of(operations.extension).map(|thread| {
-            thread.call_about(Entry::Bash, "user_bash", &input, Some(cancel), Some(progress))
+        let running = self.engine_of(operations.extension).map(|engine| {
+            engine.call_about(Entry::Bash, "user_bash", &input, Some(cancel), Some(sink))
         });
         let end = async move {
             let refused = |reason: String| HookRefused { reason };
             let gone = || refused("the extension is no longer loaded".into());
             let result = running.ok_or_else(gone)?.await;
-            let result = result.map_err(|trouble| refused(trouble.to_string()))?;
+            let result = result.map_err(|err| refused(err.to_string()))?;
             serde_json::from_str(&result).map_err(|err| refused(err.to_string()))
         };
-        (said, end)
+        (progress, end)
     }
 
     /// A run began: sets `ctx.signal`.
@@ -310,15 +309,15 @@ impl Extensions {
     /// `session_shutdown` and `session_start`.
     pub async fn start_over(&self) -> Vec<LoadError> {
         let mut errors = Vec::new();
-        for thread in self.all_engines() {
-            match thread.call(Entry::Renew, &Value::Null).await {
+        for engine in self.all_engines() {
+            match engine.call(Entry::Renew, &Value::Null).await {
                 Ok(failed) => {
                     let failed: Vec<(String, String)> =
                         serde_json::from_str(&failed).unwrap_or_default();
                     let error = |(path, error)| LoadError { path, error, at: None };
                     errors.extend(failed.into_iter().map(error));
                 }
-                Err(trouble) => self.report("renew", &trouble.to_string()).await,
+                Err(err) => self.report("renew", &err.to_string()).await,
             }
         }
         errors
@@ -330,10 +329,10 @@ impl Extensions {
         let engines = self.all_engines();
         let before = std::mem::take(&mut *self.engines());
         before.retired.iter().for_each(EngineHandle::stop);
-        for thread in &engines {
+        for engine in &engines {
             // `retire` cannot fail.
-            thread.call(Entry::Retire, &Value::Null).await.ok();
-            thread.retire();
+            engine.call(Entry::Retire, &Value::Null).await.ok();
+            engine.retire();
         }
         self.engines().retired = engines;
     }
@@ -345,8 +344,8 @@ impl Extensions {
     }
 
     fn run_signal(&self, signal: RunSignal) {
-        for thread in self.all_engines() {
-            thread.run_signal(signal);
+        for engine in self.all_engines() {
+            engine.run_signal(signal);
         }
     }
 
@@ -375,11 +374,11 @@ impl Extensions {
     /// Reports an error, and returns when the host has it.
     async fn report(&self, event: &str, error: &str) {
         // Fails only when the runtime shuts down.
-        self.report_beside(event, error).await.ok();
+        self.report_in_background(event, error).await.ok();
     }
 
     /// Reports on another thread, because the host may block.
-    fn report_beside(&self, event: &str, error: &str) -> JoinHandle<()> {
+    fn report_in_background(&self, event: &str, error: &str) -> JoinHandle<()> {
         let error = ExtensionError {
             extension_path: "<runtime>".into(),
             event: event.into(),
@@ -387,8 +386,8 @@ impl Extensions {
             at: None,
             stack: None,
         };
-        let world = self.inner.world.clone();
-        self.inner.config.runtime.spawn_blocking(move || world.report(error))
+        let host = self.inner.host.clone();
+        self.inner.config.runtime.spawn_blocking(move || host.report(error))
     }
 }
 

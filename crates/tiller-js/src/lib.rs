@@ -1,6 +1,6 @@
 //! JavaScript engines for extensions. Extensions run in an embedded engine on its own thread,
 //! started with the first extension, or in a sidecar if they need what only node or bun has.
-//! Everything else they ask of a [`HostApi`](world::HostApi).
+//! Everything else they ask of a [`HostApi`](host_api::HostApi).
 //!
 //! Begin at `extensions.rs`, which is all that other crates call; then `engine_handle.rs` and
 //! `engine_loop.rs`, the two ends of the channel to an engine; then `js/runtime/main.js`, where
@@ -19,7 +19,7 @@
 //! reported, and no caller waits for it.
 
 mod extensions;
-pub mod world;
+pub mod host_api;
 pub mod event;
 pub mod hook;
 mod config;

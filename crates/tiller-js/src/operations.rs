@@ -118,7 +118,7 @@ impl OpError {
 }
 
 pub(crate) type OpReply = Result<OpOutput, OpError>;
-pub(crate) type Later = Pin<Box<dyn Future<Output = OpReply> + Send>>;
+pub(crate) type OpFuture = Pin<Box<dyn Future<Output = OpReply> + Send>>;
 
 /// Sends an operation's events and result to its engine.
 #[derive(Clone)]
@@ -134,8 +134,8 @@ impl OpEvents {
     }
 
     /// Sends an event.
-    pub(crate) fn tell(&self, given: OpOutput) {
-        self.send(OperationEvent::Event(given));
+    pub(crate) fn emit(&self, output: OpOutput) {
+        self.send(OperationEvent::Event(output));
     }
 
     /// Whether so much is queued for the engine that nothing more should be read.
@@ -143,31 +143,31 @@ impl OpEvents {
         self.memory.is_full()
     }
 
-    fn send(&self, news: OperationEvent) {
-        let bytes = match &news {
-            OperationEvent::Event(given) | OperationEvent::Done(Ok(given)) => given.bytes(),
-            OperationEvent::Done(Err(failed)) => failed.message.len(),
+    fn send(&self, event: OperationEvent) {
+        let bytes = match &event {
+            OperationEvent::Event(output) | OperationEvent::Done(Ok(output)) => output.bytes(),
+            OperationEvent::Done(Err(err)) => err.message.len(),
         };
         let hold = self.memory.note(bytes);
         // If the engine's thread is gone, nothing waits for the result.
-        self.to.send(Message::Operation { id: self.id, news, _hold: hold }).ok();
+        self.to.send(Message::Operation { id: self.id, event, _hold: hold }).ok();
     }
 }
 
-pub(crate) fn sync(core: &Rc<EngineState>, name: &str, input: OpInput) -> OpReply {
-    allow(core, name)?;
-    core.memory.check_json(&input.json)?;
+pub(crate) fn sync(state: &Rc<EngineState>, name: &str, input: OpInput) -> OpReply {
+    allow(state, name)?;
+    state.memory.check_json(&input.json)?;
     match name.split_once('.') {
-        Some(("fs", name)) => fs::sync(core, name, input),
-        Some(("os", name)) => os::sync(core, name, &input),
+        Some(("fs", name)) => fs::sync(state, name, input),
+        Some(("os", name)) => os::sync(state, name, &input),
         Some(("text", name)) => text::sync(name, input),
         Some(("url", name)) => url::sync(name, &input),
-        Some(("crypto", name)) => crypto::sync(core, name, input),
-        Some(("zlib", name)) => zlib::sync(core, name, input),
-        Some(("child", name)) => child::sync(core, name, input),
-        Some(("net", name)) => net::sync(core, name, input),
-        Some(("bus", name)) => bus::sync(core, name, &input),
-        _ => host::sync(core, name, &input),
+        Some(("crypto", name)) => crypto::sync(state, name, input),
+        Some(("zlib", name)) => zlib::sync(state, name, input),
+        Some(("child", name)) => child::sync(state, name, input),
+        Some(("net", name)) => net::sync(state, name, input),
+        Some(("bus", name)) => bus::sync(state, name, &input),
+        _ => host::sync(state, name, &input),
     }
 }
 
@@ -175,13 +175,13 @@ pub(crate) fn sync(core: &Rc<EngineState>, name: &str, input: OpInput) -> OpRepl
 const OPERATION_BYTES: usize = 1 << 10;
 
 /// Starts an operation and returns its number.
-pub(crate) fn launch(core: &Rc<EngineState>, name: &str, input: OpInput) -> u64 {
-    let id = core.begin();
-    let sink = OpEvents { memory: core.memory.clone(), id, to: core.to.clone() };
+pub(crate) fn launch(state: &Rc<EngineState>, name: &str, input: OpInput) -> u64 {
+    let id = state.begin();
+    let sink = OpEvents { memory: state.memory.clone(), id, to: state.to.clone() };
     let room = input.json.len() + input.bytes.as_ref().map_or(0, Vec::len) + OPERATION_BYTES;
-    let started = core.memory.hold(room).and_then(|hold| {
-        core.memory.check_json(&input.json)?;
-        Ok((start(core, name, input, sink.clone())?, hold))
+    let started = state.memory.hold(room).and_then(|hold| {
+        state.memory.check_json(&input.json)?;
+        Ok((start(state, name, input, sink.clone())?, hold))
     });
     match started {
         Ok((future, hold)) => {
@@ -190,39 +190,39 @@ pub(crate) fn launch(core: &Rc<EngineState>, name: &str, input: OpInput) -> u64 
                 drop(hold);
                 sink.done(result);
             };
-            let abort = core.config.runtime.spawn(work).abort_handle();
-            if let Some(operation) = core.operations.borrow_mut().get_mut(&id) {
+            let abort = state.config.runtime.spawn(work).abort_handle();
+            if let Some(operation) = state.operations.borrow_mut().get_mut(&id) {
                 operation.abort = Some(abort);
             }
         }
-        Err(failed) => sink.done(Err(failed)),
+        Err(err) => sink.done(Err(err)),
     }
     id
 }
 
 fn start(
-    core: &Rc<EngineState>,
+    state: &Rc<EngineState>,
     name: &str,
     input: OpInput,
     sink: OpEvents,
-) -> Result<Later, OpError> {
-    allow(core, name)?;
+) -> Result<OpFuture, OpError> {
+    allow(state, name)?;
     match name.split_once('.') {
-        Some(("fs", name)) => fs::start(core, name, input),
-        Some(("http", name)) => http::start(core, name, input),
-        Some(("child", name)) => child::start(core, name, &input, sink),
-        Some(("net", name)) => net::start(core, name, &input, sink),
-        Some(("zlib", name)) => zlib::start(core, name, input),
-        _ => host::start(core, name, &input, sink),
+        Some(("fs", name)) => fs::start(state, name, input),
+        Some(("http", name)) => http::start(state, name, input),
+        Some(("child", name)) => child::start(state, name, &input, sink),
+        Some(("net", name)) => net::start(state, name, &input, sink),
+        Some(("zlib", name)) => zlib::start(state, name, input),
+        _ => host::start(state, name, &input, sink),
     }
 }
 
 /// An operation without a row in the table of permissions does not exist.
-fn allow(core: &EngineState, name: &str) -> Result<(), OpError> {
+fn allow(state: &EngineState, name: &str) -> Result<(), OpError> {
     if access::operation(name).is_none() {
         return Err(unknown(name));
     }
-    core.allow(Access::Operation(name))
+    state.allow(Access::Operation(name))
 }
 
 fn unknown(name: &str) -> OpError {

@@ -103,7 +103,7 @@ pub struct LoadError {
 /// What one extension registered.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct OwnRegistrations {
+pub(crate) struct ExtensionRegistrations {
     pub number: u32,
     pub path: String,
     handlers: Vec<(String, u64)>,
@@ -170,7 +170,7 @@ struct ProviderRegistration {
     has_oauth: bool,
 }
 
-impl OwnRegistrations {
+impl ExtensionRegistrations {
     /// Removes what an extension with these permissions may not register.
     pub(crate) fn restrict(&mut self, permissions: Permissions) {
         self.providers.retain(|provider| {
@@ -189,7 +189,7 @@ impl OwnRegistrations {
 
 impl Registrations {
     /// Merges what each extension registered, in load order.
-    pub(crate) fn merge(all: &[(OwnRegistrations, EngineHandle)]) -> Registrations {
+    pub(crate) fn merge(all: &[(ExtensionRegistrations, EngineHandle)]) -> Registrations {
         let mut merged = Registrations::default();
         let mut command_names: HashMap<&str, usize> = HashMap::new();
         for (own, _) in all {
@@ -198,14 +198,14 @@ impl Registrations {
             }
         }
         let mut numbers: HashMap<&str, usize> = HashMap::new();
-        for (own, thread) in all {
+        for (own, engine) in all {
             merged.extensions.push(LoadedExtension {
                 path: own.path.clone(),
                 handlers: own.handlers.clone(),
                 message_renderers: own.message_renderers.clone(),
             });
             for tool in &own.tools {
-                merged.add_tool(own, tool, thread);
+                merged.add_tool(own, tool, engine);
             }
             for command in &own.commands {
                 let mut name = command.name.clone();
@@ -248,7 +248,12 @@ impl Registrations {
         merged
     }
 
-    fn add_tool(&mut self, own: &OwnRegistrations, tool: &ToolRegistration, thread: &EngineHandle) {
+    fn add_tool(
+        &mut self,
+        own: &ExtensionRegistrations,
+        tool: &ToolRegistration,
+        engine: &EngineHandle,
+    ) {
         if let Some(first) = self.tools.iter().find(|known| known.tool.name() == tool.name) {
             let error = format!("Tool \"{}\" conflicts with {}", tool.name, first.extension_path);
             self.conflicts.push(LoadError { path: own.path.clone(), error, at: None });
@@ -259,7 +264,7 @@ impl Registrations {
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
         };
-        let mut built = tool::tool(spec, own.number, thread.clone(), tool.prepares);
+        let mut built = tool::tool(spec, own.number, engine.clone(), tool.prepares);
         built.sequential = tool.sequential;
         built.snippet = tool.prompt_snippet.clone();
         built.guidelines = tool.prompt_guidelines.clone();
@@ -270,7 +275,7 @@ impl Registrations {
         });
     }
 
-    fn add_flag(&mut self, own: &OwnRegistrations, flag: &FlagRegistration) {
+    fn add_flag(&mut self, own: &ExtensionRegistrations, flag: &FlagRegistration) {
         if let Some(first) = self.flags.iter().find(|known| known.name == flag.name) {
             if first.extension_path != own.path {
                 let error =

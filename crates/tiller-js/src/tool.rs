@@ -12,30 +12,29 @@ use crate::engine_handle::{CallError, EngineHandle};
 use crate::entry::Entry;
 
 /// `prepares` says whether it has a function that rewrites its arguments before they are checked.
-pub(crate) fn tool(spec: ToolSpec, extension: u32, thread: EngineHandle, prepares: bool) -> Tool {
+pub(crate) fn tool(spec: ToolSpec, extension: u32, engine: EngineHandle, prepares: bool) -> Tool {
     let name = spec.name.clone();
-    let preparing = (thread.clone(), name.clone());
+    let preparing = (engine.clone(), name.clone());
     let tool = Tool::new(spec, move |arguments, cx| {
-        run(thread.clone(), extension, name.clone(), Value::Object(arguments), cx)
+        run(engine.clone(), extension, name.clone(), Value::Object(arguments), cx)
     });
     if !prepares {
         return tool;
     }
     tool.prepare(move |arguments| {
-        let (thread, name) = preparing.clone();
-        Box::pin(prepare(thread, extension, name, arguments))
+        let (engine, name) = preparing.clone();
+        Box::pin(prepare(engine, extension, name, arguments))
     })
 }
 
 async fn prepare(
-    thread: EngineHandle,
+    engine: EngineHandle,
     extension: u32,
     name: String,
     arguments: Arguments,
 ) -> Result<Arguments, Failure> {
     let call = json!({ "extension": extension, "name": name, "params": arguments });
-    let prepared =
-        thread.call(Entry::Prepare, &call).await.map_err(|trouble| failure(&name, trouble))?;
+    let prepared = engine.call(Entry::Prepare, &call).await.map_err(|err| failure(&name, err))?;
     match serde_json::from_str(&prepared) {
         Ok(Value::Object(arguments)) => Ok(arguments),
         _ => Err(Failure::new(format!(
@@ -46,7 +45,7 @@ async fn prepare(
 }
 
 async fn run(
-    thread: EngineHandle,
+    engine: EngineHandle,
     extension: u32,
     name: String,
     arguments: Value,
@@ -56,7 +55,7 @@ async fn run(
         "toolCallId": &*cx.call_id });
     let (progress, mut shown) = coalesce::channel::<KeepNewest>();
     let mut running =
-        thread.call_about(Entry::Tool, "tool", &call, Some(cx.cancel.clone()), Some(progress));
+        engine.call_about(Entry::Tool, "tool", &call, Some(cx.cancel.clone()), Some(progress));
     let result = loop {
         tokio::select! {
             biased;
@@ -74,15 +73,15 @@ async fn run(
             Ok(answer) => Ok(answer.into_output()),
             Err(err) => Err(Failure::new(format!("the tool \"{name}\" gave no result: {err}"))),
         },
-        Err(trouble) => Err(failure(&name, trouble)),
+        Err(err) => Err(failure(&name, err)),
     }
 }
 
 /// Errors a tool throws are for the model; other errors name the extension.
-fn failure(name: &str, trouble: CallError) -> Failure {
-    match trouble {
+fn failure(name: &str, err: CallError) -> Failure {
+    match err {
         CallError::Thrown(thrown) => Failure::new(thrown.message),
-        trouble => Failure::new(format!("the tool \"{name}\" failed: {trouble}")),
+        err => Failure::new(format!("the tool \"{name}\" failed: {err}")),
     }
 }
 

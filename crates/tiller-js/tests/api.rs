@@ -21,7 +21,7 @@ async fn check_with(body: &str, answers: &[Value], expect: Expect) {
         "export default (pi) => pi.registerCommand('go', {{ handler: async (args, ctx) => {{ {body} }} }});"
     );
     let stage = Stage::play(&[("ext.ts", &source)]).await;
-    stage.world.answers.lock().unwrap().extend_from_slice(answers);
+    stage.host.answers.lock().unwrap().extend_from_slice(answers);
     stage.log();
     stage.command("go").await;
     expect.assert_eq(&stage.log());
@@ -303,9 +303,9 @@ async fn a_new_session_starts_over() {
         };"#,
     )])
     .await;
-    *stage.world.extensions.lock().unwrap() = Some(stage.extensions.clone());
+    *stage.host.extensions.lock().unwrap() = Some(stage.extensions.clone());
     stage.command("go").await;
-    *stage.world.extensions.lock().unwrap() = None;
+    *stage.host.extensions.lock().unwrap() = None;
     expect![[r#"
         Info: made 1
         loaded ext.ts session_start×1

@@ -43,7 +43,7 @@ Info: heard object {"n":1,"list":[null,"two"],"when":"1970-01-01T00:00:00.000Z"}
 Info: heard string "last"
 Info: heard undefined undefined
 Info: the same: true
-Warning: pi.events, there: not told to extensions in other engines: it is a Map"#;
+Warning: pi.events, there: not sent to extensions in other engines: it is a Map"#;
 
 async fn check(stage: Stage, change: impl Fn(&mut tiller_js::Extension)) {
     let mut extensions = stage.extension_files();
@@ -53,7 +53,7 @@ async fn check(stage: Stage, change: impl Fn(&mut tiller_js::Extension)) {
     stage.extensions.bind().await;
     stage.log();
     stage.command("go").await;
-    stage.world.wait_for("answered").await;
+    stage.host.wait_for("answered").await;
     assert_eq!(stage.sorted_log(), HEARD);
     // The listener is gone, so nothing is sent and nothing is reported.
     stage.command("go").await;

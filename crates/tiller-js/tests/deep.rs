@@ -19,7 +19,7 @@ async fn check(files: &[(&str, &str)], expect: Expect) {
     let stage = Stage::set(files, quick_limits());
     let report = stage.load().await;
     for error in &report.errors {
-        stage.world.note(format!("not loaded: {}", error.error));
+        stage.host.note(format!("not loaded: {}", error.error));
     }
     stage.extensions.bind().await;
     stage.command("go").await;

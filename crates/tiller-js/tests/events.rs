@@ -188,7 +188,7 @@ async fn other_hooks_return_their_results() {
     )])
     .await;
     stage.log();
-    stage.world.answers.lock().unwrap().push(true.into());
+    stage.host.answers.lock().unwrap().push(true.into());
     let extensions = &stage.extensions;
     let messages = vec![json!({"role": "user", "content": "a"})];
     let context = extensions.run_hook(Context { messages }).await;

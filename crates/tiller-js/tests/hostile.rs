@@ -66,14 +66,14 @@ async fn play(limits: Limits, source: &str) -> String {
     let begun = Instant::now();
     let report = stage.load().await;
     for error in &report.errors {
-        stage.world.note(format!("not loaded: {}", error.error));
+        stage.host.note(format!("not loaded: {}", error.error));
     }
     stage.extensions.bind().await;
     let verdict = match stage.extensions.run_hook(call()).await {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     };
-    stage.world.note(verdict);
+    stage.host.note(verdict);
     stage
         .extensions
         .emit_and_wait(&Event::SessionStart {
@@ -89,7 +89,7 @@ async fn play(limits: Limits, source: &str) -> String {
 /// A restart may fail one command, but not one after the other.
 async fn ping_until_pong(stage: &Stage) {
     let begun = Instant::now();
-    while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("pong")) {
+    while !stage.host.lines.lock().unwrap().iter().any(|line| line.contains("pong")) {
         assert!(begun.elapsed() < Duration::from_secs(20));
         stage.command("ping").await;
     }
@@ -198,7 +198,7 @@ async fn looping_interval_is_interrupted() {
     stage.load().await;
     stage.extensions.bind().await;
     let begun = Instant::now();
-    while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("started anew")) {
+    while !stage.host.lines.lock().unwrap().iter().any(|line| line.contains("started anew")) {
         assert!(begun.elapsed() < Duration::from_secs(10));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -287,7 +287,7 @@ async fn restarted_engine_has_its_tool_call_handler_again() {
     let ask = |command: &str| ToolCall { input: json!({"command": command}), ..call() };
     for command in ["x", "loop", "loop", "x", "loop", "x"] {
         let verdict = stage.extensions.run_hook(ask(command)).await;
-        stage.world.note(format!("{command}: {:?}", verdict.map(|verdict| verdict.block)));
+        stage.host.note(format!("{command}: {:?}", verdict.map(|verdict| verdict.block)));
     }
     let log = errors_first(&stage.log());
     // When the other extension is notified of the restart varies.
@@ -313,14 +313,14 @@ async fn lost_guard_blocks_what_it_guarded() {
     stage.load().await;
     stage.extensions.bind().await;
     let ask = || async { stage.extensions.run_hook(call()).await.map(|verdict| verdict.block) };
-    stage.world.note(format!("{:?}", ask().await));
+    stage.host.note(format!("{:?}", ask().await));
     stage.command("loop").await;
-    while !stage.world.lines.lock().unwrap().iter().any(|line| line.contains("only once")) {
+    while !stage.host.lines.lock().unwrap().iter().any(|line| line.contains("only once")) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // Returns after the restart, with any result.
     stage.command("loop").await;
-    stage.world.note(format!("{:?}", ask().await));
+    stage.host.note(format!("{:?}", ask().await));
     expect![[r#"
         Ok(None)
         extension_error ext-loop.js timer: stopped after 150 ms of work without a pause

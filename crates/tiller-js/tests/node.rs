@@ -220,7 +220,7 @@ async fn fetching() {
         "#,
         |stage| {
             let page = vec!["one ".to_owned(), "two".to_owned()];
-            stage.world.pages.lock().unwrap().insert("http://x/page".into(), page);
+            stage.host.pages.lock().unwrap().insert("http://x/page".into(), page);
         },
         expect![[r#"
             http POST http://x/page [("accept", "*/*"), ("content-type", "text/plain;charset=UTF-8"), ("user-agent", "node"), ("x-a", "1")] Some("{\"a\":1}")
@@ -326,7 +326,7 @@ async fn the_process_and_the_machine() {
         log(parseFrontmatter("---\nname: x\nlist: [a, 'b']\nnested:\n  - k: 1\n    v: true\ntext: |\n  l1\n  l2\n---\n\nBody\n"));
         log(truncateHead("a\nb\nc", { maxLines: 2 }).content, formatSize(1536), serializeConversation(convertToLlm([{ role: "user", content: "q" }, { role: "assistant", content: [{ type: "text", text: "a" }, { type: "toolCall", name: "t", arguments: { x: 1 } }] }])));
         const { visibleWidth, truncateToWidth, wrapTextWithAnsi, matchesKey, Key } = require("@earendil-works/pi-tui");
-        log(visibleWidth("a\u001b[31m日本\u001b[0m"), JSON.stringify(truncateToWidth("hello world", 8)), wrapTextWithAnsi("one two three", 7), matchesKey("\u0003", Key.ctrl("c")), matchesKey("\r", "enter"));
+        log(visibleWidth("a\u001b[31m日本\u001b[0m"), JSON.stringify(truncateToWidth("hello host", 8)), wrapTextWithAnsi("one two three", 7), matchesKey("\u0003", Key.ctrl("c")), matchesKey("\r", "enter"));
         "#,
         expect![[r#"
             Info: string [ '/usr/bin/tiller' ] /usr/bin/tiller blue number v24.0.0 true

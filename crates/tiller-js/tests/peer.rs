@@ -17,13 +17,13 @@ use tiller_js::{EngineChoice, Extension, Limits, Runtime};
 /// Functions for a shell script that acts as a sidecar: its last two arguments are the descriptors
 /// of the sockets.
 const HEAD: &str = r#"#!/bin/bash
-line=${*: -2:1}; news=${*: -1}
-say() { echo "$1" >&$line; }
-ask() { say "$1"; read -r answer <&$line; }
-hear() { read -r told <&$news || exit; turn=$(sed 's/^{"turn":\([0-9]*\).*/\1/' <<<"$told"); id=$(sed 's/.*"id":\([0-9]*\).*/\1/' <<<"$told"); }
-took() { say "{\"type\":\"took\",\"turn\":$turn}"; }
+requests=${*: -2:1}; messages=${*: -1}
+send() { echo "$1" >&$requests; }
+request() { send "$1"; read -r answer <&$requests; }
+receive() { read -r message <&$messages || exit; turn=$(sed 's/^{"turn":\([0-9]*\).*/\1/' <<<"$message"); id=$(sed 's/.*"id":\([0-9]*\).*/\1/' <<<"$message"); }
+handled() { send "{\"type\":\"handled\",\"turn\":$turn}"; }
 registered='{\"extensions\":[{\"number\":1,\"path\":\"ext.ts\",\"handlers\":[[\"tool_call\",1]]}],\"listeners\":[\"tool_call\",\"agent_start\"],\"changed\":false}'
-load() { hear; ask "{\"type\":\"sync\",\"name\":\"registered\",\"json\":\"$registered\",\"task\":[0,1]}"; say "{\"type\":\"reply\",\"call\":$id,\"json\":\"null\"}"; took; }
+load() { receive; request "{\"type\":\"sync\",\"name\":\"registered\",\"json\":\"$registered\",\"task\":[0,1]}"; send "{\"type\":\"reply\",\"call\":$id,\"json\":\"null\"}"; handled; }
 "#;
 
 /// A stage whose only node is this shell script.
@@ -43,7 +43,7 @@ async fn check(script: &str, expect: Expect) {
     let one = Extension::new(stage.dir.path().join("ext.ts"));
     let one = Extension { engine: EngineChoice::Sidecar(Runtime::Node), ..one };
     for error in stage.extensions.load(&[one]).await.errors {
-        stage.world.note(format!("not loaded: {}", error.error));
+        stage.host.note(format!("not loaded: {}", error.error));
     }
     stage.extensions.emit(&Event::AgentStart);
     let call = ToolCall {
@@ -51,12 +51,12 @@ async fn check(script: &str, expect: Expect) {
         tool_name: "bash".into(),
         input: json!({"command": "ls"}),
     };
-    stage.world.note(match stage.extensions.run_hook(call).await {
+    stage.host.note(match stage.extensions.run_hook(call).await {
         Ok(verdict) => format!("{:?}", verdict.block),
         Err(refused) => format!("refused: {}", refused.reason),
     });
     if script.contains("echo last_line") {
-        stage.world.wait_for("last_line").await;
+        stage.host.wait_for("last_line").await;
     }
     stage.extensions.stop();
     expect.assert_eq(&stage.sorted_log());
@@ -66,22 +66,22 @@ async fn check(script: &str, expect: Expect) {
 async fn sidecar_protocol_round_trip() {
     check(
         r#"
-        say '{"type":"hello"}'
+        send '{"type":"hello"}'
         load
-        hear; echo "$told"; took
-        hear; echo "$told"
+        receive; echo "$message"; handled
+        receive; echo "$message"
         echo "$id $turn" >&2
-        ask '{"type":"start","name":"request","json":"{\"type\":\"waitForIdle\"}","task":[2,1]}'
+        request '{"type":"start","name":"request","json":"{\"type\":\"waitForIdle\"}","task":[2,1]}'
         echo "$answer"
-        hear; echo "$told"; took
-        ask '{"type":"sync","name":"query","json":"{\"type\":\"thinkingLevel\"}","task":[2,1]}'; echo "$answer"
-        ask '{"type":"sync","name":"nothing.such","task":[2,1]}'; echo "$answer"
-        ask '{"type":"load","id":"tiller:theme"}'; echo "${answer:0:40}"
-        ask '{"type":"resolve","importer":"/x/ext.ts?1","name":"typebox"}'; echo "$answer"
-        say '{"type":"report","path":"ext.ts","event":"tool_call","message":"hm"}'
-        say '{"type":"reply","call":2,"json":"{\"outcome\":{\"block\":\"by the shell\"},\"ends\":true}"}'
+        receive; echo "$message"; handled
+        request '{"type":"sync","name":"query","json":"{\"type\":\"thinkingLevel\"}","task":[2,1]}'; echo "$answer"
+        request '{"type":"sync","name":"nothing.such","task":[2,1]}'; echo "$answer"
+        request '{"type":"load","id":"tiller:theme"}'; echo "${answer:0:40}"
+        request '{"type":"resolve","importer":"/x/ext.ts?1","name":"typebox"}'; echo "$answer"
+        send '{"type":"report","path":"ext.ts","event":"tool_call","message":"hm"}'
+        send '{"type":"reply","call":2,"json":"{\"outcome\":{\"block\":\"by the shell\"},\"ends\":true}"}'
         echo last_line
-        hear
+        receive
         "#,
         expect![[r#"
             Error: 2 3
@@ -93,7 +93,7 @@ async fn sidecar_protocol_round_trip() {
             Info: {"text":"pi:typebox"}
             Info: {"turn":2,"task":[0,0],"type":"emit","json":"{\"type\":\"agent_start\"}"}
             Info: {"turn":3,"task":[2,0],"type":"call","id":2,"entry":"ask","json":"{\"name\":\"tool_call\",\"event\":{\"toolCallId\":\"c1\",\"toolName\":\"bash\",\"input\":{\"command\":\"ls\"}},\"so_far\":null,\"extensions\":[1,1]}"}
-            Info: {"turn":4,"task":[2,1],"type":"done","id":1,"given":{"json":"{\"cancelled\":false}"}}
+            Info: {"turn":4,"task":[2,1],"type":"done","id":1,"output":{"json":"{\"cancelled\":false}"}}
             Some("by the shell")
             extension_error ext.ts tool_call: hm
             request WaitForIdle"#]],
@@ -103,7 +103,7 @@ async fn sidecar_protocol_round_trip() {
 
 #[tokio::test]
 async fn sidecar_reports_unfit() {
-    let too_old = r#"say '{"type":"unfit","why":"version v1 is too old"}'"#;
+    let too_old = r#"send '{"type":"unfit","why":"version v1 is too old"}'"#;
     check(too_old, expect![[r#"
         None
         not loaded: Failed to load extension: node (DIR/bin/node) cannot be used: version v1 is too old"#]]).await;
@@ -118,15 +118,15 @@ async fn sidecar_exits_before_its_first_line() {
 
 #[tokio::test]
 async fn sidecar_sends_invalid_json() {
-    check(r#"say '{"type":"hello"}'; load; hear; hear; say 'what?'; sleep 60"#, expect![[r#"
-        extension_error <runtime> sidecar: node said what makes no sense: expected value at line 1 column 1
-        refused: node said what makes no sense: expected value at line 1 column 1"#]]).await;
+    check(r#"send '{"type":"hello"}'; load; receive; receive; send 'what?'; sleep 60"#, expect![[r#"
+        extension_error <runtime> sidecar: node sent an invalid line: expected value at line 1 column 1
+        refused: node sent an invalid line: expected value at line 1 column 1"#]]).await;
 }
 
 #[tokio::test]
 async fn sidecar_never_reads_messages() {
     check(
-        r#"say '{"type":"hello"}'; load; exec sleep 60"#,
+        r#"send '{"type":"hello"}'; load; exec sleep 60"#,
         expect![[r#"
         extension_error <runtime> agent_start: stopped after 1500 ms of work without a pause
         refused: stopped after 1500 ms of work without a pause"#]],
@@ -137,7 +137,7 @@ async fn sidecar_never_reads_messages() {
 #[tokio::test]
 async fn sidecar_closes_its_sockets() {
     check(
-        r#"say '{"type":"hello"}'; load; hear; hear; eval "exec $line>&-"; exec sleep 60"#,
+        r#"send '{"type":"hello"}'; load; receive; receive; eval "exec $requests>&-"; exec sleep 60"#,
         expect![[r#"
         extension_error <runtime> sidecar: node was ended by signal 9
         refused: node was ended by signal 9"#]],

@@ -36,7 +36,7 @@ async fn stage(source: &str, permissions: Permissions) -> Stage {
     extension.permissions = permissions;
     let report = stage.extensions.load(&[extension]).await;
     for error in report.errors {
-        stage.world.note(format!("not loaded: {}", error.error));
+        stage.host.note(format!("not loaded: {}", error.error));
     }
     stage.extensions.bind().await;
     stage
@@ -245,7 +245,7 @@ async fn extension_cannot_register_for_another() {
     extensions[1].permissions = NOTHING;
     stage.extensions.load(&extensions).await;
     stage.extensions.bind().await;
-    stage.world.wait_for("said so").await;
+    stage.host.wait_for("said so").await;
     let all = stage.extensions.registrations();
     assert_eq!(all.providers.len(), 1);
     assert!(all.providers[0].extension_path.ends_with("ext-a.js"));

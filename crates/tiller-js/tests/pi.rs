@@ -158,7 +158,7 @@ async fn text_is_cut_to_a_width() {
     check(
         r#"
         show(tui.visibleWidth("⚡x"), tui.visibleWidth("日本"));
-        show(tui.truncateToWidth("hello world", 5), tui.truncateToWidth("abc", 2), tui.truncateToWidth("abcdef", 3, ""));
+        show(tui.truncateToWidth("hello host", 5), tui.truncateToWidth("abc", 2), tui.truncateToWidth("abcdef", 3, ""));
         show(tui.truncateToWidth("日本語", 5, "…", true), tui.truncateToWidth("abc", 0), tui.truncateToWidth("abc", 5, "…", true));
         "#,
         expect![[r#"

@@ -57,7 +57,7 @@ async fn unread_provider_events_are_merged() {
     let (model, context) = (json!({"id": "m"}), json!({"messages": []}));
     let cancel = CancellationToken::new();
     let events = stage.extensions.stream("mine", model, context, json!({}), cancel);
-    stage.world.wait_for("all said").await;
+    stage.host.wait_for("all said").await;
     let events: Vec<Value> = events.collect().await;
     let said = events.iter().filter_map(|event| event["delta"].as_str());
     let said: Vec<usize> = said.map(str::len).collect();

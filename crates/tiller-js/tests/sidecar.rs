@@ -61,12 +61,12 @@ async fn bun_runs_extensions() {
     let one = Extension::new(stage.dir.path().join("ext.ts"));
     let one = Extension { engine: EngineChoice::Sidecar(Runtime::Bun), ..one };
     let report = stage.extensions.load(&[one]).await;
-    stage.world.note(shown(&report, &stage));
+    stage.host.note(shown(&report, &stage));
     stage.extensions.bind().await;
-    *stage.world.answers.lock().unwrap() = vec!["blue".into()];
+    *stage.host.answers.lock().unwrap() = vec!["blue".into()];
     stage.command("ask").await;
     for command in ["ls", "loop", "ls"] {
-        stage.world.note(verdict(&stage.extensions, command).await);
+        stage.host.note(verdict(&stage.extensions, command).await);
     }
     expect![[r#"
         Info: object hello one function function function
@@ -91,7 +91,7 @@ async fn play(files: &[(&str, &str)]) -> Option<Stage> {
 async fn play_within(limits: Limits, files: &[(&str, &str)]) -> Option<Stage> {
     let stage = Stage::set_with(files, limits, true, path_with_node()?);
     let report = stage.load().await;
-    stage.world.note(shown(&report, &stage));
+    stage.host.note(shown(&report, &stage));
     stage.extensions.bind().await;
     Some(stage)
 }
@@ -153,10 +153,10 @@ async fn verdict(extensions: &Extensions, command: &str) -> String {
 #[tokio::test]
 async fn extension_that_needs_sqlite_runs_in_a_sidecar() {
     let Some(stage) = play(&[("ext.ts", DATABASE)]).await else { return };
-    *stage.world.answers.lock().unwrap() = vec!["blue".into()];
+    *stage.host.answers.lock().unwrap() = vec!["blue".into()];
     stage.command("ask").await;
     for command in ["rm x", "ls"] {
-        stage.world.note(verdict(&stage.extensions, command).await);
+        stage.host.note(verdict(&stage.extensions, command).await);
     }
     let tools = stage.extensions.registrations().tools;
     let arguments = json!({"word": "blue"}).as_object().unwrap().clone();
@@ -167,7 +167,7 @@ async fn extension_that_needs_sqlite_runs_in_a_sidecar() {
         Arc::new([]),
     );
     let result = tools[0].tool.run(arguments, cx).await.unwrap();
-    stage.world.note(format!("{:?} {:?}", result.content, result.details));
+    stage.host.note(format!("{:?} {:?}", result.content, result.details));
     expect![[r#"
         loaded ext.ts tool_call×1
         tool remember {"type":"object","required":["word"],"properties":{"word":{"type":"string"}}}
@@ -271,7 +271,7 @@ async fn sidecar_errors_have_the_authors_positions() {
     stage.command("go").await;
     let start = Event::SessionStart { reason: StartReason::Startup, previous_session_file: None };
     stage.extensions.emit_and_wait(&start).await;
-    stage.world.wait_for("late").await;
+    stage.host.wait_for("late").await;
     expect![[r#"
         command /go None
         extension_error command:go command: no good at DIR/ext.ts:7:9
@@ -298,7 +298,7 @@ async fn stuck_or_exited_sidecar_is_restarted() {
     let Some(stage) = play_within(limits, &[("ext.ts", source)]).await else { return };
     for command in ["loop", "ls", "later", "ls", "die", "ls", "wait"] {
         let verdict = verdict(&stage.extensions, command).await;
-        stage.world.note(format!("{command}: {verdict}"));
+        stage.host.note(format!("{command}: {verdict}"));
     }
     expect![[r#"
         loaded ext.ts tool_call×1
@@ -328,8 +328,8 @@ async fn sidecar_that_keeps_failing_is_abandoned_and_its_guard_blocks() {
     for _ in 0..3 {
         stage.command("die").await;
     }
-    stage.world.note(verdict(&stage.extensions, "ls").await);
-    stage.world.note(format!("{} commands", stage.extensions.registrations().commands.len()));
+    stage.host.note(verdict(&stage.extensions, "ls").await);
+    stage.host.note(format!("{} commands", stage.extensions.registrations().commands.len()));
     expect![[r#"
         loaded ext.ts tool_call×1 session_start×1
         command /die None
@@ -388,7 +388,7 @@ async fn sidecar_output_is_logged_and_input_is_empty() {
         };"#,
     )];
     let Some(stage) = play(&files).await else { return };
-    stage.world.wait_for("from below").await;
+    stage.host.wait_for("from below").await;
     expect![[r#"
         Info: from below
         Info: {"type":"reply","call":1,"json":"null"}
@@ -414,7 +414,7 @@ async fn settings_override_the_engine_choice() {
     ];
     let report = stage.extensions.load(&all).await;
     for error in report.errors {
-        stage.world.note(error.error);
+        stage.host.note(error.error);
     }
     expect![[r#"
         Info: true

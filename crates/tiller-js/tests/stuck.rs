@@ -38,8 +38,9 @@ async fn stage(body: &str, limits: Limits) -> Stage {
         export default (pi) => pi.on('tool_call', {body});"
     );
     let stage = Stage::set(&[("ext.js", &source)], limits);
-    nix::unistd::mkfifo(&stage.dir.path().join("fifo"), Mode::S_IRWXU).unwrap();
-    nix::unistd::mkfifo(&stage.dir.path().join("fifo.js"), Mode::S_IRWXU).unwrap();
+    for name in ["fifo", "back.fifo", "fifo.js"] {
+        nix::unistd::mkfifo(&stage.dir.path().join(name), Mode::S_IRWXU).unwrap();
+    }
     let report = stage.load().await;
     assert_eq!(report.errors, []);
     stage.extensions.bind().await;
@@ -104,19 +105,20 @@ async fn fifo_is_neither_imported_nor_copied() {
     .await;
 }
 
+/// Two FIFOs: from a single one, the extension could read back what it wrote.
 #[tokio::test]
 async fn fifo_with_both_ends_open_works() {
     let stage = stage(
-        "async () => { fs.writeFileSync('fifo', 'to the test'); const back = await fs.promises.readFile('fifo', 'utf8'); return { block: true, reason: back }; }",
+        "async () => { fs.writeFileSync('fifo', 'to the test'); const back = await fs.promises.readFile('back.fifo', 'utf8'); return { block: true, reason: back }; }",
         Limits { slice: Duration::from_secs(20), ..limits() },
     )
     .await;
-    let fifo = stage.dir.path().join("fifo");
+    let (fifo, back) = (stage.dir.path().join("fifo"), stage.dir.path().join("back.fifo"));
     let other = std::thread::spawn(move || {
-        let mut heard = String::new();
-        std::fs::File::open(&fifo).unwrap().read_to_string(&mut heard).unwrap();
-        std::fs::write(&fifo, "from the test").unwrap();
-        heard
+        let mut received = String::new();
+        std::fs::File::open(&fifo).unwrap().read_to_string(&mut received).unwrap();
+        std::fs::write(&back, "from the test").unwrap();
+        received
     });
     assert_eq!(
         stage.extensions.run_hook(call()).await.unwrap().block.as_deref(),

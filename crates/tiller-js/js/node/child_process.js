@@ -54,25 +54,25 @@ export class ChildProcess extends EventEmitter {
 		this.stdio = [this.stdin, this.stdout, this.stderr];
 		const inherited = { stdout: output === "inherit" ? globalThis.process.stdout : null, stderr: errors === "inherit" ? globalThis.process.stderr : null };
 		let from;
-		const { promise, cancel } = begin("child.spawn", { ...request, stdin: input === "pipe" }, undefined, (news) => {
-			if (typeof news === "string") {
-				from = news;
-			} else if (news instanceof Uint8Array) {
+		const { promise, cancel } = begin("child.spawn", { ...request, stdin: input === "pipe" }, undefined, (event) => {
+			if (typeof event === "string") {
+				from = event;
+			} else if (event instanceof Uint8Array) {
 				const stream = this[from] ?? inherited[from];
-				if (!stream) this.#taken(news.length);
-				else if (stream.push) stream.push(Buffer.from(news.buffer, news.byteOffset, news.byteLength));
+				if (!stream) this.#taken(event.length);
+				else if (stream.push) stream.push(Buffer.from(event.buffer, event.byteOffset, event.byteLength));
 				else {
-					stream.write(news);
-					this.#taken(news.length);
+					stream.write(event);
+					this.#taken(event.length);
 				}
-			} else if (news.id !== undefined) {
-				this.#id = news.id;
-				this.pid = news.pid;
+			} else if (event.id !== undefined) {
+				this.#id = event.id;
+				this.pid = event.pid;
 				for (const work of this.#early.splice(0)) work();
 				this.emit("spawn");
 			} else {
-				this.exitCode = news.code;
-				this.signalCode = news.signal === null ? null : signalName(news.signal);
+				this.exitCode = event.code;
+				this.signalCode = event.signal === null ? null : signalName(event.signal);
 				this.emit("exit", this.exitCode, this.signalCode);
 			}
 		});

@@ -256,10 +256,10 @@ const watchedFiles = new Map();
 
 export function watchFile(path, options, listener) {
 	const callback = typeof options === "function" ? options : listener;
-	const look = () => statSync(path, { throwIfNoEntry: false }) ?? new Stats({ kind: "file", mode: 0, size: 0, mtimeMs: 0, atimeMs: 0, ctimeMs: 0, birthtimeMs: 0 });
-	let before = look();
+	const current = () => statSync(path, { throwIfNoEntry: false }) ?? new Stats({ kind: "file", mode: 0, size: 0, mtimeMs: 0, atimeMs: 0, ctimeMs: 0, birthtimeMs: 0 });
+	let before = current();
 	const timer = setInterval(() => {
-		const now = look();
+		const now = current();
 		if (now.mtimeMs !== before.mtimeMs || now.size !== before.size) callback(now, before);
 		before = now;
 	}, options?.interval ?? 5007);

@@ -23,9 +23,9 @@ export class Socket extends Duplex {
 		const [place, callback] = placeOf(args);
 		if (callback) this.once("connect", callback);
 		this.connecting = true;
-		const { promise, cancel } = begin("net.connect", place, undefined, (news) => {
-			if (news instanceof Uint8Array) this._arrived(news);
-			else this._opened(news.id, news);
+		const { promise, cancel } = begin("net.connect", place, undefined, (event) => {
+			if (event instanceof Uint8Array) this._arrived(event);
+			else this._opened(event.id, event);
 		});
 		this.#cancel = cancel;
 		promise.then(() => this.push(null), (error) => {
@@ -129,20 +129,20 @@ export class Server extends EventEmitter {
 		const [place, callback] = placeOf(args);
 		if (callback) this.once("listening", callback);
 		let from;
-		const { promise, cancel } = begin("net.listen", place, undefined, (news) => {
-			if (news instanceof Uint8Array) this.#sockets.get(from)?._arrived(news);
-			else if (news.from !== undefined) from = news.from;
-			else if (news.ended !== undefined) {
-				this.#sockets.get(news.ended)?.push(null);
-				this.#sockets.delete(news.ended);
-			} else if (news.id !== undefined) {
+		const { promise, cancel } = begin("net.listen", place, undefined, (event) => {
+			if (event instanceof Uint8Array) this.#sockets.get(from)?._arrived(event);
+			else if (event.from !== undefined) from = event.from;
+			else if (event.ended !== undefined) {
+				this.#sockets.get(event.ended)?.push(null);
+				this.#sockets.delete(event.ended);
+			} else if (event.id !== undefined) {
 				const socket = new Socket({ allowHalfOpen: true });
-				this.#sockets.set(news.id, socket);
-				socket._opened(news.id, news);
+				this.#sockets.set(event.id, socket);
+				socket._opened(event.id, event);
 				this.emit("connection", socket);
 			} else {
 				this.listening = true;
-				this.#address = news.path ?? { port: news.port, address: news.address, family: news.address.includes(":") ? "IPv6" : "IPv4" };
+				this.#address = event.path ?? { port: event.port, address: event.address, family: event.address.includes(":") ? "IPv6" : "IPv4" };
 				this.emit("listening");
 			}
 		});

@@ -10,7 +10,7 @@ const complained = new Set();
 
 export function emitOn(channel, data) {
 	dispatch(channel, data);
-	if (sync("bus.isHeard", channel)) tellOthers(channel, data);
+	if (sync("bus.hasListener", channel)) tellOthers(channel, data);
 }
 
 /** Calls the listeners of a channel, for events of this engine or of another. */
@@ -54,10 +54,10 @@ function tellOthers(channel, data) {
 	} catch (error) {
 		if (complained.has(channel)) return;
 		complained.add(channel);
-		log("warn", `pi.events, ${channel}: not told to extensions in other engines: ${describe(error).message}`);
+		log("warn", `pi.events, ${channel}: not sent to extensions in other engines: ${describe(error).message}`);
 		return;
 	}
-	sync("bus.tell", { channel, data: text });
+	sync("bus.emit", { channel, data: text });
 }
 
 /** Throws for values that JSON would change: part of a value would be worse than none. */

@@ -4,7 +4,7 @@ import { begin, query, sync } from "tiller:host";
 import { describe } from "tiller:errors";
 import { PartialMessage } from "tiller:partial-message";
 
-/** After this many events the host is told that they were handled, so that it sends more. */
+/** After this many events, they are acknowledged, so that the host sends more. */
 const handledAtOnce = 32;
 
 /** A stream of events with a final message. Events are buffered until they are read. */

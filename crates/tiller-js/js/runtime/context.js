@@ -16,9 +16,9 @@ export const live = {
 let run;
 
 /** Called by the host when a run begins, is aborted, or ends. */
-export function runSignal(word) {
-	if (word === "began") run = new AbortController();
-	else if (word === "aborted") run?.abort();
+export function runSignal(signal) {
+	if (signal === "began") run = new AbortController();
+	else if (signal === "aborted") run?.abort();
 	else run = undefined;
 }
 

@@ -30,20 +30,20 @@ export async function exec(command, args = [], { signal, timeout, cwd } = {}) {
 		env: environment,
 		stdin: false,
 	};
-	const { promise } = begin("child.spawn", request, undefined, (news) => {
-		if (typeof news === "string") {
-			from = news;
-		} else if (news instanceof Uint8Array) {
-			output[from] += decoders[from].decode(news, { stream: true });
-			sync("child.read", [child, news.length]);
-		} else if (news.id !== undefined) {
-			child = news.id;
+	const { promise } = begin("child.spawn", request, undefined, (event) => {
+		if (typeof event === "string") {
+			from = event;
+		} else if (event instanceof Uint8Array) {
+			output[from] += decoders[from].decode(event, { stream: true });
+			sync("child.read", [child, event.length]);
+		} else if (event.id !== undefined) {
+			child = event.id;
 			if (killed) {
 				killed = false;
 				kill();
 			}
 		} else {
-			code = news.code;
+			code = event.code;
 		}
 	});
 	const timer = timeout > 0 ? setTimeout(kill, timeout) : undefined;

@@ -1,47 +1,47 @@
-// The first script that node or bun runs: the line to tiller, and the loader for modules that come over it.
+// The first script that node or bun runs: the socket for requests to tiller, and the loader for modules that come over it.
 // It is a script, because no module can be loaded before it has run.
 
 const fs = require("node:fs");
 const nodeModule = require("node:module");
 const { fileURLToPath, pathToFileURL } = require("node:url");
 
-const [lineFile, newsFile] = process.argv.splice(1, 2).map(Number);
+const [requestFile, messageFile] = process.argv.splice(1, 2).map(Number);
 const end = process.reallyExit?.bind(process) ?? process.exit.bind(process);
 
 /** Sends a record that needs no answer. */
-function say(record) {
+function send(record) {
 	const bytes = Buffer.from(`${JSON.stringify(record)}\n`);
 	try {
-		for (let at = 0; at < bytes.length; ) at += fs.writeSync(lineFile, bytes, at);
+		for (let at = 0; at < bytes.length; ) at += fs.writeSync(requestFile, bytes, at);
 	} catch {
 		end(0);
 	}
 }
 
-const room = Buffer.alloc(64 * 1024);
+const chunk = Buffer.alloc(64 * 1024);
 
 /** Sends a record and blocks until it is answered. */
-function ask(record) {
-	say(record);
+function request(record) {
+	send(record);
 	const pieces = [];
 	for (;;) {
-		const count = fs.readSync(lineFile, room, 0, room.length, null);
+		const count = fs.readSync(requestFile, chunk, 0, chunk.length, null);
 		// tiller is gone.
 		if (count === 0) end(0);
-		pieces.push(Buffer.from(room.subarray(0, count)));
-		if (room[count - 1] === 10) break;
+		pieces.push(Buffer.from(chunk.subarray(0, count)));
+		if (chunk[count - 1] === 10) break;
 	}
 	return read(JSON.parse(Buffer.concat(pieces).toString()));
 }
 
 /** Returns tiller's answer, or throws its error. */
-function read(given) {
-	if (given === "nothing") return undefined;
-	if (given.text !== undefined) return given.text;
-	if (given.json !== undefined) return JSON.parse(given.json);
-	if (given.bytes !== undefined) return new Uint8Array(Buffer.from(given.bytes, "base64"));
-	if (given.module !== undefined) return given.module;
-	const { message, name, fields } = given.failed;
+function read(answer) {
+	if (answer === "nothing") return undefined;
+	if (answer.text !== undefined) return answer.text;
+	if (answer.json !== undefined) return JSON.parse(answer.json);
+	if (answer.bytes !== undefined) return new Uint8Array(Buffer.from(answer.bytes, "base64"));
+	if (answer.module !== undefined) return answer.module;
+	const { message, name, fields } = answer.failed;
 	const error = Object.assign(new Error(message), fields);
 	if (name) error.name = name;
 	throw error;
@@ -51,7 +51,7 @@ const ours = /^(?:tiller|pi|facade|sidecar):/;
 const packages = /^@(?:earendil-works|mariozechner)\/pi-|^(?:@sinclair\/)?typebox(?:\/|$)/;
 const typed = /\.[cm]?tsx?$/;
 /** Built-in modules that are replaced in a sidecar. */
-const instead = { "tiller:globals": "sidecar:globals", "tiller:timers": "sidecar:timers", "tiller:require": "sidecar:require" };
+const replaced = { "tiller:globals": "sidecar:globals", "tiller:timers": "sidecar:timers", "tiller:require": "sidecar:require" };
 
 /** A module's id is a path with the number of its extension, or the id of a built-in module. */
 function idOf(url) {
@@ -61,7 +61,7 @@ function idOf(url) {
 }
 
 function urlOf(id) {
-	if (!id.startsWith("/")) return instead[id] ?? id;
+	if (!id.startsWith("/")) return replaced[id] ?? id;
 	const [, path, number] = /^(.*?)(\?\d+)?$/s.exec(id);
 	return pathToFileURL(path).href + (number ?? "");
 }
@@ -74,14 +74,14 @@ function resolve(name, context, next) {
 	if (ours.test(name)) return found(name);
 	const isImport = context.conditions?.includes("import");
 	if (packages.test(name) || (isImport && (ours.test(from) || from.startsWith("file:")))) {
-		const id = ask({ type: "resolve", importer: idOf(from), name });
+		const id = request({ type: "resolve", importer: idOf(from), name });
 		return id.startsWith("node:") ? next(id, context) : found(id);
 	}
 	try {
 		return next(name, context);
 	} catch (error) {
 		if (error?.code !== "MODULE_NOT_FOUND" || !from.startsWith("file:")) throw error;
-		return found(ask({ type: "locate", importer: idOf(from), name }));
+		return found(request({ type: "locate", importer: idOf(from), name }));
 	}
 }
 
@@ -90,23 +90,23 @@ function load(url, context, next) {
 	const path = isFile ? idOf(url).replace(/\?\d+$/, "") : "";
 	// Node loads required scripts itself, unless they contain types.
 	if (!ours.test(url) && !(isFile && (/\?\d+$/.test(url) || typed.test(path)))) return next(url, context);
-	const { source, isScript } = ask({ type: "load", id: isFile ? idOf(url) : url });
+	const { source, isScript } = request({ type: "load", id: isFile ? idOf(url) : url });
 	return { format: isScript ? "commonjs" : "module", source, shortCircuit: true };
 }
 
 function unfit(why) {
-	say({ type: "unfit", why });
+	send({ type: "unfit", why });
 	end(0);
 }
 
 /** Bun reads TypeScript and resolves modules itself; only tiller's modules are passed to it. */
-function plugIn(build) {
+function addPlugin(build) {
 	const found = (id) => {
 		const url = urlOf(id);
 		const colon = url.indexOf(":");
 		return { namespace: url.slice(0, colon), path: url.slice(colon + 1) };
 	};
-	for (const [name, id] of ask({ type: "packages" })) {
+	for (const [name, id] of request({ type: "packages" })) {
 		const all = JSON.stringify(id);
 		build.module(name, () => ({ contents: `export * from ${all};export { default } from ${all};`, loader: "js" }));
 	}
@@ -114,18 +114,18 @@ function plugIn(build) {
 	for (const namespace of ["tiller", "pi", "facade", "sidecar"]) {
 		build.onResolve({ filter: ours, namespace }, ({ path }) => found(path));
 		build.onLoad({ filter: /./, namespace }, ({ path }) => {
-			const id = instead[`${namespace}:${path}`] ?? `${namespace}:${path}`;
-			return { contents: ask({ type: "load", id }).source, loader: "js" };
+			const id = replaced[`${namespace}:${path}`] ?? `${namespace}:${path}`;
+			return { contents: request({ type: "load", id }).source, loader: "js" };
 		});
 	}
 }
 
 const isBun = globalThis.Bun !== undefined;
 if (!isBun && !nodeModule.registerHooks) unfit(`version ${process.version} is too old, 22.15 or later is needed`);
-say({ type: "hello" });
-if (isBun) globalThis.Bun.plugin({ name: "tiller", setup: plugIn });
+send({ type: "hello" });
+if (isBun) globalThis.Bun.plugin({ name: "tiller", setup: addPlugin });
 else nodeModule.registerHooks({ resolve, load });
-Object.defineProperty(globalThis, "__tillerLine", { value: { say, ask, read, end, newsFile }, configurable: true });
+Object.defineProperty(globalThis, "__tillerRequests", { value: { send, request, read, end, messageFile }, configurable: true });
 import("sidecar:main").catch((error) => {
 	fs.writeSync(2, `${error?.stack ?? error}\n`);
 	end(1);

@@ -1,5 +1,5 @@
-// The host interface in a sidecar: provides `__tillerHost` for `js/runtime` over the line to tiller, and
-// passes messages from tiller on to `js/runtime/main.js`.
+// The host interface in a sidecar: provides `__tillerHost` for `js/runtime` over requests to tiller, and passes
+// messages from tiller on to `js/runtime/main.js`.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import childProcess from "node:child_process";
@@ -10,8 +10,8 @@ import { fileURLToPath } from "node:url";
 
 import { lines } from "sidecar:lines";
 
-const { say, ask, read, end, newsFile } = globalThis.__tillerLine;
-delete globalThis.__tillerLine;
+const { send, request, read, end, messageFile } = globalThis.__tillerRequests;
+delete globalThis.__tillerRequests;
 
 /** The current task, a call and an extension, kept across `await`. */
 const tasks = new AsyncLocalStorage();
@@ -24,11 +24,11 @@ function task() {
 }
 
 function operation(type, name, json, bytes) {
-	return ask({ type, name, json, bytes: bytes && Buffer.from(bytes).toString("base64"), task: task() });
+	return request({ type, name, json, bytes: bytes && Buffer.from(bytes).toString("base64"), task: task() });
 }
 
 /** A stack with paths instead of node's URLs. */
-function plain(stack) {
+function withPaths(stack) {
 	return stack?.replace(/file:\/\/[^\s?:)]+/g, (url) => {
 		try {
 			return fileURLToPath(url);
@@ -39,7 +39,7 @@ function plain(stack) {
 }
 
 function report(path, event, message, stack) {
-	say({ type: "report", path, event, message, stack: plain(stack) });
+	send({ type: "report", path, event, message, stack: withPaths(stack) });
 }
 
 const require = createRequire("/");
@@ -47,16 +47,16 @@ const require = createRequire("/");
 globalThis.__tillerHost = {
 	sync: (name, json, bytes) => operation("sync", name, json, bytes),
 	start: (name, json, bytes) => operation("start", name, json, bytes),
-	cancel: (id) => say({ type: "cancel", id }),
-	reply: (call, json) => say({ type: "reply", call, json }),
-	fail: (call, message, stack) => say({ type: "fail", call, message, stack: plain(stack) }),
-	progress: (call, json) => say({ type: "progress", call, json }),
+	cancel: (id) => send({ type: "cancel", id }),
+	reply: (call, json) => send({ type: "reply", call, json }),
+	fail: (call, message, stack) => send({ type: "fail", call, message, stack: withPaths(stack) }),
+	progress: (call, json) => send({ type: "progress", call, json }),
 	report,
 	extension(number) {
 		const { call, extension } = tasks.getStore() ?? noTask;
 		if (number !== undefined && number !== extension) {
 			tasks.enterWith({ call, extension: number });
-			say({ type: "as", extension: number });
+			send({ type: "running", extension: number });
 		}
 		return extension;
 	},
@@ -64,7 +64,7 @@ globalThis.__tillerHost = {
 	importNow: (id) => require(id),
 	entry(path, number) {
 		paths.set(number, path);
-		return ask({ type: "entry", path, number });
+		return request({ type: "entry", path, number });
 	},
 };
 
@@ -78,50 +78,50 @@ const handlers = {
 	},
 	emit: ({ json }) => main.emit(json),
 	abort: ({ id }) => main.abort(id),
-	runSignal: ({ word }) => main.runSignal(word),
-	event: ({ id, given }) => main.deliver(id, "event", read(given)),
-	done({ id, given }) {
+	runSignal: ({ signal }) => main.runSignal(signal),
+	event: ({ id, output }) => main.deliver(id, "event", read(output)),
+	done({ id, output }) {
 		let value;
 		try {
-			value = read(given);
+			value = read(output);
 		} catch (error) {
 			main.deliver(id, "failed", error);
 			return;
 		}
 		main.deliver(id, "done", value);
 	},
-	nudge() {},
+	ping() {},
 };
 
 function changeFolder() {
 	try {
-		process.chdir(ask({ type: "sync", name: "query", json: '{"type":"cwd"}', task: task() }));
+		process.chdir(request({ type: "sync", name: "query", json: '{"type":"cwd"}', task: task() }));
 	} catch {
 		// The folder may not exist; the old one stays.
 	}
 }
 
-function handle(news) {
-	const [call, extension] = news.task;
-	tasks.run({ call, extension }, () => handlers[news.type](news));
+function handle(message) {
+	const [call, extension] = message.task;
+	tasks.run({ call, extension }, () => handlers[message.type](message));
 }
 
 function acknowledge(turn) {
-	say({ type: "took", turn });
+	send({ type: "handled", turn });
 }
 
-// Each message gets its own turn, with the promise jobs that follow; then tiller is told that it is done. Bun
+// Each message gets its own turn, with the promise jobs that follow; then it is acknowledged. Bun
 // cannot open a socket by its descriptor; a file would block one of node's few threads.
-const news = globalThis.Bun
-	? createReadStream("", { fd: newsFile })
-	: new Socket({ fd: newsFile, readable: true, writable: false });
-news.setEncoding("utf8");
-news.on("data", lines((line) => {
-	const news = JSON.parse(line);
-	setImmediate(handle, news);
-	setImmediate(acknowledge, news.turn);
+const messages = globalThis.Bun
+	? createReadStream("", { fd: messageFile })
+	: new Socket({ fd: messageFile, readable: true, writable: false });
+messages.setEncoding("utf8");
+messages.on("data", lines((line) => {
+	const message = JSON.parse(line);
+	setImmediate(handle, message);
+	setImmediate(acknowledge, message.turn);
 }));
-news.on("close", () => end(0));
+messages.on("close", () => end(0));
 
 // The extension an uncaught error belongs to. Such an error ends nothing.
 function currentPath() {
@@ -146,11 +146,11 @@ for (const name of ["exit", "abort", "reallyExit"]) {
 for (const name of ["spawnSync", "execSync", "execFileSync"]) {
 	const wait = childProcess[name];
 	childProcess[name] = (...args) => {
-		say({ type: "pause" });
+		send({ type: "pause" });
 		try {
 			return wait(...args);
 		} finally {
-			say({ type: "resume" });
+			send({ type: "resume" });
 		}
 	};
 }

@@ -22,7 +22,7 @@ use crate::modules::builtin;
 const STACK_BYTES: usize = 2 << 20;
 
 pub(crate) struct Embedded {
-    core: Rc<EngineState>,
+    state: Rc<EngineState>,
     // Dropped in this order: values, then the context, then the runtime.
     entries: Entries,
     context: Context,
@@ -41,29 +41,30 @@ struct Entries {
 }
 
 impl Embedded {
-    pub(crate) fn start(core: Rc<EngineState>) -> Result<Embedded, JsError> {
-        let plain = |err: Error| JsError { message: err.to_string(), ..JsError::default() };
-        let runtime = Runtime::new().map_err(plain)?;
-        runtime.set_memory_limit(core.config.limits.memory_bytes);
+    pub(crate) fn start(state: Rc<EngineState>) -> Result<Embedded, JsError> {
+        let js_error = |err: Error| JsError { message: err.to_string(), ..JsError::default() };
+        let runtime = Runtime::new().map_err(js_error)?;
+        runtime.set_memory_limit(state.config.limits.memory_bytes);
         runtime.set_max_stack_size(STACK_BYTES);
-        let budget = core.budget.clone();
+        let budget = state.budget.clone();
         runtime.set_interrupt_handler(Some(Box::new(move || budget.is_over())));
-        runtime.set_loader(Linker { core: core.clone() }, Linker { core: core.clone() });
-        let context = Context::full(&runtime).map_err(plain)?;
-        let entries = context
-            .with(|ctx| start_runtime(&ctx, &core).catch(&ctx).map_err(|err| thrown(&core, err)))?;
-        let noticed = core.clone();
+        runtime.set_loader(Linker { state: state.clone() }, Linker { state: state.clone() });
+        let context = Context::full(&runtime).map_err(js_error)?;
+        let entries = context.with(|ctx| {
+            start_runtime(&ctx, &state).catch(&ctx).map_err(|err| thrown(&state, err))
+        })?;
+        let tracked = state.clone();
         runtime.set_host_promise_rejection_tracker(Some(Box::new(
             move |ctx, promise, reason, is_handled| {
-                noticed.rejected.set(true);
-                // The runtime lists rejections in JavaScript. If even this lookup fails, one goes
+                tracked.rejected.set(true);
+                // The runtime lists rejections in JavaScript. If even this fails, a rejection goes
                 // unreported.
                 if let Ok(notice) = ctx.globals().get::<_, Function>("__tillerRejection") {
                     notice.call::<_, ()>((promise, reason, is_handled)).ok();
                 }
             },
         )));
-        Ok(Embedded { core, entries, context, runtime })
+        Ok(Embedded { state, entries, context, runtime })
     }
 
     /// Runs `work` for `task`, then all jobs that are ready.
@@ -73,31 +74,31 @@ impl Embedded {
         limit: Duration,
         work: impl FnOnce() -> Result<(), JsError>,
     ) -> TurnOutcome {
-        let core = &self.core;
-        core.task.set(task);
-        self.runtime.set_memory_limit(core.memory.left().max(1));
-        core.budget.begin(limit);
+        let state = &self.state;
+        state.task.set(task);
+        self.runtime.set_memory_limit(state.memory.left().max(1));
+        state.budget.begin(limit);
         let result = work();
         self.finish_jobs();
-        if core.rejected.get() && !core.budget.was_hit() {
-            core.rejected.set(false);
+        if state.rejected.get() && !state.budget.was_hit() {
+            state.rejected.set(false);
             // The runtime reports its own errors.
             self.enter(&self.entries.rejections, ()).ok();
             self.finish_jobs();
         }
-        core.loading.borrow_mut().clear();
-        TurnOutcome { result, interrupted: core.budget.end() }
+        state.loading.borrow_mut().clear();
+        TurnOutcome { result, interrupted: state.budget.end() }
     }
 
     pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), JsError> {
         self.context.with(|ctx| {
-            let token = self.core.reply_token(call);
+            let token = self.state.reply_token(call);
             let called = self.entries.call.clone().restore(&ctx).and_then(|enter| {
                 // JavaScript cannot own a Rust value, but a function that owns one.
                 let token = Function::new(ctx.clone(), move || token.call())?;
                 enter.call::<_, ()>((call as f64, entry, json, token))
             });
-            called.catch(&ctx).map_err(|err| thrown(&self.core, err))
+            called.catch(&ctx).map_err(|err| thrown(&self.state, err))
         })
     }
 
@@ -107,7 +108,7 @@ impl Embedded {
     }
 
     pub(crate) fn emit(&self, json: &str) -> Result<(), JsError> {
-        self.core.shared.backlog.fetch_sub(1, Ordering::Relaxed);
+        self.state.shared.backlog.fetch_sub(1, Ordering::Relaxed);
         self.enter(&self.entries.emit, (json,))
     }
 
@@ -119,28 +120,28 @@ impl Embedded {
         self.enter(&self.entries.fire, (timer as f64,))
     }
 
-    pub(crate) fn run_signal(&self, word: &str) -> Result<(), JsError> {
-        self.enter(&self.entries.run_signal, (word,))
+    pub(crate) fn run_signal(&self, signal: &str) -> Result<(), JsError> {
+        self.enter(&self.entries.run_signal, (signal,))
     }
 
-    pub(crate) fn deliver(&self, operation: u64, news: OperationEvent) -> Result<(), JsError> {
+    pub(crate) fn deliver(&self, operation: u64, event: OperationEvent) -> Result<(), JsError> {
         self.context.with(|ctx| {
             let deliver = self.entries.deliver.clone().restore(&ctx);
             let delivered = deliver.and_then(|deliver| {
                 let id = operation as f64;
-                match news {
-                    OperationEvent::Event(given) => {
-                        deliver.call::<_, ()>((id, "event", bindings::to_js(&ctx, given)?))
+                match event {
+                    OperationEvent::Event(output) => {
+                        deliver.call::<_, ()>((id, "event", bindings::to_js(&ctx, output)?))
                     }
-                    OperationEvent::Done(Ok(given)) => {
-                        deliver.call::<_, ()>((id, "done", bindings::to_js(&ctx, given)?))
+                    OperationEvent::Done(Ok(output)) => {
+                        deliver.call::<_, ()>((id, "done", bindings::to_js(&ctx, output)?))
                     }
-                    OperationEvent::Done(Err(failed)) => {
-                        deliver.call::<_, ()>((id, "failed", bindings::error(&ctx, &failed)?))
+                    OperationEvent::Done(Err(err)) => {
+                        deliver.call::<_, ()>((id, "failed", bindings::error(&ctx, &err)?))
                     }
                 }
             });
-            delivered.catch(&ctx).map_err(|err| thrown(&self.core, err))
+            delivered.catch(&ctx).map_err(|err| thrown(&self.state, err))
         })
     }
 
@@ -154,13 +155,13 @@ impl Embedded {
                 args.into_args(&mut list)?;
                 list.apply::<()>(&entry)
             });
-            called.catch(&ctx).map_err(|err| thrown(&self.core, err))
+            called.catch(&ctx).map_err(|err| thrown(&self.state, err))
         })
     }
 
     /// Runs promise jobs. The time limit ends an endless chain of them.
     fn finish_jobs(&self) {
-        while self.runtime.is_job_pending() && !self.core.budget.is_over() {
+        while self.runtime.is_job_pending() && !self.state.budget.is_over() {
             if let Err(exception) = self.runtime.execute_pending_job() {
                 // An interrupted job. Its promise never settles; the engine loop fails the call
                 // itself.
@@ -171,9 +172,9 @@ impl Embedded {
 }
 
 /// Evaluates the runtime's main module and takes its exports.
-fn start_runtime(ctx: &Ctx<'_>, core: &Rc<EngineState>) -> rquickjs::Result<Entries> {
-    ctx.globals().set("__tillerHost", bindings::host(ctx, core)?)?;
-    let main = bindings::import_now(ctx, core, "tiller:main")?;
+fn start_runtime(ctx: &Ctx<'_>, state: &Rc<EngineState>) -> rquickjs::Result<Entries> {
+    ctx.globals().set("__tillerHost", bindings::host(ctx, state)?)?;
+    let main = bindings::import_now(ctx, state, "tiller:main")?;
     let entry = |name: &str| -> rquickjs::Result<Persistent<Function<'static>>> {
         Ok(Persistent::save(ctx, main.get::<_, Function>(name)?))
     };
@@ -189,25 +190,25 @@ fn start_runtime(ctx: &Ctx<'_>, core: &Rc<EngineState>) -> rquickjs::Result<Entr
 }
 
 /// Converts a caught exception, with positions in the author's source.
-pub(crate) fn thrown(core: &EngineState, caught: CaughtError<'_>) -> JsError {
+pub(crate) fn thrown(state: &EngineState, caught: CaughtError<'_>) -> JsError {
     match caught {
         CaughtError::Exception(exception) => {
             let message = exception.message().unwrap_or_default();
-            core.thrown(message, exception.stack().as_deref())
+            state.thrown(message, exception.stack().as_deref())
         }
-        CaughtError::Value(value) => JsError { message: shown(&value), ..JsError::default() },
+        CaughtError::Value(value) => JsError { message: describe(&value), ..JsError::default() },
         CaughtError::Error(err) => JsError { message: err.to_string(), ..JsError::default() },
     }
 }
 
-fn shown(value: &Value<'_>) -> String {
+fn describe(value: &Value<'_>) -> String {
     let text = value.as_string().and_then(|text| text.to_string().ok());
     text.unwrap_or_else(|| format!("a {} was thrown", value.type_name()))
 }
 
 /// The engine's module loader.
 struct Linker {
-    core: Rc<EngineState>,
+    state: Rc<EngineState>,
 }
 
 impl Resolver for Linker {
@@ -218,7 +219,7 @@ impl Resolver for Linker {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<String> {
-        let resolved = self.core.modules.borrow_mut().resolve(base, name);
+        let resolved = self.state.modules.borrow_mut().resolve(base, name);
         self.warn();
         resolved.map_err(|message| bindings::refused(ctx, message))
     }
@@ -231,16 +232,16 @@ impl Loader for Linker {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> rquickjs::Result<Module<'js, Declared>> {
-        self.core.loading.borrow_mut().insert(name.to_owned());
+        self.state.loading.borrow_mut().insert(name.to_owned());
         if let Some(builtin) = builtin::find(name) {
             return builtin.declare(ctx);
         }
-        let loaded = self.core.modules.borrow_mut().load(name);
+        let loaded = self.state.modules.borrow_mut().load(name);
         self.warn();
         let (source, path) = loaded.map_err(|message| bindings::refused(ctx, message))?;
         let module = Module::declare(ctx.clone(), name, source)?;
         if let Some(path) = path {
-            bindings::describe(ctx, &self.core, &module.meta()?, name, &path)?;
+            bindings::describe(ctx, &self.state, &module.meta()?, name, &path)?;
         }
         Ok(module)
     }
@@ -248,8 +249,8 @@ impl Loader for Linker {
 
 impl Linker {
     fn warn(&self) {
-        for text in self.core.modules.borrow_mut().take_warnings() {
-            bindings::warn(&self.core, text);
+        for text in self.state.modules.borrow_mut().take_warnings() {
+            bindings::warn(&self.state, text);
         }
     }
 }

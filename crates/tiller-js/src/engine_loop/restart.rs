@@ -20,7 +20,7 @@ pub(super) struct ReplayLog {
     /// Extensions with a fail-closed handler.
     pub(super) guards: Vec<String>,
     /// How often the sidecar has failed lately.
-    falls: CrashCount,
+    crashes: CrashCount,
 }
 
 pub(super) struct ReplayedCall {
@@ -49,70 +49,70 @@ impl CrashCount {
 impl EngineLoop<'_> {
     /// Fails all pending calls, because the engine is about to be dropped.
     pub(super) fn give_up_calls(&mut self) {
-        self.core.cancel_all();
-        self.memory.guards = self.core.guards();
-        let calls: Vec<u64> = self.core.calls.borrow().keys().copied().collect();
+        self.state.cancel_all();
+        self.replay.guards = self.state.guards();
+        let calls: Vec<u64> = self.state.calls.borrow().keys().copied().collect();
         for call in calls {
-            self.core.answer(call, Err(CallError::Stopped));
+            self.state.answer(call, Err(CallError::Stopped));
         }
         let message =
-            format!("the engine was started anew after {} interruptions", self.core.strikes.get());
+            format!("the engine was started anew after {} interruptions", self.state.strikes.get());
         let thrown = JsError { message, ..JsError::default() };
-        self.core.report("<runtime>".into(), "restart".into(), thrown);
+        self.state.report("<runtime>".into(), "restart".into(), thrown);
     }
 
     /// Replaces a sidecar that is stuck or gone, unless that happens too often.
     pub(super) fn check_sidecar(&mut self) -> Option<End> {
         let sidecar = self.engine.sidecar()?;
         let now = Instant::now();
-        sidecar.nudge(now);
-        let fall = sidecar.fall(now)?;
-        self.core.cancel_all();
-        self.memory.guards = self.core.guards();
-        let (path, what, message, stuck) = match fall {
+        sidecar.ping(now);
+        let failure = sidecar.failure(now)?;
+        self.state.cancel_all();
+        self.replay.guards = self.state.guards();
+        let (path, what, message, stuck) = match failure {
             SidecarFailure::Stuck { task, limit, what } => {
                 let message =
                     format!("stopped after {} ms of work without a pause", limit.as_millis());
-                (self.core.path(task.extension), what, message, Some((task.call, limit)))
+                (self.state.path(task.extension), what, message, Some((task.call, limit)))
             }
             SidecarFailure::Gone { extension, how } => {
-                (self.core.path(extension), "sidecar", how, None)
+                (self.state.path(extension), "sidecar", how, None)
             }
         };
         let path = path.unwrap_or_else(|| "<runtime>".into());
         let thrown = JsError { message, ..JsError::default() };
-        self.core.report(path, what.into(), thrown.clone());
-        let falls = self.memory.falls.note(now);
-        let end = if falls < self.core.config.limits.strikes {
+        self.state.report(path, what.into(), thrown.clone());
+        let crashes = self.replay.crashes.note(now);
+        let end = if crashes < self.state.config.limits.strikes {
             End::Restart
         } else {
-            let message = format!("given up: {} ({falls} times within a minute)", thrown.message);
+            let message = format!("given up: {} ({crashes} times within a minute)", thrown.message);
             let thrown = JsError { message, ..JsError::default() };
-            abandon(&self.core, std::mem::take(&mut self.memory.guards), &thrown);
+            abandon(&self.state, std::mem::take(&mut self.replay.guards), &thrown);
             End::GiveUp(thrown)
         };
         if let Some((call, limit)) = stuck {
-            self.core.answer(call, Err(CallError::TimedOut(limit)));
+            self.state.answer(call, Err(CallError::TimedOut(limit)));
         }
-        let calls: Vec<u64> = self.core.calls.borrow().keys().copied().collect();
+        let calls: Vec<u64> = self.state.calls.borrow().keys().copied().collect();
         // A call that was being replayed when the sidecar failed is not tried again.
-        let is_begun = |step: &ReplayedCall| {
+        let was_running = |step: &ReplayedCall| {
             calls.contains(&step.call) || Some(step.call) == stuck.map(|it| it.0)
         };
-        self.memory.steps.retain(|step| !is_begun(step));
+        self.replay.steps.retain(|step| !was_running(step));
         for call in calls {
-            self.core.answer(call, Err(CallError::Fallen(thrown.message.clone())));
+            self.state.answer(call, Err(CallError::Exited(thrown.message.clone())));
         }
         Some(end)
     }
 
     /// Replays the configuring calls to a new engine.
     pub(super) fn restore(&mut self) {
-        if self.memory.steps.is_empty() {
+        if self.replay.steps.is_empty() {
             return;
         }
         let steps: Vec<Value> = self
-            .memory
+            .replay
             .steps
             .iter()
             .map(|ReplayedCall { entry, json, .. }| {
@@ -120,8 +120,8 @@ impl EngineLoop<'_> {
                 json!({ "entry": entry.name(), "input": input })
             })
             .collect();
-        let json = json!({ "steps": steps, "guards": self.memory.guards }).to_string();
-        let limit = self.core.config.limits.long_slice;
+        let json = json!({ "steps": steps, "guards": self.replay.guards }).to_string();
+        let limit = self.state.config.limits.long_slice;
         self.turn(Task::default(), limit, "restart", |engine| {
             engine.call(0, Entry::Restore, &json)
         });
@@ -130,17 +130,17 @@ impl EngineLoop<'_> {
 
 /// Drops what the extensions of an engine registered. What their fail-closed handlers guarded stays
 /// blocked.
-pub(super) fn abandon(core: &EngineState, guards: Vec<String>, thrown: &JsError) {
-    core.set_lost_guards(guards);
-    core.set_listeners(0);
-    if core.set_own(Vec::new()) {
-        core.world.changed();
-        core.report("<runtime>".into(), "restart".into(), thrown.clone());
+pub(super) fn abandon(state: &EngineState, guards: Vec<String>, thrown: &JsError) {
+    state.set_lost_guards(guards);
+    state.set_listeners(0);
+    if state.set_registrations(Vec::new()) {
+        state.host.changed();
+        state.report("<runtime>".into(), "restart".into(), thrown.clone());
     }
 }
 
 /// Without an engine, every call fails with the reason.
-pub(super) fn refuse_all(context: &EngineContext, core: &EngineState, thrown: &JsError) {
+pub(super) fn refuse_all(context: &EngineContext, state: &EngineState, thrown: &JsError) {
     while let Ok(message) = context.from.recv() {
         match message {
             Message::Call(call) => {
@@ -148,7 +148,7 @@ pub(super) fn refuse_all(context: &EngineContext, core: &EngineState, thrown: &J
                 call.reply.send(Err(CallError::NoEngine(thrown.message.clone()))).ok();
             }
             Message::Emit { .. } => {
-                core.shared.backlog.fetch_sub(1, Ordering::Relaxed);
+                state.shared.backlog.fetch_sub(1, Ordering::Relaxed);
             }
             Message::Retire | Message::Stop => return,
             _ => (),

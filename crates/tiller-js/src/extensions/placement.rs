@@ -127,25 +127,25 @@ impl Extensions {
     async fn load_in(
         &self,
         kind: EngineKind,
-        body: EngineSpec,
+        spec: EngineSpec,
         extension: &Extension,
         number: u32,
         strictly: bool,
     ) -> Result<(), Failure> {
-        let thread = self
-            .slot_for(kind, body, extension, number)
+        let engine = self
+            .slot_for(kind, spec, extension, number)
             .map_err(|err| Failure::NoEngine(format!("no thread for it: {err}")))?;
         let path = extension.path.to_string_lossy();
         let input = json!({ "number": number, "path": path, "strictly": strictly });
-        match thread.call(Entry::Load, &input).await {
+        match engine.call(Entry::Load, &input).await {
             Ok(_) => Ok(()),
             Err(CallError::Thrown(thrown)) => Err(Failure::Thrown(thrown)),
             Err(CallError::NoEngine(why)) => {
-                self.engines().drop_engine(&thread);
+                self.engines().drop_engine(&engine);
                 Err(Failure::NoEngine(why))
             }
-            Err(trouble) => Err(Failure::Thrown(JsError {
-                message: format!("Failed to load extension: {trouble}"),
+            Err(err) => Err(Failure::Thrown(JsError {
+                message: format!("Failed to load extension: {err}"),
                 ..JsError::default()
             })),
         }
@@ -155,13 +155,13 @@ impl Extensions {
     fn slot_for(
         &self,
         kind: EngineKind,
-        body: EngineSpec,
+        spec: EngineSpec,
         extension: &Extension,
         number: u32,
     ) -> std::io::Result<EngineHandle> {
         let start = || {
-            let (config, world) = (self.inner.config.clone(), self.inner.world.clone());
-            EngineHandle::start(config, world, extension, body, self.inner.bus.clone())
+            let (config, host) = (self.inner.config.clone(), self.inner.host.clone());
+            EngineHandle::start(config, host, extension, spec, self.inner.bus.clone())
         };
         self.engines().assign(kind, extension, number, start)
     }

@@ -25,7 +25,7 @@ impl Extensions {
         let registrations = self.registrations();
         let known = registrations.providers.into_iter().find(|known| known.name == provider);
         let found = known.and_then(|known| Some((self.engine_of(known.extension)?, known)));
-        let Some((thread, provider)) = found else {
+        let Some((engine, provider)) = found else {
             let error = json!({ "type": "error", "reason": "error",
                 "error": { "errorMessage": format!("no provider \"{provider}\"") } });
             return futures_util::stream::iter([error]).boxed();
@@ -34,15 +34,15 @@ impl Extensions {
             "model": model, "context": context, "options": options });
         let (progress, events) = coalesce::channel::<JoinDeltas>();
         let running =
-            thread.call_about(Entry::Stream, "stream", &input, Some(cancel), Some(progress));
+            engine.call_about(Entry::Stream, "stream", &input, Some(cancel), Some(progress));
         let events = futures_util::stream::unfold(events, |mut events| async move {
             let event = events.next().await?;
             Some((event, events))
         });
         let end = futures_util::stream::once(running).filter_map(|result| async move {
-            let trouble = result.err()?;
+            let err = result.err()?;
             Some(json!({ "type": "error", "reason": "error",
-                "error": { "errorMessage": trouble.to_string() } }))
+                "error": { "errorMessage": err.to_string() } }))
         });
         events.chain(end).boxed()
     }
@@ -53,28 +53,27 @@ impl Extensions {
         let providers = self.registrations().providers;
         let known = providers.into_iter().find(|known| known.name == provider);
         let found = known.and_then(|known| Some((self.engine_of(known.extension)?, known)));
-        let (thread, known) = found.ok_or_else(|| format!("no provider \"{provider}\""))?;
-        if let Err(denied) = access::check(thread.permissions, Access::SignIn) {
+        let (engine, known) = found.ok_or_else(|| format!("no provider \"{provider}\""))?;
+        if let Err(denied) = access::check(engine.permissions, Access::SignIn) {
             return Err(denied.to_string());
         }
         let input =
             json!({ "extension": known.extension, "provider": provider, "credential": stored });
-        let made =
-            thread.call(Entry::SignIn, &input).await.map_err(|trouble| trouble.to_string())?;
+        let made = engine.call(Entry::SignIn, &input).await.map_err(|err| err.to_string())?;
         Ok(serde_json::from_str(&made).unwrap_or_default())
     }
 
     /// Has the providers refresh their models, with pi's options. Returns errors by provider.
     pub async fn refresh_models(&self, options: &Value) -> serde_json::Map<String, Value> {
         let mut errors = serde_json::Map::new();
-        for thread in self.all_engines() {
-            match thread.call(Entry::RefreshModels, options).await {
+        for engine in self.all_engines() {
+            match engine.call(Entry::RefreshModels, options).await {
                 Ok(failed) => {
                     let failed: serde_json::Map<String, Value> =
                         serde_json::from_str(&failed).unwrap_or_default();
                     errors.extend(failed);
                 }
-                Err(trouble) => self.report("refresh_models", &trouble.to_string()).await,
+                Err(err) => self.report("refresh_models", &err.to_string()).await,
             }
         }
         errors

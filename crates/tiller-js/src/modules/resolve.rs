@@ -39,7 +39,7 @@ impl Resolve {
     /// An extension's own file.
     pub(super) fn file(&self, path: &Path) -> Result<ResolvedModule, String> {
         let folder = path.parent().unwrap_or(Path::new("/"));
-        self.look(&self.import, folder, &path.to_string_lossy())
+        self.resolve_with(&self.import, folder, &path.to_string_lossy())
             .map_err(|err| format!("cannot open {}: {err}", path.display()))
     }
 
@@ -61,10 +61,10 @@ impl Resolve {
             By::Import => &self.import,
             By::Require => &self.require,
         };
-        let found = self.look(resolver, folder, name).or_else(|err| match by {
+        let found = self.resolve_with(resolver, folder, name).or_else(|err| match by {
             // Falls back to the package's `require` export if it has no `import` export.
-            By::Import => self.look(&self.require, folder, name).map_err(|_| err),
-            By::Require => self.look(&self.import, folder, name).map_err(|_| err),
+            By::Import => self.resolve_with(&self.require, folder, name).map_err(|_| err),
+            By::Require => self.resolve_with(&self.import, folder, name).map_err(|_| err),
         });
         found.map_err(|err| match err {
             ResolveError::NotFound(_) | ResolveError::MatchedAliasNotFound(..) => {
@@ -74,7 +74,7 @@ impl Resolve {
         })
     }
 
-    fn look(
+    fn resolve_with(
         &self,
         resolver: &Resolver,
         folder: &Path,

@@ -8,26 +8,26 @@ use super::{OpInput, OpOutput, OpReply, unknown};
 use crate::engine_handle::{Backlogged, JsError};
 use crate::engine_state::EngineState;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpReply {
+pub(super) fn sync(state: &Rc<EngineState>, name: &str, input: &OpInput) -> OpReply {
     match name {
         "listen" => {
             let (channel, listens): (String, bool) = input.read()?;
-            core.bus.listen(&core.shared, channel, listens);
+            state.bus.listen(&state.shared, channel, listens);
             Ok(OpOutput::Nothing)
         }
-        "isHeard" => {
+        "hasListener" => {
             let channel: String = input.read()?;
-            Ok(OpOutput::json(&core.bus.is_heard(&core.shared, &channel)))
+            Ok(OpOutput::json(&state.bus.has_listener(&state.shared, &channel)))
         }
-        "tell" => {
+        "emit" => {
             let BusMessage { channel, data } = input.read()?;
-            let backlog_max = core.config.limits.backlog;
+            let backlog_max = state.config.limits.backlog;
             let data = data.as_deref();
-            let told = core.bus.tell(&core.shared, &channel, data, backlog_max, &core.memory);
-            if let Err(Backlogged { is_news: true }) = told {
-                let message = format!("dropped on {channel:?}: somebody is too far behind");
+            let sent = state.bus.emit(&state.shared, &channel, data, backlog_max, &state.memory);
+            if let Err(Backlogged { is_first: true }) = sent {
+                let message = format!("dropped on {channel:?}: another engine is too far behind");
                 let thrown = JsError { message, ..JsError::default() };
-                core.report("<runtime>".into(), "events".into(), thrown);
+                state.report("<runtime>".into(), "events".into(), thrown);
             }
             Ok(OpOutput::Nothing)
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 use tiller_agent::mutex;
 use tiller_agent::program::{Program, ProgramEvent};
 
-use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
+use super::{OpError, OpEvents, OpFuture, OpInput, OpOutput, OpReply, unknown};
 use crate::engine_state::EngineState;
 
 /// Upper bound on output that the extension has not read yet.
@@ -20,33 +20,33 @@ const WAITING_MAX_BYTES: usize = 4 << 20;
 /// How long a killed child may take to close its output before we stop waiting.
 const LINGER: Duration = Duration::from_millis(500);
 /// How often a synchronous wait checks whether it was abandoned.
-const GLANCE: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 const SIGKILL: i32 = 9;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, op_input: OpInput) -> OpReply {
+pub(super) fn sync(state: &Rc<EngineState>, name: &str, op_input: OpInput) -> OpReply {
     match name {
         "spawnSync" => {
-            let ask: Wait = op_input.read()?;
-            core.budget.pause(|| spawn_and_wait(core, ask, op_input.bytes))
+            let wait: Wait = op_input.read()?;
+            state.budget.pause(|| spawn_and_wait(state, wait, op_input.bytes))
         }
         "write" => {
             let id: u64 = op_input.read()?;
-            if let Some(child) = core.resources.borrow().children.get(&id) {
+            if let Some(child) = state.resources.borrow().children.get(&id) {
                 let bytes = op_input.bytes();
-                let hold = core.memory.hold(bytes.len())?;
+                let hold = state.memory.hold(bytes.len())?;
                 child.write(bytes, Box::new(hold));
             }
             Ok(OpOutput::Nothing)
         }
         "end" => {
-            if let Some(child) = core.resources.borrow().children.get(&op_input.read()?) {
+            if let Some(child) = state.resources.borrow().children.get(&op_input.read()?) {
                 child.close_stdin();
             }
             Ok(OpOutput::Nothing)
         }
         "kill" => {
             let (id, signal): (u64, i32) = op_input.read()?;
-            let resources = core.resources.borrow();
+            let resources = state.resources.borrow();
             let child = resources.children.get(&id);
             if let Some(child) = child {
                 child.kill(signal);
@@ -56,14 +56,14 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, op_input: OpInput) -> OpR
         "read" => {
             // The extension has read this many bytes.
             let (id, bytes): (u64, usize) = op_input.read()?;
-            if let Some(flow) = core.resources.borrow().flows.get(&id) {
-                flow.give(bytes);
+            if let Some(flow) = state.resources.borrow().flows.get(&id) {
+                flow.remove(bytes);
             }
             Ok(OpOutput::Nothing)
         }
         "forget" => {
             let id: u64 = op_input.read()?;
-            let mut resources = core.resources.borrow_mut();
+            let mut resources = state.resources.borrow_mut();
             resources.children.remove(&id);
             resources.flows.remove(&id);
             Ok(OpOutput::Nothing)
@@ -74,11 +74,11 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, op_input: OpInput) -> OpR
 
 /// `child.spawn`: first sends `{id, pid}`, then the child's events, and ends with it.
 pub(super) fn start(
-    core: &Rc<EngineState>,
+    state: &Rc<EngineState>,
     name: &str,
     op_input: &OpInput,
     op_events: OpEvents,
-) -> Result<Later, OpError> {
+) -> Result<OpFuture, OpError> {
     if name != "spawn" {
         return Err(unknown(name));
     }
@@ -87,13 +87,13 @@ pub(super) fn start(
     let flow = Arc::new(Flow::default());
     let (ended, end) = tokio::sync::oneshot::channel();
     let mut ended = Some(ended);
-    let id = core.resources.borrow_mut().number();
-    let early = Arc::new(Mutex::new(Early::default()));
+    let id = state.resources.borrow_mut().number();
+    let early = Arc::new(Mutex::new(EarlyEvents::default()));
     let sink = {
         let (flow, op_events, early) = (flow.clone(), op_events.clone(), early.clone());
         Box::new(move |event: ProgramEvent| {
             if let ProgramEvent::Stdout(bytes) | ProgramEvent::Stderr(bytes) = &event {
-                flow.take(bytes.len());
+                flow.add(bytes.len());
             }
             if event == ProgramEvent::Closed {
                 // The receiver may be gone.
@@ -101,20 +101,24 @@ pub(super) fn start(
                 return;
             }
             let mut early = mutex::lock(&early);
-            if early.told { tell(&op_events, event) } else { early.events.push_back(event) }
+            if early.is_announced {
+                emit_child_event(&op_events, event)
+            } else {
+                early.events.push_back(event)
+            }
         })
     };
-    let spawned = core.budget.pause(|| core.world.spawn(request, sink));
+    let spawned = state.budget.pause(|| state.host.spawn(request, sink));
     let child = spawned.map_err(|err| spawn_failed(&err, &command))?;
-    op_events.tell(OpOutput::json(&json!({ "id": id, "pid": child.pid() })));
+    op_events.emit(OpOutput::json(&json!({ "id": id, "pid": child.pid() })));
     {
         let mut early = mutex::lock(&early);
-        early.told = true;
+        early.is_announced = true;
         for event in early.events.drain(..) {
-            tell(&op_events, event);
+            emit_child_event(&op_events, event);
         }
     }
-    let mut resources = core.resources.borrow_mut();
+    let mut resources = state.resources.borrow_mut();
     resources.children.insert(id, child.into());
     resources.flows.insert(id, flow);
     Ok(Box::pin(async move {
@@ -126,24 +130,24 @@ pub(super) fn start(
 
 /// Events that arrive before the extension has the child's id.
 #[derive(Default)]
-struct Early {
-    told: bool,
+struct EarlyEvents {
+    is_announced: bool,
     events: VecDeque<ProgramEvent>,
 }
 
-fn tell(op_events: &OpEvents, event: ProgramEvent) {
+fn emit_child_event(op_events: &OpEvents, event: ProgramEvent) {
     match event {
         // Announced by a JSON event, because bytes are sent alone.
         ProgramEvent::Stdout(bytes) => {
-            op_events.tell(OpOutput::Text("stdout".into()));
-            op_events.tell(OpOutput::Bytes(bytes));
+            op_events.emit(OpOutput::Text("stdout".into()));
+            op_events.emit(OpOutput::Bytes(bytes));
         }
         ProgramEvent::Stderr(bytes) => {
-            op_events.tell(OpOutput::Text("stderr".into()));
-            op_events.tell(OpOutput::Bytes(bytes));
+            op_events.emit(OpOutput::Text("stderr".into()));
+            op_events.emit(OpOutput::Bytes(bytes));
         }
         ProgramEvent::Exit { code, signal } => {
-            op_events.tell(OpOutput::json(&json!({ "code": code, "signal": signal })));
+            op_events.emit(OpOutput::json(&json!({ "code": code, "signal": signal })));
         }
         ProgramEvent::Closed => (),
     }
@@ -158,7 +162,7 @@ pub(crate) struct Flow {
 
 impl Flow {
     /// Blocks while too much is unread.
-    fn take(&self, bytes: usize) {
+    fn add(&self, bytes: usize) {
         let mut waiting = mutex::lock(&self.waiting);
         while *waiting > WAITING_MAX_BYTES {
             // A stopped engine reads no more, so the wait is bounded.
@@ -173,7 +177,7 @@ impl Flow {
         *waiting += bytes;
     }
 
-    fn give(&self, bytes: usize) {
+    fn remove(&self, bytes: usize) {
         let mut waiting = mutex::lock(&self.waiting);
         *waiting = waiting.saturating_sub(bytes);
         self.read.notify_all();
@@ -194,28 +198,28 @@ struct Wait {
 
 /// Blocks the engine as node's `spawnSync` blocks node. Returns a line of JSON, then stdout and
 /// stderr one after the other; the line has their lengths.
-fn spawn_and_wait(core: &Rc<EngineState>, ask: Wait, input: Option<Vec<u8>>) -> OpReply {
-    let max_buffer = ask.max_buffer.min(core.config.limits.memory_bytes / 4);
+fn spawn_and_wait(state: &Rc<EngineState>, wait: Wait, input: Option<Vec<u8>>) -> OpReply {
+    let max_buffer = wait.max_buffer.min(state.config.limits.memory_bytes / 4);
     let (to, events) = mpsc::channel();
-    let command = ask.request.command.clone();
+    let command = wait.request.command.clone();
     let sink = Box::new(move |event| {
         // The receiver is gone after a timeout.
         to.send(event).ok();
     });
-    let child = core.world.spawn(ask.request, sink).map_err(|err| spawn_failed(&err, &command))?;
+    let child = state.host.spawn(wait.request, sink).map_err(|err| spawn_failed(&err, &command))?;
     if let Some(input) = input {
-        let hold = core.memory.hold(input.len())?;
+        let hold = state.memory.hold(input.len())?;
         child.write(input, Box::new(hold));
     }
     child.close_stdin();
-    let mut deadline = ask.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+    let mut deadline = wait.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let (mut code, mut signal, mut error) = (None, None, None);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let event = events.recv_timeout(left.unwrap_or(GLANCE).min(GLANCE));
-        if event == Err(RecvTimeoutError::Timeout) && left.is_none_or(|left| left > GLANCE) {
-            if core.shared.is_stopped() || core.is_call_overdue() {
+        let event = events.recv_timeout(left.unwrap_or(CHECK_EVERY).min(CHECK_EVERY));
+        if event == Err(RecvTimeoutError::Timeout) && left.is_none_or(|left| left > CHECK_EVERY) {
+            if state.shared.is_stopped() || state.is_call_overdue() {
                 child.kill(SIGKILL);
                 error.get_or_insert("ETIMEDOUT");
                 deadline = Some(Instant::now() + LINGER);
@@ -229,13 +233,13 @@ fn spawn_and_wait(core: &Rc<EngineState>, ask: Wait, input: Option<Vec<u8>>) -> 
             Ok(ProgramEvent::Closed) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if error.is_some() => break,
             Err(RecvTimeoutError::Timeout) => {
-                child.kill(ask.kill_signal.unwrap_or(15));
+                child.kill(wait.kill_signal.unwrap_or(15));
                 error = Some("ETIMEDOUT");
                 deadline = Some(Instant::now() + LINGER);
             }
         }
         if stdout.len().max(stderr.len()) > max_buffer && error.is_none() {
-            child.kill(ask.kill_signal.unwrap_or(15));
+            child.kill(wait.kill_signal.unwrap_or(15));
             error = Some("ENOBUFS");
             deadline = Some(Instant::now() + LINGER);
         }

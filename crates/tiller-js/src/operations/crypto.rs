@@ -12,7 +12,7 @@ use crate::engine_state::EngineState;
 /// The most one call may ask for.
 const RANDOM_MAX_BYTES: usize = 64 << 20;
 
-pub(super) fn sync(core: &EngineState, name: &str, input: OpInput) -> OpReply {
+pub(super) fn sync(state: &EngineState, name: &str, input: OpInput) -> OpReply {
     match name {
         "random" => {
             let size: usize = input.read()?;
@@ -28,7 +28,7 @@ pub(super) fn sync(core: &EngineState, name: &str, input: OpInput) -> OpReply {
             let Keyed { algorithm, key } = input.read()?;
             hmac(&algorithm, &unhex(&key), &input.bytes()).map(OpOutput::Bytes)
         }
-        "pbkdf2" => pbkdf2(input, &|| core.budget.is_given_up()),
+        "pbkdf2" => pbkdf2(input, &|| state.budget.is_abandoned()),
         "equal" => {
             let other: String = input.read()?;
             let (ours, theirs) = (input.bytes(), unhex(&other));

@@ -11,14 +11,14 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::waiting::{self, Patience, Trouble, beside};
-use super::{Later, OpError, OpInput, OpOutput, OpReply, files, unknown};
+use super::waiting::{self, Patience, WaitError, in_background};
+use super::{OpError, OpFuture, OpInput, OpOutput, OpReply, files, unknown};
 use crate::engine_state::EngineState;
 
 /// The input of all of them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Ask {
+pub(super) struct FsArgs {
     pub path: PathBuf,
     pub to: PathBuf,
     pub fd: Option<i32>,
@@ -34,74 +34,82 @@ pub(super) struct Ask {
     pub mtime: f64,
 }
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: OpInput) -> OpReply {
-    let ask: Ask = input.read()?;
-    match files::sync(core, name, &ask, input.bytes.as_deref()) {
+pub(super) fn sync(state: &Rc<EngineState>, name: &str, input: OpInput) -> OpReply {
+    let args: FsArgs = input.read()?;
+    match files::sync(state, name, &args, input.bytes.as_deref()) {
         Some(answer) => answer,
-        None => core.patiently(|patience| by_path(name, &ask, input.bytes(), patience)),
+        None => state.patiently(|patience| by_path(name, &args, input.bytes(), patience)),
     }
 }
 
-pub(super) fn start(core: &Rc<EngineState>, name: &str, input: OpInput) -> Result<Later, OpError> {
-    let ask: Ask = input.read()?;
-    if let Some((file, ask)) = files::slow_read(core, name, &ask) {
-        return Ok(beside(core, move |patience| files::read_patiently(file, &ask, patience)));
+pub(super) fn start(
+    state: &Rc<EngineState>,
+    name: &str,
+    input: OpInput,
+) -> Result<OpFuture, OpError> {
+    let args: FsArgs = input.read()?;
+    if let Some((file, args)) = files::slow_read(state, name, &args) {
+        return Ok(in_background(state, move |patience| {
+            files::read_patiently(file, &args, patience)
+        }));
     }
     // Open files belong to the engine's thread.
-    if let Some(answer) = files::sync(core, name, &ask, input.bytes.as_deref()) {
+    if let Some(answer) = files::sync(state, name, &args, input.bytes.as_deref()) {
         return Ok(Box::pin(std::future::ready(answer)));
     }
     let name = name.to_owned();
-    Ok(beside(core, move |patience| by_path(&name, &ask, input.bytes(), patience)))
+    Ok(in_background(state, move |patience| by_path(&name, &args, input.bytes(), patience)))
 }
 
-fn by_path(name: &str, ask: &Ask, bytes: Vec<u8>, patience: &Patience<'_>) -> OpReply {
-    let path = ask.path.as_path();
-    let told = |call: &'static str| move |err: io::Error| failed(&err, call, ask);
+fn by_path(name: &str, args: &FsArgs, bytes: Vec<u8>, patience: &Patience<'_>) -> OpReply {
+    let path = args.path.as_path();
+    let fs_error = |call: &'static str| move |err: io::Error| failed(&err, call, args);
     match name {
         "exists" => Ok(OpOutput::json(&path.exists())),
-        "stat" => fs::metadata(path).map(|meta| stat(&meta)).map_err(told("stat")),
-        "lstat" => fs::symlink_metadata(path).map(|meta| stat(&meta)).map_err(told("lstat")),
-        "readFile" => read(path, patience).map_err(|trouble| match trouble {
-            Trouble::System(err) => failed(&err, "open", ask),
-            Trouble::Ours(failed) => failed,
+        "stat" => fs::metadata(path).map(|meta| stat(&meta)).map_err(fs_error("stat")),
+        "lstat" => fs::symlink_metadata(path).map(|meta| stat(&meta)).map_err(fs_error("lstat")),
+        "readFile" => read(path, patience).map_err(|err| match err {
+            WaitError::System(err) => failed(&err, "open", args),
+            WaitError::Ours(err) => err,
         }),
-        "writeFile" => write(ask, &bytes, patience).map(nothing).map_err(told("open")),
-        "readdir" => list(path, ask.recursive).map_err(told("scandir")),
-        "mkdir" => make_folder(ask).map_err(told("mkdir")),
-        "mkdtemp" => make_scratch_folder(path).map_err(told("mkdtemp")),
-        "rmdir" if ask.recursive => fs::remove_dir_all(path).map(nothing).map_err(told("rmdir")),
-        "rmdir" => fs::remove_dir(path).map(nothing).map_err(told("rmdir")),
-        "unlink" => fs::remove_file(path).map(nothing).map_err(told("unlink")),
-        "rm" => remove(ask).map(nothing).map_err(told("rm")),
-        "rename" => fs::rename(path, &ask.to).map(nothing).map_err(told("rename")),
-        "copyFile" if ask.exclusive && ask.to.exists() => {
-            Err(failed(&io::Error::from_raw_os_error(nix::libc::EEXIST), "copyfile", ask))
+        "writeFile" => write(args, &bytes, patience).map(nothing).map_err(fs_error("open")),
+        "readdir" => list(path, args.recursive).map_err(fs_error("scandir")),
+        "mkdir" => make_folder(args).map_err(fs_error("mkdir")),
+        "mkdtemp" => make_scratch_folder(path).map_err(fs_error("mkdtemp")),
+        "rmdir" if args.recursive => {
+            fs::remove_dir_all(path).map(nothing).map_err(fs_error("rmdir"))
         }
-        "copyFile" => copy_file(path, &ask.to).map(nothing).map_err(told("copyfile")),
-        "cp" => copy(path, &ask.to, ask).map(nothing).map_err(told("cp")),
+        "rmdir" => fs::remove_dir(path).map(nothing).map_err(fs_error("rmdir")),
+        "unlink" => fs::remove_file(path).map(nothing).map_err(fs_error("unlink")),
+        "rm" => remove(args).map(nothing).map_err(fs_error("rm")),
+        "rename" => fs::rename(path, &args.to).map(nothing).map_err(fs_error("rename")),
+        "copyFile" if args.exclusive && args.to.exists() => {
+            Err(failed(&io::Error::from_raw_os_error(nix::libc::EEXIST), "copyfile", args))
+        }
+        "copyFile" => copy_file(path, &args.to).map(nothing).map_err(fs_error("copyfile")),
+        "cp" => copy(path, &args.to, args).map(nothing).map_err(fs_error("cp")),
         "symlink" => {
-            std::os::unix::fs::symlink(path, &ask.to).map(nothing).map_err(told("symlink"))
+            std::os::unix::fs::symlink(path, &args.to).map(nothing).map_err(fs_error("symlink"))
         }
-        "link" => fs::hard_link(path, &ask.to).map(nothing).map_err(told("link")),
-        "readlink" => fs::read_link(path).map(text).map_err(told("readlink")),
-        "realpath" => fs::canonicalize(path).map(text).map_err(told("realpath")),
+        "link" => fs::hard_link(path, &args.to).map(nothing).map_err(fs_error("link")),
+        "readlink" => fs::read_link(path).map(text).map_err(fs_error("readlink")),
+        "realpath" => fs::canonicalize(path).map(text).map_err(fs_error("realpath")),
         "chmod" => {
-            let permissions = fs::Permissions::from_mode(ask.mode.unwrap_or(0o644));
-            fs::set_permissions(path, permissions).map(nothing).map_err(told("chmod"))
+            let permissions = fs::Permissions::from_mode(args.mode.unwrap_or(0o644));
+            fs::set_permissions(path, permissions).map(nothing).map_err(fs_error("chmod"))
         }
-        "access" => access(ask).map(nothing).map_err(told("access")),
+        "access" => access(args).map(nothing).map_err(fs_error("access")),
         "truncate" => {
             let file = waiting::open(OpenOptions::new().write(true), path, patience);
-            let cut = file.and_then(|file| file.set_len(ask.length.unwrap_or(0)));
-            cut.map(nothing).map_err(told("open"))
+            let cut = file.and_then(|file| file.set_len(args.length.unwrap_or(0)));
+            cut.map(nothing).map_err(fs_error("open"))
         }
         "utimes" => {
             let times = fs::FileTimes::new()
-                .set_accessed(moment(ask.atime))
-                .set_modified(moment(ask.mtime));
+                .set_accessed(moment(args.atime))
+                .set_modified(moment(args.mtime));
             let file = waiting::open(OpenOptions::new().read(true), path, patience);
-            file.and_then(|file| file.set_times(times)).map(nothing).map_err(told("utime"))
+            file.and_then(|file| file.set_times(times)).map(nothing).map_err(fs_error("utime"))
         }
         "statfs" => Ok(OpOutput::json(&json!({ "type": 0, "bsize": 4096, "blocks": 0, "bfree": 0,
             "bavail": 0, "files": 0, "ffree": 0 }))),
@@ -145,7 +153,7 @@ pub(super) fn open_options(flag: &str, mode: u32) -> Result<OpenOptions, OpError
     Ok(options)
 }
 
-fn read(path: &Path, patience: &Patience<'_>) -> Result<OpOutput, Trouble> {
+fn read(path: &Path, patience: &Patience<'_>) -> Result<OpOutput, WaitError> {
     let file = waiting::open(OpenOptions::new().read(true), path, patience)?;
     let (bytes, _hold) = patience.read_all(file)?;
     Ok(OpOutput::Bytes(bytes))
@@ -160,11 +168,11 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to).map(drop)
 }
 
-fn write(ask: &Ask, bytes: &[u8], patience: &Patience<'_>) -> io::Result<()> {
-    let flag = ask.flag.as_deref().unwrap_or("w");
-    let mut options = open_options(flag, ask.mode.unwrap_or(0o666))
+fn write(args: &FsArgs, bytes: &[u8], patience: &Patience<'_>) -> io::Result<()> {
+    let flag = args.flag.as_deref().unwrap_or("w");
+    let mut options = open_options(flag, args.mode.unwrap_or(0o666))
         .map_err(|failed| io::Error::new(io::ErrorKind::InvalidInput, failed.message))?;
-    let mut file = waiting::open(&mut options, &ask.path, patience)?;
+    let mut file = waiting::open(&mut options, &args.path, patience)?;
     patience.write_all(&mut file, bytes)
 }
 
@@ -180,7 +188,7 @@ pub(super) fn stat(meta: &Metadata) -> OpOutput {
         "ctimeMs": ms(meta.ctime(), meta.ctime_nsec()),
         "birthtimeMs": meta.created().ok()
             .and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok())
-            .map_or_else(|| ms(meta.ctime(), meta.ctime_nsec()), |age| age.as_secs_f64() * 1000.0),
+            .map_or_else(|| ms(meta.ctime(), meta.ctime_nsec()), |since| since.as_secs_f64() * 1000.0),
     }))
 }
 
@@ -221,14 +229,14 @@ fn list(folder: &Path, recursive: bool) -> io::Result<OpOutput> {
 }
 
 /// Returns the first folder that was created.
-fn make_folder(ask: &Ask) -> io::Result<OpOutput> {
+fn make_folder(args: &FsArgs) -> io::Result<OpOutput> {
     let mut builder = fs::DirBuilder::new();
-    builder.mode(ask.mode.unwrap_or(0o777)).recursive(ask.recursive);
-    if !ask.recursive {
-        return builder.create(&ask.path).map(nothing);
+    builder.mode(args.mode.unwrap_or(0o777)).recursive(args.recursive);
+    if !args.recursive {
+        return builder.create(&args.path).map(nothing);
     }
-    let first = ask.path.ancestors().take_while(|path| !path.exists()).last().map(Path::to_owned);
-    builder.create(&ask.path)?;
+    let first = args.path.ancestors().take_while(|path| !path.exists()).last().map(Path::to_owned);
+    builder.create(&args.path)?;
     Ok(first.map_or(OpOutput::Nothing, text))
 }
 
@@ -246,27 +254,27 @@ fn make_scratch_folder(prefix: &Path) -> io::Result<OpOutput> {
     }
 }
 
-fn remove(ask: &Ask) -> io::Result<()> {
-    let meta = match fs::symlink_metadata(&ask.path) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound && ask.force => return Ok(()),
+fn remove(args: &FsArgs) -> io::Result<()> {
+    let meta = match fs::symlink_metadata(&args.path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound && args.force => return Ok(()),
         meta => meta?,
     };
     if !meta.is_dir() {
-        fs::remove_file(&ask.path)
-    } else if ask.recursive {
-        fs::remove_dir_all(&ask.path)
+        fs::remove_file(&args.path)
+    } else if args.recursive {
+        fs::remove_dir_all(&args.path)
     } else {
         Err(io::Error::from_raw_os_error(nix::libc::EISDIR))
     }
 }
 
-fn copy(from: &Path, to: &Path, ask: &Ask) -> io::Result<()> {
+fn copy(from: &Path, to: &Path, args: &FsArgs) -> io::Result<()> {
     let meta = fs::symlink_metadata(from)?;
     if meta.is_symlink() {
         return std::os::unix::fs::symlink(fs::read_link(from)?, to);
     }
     if !meta.is_dir() {
-        if to.exists() && !ask.force {
+        if to.exists() && !args.force {
             return Ok(());
         }
         if let Some(folder) = to.parent() {
@@ -274,37 +282,37 @@ fn copy(from: &Path, to: &Path, ask: &Ask) -> io::Result<()> {
         }
         return copy_file(from, to);
     }
-    if !ask.recursive {
+    if !args.recursive {
         return Err(io::Error::from_raw_os_error(nix::libc::EISDIR));
     }
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        copy(&entry.path(), &to.join(entry.file_name()), ask)?;
+        copy(&entry.path(), &to.join(entry.file_name()), args)?;
     }
     Ok(())
 }
 
-fn access(ask: &Ask) -> io::Result<()> {
-    let wanted = ask.mode.unwrap_or(0) as i32;
+fn access(args: &FsArgs) -> io::Result<()> {
+    let wanted = args.mode.unwrap_or(0) as i32;
     let flags = nix::unistd::AccessFlags::from_bits_truncate(wanted);
-    nix::unistd::access(&ask.path, flags).map_err(io::Error::from)
+    nix::unistd::access(&args.path, flags).map_err(io::Error::from)
 }
 
 /// The error node would throw: `ENOENT: no such file or directory, open '/x'`.
-pub(super) fn failed(err: &io::Error, call: &'static str, ask: &Ask) -> OpError {
+pub(super) fn failed(err: &io::Error, call: &'static str, args: &FsArgs) -> OpError {
     let number = err.raw_os_error().unwrap_or(nix::libc::EIO);
     let errno = nix::errno::Errno::from_raw(number);
     let code = format!("{errno:?}");
     let mut message = format!("{code}: {}, {call}", node_words(errno));
-    let path = ask.path.to_string_lossy();
+    let path = args.path.to_string_lossy();
     let mut fields =
         vec![("errno", Value::from(-number)), ("code", code.into()), ("syscall", call.into())];
     if !path.is_empty() {
         message += &format!(" '{path}'");
         fields.push(("path", path.into()));
     }
-    let to = ask.to.to_string_lossy();
+    let to = args.to.to_string_lossy();
     if !to.is_empty() {
         message += &format!(" -> '{to}'");
         fields.push(("dest", to.into()));

@@ -13,64 +13,64 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::resources::ModelStream;
-use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
+use super::{OpError, OpEvents, OpFuture, OpInput, OpOutput, OpReply, unknown};
 use crate::access::{Access, Server};
 use crate::coalesce::{Coalesce, JoinDeltas};
 use crate::engine_state::EngineState;
 use crate::event;
-use crate::registrations::OwnRegistrations;
-use crate::world::{
+use crate::host_api::{
     Action, Answers, Dialog, LogLevel, LogLine, ModelRead, ModelRequest, Query, Request,
     RequestCallbacks, SettingsLayer, Wants,
 };
+use crate::registrations::ExtensionRegistrations;
 
 /// Upper bound on events of a model's answer that an extension has not handled yet.
 const UNHANDLED_MAX: usize = 64;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpReply {
+pub(super) fn sync(state: &Rc<EngineState>, name: &str, input: &OpInput) -> OpReply {
     match name {
         "query" => {
             let query: Query = input.read()?;
-            core.allow(Access::Query(&query))?;
-            let answer = core.budget.pause(|| core.world.query(query));
+            state.allow(Access::Query(&query))?;
+            let answer = state.budget.pause(|| state.host.query(query));
             Ok(OpOutput::json(&answer.map_err(OpError::new)?))
         }
         "act" => {
             let action: Action = input.read()?;
-            core.allow(Access::Action(&action))?;
-            core.world.act(action);
+            state.allow(Access::Action(&action))?;
+            state.host.act(action);
             Ok(OpOutput::Nothing)
         }
         "notice" => {
-            core.world.notice(input.read()?);
+            state.host.notice(input.read()?);
             Ok(OpOutput::Nothing)
         }
         "log" => {
-            let line: Line = input.read()?;
-            let extension_path = core.path(core.task.get().extension);
-            core.world.log(LogLine { extension_path, level: line.level(), text: line.text });
+            let input: LogInput = input.read()?;
+            let extension_path = state.path(state.task.get().extension);
+            state.host.log(LogLine { extension_path, level: input.level(), text: input.text });
             Ok(OpOutput::Nothing)
         }
         "registered" => {
             let mut registered: Registered = input.read()?;
-            registered.extensions.iter_mut().for_each(|own| own.restrict(core.permissions));
-            core.set_own(registered.extensions);
-            let heard = registered.listeners.iter().filter(|name| core.may_hear(name));
-            core.set_listeners(heard.fold(0, |bits, name| bits | event::bit(name)));
+            registered.extensions.iter_mut().for_each(|own| own.restrict(state.permissions));
+            state.set_registrations(registered.extensions);
+            let allowed = registered.listeners.iter().filter(|name| state.may_listen_to(name));
+            state.set_listeners(allowed.fold(0, |bits, name| bits | event::bit(name)));
             if registered.changed {
-                core.world.changed();
+                state.host.changed();
             }
             Ok(OpOutput::Nothing)
         }
         "lostGuards" => {
-            core.set_lost_guards(input.read()?);
+            state.set_lost_guards(input.read()?);
             Ok(OpOutput::Nothing)
         }
         "modelEventsHandled" => {
             // The extension has handled this many events of a model's answer; zero after the last
             // one.
             let (id, count): (u64, usize) = input.read()?;
-            let mut resources = core.resources.borrow_mut();
+            let mut resources = state.resources.borrow_mut();
             match count {
                 0 => drop(resources.model_streams.remove(&id)),
                 count => {
@@ -82,21 +82,21 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpRep
         }
         "payloadResult" => {
             let PayloadResult { stream_id, number, payload } = input.read()?;
-            if let Some(stream) = core.resources.borrow().model_streams.get(&stream_id) {
-                stream.answers.give(number, payload);
+            if let Some(stream) = state.resources.borrow().model_streams.get(&stream_id) {
+                stream.answers.complete(number, payload);
             }
             Ok(OpOutput::Nothing)
         }
         "settings" => {
             let layers: Vec<SettingsLayer> = input.read()?;
             if layers.iter().any(|layer| matches!(layer, SettingsLayer::File(_))) {
-                core.allow(Access::Operation("fs.readFile"))?;
+                state.allow(Access::Operation("fs.readFile"))?;
             }
-            Ok(OpOutput::json(&core.world.settings(layers)))
+            Ok(OpOutput::json(&state.host.settings(layers)))
         }
-        "hostInfo" => Ok(host_info(core)),
+        "hostInfo" => Ok(host_info(state)),
         "checkArguments" => {
-            let HostCall { tool, schema, arguments } = input.read()?;
+            let ToolArguments { tool, schema, arguments } = input.read()?;
             let checked = arguments::check(&tool, &schema, &arguments).map_err(OpError::new)?;
             Ok(OpOutput::json(&checked))
         }
@@ -105,22 +105,22 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpRep
 }
 
 pub(super) fn start(
-    core: &Rc<EngineState>,
+    state: &Rc<EngineState>,
     name: &str,
     input: &OpInput,
     sink: OpEvents,
-) -> Result<Later, OpError> {
+) -> Result<OpFuture, OpError> {
     match name {
         "request" => {
             let request: Request = input.read()?;
-            core.allow(Access::Request(&request))?;
-            let answer = core.world.request(request);
+            state.allow(Access::Request(&request))?;
+            let answer = state.host.request(request);
             Ok(Box::pin(async move { Ok(OpOutput::json(&answer.await.map_err(OpError::new)?)) }))
         }
         "dialog" => {
             let dialog: Dialog = input.read()?;
             let cancel = CancellationToken::new();
-            let answer = core.world.dialog(dialog, cancel.clone());
+            let answer = state.host.dialog(dialog, cancel.clone());
             // Dropped with this future when the extension cancels.
             let guard = cancel.drop_guard();
             Ok(Box::pin(async move {
@@ -131,20 +131,20 @@ pub(super) fn start(
         }
         "model" => {
             let mut request: ModelRequest = input.read()?;
-            core.allow(Access::Model { server: server_of(core, &request.model) })?;
+            state.allow(Access::Model { server: server_of(state, &request.model) })?;
             let ModelCallbacks { wants } = input.read()?;
             let room = Arc::new(Semaphore::new(UNHANDLED_MAX));
             let answers = Arc::new(Answers::default());
             if wants.payload || wants.response {
                 let sink = sink.clone();
-                let tell = move |event: Value| sink.tell(OpOutput::json(&event));
-                request.looks = Some(RequestCallbacks::new(wants, answers.clone(), tell));
+                let send = move |event: Value| sink.emit(OpOutput::json(&event));
+                request.callbacks = Some(RequestCallbacks::new(wants, answers.clone(), send));
             }
-            let mut resources = core.resources.borrow_mut();
+            let mut resources = state.resources.borrow_mut();
             let id = resources.number();
             resources.model_streams.insert(id, ModelStream { room: room.clone(), answers });
-            sink.tell(OpOutput::json(&json!({ "type": "stream", "id": id })));
-            let events = core.world.model(request);
+            sink.emit(OpOutput::json(&json!({ "type": "stream", "id": id })));
+            let events = state.host.model(request);
             Ok(Box::pin(forward_events(events, room, sink)))
         }
         _ => Err(unknown(name)),
@@ -167,7 +167,7 @@ async fn forward_events(
             Ok(permit) = room.acquire(), if !waiting.is_empty() => {
                 // Released when the extension has handled the event.
                 permit.forget();
-                sink.tell(OpOutput::json(&waiting.pop()));
+                sink.emit(OpOutput::json(&waiting.pop()));
             }
             event = events.next(), if !is_over => match event {
                 Some(event) => waiting.add(event),
@@ -180,13 +180,13 @@ async fn forward_events(
 
 /// Which server a request goes to: the one known for the model, or another one that the extension
 /// names.
-fn server_of(core: &EngineState, model: &Value) -> Server {
-    if core.permissions.env || model["baseUrl"].is_null() {
+fn server_of(state: &EngineState, model: &Value) -> Server {
+    if state.permissions.env || model["baseUrl"].is_null() {
         return Server::Known;
     }
     let text = |field: &str| model[field].as_str().unwrap_or_default().to_owned();
     let find = ModelRead::Find { provider: text("provider"), id: text("id") };
-    let known = core.budget.pause(|| core.world.query(Query::Models(find))).unwrap_or_default();
+    let known = state.budget.pause(|| state.host.query(Query::Models(find))).unwrap_or_default();
     if known["baseUrl"] == model["baseUrl"] { Server::Known } else { Server::Named }
 }
 
@@ -207,12 +207,12 @@ struct PayloadResult {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct LogInput {
     level: String,
     text: String,
 }
 
-impl Line {
+impl LogInput {
     fn level(&self) -> LogLevel {
         match self.level.as_str() {
             "debug" => LogLevel::Debug,
@@ -225,7 +225,7 @@ impl Line {
 
 /// An extension that runs tools itself is about to call one.
 #[derive(Deserialize)]
-struct HostCall {
+struct ToolArguments {
     tool: String,
     schema: Value,
     arguments: Arguments,
@@ -233,15 +233,15 @@ struct HostCall {
 
 #[derive(Deserialize)]
 struct Registered {
-    extensions: Vec<OwnRegistrations>,
+    extensions: Vec<ExtensionRegistrations>,
     listeners: Vec<String>,
     /// Whether this happened after loading.
     changed: bool,
 }
 
-fn host_info(core: &EngineState) -> OpOutput {
-    let config = &core.config;
-    let env = if core.permissions.env { &*config.env } else { &[] };
+fn host_info(state: &EngineState) -> OpOutput {
+    let config = &state.config;
+    let env = if state.permissions.env { &*config.env } else { &[] };
     let env: serde_json::Map<String, Value> =
         env.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
     OpOutput::json(&json!({

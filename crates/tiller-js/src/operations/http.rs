@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::{Later, OpError, OpInput, OpOutput, unknown};
+use super::{OpError, OpFuture, OpInput, OpOutput, unknown};
 use crate::engine_state::EngineState;
-use crate::world::HttpRequest;
+use crate::host_api::HttpRequest;
 
 /// The unread rest of a response body.
 pub(crate) type Body = Arc<Mutex<Option<BoxStream<'static, Result<Vec<u8>, String>>>>>;
@@ -23,17 +23,21 @@ struct Exchange {
     request: HttpRequest,
 }
 
-pub(super) fn start(core: &Rc<EngineState>, name: &str, input: OpInput) -> Result<Later, OpError> {
+pub(super) fn start(
+    state: &Rc<EngineState>,
+    name: &str,
+    input: OpInput,
+) -> Result<OpFuture, OpError> {
     match name {
         // Returns status and headers, with the number of the body.
         "fetch" => {
             let Exchange { mut request } = input.read()?;
             request.body = input.bytes;
-            let mut resources = core.resources.borrow_mut();
+            let mut resources = state.resources.borrow_mut();
             let id = resources.number();
             let place = Body::default();
             resources.bodies.insert(id, place.clone());
-            let answer = core.world.http(request);
+            let answer = state.host.http(request);
             Ok(Box::pin(async move {
                 let answer = answer.await.map_err(OpError::new)?;
                 let head = json!({
@@ -47,7 +51,7 @@ pub(super) fn start(core: &Rc<EngineState>, name: &str, input: OpInput) -> Resul
         // The next chunk, or nothing at the end.
         "read" => {
             let id: u64 = input.read()?;
-            let body = core.resources.borrow().bodies.get(&id).cloned();
+            let body = state.resources.borrow().bodies.get(&id).cloned();
             let body = body.ok_or_else(|| OpError::new("the body was closed"))?;
             Ok(Box::pin(async move {
                 let mut place = body.lock().await;
@@ -66,7 +70,7 @@ pub(super) fn start(core: &Rc<EngineState>, name: &str, input: OpInput) -> Resul
             }))
         }
         "close" => {
-            core.resources.borrow_mut().bodies.remove(&input.read()?);
+            state.resources.borrow_mut().bodies.remove(&input.read()?);
             Ok(Box::pin(std::future::ready(Ok(OpOutput::Nothing))))
         }
         _ => Err(unknown(name)),

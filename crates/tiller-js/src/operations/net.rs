@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 
-use super::{Later, OpError, OpEvents, OpInput, OpOutput, OpReply, unknown};
+use super::{OpError, OpEvents, OpFuture, OpInput, OpOutput, OpReply, unknown};
 use crate::access::{Access, Socket};
 use crate::engine_state::EngineState;
 use crate::memory::MemoryHold;
@@ -35,20 +35,20 @@ struct SocketAddress {
     path: Option<String>,
 }
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: OpInput) -> OpReply {
+pub(super) fn sync(state: &Rc<EngineState>, name: &str, input: OpInput) -> OpReply {
     match name {
         "write" => {
             let id: u64 = input.read()?;
-            if let Some(socket) = lock(&core.resources.borrow().sockets).get(&id) {
+            if let Some(socket) = lock(&state.resources.borrow().sockets).get(&id) {
                 let bytes = input.bytes();
-                let hold = core.memory.hold(bytes.len())?;
+                let hold = state.memory.hold(bytes.len())?;
                 // A closed connection is reported by its end.
                 socket.send((bytes, hold)).ok();
             }
             Ok(OpOutput::Nothing)
         }
         "end" => {
-            lock(&core.resources.borrow().sockets).remove(&input.read()?);
+            lock(&state.resources.borrow().sockets).remove(&input.read()?);
             Ok(OpOutput::Nothing)
         }
         _ => Err(unknown(name)),
@@ -63,65 +63,72 @@ fn lock(sockets: &Sockets) -> MutexGuard<'_, HashMap<u64, Out>> {
 /// `net.listen`: sends `{port}`, then `{id, …}` for each connection and the bytes of all of them,
 /// each announced by a JSON event.
 pub(super) fn start(
-    core: &Rc<EngineState>,
+    state: &Rc<EngineState>,
     name: &str,
     input: &OpInput,
     sink: OpEvents,
-) -> Result<Later, OpError> {
-    let place: SocketAddress = input.read()?;
-    let socket = if place.path.is_some() { Socket::File } else { Socket::Network };
-    core.allow(Access::Socket(socket))?;
+) -> Result<OpFuture, OpError> {
+    let address: SocketAddress = input.read()?;
+    let socket = if address.path.is_some() { Socket::File } else { Socket::Network };
+    state.allow(Access::Socket(socket))?;
     match name {
         "connect" => {
-            let sockets = core.resources.borrow().sockets.clone();
-            Ok(Box::pin(connect(place, sockets, sink)))
+            let sockets = state.resources.borrow().sockets.clone();
+            Ok(Box::pin(connect(address, sockets, sink)))
         }
         "listen" => {
-            let sockets = core.resources.borrow().sockets.clone();
-            Ok(Box::pin(listen(place, sockets, sink)))
+            let sockets = state.resources.borrow().sockets.clone();
+            Ok(Box::pin(listen(address, sockets, sink)))
         }
         _ => Err(unknown(name)),
     }
 }
 
-async fn connect(place: SocketAddress, sockets: Sockets, sink: OpEvents) -> OpReply {
+async fn connect(address: SocketAddress, sockets: Sockets, sink: OpEvents) -> OpReply {
     let (id, from) = number(&sockets);
-    if let Some(path) = &place.path {
-        let stream = UnixStream::connect(path).await.map_err(|err| refused(&err, &place))?;
-        sink.tell(OpOutput::json(&json!({ "id": id })));
-        return carry(
+    if let Some(path) = &address.path {
+        let stream = UnixStream::connect(path).await.map_err(|err| refused(&err, &address))?;
+        sink.emit(OpOutput::json(&json!({ "id": id })));
+        return copy_both_ways(
             stream,
             from,
-            |bytes| sink.tell(OpOutput::Bytes(bytes)),
+            |bytes| sink.emit(OpOutput::Bytes(bytes)),
             || sink.is_full(),
-            &place,
+            &address,
         )
         .await;
     }
-    let host = place.host.as_deref().unwrap_or("localhost");
+    let host = address.host.as_deref().unwrap_or("localhost");
     let stream =
-        TcpStream::connect((host, place.port)).await.map_err(|err| refused(&err, &place))?;
+        TcpStream::connect((host, address.port)).await.map_err(|err| refused(&err, &address))?;
     let local = stream.local_addr().ok();
     let remote = stream.peer_addr().ok();
-    sink.tell(OpOutput::json(&json!({
+    sink.emit(OpOutput::json(&json!({
         "id": id,
         "localAddress": local.map(|at| at.ip().to_string()), "localPort": local.map(|at| at.port()),
         "remoteAddress": remote.map(|at| at.ip().to_string()),
         "remotePort": remote.map(|at| at.port()),
     })));
-    carry(stream, from, |bytes| sink.tell(OpOutput::Bytes(bytes)), || sink.is_full(), &place).await
+    copy_both_ways(
+        stream,
+        from,
+        |bytes| sink.emit(OpOutput::Bytes(bytes)),
+        || sink.is_full(),
+        &address,
+    )
+    .await
 }
 
 /// How long reading pauses when the extension is too far behind.
 const FULL_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// Copies bytes both ways until the peer closes and everything is written.
-async fn carry(
+async fn copy_both_ways(
     stream: impl AsyncRead + AsyncWrite,
     mut from: OutReceiver,
-    tell: impl Fn(Vec<u8>),
+    emit: impl Fn(Vec<u8>),
     is_full: impl Fn() -> bool,
-    place: &SocketAddress,
+    address: &SocketAddress,
 ) -> OpReply {
     let (mut read, mut write) = tokio::io::split(stream);
     let writing = async {
@@ -142,8 +149,8 @@ async fn carry(
             let mut bytes = Vec::with_capacity(16 << 10);
             match read.read_buf(&mut bytes).await {
                 Ok(0) => return Ok(OpOutput::Nothing),
-                Ok(_) => tell(bytes),
-                Err(err) => return Err(refused(&err, place)),
+                Ok(_) => emit(bytes),
+                Err(err) => return Err(refused(&err, address)),
             }
         }
     };
@@ -151,22 +158,22 @@ async fn carry(
     ended
 }
 
-async fn listen(place: SocketAddress, sockets: Sockets, sink: OpEvents) -> OpReply {
-    let refused = |err: std::io::Error| refused(&err, &place);
+async fn listen(address: SocketAddress, sockets: Sockets, sink: OpEvents) -> OpReply {
+    let refused = |err: std::io::Error| refused(&err, &address);
     // Dropped with the listener, which closes its connections.
     let (open, _) = watch::channel(());
-    if let Some(path) = &place.path {
+    if let Some(path) = &address.path {
         let listener = UnixListener::bind(path).map_err(refused)?;
-        sink.tell(OpOutput::json(&json!({ "path": path })));
+        sink.emit(OpOutput::json(&json!({ "path": path })));
         loop {
             let (stream, _) = listener.accept().await.map_err(refused)?;
             serve(stream, json!({}), &sockets, &sink, open.subscribe());
         }
     }
-    let host = place.host.as_deref().unwrap_or("127.0.0.1");
-    let listener = TcpListener::bind((host, place.port)).await.map_err(refused)?;
+    let host = address.host.as_deref().unwrap_or("127.0.0.1");
+    let listener = TcpListener::bind((host, address.port)).await.map_err(refused)?;
     let at = listener.local_addr().map_err(refused)?;
-    sink.tell(OpOutput::json(&json!({ "port": at.port(), "address": at.ip().to_string() })));
+    sink.emit(OpOutput::json(&json!({ "port": at.port(), "address": at.ip().to_string() })));
     loop {
         let (stream, peer) = listener.accept().await.map_err(refused)?;
         let from = json!({ "remoteAddress": peer.ip().to_string(), "remotePort": peer.port() });
@@ -183,21 +190,21 @@ fn serve(
 ) {
     let (id, from) = number(sockets);
     about["id"] = id.into();
-    sink.tell(OpOutput::json(&about));
+    sink.emit(OpOutput::json(&about));
     let sink = sink.clone();
     tokio::spawn(async move {
-        let told = sink.clone();
-        let tell = move |bytes: Vec<u8>| {
+        let events = sink.clone();
+        let emit = move |bytes: Vec<u8>| {
             // Announced by a JSON event, because bytes are sent alone.
-            told.tell(OpOutput::json(&json!({ "from": id })));
-            told.tell(OpOutput::Bytes(bytes));
+            events.emit(OpOutput::json(&json!({ "from": id })));
+            events.emit(OpOutput::Bytes(bytes));
         };
-        let place = SocketAddress { host: None, port: 0, path: None };
+        let address = SocketAddress { host: None, port: 0, path: None };
         tokio::select! {
             _ = listener.changed() => (),
-            _ = carry(stream, from, tell, || sink.is_full(), &place) => (),
+            _ = copy_both_ways(stream, from, emit, || sink.is_full(), &address) => (),
         }
-        sink.tell(OpOutput::json(&json!({ "ended": id })));
+        sink.emit(OpOutput::json(&json!({ "ended": id })));
     });
 }
 
@@ -212,18 +219,18 @@ fn number(sockets: &Sockets) -> (u64, OutReceiver) {
 }
 
 /// `connect ECONNREFUSED 127.0.0.1:1`, as in node.
-fn refused(err: &std::io::Error, place: &SocketAddress) -> OpError {
+fn refused(err: &std::io::Error, address: &SocketAddress) -> OpError {
     let number = err.raw_os_error();
     let code = match number {
         Some(number) => format!("{:?}", nix::errno::Errno::from_raw(number)),
         None => "ENOTFOUND".to_owned(),
     };
-    let host = place.host.as_deref().unwrap_or("localhost");
-    let target = place.path.clone().unwrap_or_else(|| format!("{host}:{}", place.port));
-    let mut failed = OpError::coded(&code, format!("connect {code} {target}"));
-    failed.fields.push(("syscall", "connect".into()));
-    failed.fields.push(("errno", number.map_or(-3008, |number| -number).into()));
-    failed.fields.push(("address", host.into()));
-    failed.fields.push(("port", place.port.into()));
-    failed
+    let host = address.host.as_deref().unwrap_or("localhost");
+    let target = address.path.clone().unwrap_or_else(|| format!("{host}:{}", address.port));
+    let mut err = OpError::coded(&code, format!("connect {code} {target}"));
+    err.fields.push(("syscall", "connect".into()));
+    err.fields.push(("errno", number.map_or(-3008, |number| -number).into()));
+    err.fields.push(("address", host.into()));
+    err.fields.push(("port", address.port.into()));
+    err
 }

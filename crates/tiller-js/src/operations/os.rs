@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{OpError, OpInput, OpOutput, OpReply, host, unknown};
 use crate::engine_state::EngineState;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpReply {
+pub(super) fn sync(state: &Rc<EngineState>, name: &str, input: &OpInput) -> OpReply {
     match name {
         "info" => {
             let system = nix::sys::utsname::uname().ok();
@@ -25,7 +25,7 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpRep
                 "platform": host::platform(),
                 "arch": host::arch(),
                 "tmpdir": std::env::temp_dir(),
-                "homedir": core.config.home_dir,
+                "homedir": state.config.home_dir,
                 "cpus": cpus,
                 "uid": unistd::getuid().as_raw(),
                 "gid": unistd::getgid().as_raw(),
@@ -39,7 +39,7 @@ pub(super) fn sync(core: &Rc<EngineState>, name: &str, input: &OpInput) -> OpRep
                 "shell": user.as_ref().map(|user| user.shell.clone()),
                 "uid": unistd::getuid().as_raw(),
                 "gid": unistd::getgid().as_raw(),
-                "homedir": core.config.home_dir,
+                "homedir": state.config.home_dir,
             })))
         }
         "kill" => {

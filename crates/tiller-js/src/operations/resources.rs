@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::world::{Answers, Child};
+use crate::host_api::{Answers, Child};
 
 use super::child::Flow;
 use super::http::Body;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::{Later, OpError, OpReply};
+use super::{OpError, OpFuture, OpReply};
 use crate::engine_state::EngineState;
 use crate::memory::{Memory, MemoryHold};
 
@@ -26,29 +26,29 @@ pub(crate) struct Patience<'p> {
     pub is_over: &'p dyn Fn() -> bool,
 }
 
-/// Tells a blocking task that its future was dropped.
-struct GivenUp(Arc<AtomicBool>);
+/// Signals a blocking task that its future was dropped.
+struct AbandonFlag(Arc<AtomicBool>);
 
 /// Runs a task on another thread until it is done or its future is dropped.
-pub(super) fn beside(
-    core: &EngineState,
+pub(super) fn in_background(
+    state: &EngineState,
     work: impl FnOnce(&Patience<'_>) -> OpReply + Send + 'static,
-) -> Later {
+) -> OpFuture {
     let flag = Arc::new(AtomicBool::new(false));
-    let given_up = GivenUp(flag.clone());
-    let memory = core.memory.clone();
-    let working = core.config.runtime.spawn_blocking(move || {
+    let abandoned = AbandonFlag(flag.clone());
+    let memory = state.memory.clone();
+    let working = state.config.runtime.spawn_blocking(move || {
         let is_over = || flag.load(Ordering::Relaxed);
         work(&Patience { memory: &memory, is_over: &is_over })
     });
     Box::pin(async move {
         let done = working.await.unwrap_or_else(|err| Err(OpError::new(err.to_string())));
-        drop(given_up);
+        drop(abandoned);
         done
     })
 }
 
-impl Drop for GivenUp {
+impl Drop for AbandonFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -56,20 +56,20 @@ impl Drop for GivenUp {
 
 /// Why an operation failed: an error of the system, or of ours.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum WaitError {
     System(io::Error),
     Ours(OpError),
 }
 
-impl From<io::Error> for Trouble {
-    fn from(err: io::Error) -> Trouble {
-        Trouble::System(err)
+impl From<io::Error> for WaitError {
+    fn from(err: io::Error) -> WaitError {
+        WaitError::System(err)
     }
 }
 
-impl From<OpError> for Trouble {
-    fn from(failed: OpError) -> Trouble {
-        Trouble::Ours(failed)
+impl From<OpError> for WaitError {
+    fn from(err: OpError) -> WaitError {
+        WaitError::Ours(err)
     }
 }
 
@@ -105,7 +105,7 @@ impl Patience<'_> {
     pub(super) fn read_all(
         &self,
         mut from: impl Read + AsFd,
-    ) -> Result<(Vec<u8>, MemoryHold), Trouble> {
+    ) -> Result<(Vec<u8>, MemoryHold), WaitError> {
         let mut hold = self.memory.hold(0)?;
         let mut bytes = Vec::new();
         loop {

@@ -9,24 +9,24 @@ use flate2::read::{
 };
 use serde::Deserialize;
 
-use super::waiting::{Patience, beside};
-use super::{Later, OpError, OpInput, OpOutput, OpReply, unknown};
+use super::waiting::{Patience, in_background};
+use super::{OpError, OpFuture, OpInput, OpOutput, OpReply, unknown};
 use crate::engine_state::EngineState;
 
 /// How much is read between two checks of the time limit.
 const PIECE_BYTES: usize = 256 << 10;
 
-pub(super) fn sync(core: &Rc<EngineState>, name: &str, op_input: OpInput) -> OpReply {
-    core.patiently(|patience| work(name, op_input, patience))
+pub(super) fn sync(state: &Rc<EngineState>, name: &str, op_input: OpInput) -> OpReply {
+    state.patiently(|patience| work(name, op_input, patience))
 }
 
 pub(super) fn start(
-    core: &Rc<EngineState>,
+    state: &Rc<EngineState>,
     name: &str,
     op_input: OpInput,
-) -> Result<Later, OpError> {
+) -> Result<OpFuture, OpError> {
     let name = name.to_owned();
-    Ok(beside(core, move |patience| work(&name, op_input, patience)))
+    Ok(in_background(state, move |patience| work(&name, op_input, patience)))
 }
 
 fn work(name: &str, op_input: OpInput, patience: &Patience<'_>) -> OpReply {

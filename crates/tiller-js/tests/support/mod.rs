@@ -17,7 +17,7 @@ use nix::fcntl::{FcntlArg, FdFlag};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiller_agent::program::{Program, ProgramEvent, ProgramSink};
-use tiller_js::world::{
+use tiller_js::host_api::{
     Action, BoxFuture, Child, Dialog, DialogKind, ExtensionError, HostApi, HttpRequest,
     HttpResponse, LogLine, ModelRead, ModelRequest, Notice, Query, Request, SessionRead,
     SettingsLayer, SettingsRead,
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub struct Stage {
     pub dir: TempDir,
-    pub world: Arc<Fake>,
+    pub host: Arc<Fake>,
     pub extensions: Extensions,
 }
 
@@ -36,7 +36,7 @@ impl Stage {
     pub async fn play(files: &[(&str, &str)]) -> Stage {
         let stage = Stage::set(files, quick_limits());
         let report = stage.load().await;
-        stage.world.note(shown(&report, &stage));
+        stage.host.note(shown(&report, &stage));
         stage.extensions.bind().await;
         stage
     }
@@ -53,23 +53,17 @@ impl Stage {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let world = Arc::new(Fake::default());
-        *world.root.lock().unwrap() = dir.path().to_string_lossy().into_owned();
-        Stage::raise(dir, world, limits, sidecars, path)
+        let host = Arc::new(Fake::default());
+        *host.root.lock().unwrap() = dir.path().to_string_lossy().into_owned();
+        Stage::raise(dir, host, limits, sidecars, path)
     }
 
     /// The same stage with another `PATH`.
     pub fn with_path(self, limits: Limits, path: String) -> Stage {
-        Stage::raise(self.dir, self.world, limits, true, path)
+        Stage::raise(self.dir, self.host, limits, true, path)
     }
 
-    fn raise(
-        dir: TempDir,
-        world: Arc<Fake>,
-        limits: Limits,
-        sidecars: bool,
-        path: String,
-    ) -> Stage {
+    fn raise(dir: TempDir, host: Arc<Fake>, limits: Limits, sidecars: bool, path: String) -> Stage {
         let config = Config {
             runtime: tokio::runtime::Handle::current(),
             limits,
@@ -85,8 +79,8 @@ impl Stage {
             clock: Default::default(),
             hook_observer: None,
         };
-        let extensions = Extensions::new(config, world.clone());
-        Stage { dir, world, extensions }
+        let extensions = Extensions::new(config, host.clone());
+        Stage { dir, host, extensions }
     }
 
     pub fn extension_files(&self) -> Vec<Extension> {
@@ -105,9 +99,9 @@ impl Stage {
 
     pub async fn command(&self, name: &str) {
         match self.extensions.command(name, "").await {
-            None => self.world.note(format!("no command {name}")),
+            None => self.host.note(format!("no command {name}")),
             Some(Ok(())) => (),
-            Some(Err(error)) => self.world.report(error),
+            Some(Err(error)) => self.host.report(error),
         }
     }
 
@@ -121,7 +115,7 @@ impl Stage {
 
     /// The lines recorded since the last call, with the folder's path replaced.
     pub fn log(&self) -> String {
-        let lines = std::mem::take(&mut *self.world.lines.lock().unwrap());
+        let lines = std::mem::take(&mut *self.host.lines.lock().unwrap());
         let root = self.dir.path().to_string_lossy().into_owned();
         let real = std::fs::canonicalize(self.dir.path()).unwrap();
         lines.join("\n").replace(&*real.to_string_lossy(), "DIR").replace(&root, "DIR")
@@ -189,7 +183,7 @@ impl Fake {
     pub async fn wait_for(&self, words: &str) {
         let begun = std::time::Instant::now();
         while !self.lines.lock().unwrap().iter().any(|line| line.contains(words)) {
-            assert!(begun.elapsed() < Duration::from_secs(20), "nobody says {words:?}");
+            assert!(begun.elapsed() < Duration::from_secs(20), "no line contains {words:?}");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use serde_json::Value;
 use tiller_agent::program::{Program, ProgramSink};
-use tiller_js::world::{
+use tiller_js::host_api::{
     Action, BoxFuture, Child, Dialog, DialogKind, ExtensionError, HostApi, HttpRequest,
     HttpResponse, LogLine, ModelRequest, Notice, Query, Request, SettingsLayer, SettingsRead,
 };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tiller_js::world::Action;
+use tiller_js::host_api::Action;
 use tiller_js::{Extension, Extensions, LoadError, LoadReport, RegisteredFlag};
 use tokio::sync::mpsc;
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tiller_js::Extensions;
 use tiller_js::event::Event;
 use tiller_js::hook::{BeforeProviderHeaders, BeforeProviderRequest};
-use tiller_js::world::RequestCallbacks;
+use tiller_js::host_api::RequestCallbacks;
 use tiller_llm::Interceptor;
 use tiller_llm::interceptor::{BoxFuture, HeaderEdit, RequestInterceptor};
 
@@ -50,29 +50,29 @@ impl RequestInterceptor for RequestHooks {
 
 /// Callbacks of an extension for its own request, and the headers to remove.
 struct CallbackInterceptor {
-    looks: Option<RequestCallbacks>,
+    callbacks: Option<RequestCallbacks>,
     unwanted: Vec<String>,
 }
 
 /// The interceptor for a request that an extension makes itself: `onPayload`, `onResponse`, and
 /// headers with a null value.
 pub(crate) fn callback_interceptor(
-    looks: Option<RequestCallbacks>,
+    callbacks: Option<RequestCallbacks>,
     options: &Value,
 ) -> Option<Interceptor> {
     let headers = options["headers"].as_object().into_iter().flatten();
     let unwanted = headers.filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone());
     let unwanted: Vec<String> = unwanted.collect();
-    let has_say = looks.is_some() || !unwanted.is_empty();
-    has_say.then(|| Interceptor(Arc::new(CallbackInterceptor { looks, unwanted })))
+    let has_say = callbacks.is_some() || !unwanted.is_empty();
+    has_say.then(|| Interceptor(Arc::new(CallbackInterceptor { callbacks, unwanted })))
 }
 
 impl RequestInterceptor for CallbackInterceptor {
     fn body(&self, body: &[u8]) -> BoxFuture<Option<Vec<u8>>> {
-        let looks = self.looks.clone().filter(RequestCallbacks::wants_payload);
-        let payload = looks.is_some().then(|| serde_json::from_slice::<Value>(body).ok());
+        let callbacks = self.callbacks.clone().filter(RequestCallbacks::wants_payload);
+        let payload = callbacks.is_some().then(|| serde_json::from_slice::<Value>(body).ok());
         let payload = payload.flatten();
-        Box::pin(async move { serde_json::to_vec(&looks?.payload(payload?).await?).ok() })
+        Box::pin(async move { serde_json::to_vec(&callbacks?.payload(payload?).await?).ok() })
     }
 
     fn headers(&self, headers: Vec<(String, String)>) -> BoxFuture<Option<Vec<HeaderEdit>>> {
@@ -83,8 +83,8 @@ impl RequestInterceptor for CallbackInterceptor {
     }
 
     fn answered(&self, status: u16, headers: Vec<(String, String)>) {
-        if let Some(looks) = &self.looks {
-            looks.answered(status, object(headers));
+        if let Some(callbacks) = &self.callbacks {
+            callbacks.answered(status, object(headers));
         }
     }
 }

@@ -31,7 +31,7 @@ use tiller_agent::event::Event;
 use tiller_agent::message::Message;
 use tiller_js::event::{Event as ExtensionEvent, ShutdownReason};
 use tiller_js::hook::Boundary;
-use tiller_js::world::{
+use tiller_js::host_api::{
     Action, Dialog, ExtensionError, LogLevel, LogLine, ModelRequest, Notice, Query, Request,
 };
 use tiller_js::{Extensions, LoadReport, RegisteredCommand};
@@ -251,7 +251,7 @@ pub(super) fn announce_shutdown_once(state: &mut SessionState) -> bool {
             state.tasks.spawn(async move {
                 let (reason, target_session_file) = (ShutdownReason::Quit, None);
                 let end = ExtensionEvent::SessionShutdown { reason, target_session_file };
-                host.tell_each_within(&end, SHUTDOWN_EACH).await;
+                host.emit_to_each_within(&end, SHUTDOWN_EACH).await;
                 ExtensionTaskDone::ShutdownAnnounced
             });
             false

@@ -65,11 +65,11 @@ pub(super) enum FromSidecar {
         stack: Option<String>,
     },
     /// The extension whose code runs next.
-    As {
+    Running {
         extension: u32,
     },
     /// All messages up to this number are finished.
-    Took {
+    Handled {
         turn: u64,
     },
     /// The sidecar waits for a synchronous child process, and has resumed.
@@ -94,7 +94,7 @@ impl SidecarOperation {
         Task { call: self.task.0, extension: self.task.1 }
     }
 
-    pub(super) fn into_asked(self) -> (String, OpInput) {
+    pub(super) fn into_input(self) -> (String, OpInput) {
         let bytes = self.bytes.and_then(|bytes| BASE64_STANDARD.decode(bytes).ok());
         (self.name, OpInput { json: self.json.unwrap_or_default(), bytes })
     }
@@ -108,7 +108,7 @@ pub(super) enum Greeting {
     Unfit { why: String },
 }
 
-/// Answers on the line, and results of operations.
+/// Answers on the request socket, and results of operations.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum SidecarReply {
@@ -131,7 +131,7 @@ pub(super) enum SidecarReply {
 impl From<Result<OpOutput, OpError>> for SidecarReply {
     fn from(result: Result<OpOutput, OpError>) -> SidecarReply {
         match result {
-            Ok(given) => given.into(),
+            Ok(output) => output.into(),
             Err(OpError { message, name, fields }) => {
                 let fields = fields.into_iter().map(|(key, value)| (key.to_owned(), value));
                 SidecarReply::Failed { message, name, fields: fields.collect() }
@@ -141,8 +141,8 @@ impl From<Result<OpOutput, OpError>> for SidecarReply {
 }
 
 impl From<OpOutput> for SidecarReply {
-    fn from(given: OpOutput) -> SidecarReply {
-        match given {
+    fn from(output: OpOutput) -> SidecarReply {
+        match output {
             OpOutput::Nothing => SidecarReply::Nothing,
             OpOutput::Text(text) => SidecarReply::Text(text),
             OpOutput::Bytes(bytes) => SidecarReply::Bytes(BASE64_STANDARD.encode(bytes)),
@@ -151,14 +151,14 @@ impl From<OpOutput> for SidecarReply {
     }
 }
 
-/// Messages to a sidecar, over the news socket.
+/// Messages to a sidecar, over the message socket.
 #[derive(Debug, Serialize)]
 pub(super) struct ToSidecar<'t> {
     pub turn: u64,
     /// The call and the extension it is for.
     pub task: (u64, u32),
     #[serde(flatten)]
-    pub word: ToSidecarKind<'t>,
+    pub kind: ToSidecarKind<'t>,
 }
 
 #[derive(Debug, Serialize)]
@@ -176,17 +176,17 @@ pub(super) enum ToSidecarKind<'t> {
         id: u64,
     },
     RunSignal {
-        word: &'t str,
+        signal: &'t str,
     },
     /// An event or the result of an operation.
     Event {
         id: u64,
-        given: SidecarReply,
+        output: SidecarReply,
     },
     Done {
         id: u64,
-        given: SidecarReply,
+        output: SidecarReply,
     },
     /// Does nothing; the acknowledgement shows that the sidecar responds.
-    Nudge,
+    Ping,
 }

@@ -7,7 +7,7 @@ use tiller_agent::message::{Block, Message};
 use tiller_agent::model::ThinkingLevel;
 use tiller_agent::tool::ToolContext;
 use tiller_js::event::Event as ExtensionEvent;
-use tiller_js::world::{Action, Delivery, Request};
+use tiller_js::host_api::{Action, Delivery, Request};
 use tiller_session::Body;
 use tokio_util::sync::CancellationToken;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tiller_js::world::ExtensionError;
+use tiller_js::host_api::ExtensionError;
 
 use super::{ExtensionTaskDone, SessionState};
 use crate::rpc::wire::{Disposition, Label};

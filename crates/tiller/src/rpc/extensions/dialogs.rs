@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tiller_agent::dialog::UiRequest;
 use tiller_agent::event::Event;
-use tiller_js::world::{Dialog, DialogKind, Notice};
+use tiller_js::host_api::{Dialog, DialogKind, Notice};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 

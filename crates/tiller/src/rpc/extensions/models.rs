@@ -3,7 +3,7 @@
 use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
 use tiller_agent::model::Model;
-use tiller_js::world::{ModelRead, ModelRequest};
+use tiller_js::host_api::{ModelRead, ModelRequest};
 
 use super::SessionState;
 use crate::extensions::request_hooks::callback_interceptor;
@@ -17,13 +17,13 @@ pub(super) fn ask_model(
     request: ModelRequest,
     answer: Responder<BoxStream<'static, Value>>,
 ) {
-    let ModelRequest { model, context, options, looks } = request;
+    let ModelRequest { model, context, options, callbacks } = request;
     let now = state.clock.now();
     let model = resolve_model(state, &model);
     let asked = model.clone().and_then(|model| model_request::read(model, context, &options, now));
     let events = match asked {
         Ok((request, mut given)) => {
-            given.interceptor = callback_interceptor(looks, &options);
+            given.interceptor = callback_interceptor(callbacks, &options);
             let provider = state.models.registry().provider_with(&request.model, given);
             model_stream::events(provider, request, now)
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tiller_agent::tool::Tool;
 use tiller_js::RegisteredTool;
-use tiller_js::world::{Query, SessionRead};
+use tiller_js::host_api::{Query, SessionRead};
 use tiller_session::Error;
 
 use super::boundary::projection;

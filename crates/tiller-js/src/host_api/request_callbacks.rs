@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 #[derive(Clone)]
 pub struct RequestCallbacks {
     wants: Wants,
-    tell: Arc<dyn Fn(Value) + Send + Sync>,
+    send: Arc<dyn Fn(Value) + Send + Sync>,
     answers: Arc<Answers>,
 }
 
@@ -34,24 +34,24 @@ pub(crate) struct Answers {
 #[derive(Default)]
 struct Open {
     last: u64,
-    askers: HashMap<u64, oneshot::Sender<Option<Value>>>,
+    senders: HashMap<u64, oneshot::Sender<Option<Value>>>,
 }
 
 impl Answers {
-    pub(crate) fn give(&self, number: u64, answer: Option<Value>) {
+    pub(crate) fn complete(&self, number: u64, answer: Option<Value>) {
         let mut open = mutex::lock(&self.open);
-        if let Some(asker) = open.askers.remove(&number) {
+        if let Some(sender) = open.senders.remove(&number) {
             // The request may have been cancelled.
-            asker.send(answer).ok();
+            sender.send(answer).ok();
         }
     }
 
     fn open(&self) -> (u64, oneshot::Receiver<Option<Value>>) {
-        let (asker, answer) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         let mut open = mutex::lock(&self.open);
         open.last += 1;
         let number = open.last;
-        open.askers.insert(number, asker);
+        open.senders.insert(number, sender);
         (number, answer)
     }
 }
@@ -60,9 +60,9 @@ impl RequestCallbacks {
     pub(crate) fn new(
         wants: Wants,
         answers: Arc<Answers>,
-        tell: impl Fn(Value) + Send + Sync + 'static,
+        send: impl Fn(Value) + Send + Sync + 'static,
     ) -> RequestCallbacks {
-        RequestCallbacks { wants, tell: Arc::new(tell), answers }
+        RequestCallbacks { wants, send: Arc::new(send), answers }
     }
 
     pub fn wants_payload(&self) -> bool {
@@ -72,7 +72,7 @@ impl RequestCallbacks {
     /// Calls `onPayload` with the request body. Returns the body to send instead, if any.
     pub async fn payload(&self, payload: Value) -> Option<Value> {
         let (number, answer) = self.answers.open();
-        (self.tell)(json!({ "type": "payload", "number": number, "payload": payload }));
+        (self.send)(json!({ "type": "payload", "number": number, "payload": payload }));
         // If the engine is gone, the payload is sent unchanged.
         answer.await.ok().flatten()
     }
@@ -81,13 +81,13 @@ impl RequestCallbacks {
     /// the answer.
     pub fn answered(&self, status: u16, headers: Value) {
         if self.wants.response {
-            (self.tell)(json!({ "type": "response", "status": status, "headers": headers }));
+            (self.send)(json!({ "type": "response", "status": status, "headers": headers }));
         }
     }
 }
 
 impl fmt::Debug for RequestCallbacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Looks").field(&self.wants).finish()
+        f.debug_tuple("RequestCallbacks").field(&self.wants).finish()
     }
 }

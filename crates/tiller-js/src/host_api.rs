@@ -167,5 +167,5 @@ pub struct ModelRequest {
     pub options: Value,
     /// The extension's `onPayload` and `onResponse` callbacks, if it has any.
     #[serde(skip)]
-    pub looks: Option<RequestCallbacks>,
+    pub callbacks: Option<RequestCallbacks>,
 }
