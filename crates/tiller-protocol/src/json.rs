@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A JSON value as text. The server writes it as it was spelled; a client that reads it gets the
 /// spelling of `serde_json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Json<'a>(Cow<'a, RawValue>);
+pub struct Json<'a>(#[schemars(with = "Value")] Cow<'a, RawValue>);
 
 impl Json<'_> {
     pub fn text(&self) -> &str {
@@ -42,20 +42,6 @@ impl<'de> Deserialize<'de> for Json<'_> {
         let value = Value::deserialize(deserializer)?;
         let text = serde_json::value::to_raw_value(&value).map_err(serde::de::Error::custom)?;
         Ok(Json(Cow::Owned(text)))
-    }
-}
-
-impl JsonSchema for Json<'_> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Json".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        true.into()
     }
 }
 

@@ -56,7 +56,7 @@ pub use fields::{
 pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
 pub use json::Json;
 pub use message::{
-    AssistantMessage, Message, ToolCallBlock, ToolResultMessage, Usage, UsageCost, stored,
+    AssistantMessage, Message, Messages, ToolCallBlock, ToolResultMessage, Usage, UsageCost, stored,
 };
 pub use record::{EVENTS, MessageStep, OpenTodo, Record, Step};
 pub use reply::{Disposition, DispositionData, Label, Reply, Response};

@@ -1,9 +1,10 @@
 //! Messages at each level: newer levels have fields that older ones do not.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tiller_agent::message::{
@@ -51,6 +52,18 @@ impl<'a> Message<'a> {
                 Message::CompactionSummary(Cow::Borrowed(message))
             }
         }
+    }
+}
+
+/// A conversation, as its level writes it. Each message exists only while it is written.
+pub struct Messages<'a> {
+    pub messages: &'a [Arc<agent::Message>],
+    pub level: Level,
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.messages.iter().map(|one| Message::new(one, self.level)))
     }
 }
 

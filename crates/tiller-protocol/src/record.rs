@@ -75,12 +75,10 @@ records! {
         /// The answer grows by one step.
         "message_update" => MessageUpdate {
             /// The tokens counted so far. With deltas only.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            usage: Option<Usage>,
+            #[serde(skip_serializing_if = "Option::is_none")] usage: Option<Usage>,
             assistant_message_event: MessageStep<'a>,
             /// The message after this step. With snapshots only.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            message: Option<Box<Message<'a>>>,
+            #[serde(skip_serializing_if = "Option::is_none")] message: Option<Box<Message<'a>>>,
         },
         /// The message is complete and stored. It replaces whatever was shown before.
         "message_end" => MessageEnd { message: Message<'a> },
@@ -104,8 +102,7 @@ records! {
             result: Cow<'a, ToolOutput>,
             is_error: bool,
             /// How long the tool ran. At level `pi-delta` only, and only if it ran.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            duration_ms: Option<u64>,
+            #[serde(skip_serializing_if = "Option::is_none")] duration_ms: Option<u64>,
         },
         /// The client is to run one of its tools and to answer with `host_tool_result`.
         "host_tool_call" => HostToolCall {
@@ -133,8 +130,7 @@ records! {
             aborted: bool,
             /// The run that did not fit is continued.
             will_retry: bool,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            error_message: Option<Cow<'a, str>>,
+            #[serde(skip_serializing_if = "Option::is_none")] error_message: Option<Cow<'a, str>>,
         },
         /// An automatic compaction starts, at level `xcsh`.
         "auto_compaction_start" => AutoCompactionStart { reason: Reason, action: CompactionAction },
@@ -142,13 +138,11 @@ records! {
         "auto_compaction_end" => AutoCompactionEnd {
             action: CompactionAction,
             /// Without a result the conversation is unchanged.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            result: Option<CompactionResult<'a>>,
+            #[serde(skip_serializing_if = "Option::is_none")] result: Option<CompactionResult<'a>>,
             aborted: bool,
             /// The run that did not fit is continued.
             will_retry: bool,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            error_message: Option<Cow<'a, str>>,
+            #[serde(skip_serializing_if = "Option::is_none")] error_message: Option<Cow<'a, str>>,
         },
         /// The request for a summary failed; it is sent again after a pause.
         "summarization_retry_scheduled" => SummarizationRetryScheduled {
@@ -161,8 +155,7 @@ records! {
         "summarization_retry_attempt_start" => SummarizationRetryAttemptStart {
             source: SummarySource,
             /// Absent for the summary of a branch.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            reason: Option<Reason>,
+            #[serde(skip_serializing_if = "Option::is_none")] reason: Option<Reason>,
         },
         /// No more retries of the summary, whether it succeeded or not.
         "summarization_retry_finished" => SummarizationRetryFinished,
@@ -177,8 +170,7 @@ records! {
         "auto_retry_end" => AutoRetryEnd {
             success: bool,
             attempt: u32,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            final_error: Option<Cow<'a, str>>,
+            #[serde(skip_serializing_if = "Option::is_none")] final_error: Option<Cow<'a, str>>,
         },
         /// An extension asks the user or shows something.
         "extension_ui_request" => ExtensionUiRequest {
@@ -225,8 +217,7 @@ records! {
         },
         /// The session has another name.
         "session_info_changed" => SessionInfoChanged {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            name: Option<Cow<'a, str>>,
+            #[serde(skip_serializing_if = "Option::is_none")] name: Option<Cow<'a, str>>,
         },
         /// The session could not be written, or its file was moved or replaced.
         "session_error" => SessionError { error: Cow<'a, str> },
@@ -234,8 +225,7 @@ records! {
         "thinking_level_changed" => ThinkingLevelChanged {
             level: ThinkingLevel,
             /// The same, at level `xcsh`.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            thinking_level: Option<ThinkingLevel>,
+            #[serde(skip_serializing_if = "Option::is_none")] thinking_level: Option<ThinkingLevel>,
         },
     }
 }

@@ -59,7 +59,7 @@ impl RecordWriter {
 
     pub fn ready(&self, version: &str, out: &mut Vec<u8>) {
         if self.level == Level::Xcsh {
-            line(out, &Record::Ready { version: Cow::Borrowed(version) });
+            line(out, &Record::Ready { version: version.into() });
         }
     }
 
@@ -121,7 +121,7 @@ impl RecordWriter {
                     attempt: *attempt,
                     max_attempts: *max_attempts,
                     delay_ms: *delay_ms,
-                    error_message: Cow::Borrowed(error_message),
+                    error_message: error_message.into(),
                 }
             }
             Event::AutoRetryEnd { success, attempt, final_error } => Record::AutoRetryEnd {
@@ -141,14 +141,13 @@ impl RecordWriter {
             Event::Summarization { reason, progress } => {
                 compaction::summarization(*reason, progress)
             }
-            Event::ExtensionUi { id, request } => Record::ExtensionUiRequest {
-                id: Cow::Borrowed(id),
-                request: Cow::Borrowed(request),
-            },
+            Event::ExtensionUi { id, request } => {
+                Record::ExtensionUiRequest { id: id.into(), request: Cow::Borrowed(request) }
+            }
             Event::ExtensionError { path, event, error } => Record::ExtensionError {
-                extension_path: Cow::Borrowed(path),
-                event: Cow::Borrowed(event),
-                error: Cow::Borrowed(error),
+                extension_path: path.into(),
+                event: event.into(),
+                error: error.into(),
             },
             Event::EntryAppended { entry } => Record::EntryAppended { entry: Json::from(&**entry) },
             Event::TodoReminder { todos, attempt, max_attempts } => Record::TodoReminder {
@@ -157,16 +156,15 @@ impl RecordWriter {
                 max_attempts: *max_attempts,
             },
             Event::TodoAutoClear => Record::TodoAutoClear,
-            Event::QueueUpdate { steering, follow_up } => Record::QueueUpdate {
-                steering: Cow::Borrowed(steering),
-                follow_up: Cow::Borrowed(follow_up),
-            },
+            Event::QueueUpdate { steering, follow_up } => {
+                Record::QueueUpdate { steering: steering.into(), follow_up: follow_up.into() }
+            }
             Event::BashUpdate { id, delta } => Record::BashExecutionUpdate {
                 id: id.as_deref().map(Json::from),
-                delta: Cow::Borrowed(delta),
+                delta: delta.into(),
             },
             Event::SessionInfoChanged { name } => Record::SessionInfoChanged { name: text(name) },
-            Event::SessionError { error } => Record::SessionError { error: Cow::Borrowed(error) },
+            Event::SessionError { error } => Record::SessionError { error: error.into() },
             Event::ThinkingLevelChanged { level } => Record::ThinkingLevelChanged {
                 level: *level,
                 thinking_level: (self.level == Level::Xcsh).then_some(*level),
@@ -201,9 +199,9 @@ impl RecordWriter {
             }
             Event::HostToolCall { id, tool_call_id, tool_name, arguments } => {
                 Record::HostToolCall {
-                    id: Cow::Borrowed(id),
-                    tool_call_id: Cow::Borrowed(tool_call_id),
-                    tool_name: Cow::Borrowed(tool_name),
+                    id: id.into(),
+                    tool_call_id: tool_call_id.into(),
+                    tool_name: tool_name.into(),
                     arguments: Cow::Borrowed(arguments),
                 }
             }
@@ -273,25 +271,25 @@ fn step(update: &Update, names_calls: bool, level: Level) -> Option<Step<'_>> {
     Some(match update {
         Update::TextStart { index } => Step::TextStart { content_index: *index },
         Update::TextDelta { index, delta } => {
-            Step::TextDelta { content_index: *index, delta: Cow::Borrowed(delta) }
+            Step::TextDelta { content_index: *index, delta: delta.into() }
         }
         Update::TextEnd { index, content, .. } => {
-            Step::TextEnd { content_index: *index, content: Cow::Borrowed(content) }
+            Step::TextEnd { content_index: *index, content: content.into() }
         }
         Update::ThinkingStart { index } => Step::ThinkingStart { content_index: *index },
         Update::ThinkingDelta { index, delta } => {
-            Step::ThinkingDelta { content_index: *index, delta: Cow::Borrowed(delta) }
+            Step::ThinkingDelta { content_index: *index, delta: delta.into() }
         }
         Update::ThinkingEnd { index, content, .. } => {
-            Step::ThinkingEnd { content_index: *index, content: Cow::Borrowed(content) }
+            Step::ThinkingEnd { content_index: *index, content: content.into() }
         }
         Update::CallStart { index, id, name } => Step::CallStart {
             content_index: *index,
-            id: names_calls.then_some(Cow::Borrowed(id)),
-            tool_name: names_calls.then_some(Cow::Borrowed(name)),
+            id: names_calls.then(|| id.into()),
+            tool_name: names_calls.then(|| name.into()),
         },
         Update::CallDelta { index, delta } => {
-            Step::CallDelta { content_index: *index, delta: Cow::Borrowed(delta) }
+            Step::CallDelta { content_index: *index, delta: delta.into() }
         }
         Update::CallEnd { index, call } => {
             Step::CallEnd { content_index: *index, tool_call: tool_call(call, level) }

@@ -16,7 +16,7 @@ use super::data;
 use crate::models::Models;
 use crate::rpc::dispatch::{Handled, Response};
 use crate::rpc::state::SessionState;
-use crate::rpc::wire::{self, Level, Reply, stored};
+use crate::rpc::wire::{Level, Messages, Reply, stored};
 use crate::rpc::{project_state, todos, tools};
 use tiller_agent::modes::{InterruptMode, QueueMode};
 
@@ -102,16 +102,15 @@ pub(crate) fn get_state(state: &mut SessionState, level: Level) -> Handled {
 }
 
 #[derive(Serialize)]
-struct Messages<'a> {
-    messages: Vec<wire::Message<'a>>,
+struct MessagesData<'a> {
+    messages: Messages<'a>,
 }
 
 /// From memory if the messages are loaded, else straight from the file: a large session is not
 /// loaded only to be shown.
 pub(crate) fn get_messages(state: &SessionState, level: Level) -> Handled {
     if let Some(messages) = state.session.conversation().loaded() {
-        let messages = messages.iter().map(|message| wire::Message::new(message, level)).collect();
-        return data(&Messages { messages });
+        return data(&MessagesData { messages: Messages { messages, level } });
     }
     let mut text = br#"{"messages":"#.to_vec();
     let session = state.session.conversation().session();
