@@ -19,6 +19,12 @@ const ALSO: &[(&str, &[&str])] = &[
 const DOORS: &[(&str, &str)] =
     &[("reqwest", "tiller-llm"), ("rustls", "tiller-llm"), ("clap", "tiller")];
 
+/// A crate, and all that it may depend on. Clients in Rust depend on the protocol without the rest.
+const ONLY: (&str, &[&str]) = (
+    "tiller-protocol",
+    &[MIDDLE, "expect-test", "schemars", "serde", "serde_json", "serde_path_to_error"],
+);
+
 pub(super) fn dependencies(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, manifest) in manifests(tree) {
@@ -34,6 +40,10 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Problem> {
             };
             if ours && !allowed {
                 let what = format!("`{name}` may not depend on `{dependency}`: crates form a star");
+                problems.push(Problem::new(&manifest.path, line, what));
+            }
+            if name == ONLY.0 && !dependency.is_empty() && !ONLY.1.contains(&dependency) {
+                let what = format!("`{name}` may depend on {} only", ONLY.1.join(", "));
                 problems.push(Problem::new(&manifest.path, line, what));
             }
             let owner = DOORS.iter().find(|(door, _)| *door == dependency).map(|(_, owner)| *owner);
@@ -117,6 +127,20 @@ mod tests {
                 crates/tiller-export/Cargo.toml:3: `tiller-export` may not depend on `tiller-llm`: crates form a star
                 crates/tiller/Cargo.toml:4: only `tiller-llm` may depend on `reqwest`
                 xtask/Cargo.toml:2: `xtask` may not depend on `tiller`: crates form a star"#]],
+        );
+    }
+
+    #[test]
+    fn protocol_may_not_depend_on_a_runtime() {
+        check(
+            dependencies,
+            &[(
+                "crates/tiller-protocol/Cargo.toml",
+                "[dependencies]\ntiller-agent = \"1\"\n\n# Why.\ntokio = \"1\"\n",
+            )],
+            expect![
+                "crates/tiller-protocol/Cargo.toml:5: `tiller-protocol` may depend on tiller-agent, expect-test, schemars, serde, serde_json, serde_path_to_error only"
+            ],
         );
     }
 
