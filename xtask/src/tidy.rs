@@ -44,6 +44,7 @@ const RULES: &[fn(&Tree) -> Vec<Problem>] = &[
     words::forbidden,
     vocabulary::subjects,
     vocabulary::retired,
+    vocabulary::file_names,
     vocabulary::type_names,
     wire::documented,
     wire::headings_exist,

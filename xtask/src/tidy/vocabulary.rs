@@ -64,6 +64,20 @@ pub(super) fn retired(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
+/// A file is named like anything else, transcripts included.
+pub(super) fn file_names(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in tree.files() {
+        let name = file.name().to_lowercase();
+        let retired = RETIRED.iter().map(|(word, _)| word);
+        for word in INDEFINITE.iter().chain(retired).filter(|word| has_words(&name, word)) {
+            let what = format!("`{word}` in a file's name: name the situation in plain words");
+            problems.push(Problem::new(&file.path, 1, what));
+        }
+    }
+    problems
+}
+
 pub(super) fn type_names(tree: &Tree) -> Vec<Problem> {
     let mut seen: BTreeMap<(&str, &str), &str> = BTreeMap::new();
     let mut problems = Vec::new();
@@ -172,6 +186,21 @@ mod tests {
             expect![[r#"
                 crates/a/src/a.rs:1: `guest` is a retired word; today it is `extension`
                 crates/a/src/a.rs:2: `guest` is a retired word; today it is `extension`"#]],
+        );
+    }
+
+    #[test]
+    fn a_file_name_has_no_retired_word() {
+        check(
+            file_names,
+            &[
+                ("crates/a/tests/transcripts/nobody-reads.txt", ""),
+                ("crates/a/src/guest.rs", ""),
+                ("crates/a/src/storyteller.rs", ""),
+            ],
+            expect![[r#"
+                crates/a/tests/transcripts/nobody-reads.txt:1: `nobody` in a file's name: name the situation in plain words
+                crates/a/src/guest.rs:1: `guest` in a file's name: name the situation in plain words"#]],
         );
     }
 
