@@ -41,6 +41,14 @@ impl Models {
         }
         let provider = &model.provider;
         if let Err(reason) = self.credentials.key(provider) {
+            // A key would not help.
+            if !tiller_llm::supports(&model.api) && self.answering_extension(model).is_none() {
+                return Err(format!(
+                    "{provider} cannot be used: tiller does not support its API, {}. Choose a \
+                     model of another provider; `tiller --list-models` lists them.",
+                    model.api
+                ));
+            }
             let reason = reason.map(|why| format!(" ({why})")).unwrap_or_default();
             let variable = usual_names(provider).map(|names| format!("Set {names}, store"));
             return Err(format!(

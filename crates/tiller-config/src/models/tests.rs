@@ -451,6 +451,13 @@ fn check_access_names_what_is_missing() {
 
             Set ANTHROPIC_API_KEY, store one with `tiller auth set anthropic`, or add an `apiKey` for `anthropic` in models.json in the agent folder."#]],
     );
+    let codex = models.known_at(|provider| provider == "openai-codex").next().unwrap();
+    check(
+        "openai-codex",
+        codex.id,
+        expect![[r#"
+            openai-codex cannot be used: tiller does not support its API, openai-codex-responses. Choose a model of another provider; `tiller --list-models` lists them."#]],
+    );
     check(
         "mockb",
         "mock-1",
