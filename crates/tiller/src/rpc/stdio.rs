@@ -1,6 +1,6 @@
 //! The server at a real client: stdin, stdout and signals, each in its own thread or task.
 
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use super::lines::{LINE_MAX_BYTES, Lines};
 use super::out::{Drain, pipe};
 use super::server::{INPUTS_MAX, serve};
 use crate::launch::ServerConfig;
+use crate::print_mode::complain;
 
 /// How many reads from stdin, each with all its lines, may wait for the server.
 const READS_MAX: usize = 8;
@@ -29,19 +30,23 @@ pub async fn serve_stdio(launch: ServerConfig) -> u8 {
     let last_lines = control_sender.clone();
     thread::spawn(move || read_stdin(&lines_sender, &last_lines));
     thread::spawn(move || {
-        write_stdout(drain, &control_sender);
+        let written = write_stdout(drain, &control_sender);
         // The main thread may have stopped waiting.
-        done.send(()).ok();
+        done.send(written).ok();
     });
     let code = serve(launch, Channels { lines, control, pipe, caught_up }).await;
     match wrote_everything.recv_timeout(LAST_WORDS) {
-        // stdout is closed, so the rest is dropped.
-        Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => code,
+        Ok(Err(err)) if err.kind() != ErrorKind::BrokenPipe => {
+            complain(&format!("Error: cannot write to stdout: {err}"));
+            1
+        }
+        // If the client has closed stdout, the rest is dropped.
+        Ok(_) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => code,
     }
 }
 
 fn read_stdin(inputs: &mpsc::Sender<ClientInput>, control: &mpsc::Sender<ClientInput>) {
-    let mut stdin = std::io::stdin().lock();
+    let mut stdin = io::stdin().lock();
     let mut lines = Lines::new(LINE_MAX_BYTES);
     let mut chunk = vec![0; 64 << 10];
     // The server may have ended; then this thread ends with the process.
@@ -56,7 +61,7 @@ fn read_stdin(inputs: &mpsc::Sender<ClientInput>, control: &mpsc::Sender<ClientI
                     send(ClientInput::Lines(complete));
                 }
             }
-            Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(err) if err.kind() == ErrorKind::Interrupted => {}
             Err(_) => break,
         }
     }
@@ -67,16 +72,17 @@ fn read_stdin(inputs: &mpsc::Sender<ClientInput>, control: &mpsc::Sender<ClientI
     send(ClientInput::EndOfInput);
 }
 
-fn write_stdout(mut drain: Drain, control: &mpsc::Sender<ClientInput>) {
-    let mut stdout = std::io::stdout().lock();
+fn write_stdout(mut drain: Drain, control: &mpsc::Sender<ClientInput>) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
     while let Some(chunk) = drain.wait() {
-        if stdout.write_all(&chunk).and_then(|()| stdout.flush()).is_err() {
+        if let Err(err) = stdout.write_all(&chunk).and_then(|()| stdout.flush()) {
             // The server may have ended.
             control.blocking_send(ClientInput::OutputClosed).ok();
-            return;
+            return Err(err);
         }
         drain.wrote(chunk.len());
     }
+    Ok(())
 }
 
 pub(crate) fn listen_for_signals(control: mpsc::Sender<ClientInput>) {

@@ -246,12 +246,13 @@ fn full_disk_is_an_error() {
     for arguments in [
         &["-p", "--script", "talk.script", "--no-session", "Hello"][..],
         &["--mode", "json", "--script", "talk.script", "--no-session", "Hello"],
+        &["--mode", "rpc", "--no-session"],
         &["--list-models"],
         &["--help"],
     ] {
         let mut command = place.command(arguments);
         command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
-        let output = finish(command, "");
+        let output = finish(command, "{\"type\":\"get_state\"}\n");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("No space left on device"), "{arguments:?}: {said}");
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
