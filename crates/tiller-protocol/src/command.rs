@@ -1,38 +1,51 @@
 //! All commands of a client: one table of their names and fields.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
+use tiller_agent::model::ThinkingLevel;
+use tiller_agent::modes::{InterruptMode, QueueMode};
+use tiller_agent::todo::DraftPhase;
 
-use crate::Level;
-use crate::fields::{
-    AutoSetting, Bash, Compact, EntryId, ExportHtml, ExtensionUiResponse, GetEntries, Hello,
-    ListSessions, NewSession, PageFields, Prompt, SetInterruptMode, SetLabel, SetModel,
-    SetQueueMode, SetSessionName, SetThinkingLevel, SetTodos, SwitchSession, TextAndImages, body,
-    check_message,
-};
+use crate::fields::{ExtensionUiResponse, Prompt, TextAndImages, body, check_message, is_default};
 use crate::host_tools::{HostToolResult, HostToolUpdate, SetHostTools};
 use crate::request::{Refusal, Request};
+use crate::{Level, Stream};
 
-/// Makes the enum, the names and the parser from one table: the name on the wire, the variant, and
-/// the type of its fields.
+/// Makes the enum, the names, the parser and the types of the fields from one table: the name on the
+/// wire, the variant, the type of its fields, and the fields unless that type is defined elsewhere.
 macro_rules! commands {
     (listed { $($listed:tt)* } unlisted { $($unlisted:tt)* }) => {
         commands!(@names $($listed)*);
         commands!(@table $($listed)* $($unlisted)*);
     };
-    (@names $($(#[$doc:meta])* $name:literal => $variant:ident $(($body:ty))?,)*) => {
+    (@names $(
+        $(#[$doc:meta])*
+        $name:literal => $variant:ident $(($body:ident) $({ $($fields:tt)* })?)?,
+    )*) => {
         /// The names of the commands that `hello` lists.
         pub const COMMANDS: &[&str] = &[$($name),*];
     };
-    (@table $($(#[$doc:meta])* $name:literal => $variant:ident $(($body:ty))?,)*) => {
+    (@table $(
+        $(#[$doc:meta])*
+        $name:literal => $variant:ident $(($body:ident) $({ $($fields:tt)* })?)?,
+    )*) => {
         /// A command of the client.
         #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
         #[serde(tag = "type")]
         pub enum Command {
             $($(#[$doc])* #[serde(rename = $name)] $variant $(($body))?,)*
         }
+
+        $($($(
+            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+            #[serde(rename_all = "camelCase")]
+            pub struct $body { $($fields)* }
+        )?)?)*
 
         impl Command {
             /// The name of the command in requests and responses.
@@ -76,19 +89,23 @@ commands! {
         /// The conversation as the model sees it.
         "get_messages" => GetMessages,
         /// The same in pages.
-        "get_messages_page" => GetMessagesPage(PageFields),
+        "get_messages_page" => GetMessagesPage(PageFields) {
+            /// The `nextCursor` of an earlier response.
+            #[serde(skip_serializing_if = "is_default")] pub cursor: Option<String>,
+            #[serde(skip_serializing_if = "is_default")] pub limit: Option<usize>,
+        },
         /// The text of the newest answer.
         "get_last_assistant_text" => GetLastAssistantText,
         /// Names the session.
-        "set_session_name" => SetSessionName(SetSessionName),
+        "set_session_name" => SetSessionName(SetSessionName) { pub name: String },
         /// How many steering messages are sent at once.
-        "set_steering_mode" => SetSteeringMode(SetQueueMode),
+        "set_steering_mode" => SetSteeringMode(SetQueueMode) { pub mode: QueueMode },
         /// How many follow-up messages are sent at once.
         "set_follow_up_mode" => SetFollowUpMode(SetQueueMode),
         /// Whether steering waits for the tools of a turn.
-        "set_interrupt_mode" => SetInterruptMode(SetInterruptMode),
+        "set_interrupt_mode" => SetInterruptMode(SetInterruptMode) { pub mode: InterruptMode },
         /// Selects a model from the next request on, also in the middle of a run.
-        "set_model" => SetModel(SetModel),
+        "set_model" => SetModel(SetModel) { pub provider: String, pub model_id: String },
         /// Selects the next model of the list. Answered with `null` if there is no other.
         "cycle_model" => CycleModel,
         /// The models that can be selected.
@@ -96,7 +113,7 @@ commands! {
         /// The connections of tiller: the current model, and other services.
         "get_integrations" => GetIntegrations,
         /// Selects a thinking level.
-        "set_thinking_level" => SetThinkingLevel(SetThinkingLevel),
+        "set_thinking_level" => SetThinkingLevel(SetThinkingLevel) { pub level: ThinkingLevel },
         /// Selects the next thinking level of the model.
         "cycle_thinking_level" => CycleThinkingLevel,
         /// The thinking levels of the model.
@@ -104,26 +121,42 @@ commands! {
         /// The tokens, the cost and the size of the session.
         "get_session_stats" => GetSessionStats,
         /// Writes the session as an HTML page. Answered with its path.
-        "export_html" => ExportHtml(ExportHtml),
+        "export_html" => ExportHtml(ExportHtml) {
+            /// By default a file in the working directory, named after the session's file.
+            #[serde(skip_serializing_if = "is_default")] pub output_path: Option<PathBuf>,
+        },
         /// Runs a shell command. Its output is sent as it comes, the response follows at its end,
         /// and the model gets both with the next prompt unless they are excluded.
-        "bash" => Bash(Bash),
+        "bash" => Bash(Bash) {
+            pub command: String,
+            /// The model never sees the command and its output.
+            #[serde(default, skip_serializing_if = "is_default")] pub exclude_from_context: bool,
+        },
         /// Ends all commands that `bash` has started.
         "abort_bash" => AbortBash,
         /// Replaces the older part of the conversation with a summary. Answered with the result.
-        "compact" => Compact(Compact),
+        "compact" => Compact(Compact) {
+            /// What the summary should focus on.
+            #[serde(rename = "customInstructions", skip_serializing_if = "is_default")]
+            pub focus: Option<String>,
+        },
         /// Whether that happens automatically when the window is nearly full.
-        "set_auto_compaction" => SetAutoCompaction(AutoSetting),
+        "set_auto_compaction" => SetAutoCompaction(AutoSetting) { pub enabled: bool },
         /// Whether a run that failed with a temporary error is retried.
         "set_auto_retry" => SetAutoRetry(AutoSetting),
         /// Cancels the pause before a retry. Not an error if there is none.
         "abort_retry" => AbortRetry,
         /// Starts an empty session. The current run is stopped first.
-        "new_session" => NewSession(NewSession),
+        "new_session" => NewSession(NewSession) {
+            /// The path of the session that this one continues.
+            #[serde(skip_serializing_if = "is_default")] pub parent_session: Option<String>,
+        },
         /// Opens a stored session. The current run is stopped first.
-        "switch_session" => SwitchSession(SwitchSession),
+        "switch_session" => SwitchSession(SwitchSession) {
+            #[serde(rename = "sessionPath")] pub path: PathBuf,
+        },
         /// Starts a session with everything before a user message. Answered with its text.
-        "fork" => Fork(EntryId),
+        "fork" => Fork(EntryId) { pub entry_id: String },
         /// `fork` under the name that xcsh uses.
         "branch" => Branch(EntryId),
         /// Starts a session with everything up to here.
@@ -133,15 +166,30 @@ commands! {
         /// `get_fork_messages` under the name that xcsh uses.
         "get_branch_messages" => GetBranchMessages,
         /// The session's entries in the order they were written.
-        "get_entries" => GetEntries(GetEntries),
+        "get_entries" => GetEntries(GetEntries) {
+            /// Only the entries after the one with this id.
+            #[serde(skip_serializing_if = "is_default")] pub since: Option<String>,
+        },
         /// The session's entries as a tree.
         "get_tree" => GetTree,
         /// The stored sessions, newest first.
-        "list_sessions" => ListSessions(ListSessions),
+        "list_sessions" => ListSessions(ListSessions) {
+            /// The sessions of this working directory; by default the current one.
+            #[serde(skip_serializing_if = "is_default")] pub cwd: Option<PathBuf>,
+            /// The sessions of all working directories.
+            #[serde(default, skip_serializing_if = "is_default")] pub all: bool,
+            #[serde(skip_serializing_if = "is_default")] pub limit: Option<usize>,
+            /// The `next` of an earlier response.
+            #[serde(skip_serializing_if = "is_default")] pub before: Option<String>,
+        },
         /// Continues from another entry of this session.
         "navigate_tree" => NavigateTree(EntryId),
         /// Labels an entry, or removes its label.
-        "set_label" => SetLabel(SetLabel),
+        "set_label" => SetLabel(SetLabel) {
+            pub entry_id: String,
+            /// Absent: the label is removed.
+            #[serde(skip_serializing_if = "is_default")] pub label: Option<String>,
+        },
         /// What a message that begins with `/` can name: commands, templates and skills.
         "get_commands" => GetCommands,
         /// The same in the format of omp's clients.
@@ -155,9 +203,16 @@ commands! {
         /// The result of such a tool. Gets no response.
         "host_tool_result" => HostToolResult(HostToolResult),
         /// Replaces the todo list.
-        "set_todos" => SetTodos(SetTodos),
+        "set_todos" => SetTodos(SetTodos) { pub phases: Vec<DraftPhase> },
         /// Names the client and selects a level. Answered with the server's capabilities.
-        "hello" => Hello(Hello),
+        "hello" => Hello(Hello) {
+            /// The name of the client. For logs only.
+            #[serde(skip_serializing_if = "is_default")] pub client: Option<Value>,
+            /// What a `message_update` carries; by default as the level has it.
+            #[serde(skip_serializing_if = "is_default")] pub stream: Option<Stream>,
+            /// The level of this response and of later records; by default it stays as it is.
+            #[serde(skip_serializing_if = "is_default")] pub wire: Option<Level>,
+        },
     }
     unlisted {
         /// The answer to a dialog of an extension. Gets no response.

@@ -1,18 +1,12 @@
-//! The fields of commands, and how they are parsed.
-
-use std::path::PathBuf;
+//! Fields that several commands share or that need care, and how fields are parsed.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tiller_agent::message::Block;
-use tiller_agent::model::ThinkingLevel;
-use tiller_agent::modes::{InterruptMode, QueueMode};
-use tiller_agent::todo::DraftPhase;
 
 use crate::request::{Refusal, plain};
-use crate::{Level, Stream};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prompt {
@@ -79,140 +73,6 @@ pub enum WhenBusy {
     Steer,
     /// It is queued as by `follow_up`.
     FollowUp,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PageFields {
-    /// The `nextCursor` of an earlier response.
-    #[serde(skip_serializing_if = "is_default")]
-    pub cursor: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub limit: Option<usize>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SetSessionName {
-    pub name: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SetQueueMode {
-    pub mode: QueueMode,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SetInterruptMode {
-    pub mode: InterruptMode,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SetModel {
-    pub provider: String,
-    pub model_id: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SetThinkingLevel {
-    pub level: ThinkingLevel,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ExportHtml {
-    /// By default a file in the working directory, named after the session's file.
-    #[serde(skip_serializing_if = "is_default")]
-    pub output_path: Option<PathBuf>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Bash {
-    pub command: String,
-    /// The model never sees the command and its output.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub exclude_from_context: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Compact {
-    /// What the summary should focus on.
-    #[serde(rename = "customInstructions", skip_serializing_if = "is_default")]
-    pub focus: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AutoSetting {
-    pub enabled: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NewSession {
-    /// The path of the session that this one continues.
-    #[serde(skip_serializing_if = "is_default")]
-    pub parent_session: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SwitchSession {
-    #[serde(rename = "sessionPath")]
-    pub path: PathBuf,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct EntryId {
-    pub entry_id: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct GetEntries {
-    /// Only the entries after the one with this id.
-    #[serde(skip_serializing_if = "is_default")]
-    pub since: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ListSessions {
-    /// The sessions of this working directory; by default the current one.
-    #[serde(skip_serializing_if = "is_default")]
-    pub cwd: Option<PathBuf>,
-    /// The sessions of all working directories.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub all: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    pub limit: Option<usize>,
-    /// The `next` of an earlier response.
-    #[serde(skip_serializing_if = "is_default")]
-    pub before: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SetLabel {
-    pub entry_id: String,
-    /// Absent: the label is removed.
-    #[serde(skip_serializing_if = "is_default")]
-    pub label: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SetTodos {
-    pub phases: Vec<DraftPhase>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Hello {
-    /// The name of the client. For logs only.
-    #[serde(skip_serializing_if = "is_default")]
-    pub client: Option<Value>,
-    /// What a `message_update` carries; by default as the level has it.
-    #[serde(skip_serializing_if = "is_default")]
-    pub stream: Option<Stream>,
-    /// The level of this response and of later records; by default it stays as it is.
-    #[serde(skip_serializing_if = "is_default")]
-    pub wire: Option<Level>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -45,14 +45,13 @@ mod snapshot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use command::{COMMANDS, Command};
-pub use compaction::{CompactionAction, CompactionResult, SummarySource};
-pub use fields::{
-    AutoSetting, Bash, Compact, EntryId, ExportHtml, ExtensionUiResponse, GetEntries, Hello, Image,
-    ListSessions, NewSession, PageFields, Prompt, SetInterruptMode, SetLabel, SetModel,
-    SetQueueMode, SetSessionName, SetThinkingLevel, SetTodos, SwitchSession, TextAndImages,
-    UiAnswer, WhenBusy,
+pub use command::{
+    AutoSetting, Bash, COMMANDS, Command, Compact, EntryId, ExportHtml, GetEntries, Hello,
+    ListSessions, NewSession, PageFields, SetInterruptMode, SetLabel, SetModel, SetQueueMode,
+    SetSessionName, SetThinkingLevel, SetTodos, SwitchSession,
 };
+pub use compaction::{CompactionAction, CompactionResult, SummarySource};
+pub use fields::{ExtensionUiResponse, Image, Prompt, TextAndImages, UiAnswer, WhenBusy};
 pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
 pub use json::Json;
 pub use message::{
