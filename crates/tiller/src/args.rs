@@ -11,12 +11,13 @@ use clap::{ArgAction, Parser, ValueEnum};
 use tiller_agent::model::ThinkingLevel;
 
 use crate::print_mode::complain;
-use crate::project::ResourceFlags;
-use crate::rpc::server::OnEof;
-use crate::rpc::wire::Level;
-use crate::startup_model::ModelArgs;
-use crate::tool_filter::{self, ToolFlags};
-use crate::usage::{complaint, unknown_options};
+use crate::usage::complaint;
+use tiller_config::project::ResourceFlags;
+use tiller_config::startup_model::ModelArgs;
+use tiller_config::tool_filter::{self, ToolFlags};
+use tiller_protocol::Level;
+use tiller_server::OnEof;
+use tiller_server::extensions::flags::{ExtensionFlag, ExtensionFlags, unknown_options};
 
 /// A coding agent that other programs drive
 #[derive(Debug, Parser)]
@@ -58,7 +59,7 @@ pub struct Args {
         hide_possible_values = true,
         help_heading = "Modes"
     )]
-    pub on_eof: OnEof,
+    on_eof: EofAction,
 
     /// Work in this folder
     #[arg(long, value_name = "DIR", help_heading = "Modes")]
@@ -245,6 +246,16 @@ impl RunMode {
     }
 }
 
+/// What happens to accepted work when stdin closes, as it is named on the command line.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum EofAction {
+    /// The run is aborted and closed with its events.
+    #[default]
+    Abort,
+    /// The run and everything queued are finished first.
+    Finish,
+}
+
 /// A wire level as it is named on the command line.
 #[derive(Clone, Copy, Debug)]
 struct WireLevel(Level);
@@ -265,26 +276,6 @@ impl ValueEnum for WireLevel {
                 .help("The shapes of xcsh, with a `ready` record before everything else"),
         })
     }
-}
-
-/// Extension flags of the command line.
-#[derive(Clone, Debug, Default)]
-pub struct ExtensionFlags {
-    pub paths: Vec<String>,
-    /// Do not load extensions from the default folders.
-    pub only_these: bool,
-    /// Exit if an extension cannot be loaded.
-    pub is_strict: bool,
-    /// Options that extensions may have registered.
-    pub foreign: Vec<ExtensionFlag>,
-}
-
-/// An unknown option, as typed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ExtensionFlag {
-    /// Without its dashes.
-    pub name: String,
-    pub value: Option<String>,
 }
 
 /// Why tiller exits instead of starting.
@@ -406,6 +397,14 @@ impl Args {
             exclude_tools: self.exclude_tools.clone(),
             no_tools: self.no_tools,
             no_builtin_tools: self.no_builtin_tools,
+        }
+    }
+
+    /// What happens to accepted work when stdin closes.
+    pub(crate) fn on_eof(&self) -> OnEof {
+        match self.on_eof {
+            EofAction::Abort => OnEof::Abort,
+            EofAction::Finish => OnEof::Finish,
         }
     }
 

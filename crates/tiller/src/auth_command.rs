@@ -10,9 +10,9 @@ use std::os::fd::AsFd;
 use clap::Parser;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 
-use crate::credentials::{remove, set};
 use crate::launch::ProcessEnv;
-use crate::settings::Settings;
+use tiller_config::credentials::{remove, set};
+use tiller_config::settings::Settings;
 
 /// Store API keys of providers
 #[derive(Debug, Parser)]

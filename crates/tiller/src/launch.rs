@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::tool::Tool;
 use tiller_demo::demo::Demo;
 use tiller_demo::script::{Script, ScriptProvider};
@@ -15,48 +14,21 @@ use tiller_llm::CacheRetention;
 use tiller_session::{Files, Owner, time};
 
 use crate::args::{Args, RunMode};
-use crate::clock::Clock;
-use crate::conversation::Conversation;
-use crate::credentials::Credentials;
-use crate::extensions::find::{Discovery, Problem, find, missing_path};
-use crate::extensions::{flags, offline_load};
 use crate::log::{Log, LogRecord};
-use crate::models::{ModelTable, Models};
-use crate::project::{Dirs, Project, ResourceFlags};
-use crate::rpc::extensions::{ExtensionEnv, ExtensionPlan};
-use crate::rpc::server::OnEof;
-use crate::rpc::wire::Level;
-use crate::rpc::{TODO_TOOL, ToolConfig, Workspace, with_settings};
-use crate::session_store::SessionStore;
-use crate::settings::{Scope, Settings};
-use crate::startup_model::ModelArgs;
 use crate::startup_session::StartupSession;
-use crate::tool_filter::ToolRules;
 use crate::usage::StartError;
-
-/// Everything a server starts with.
-pub struct ServerConfig {
-    pub level: Level,
-    pub on_eof: OnEof,
-    pub settings: Settings,
-    pub models: Models,
-    pub model: Option<Arc<Model>>,
-    /// The resource flags of the command line.
-    pub choice: ModelArgs,
-    pub thinking: ThinkingLevel,
-    pub workspace: Workspace,
-    pub tools: ToolConfig,
-    pub project: Project,
-    pub extension_plan: ExtensionPlan,
-    /// Whether extensions may set the client's window title.
-    pub shows_titles: bool,
-    pub conversation: Conversation,
-    pub store: SessionStore,
-    pub clock: Clock,
-    pub log: Log,
-    /// Problems found on the way. Not fatal, but shown to the user.
-    pub diagnostics: Vec<String>,
-}
+use tiller_config::credentials::Credentials;
+use tiller_config::models::{ModelTable, Models};
+use tiller_config::project::{Dirs, Project, ResourceFlags};
+use tiller_config::settings::{Scope, Settings};
+use tiller_config::tool_filter::ToolRules;
+use tiller_protocol::Level;
+use tiller_server::clock::Clock;
+use tiller_server::extensions::find::{Discovery, Problem, find, missing_path};
+use tiller_server::extensions::{ExtensionEnv, ExtensionPlan};
+use tiller_server::extensions::{flags, offline_load};
+use tiller_server::session_store::SessionStore;
+use tiller_server::{ServerConfig, TODO_TOOL, ToolConfig, Workspace, with_settings};
 
 /// The environment of the process.
 pub struct ProcessEnv {
@@ -214,12 +186,21 @@ pub struct NotLaunched {
     pub diagnostics: Vec<String>,
 }
 
-impl ServerConfig {
+/// A server that is about to start, and the log of the process.
+pub struct Launch {
+    pub config: ServerConfig,
+    pub log: Log,
+}
+
+impl Launch {
     /// Decides everything.
-    pub fn prepare(args: &Args, env: ProcessEnv) -> Result<ServerConfig, NotLaunched> {
+    pub fn prepare(args: &Args, env: ProcessEnv) -> Result<Launch, NotLaunched> {
         let mut diagnostics = Vec::new();
-        match ServerConfig::decide(args, env, &mut diagnostics) {
-            Ok(launch) => Ok(ServerConfig { diagnostics, ..launch }),
+        match Launch::decide(args, env, &mut diagnostics) {
+            Ok(mut launch) => {
+                launch.config.diagnostics = diagnostics;
+                Ok(launch)
+            }
             Err(why) => Err(NotLaunched { why, diagnostics }),
         }
     }
@@ -228,7 +209,7 @@ impl ServerConfig {
         args: &Args,
         env: ProcessEnv,
         diagnostics: &mut Vec<String>,
-    ) -> Result<ServerConfig, StartError> {
+    ) -> Result<Launch, StartError> {
         args.session_name().map_err(StartError::Usage)?;
         let unknown = args.unknown.iter();
         diagnostics.extend(unknown.map(|option| format!("Unknown option {option} is ignored")));
@@ -283,7 +264,7 @@ impl ServerConfig {
             is_key && !settings.tools.passes(name)
         });
         let workspace = Workspace::new(conversation.cwd(), child_env, &settings);
-        let (level, on_eof) = (args.level(variables), args.on_eof);
+        let (level, on_eof) = (args.level(variables), args.on_eof());
         log.write(&LogRecord::Start {
             version: env!("CARGO_PKG_VERSION"),
             mode: args.mode().name(),
@@ -291,7 +272,7 @@ impl ServerConfig {
             model: model.as_ref().map(|model| format!("{}/{}", model.provider, model.id)),
         });
         let extension_env =
-            ExtensionEnv { log: log.clone(), ..extension_env(args, &env, &project) };
+            ExtensionEnv { hook_observer: log.hooks(), ..extension_env(args, &env, &project) };
         let extension_plan = ExtensionPlan::find(&project, args.extension_flags(), extension_env);
         if extension_plan.is_empty() {
             if let Some(why) = &args.foreign_complaint {
@@ -305,7 +286,7 @@ impl ServerConfig {
         }
         let wants_titles = variables.get("PI_RPC_EMIT_TITLE").is_some_and(|value| value == "1");
         let shows_titles = level != Level::Xcsh || wants_titles;
-        Ok(ServerConfig {
+        let config = ServerConfig {
             level,
             on_eof,
             settings,
@@ -321,9 +302,9 @@ impl ServerConfig {
             conversation,
             store,
             clock,
-            log,
             diagnostics: Vec::new(),
-        })
+        };
+        Ok(Launch { config, log })
     }
 }
 
@@ -353,7 +334,8 @@ fn extension_env(args: &Args, env: &ProcessEnv, project: &Project) -> ExtensionE
         variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect(),
         sidecars: may_have_sidecars(project),
         clock: EngineClock::Wall,
-        log: Log::default(),
+        exec_path: std::env::current_exe().unwrap_or_default(),
+        hook_observer: None,
     }
 }
 

@@ -22,8 +22,8 @@ use tiller_llm::{ExchangeEnd, Observed, Observer};
 use tiller_session::time;
 use tiller_tools::process::ChildEvent;
 
-use crate::clock::Clock;
 use crate::print_mode::complain;
+use tiller_server::clock::Clock;
 
 /// A handle to the log, or to none.
 #[derive(Clone, Default)]

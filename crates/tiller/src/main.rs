@@ -10,11 +10,11 @@ use tiller::api_key;
 use tiller::args::{Args, EarlyExit, RunMode, version};
 use tiller::attachments::{InitialMessage, first_message};
 use tiller::auth_command::AuthCommand;
-use tiller::launch::{NotLaunched, ProcessEnv, ServerConfig, export, extension_help, list_models};
+use tiller::launch::{Launch, NotLaunched, ProcessEnv, export, extension_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
 use tiller::print_mode::{self, complain};
-use tiller::rpc::stdio::serve_stdio;
 use tiller::session_command::SessionCommand;
+use tiller::stdio::serve_stdio;
 use tiller::usage::{BRIEF, StartError, USAGE, complaint, mistaken_command};
 
 const NO_MESSAGE: &str = "Missing message: pass one as an argument, pipe one in, or use --mode rpc";
@@ -91,37 +91,36 @@ fn start() -> Result<u8, StartError> {
 /// Runs the requested mode to its end. Returns the exit code.
 fn serve(args: Args, env: ProcessEnv) -> Result<u8, StartError> {
     tiller_tools::process::install();
-    let launch =
-        ServerConfig::prepare(&args, env).map_err(|NotLaunched { why, diagnostics }| {
+    let Launch { config, log } =
+        Launch::prepare(&args, env).map_err(|NotLaunched { why, diagnostics }| {
             warn(&diagnostics);
             why
         })?;
     // If extensions decide about trust, its diagnostics wait for that.
-    if !launch.extension_plan.has_trust_deciders() {
-        warn(launch.project.problems());
+    if !config.extension_plan.has_trust_deciders() {
+        warn(config.project.problems());
     }
-    warn(&launch.diagnostics);
+    warn(&config.diagnostics);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|err| format!("cannot start the runtime: {err}"))?;
-    let log = launch.log.clone();
     let code = match args.mode() {
         RunMode::Rpc => {
             if std::io::stdin().is_terminal() {
                 complain(include_str!("../texts/rpc-on-terminal.md").trim_end());
             }
-            runtime.block_on(serve_stdio(launch))
+            runtime.block_on(serve_stdio(config))
         }
         mode => {
-            let messages = messages(args, launch.workspace.cwd().to_owned())?;
+            let messages = messages(args, config.workspace.cwd().to_owned())?;
             if messages.is_empty() && std::env::args_os().len() <= 1 {
                 return Ok(brief());
             }
             if messages.is_empty() {
                 return Err(StartError::Usage(NO_MESSAGE.to_owned()));
             }
-            runtime.block_on(print_mode::run(mode, launch, messages))
+            runtime.block_on(print_mode::run(mode, config, messages))
         }
     };
     log.end(code);

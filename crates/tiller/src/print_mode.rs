@@ -16,14 +16,14 @@ use tokio::sync::mpsc;
 
 use crate::args::RunMode;
 use crate::attachments::InitialMessage;
-use crate::launch::ServerConfig;
-use crate::rpc::connection::{Channels, ClientInput};
-use crate::rpc::lines::{LINE_MAX_BYTES, Line, Lines};
-use crate::rpc::out::{Drain, pipe};
-use crate::rpc::server::{INPUTS_MAX, OnEof, serve};
-use crate::rpc::stdio::listen_for_signals;
+use crate::stdio::listen_for_signals;
 use crate::usage::USAGE;
 use screen::Screen;
+use tiller_server::ServerConfig;
+use tiller_server::connection::{Channels, ClientInput};
+use tiller_server::lines::{LINE_MAX_BYTES, Line, Lines};
+use tiller_server::out::{Drain, pipe};
+use tiller_server::server::{INPUTS_MAX, OnEof, serve};
 use wording::readable;
 
 /// Sends the messages one after the other and prints the results. Returns the exit code.

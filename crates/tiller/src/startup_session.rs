@@ -9,11 +9,11 @@ use tiller_session::list::SessionInfo;
 use tiller_session::{Body, NewSession, Session, SessionId, Storage};
 
 use crate::args::Args;
-use crate::conversation::Conversation;
-use crate::rpc::model_change;
-use crate::session_store::SessionStore;
-use crate::settings::Settings;
 use crate::usage::StartError;
+use tiller_config::settings::Settings;
+use tiller_server::conversation::Conversation;
+use tiller_server::model_change;
+use tiller_server::session_store::SessionStore;
 
 pub(crate) struct StartupSession<'a> {
     pub(crate) args: &'a Args,

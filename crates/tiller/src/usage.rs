@@ -55,16 +55,6 @@ fn elsewhere(word: &str) -> Option<&'static str> {
     ELSEWHERE.iter().find(|(words, _)| words.contains(&&*word)).map(|(_, advice)| *advice)
 }
 
-/// The error for unknown options.
-pub(crate) fn unknown_options<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
-    let names: Vec<String> = names.map(|name| format!("--{name}")).collect();
-    match names.as_slice() {
-        [] => None,
-        [name] => Some(format!("Unknown option: {name}")),
-        names => Some(format!("Unknown options: {}", names.join(", "))),
-    }
-}
-
 /// The reason in one sentence, with the most similar flag or command if there is one.
 pub fn complaint(err: &clap::Error) -> String {
     let context = |kind| match err.get(kind) {

@@ -10,18 +10,6 @@ use std::time::Duration;
 
 use futures_util::stream;
 use serde_json::{Value, json};
-use tiller::clock::Clock;
-use tiller::conversation::Conversation;
-use tiller::launch::ServerConfig;
-use tiller::log::Log;
-use tiller::rpc::connection::{Channels, ClientInput};
-use tiller::rpc::extensions::ExtensionPlan;
-use tiller::rpc::lines::Line;
-use tiller::rpc::out::pipe;
-use tiller::rpc::server::{INPUTS_MAX, OnEof, serve};
-use tiller::rpc::wire::Level;
-use tiller::rpc::{ToolConfig, Workspace};
-use tiller::session_store::SessionStore;
 use tiller_agent::message::{Message, StopReason, Usage, text_of};
 use tiller_agent::model::Model;
 use tiller_agent::provider::{
@@ -34,6 +22,17 @@ use tiller_config::project::{Dirs, Project, ResourceFlags};
 use tiller_config::startup_model::ModelArgs;
 use tiller_demo::script::Script;
 use tiller_llm::CacheRetention;
+use tiller_protocol::Level;
+use tiller_server::ServerConfig;
+use tiller_server::clock::Clock;
+use tiller_server::connection::{Channels, ClientInput};
+use tiller_server::conversation::Conversation;
+use tiller_server::extensions::ExtensionPlan;
+use tiller_server::lines::Line;
+use tiller_server::out::pipe;
+use tiller_server::server::{INPUTS_MAX, OnEof, serve};
+use tiller_server::session_store::SessionStore;
+use tiller_server::{ToolConfig, Workspace};
 use tiller_session::{Durability, Files, Owner, SessionId};
 use tokio::sync::mpsc;
 
@@ -180,13 +179,15 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
         conversation: Conversation::new(session, Durability::Os),
         store,
         clock: Clock::From { start: 0, since: tokio::time::Instant::now() },
-        log: Log::default(),
         diagnostics: Vec::new(),
     }
 }
 
 /// The records up to the end of a run, without message updates.
-async fn run(lines: &mpsc::Sender<ClientInput>, drain: &mut tiller::rpc::out::Drain) -> Vec<Value> {
+async fn run(
+    lines: &mpsc::Sender<ClientInput>,
+    drain: &mut tiller_server::out::Drain,
+) -> Vec<Value> {
     let prompt = json!({"type": "prompt", "message": "Look again, until I say stop."});
     let line = Line::Text(prompt.to_string().into_bytes());
     lines.send(ClientInput::Lines(vec![line])).await.unwrap();

@@ -24,12 +24,18 @@ const OUTSIDE_MEMORY: &[&str] = &[
     "tokio::process",
 ];
 
+/// What belongs to the process, and the crates whose caller passes it.
+const PROCESS: &[&str] =
+    &["std::env", "io::stdin", "io::stdout", "io::stderr", "process::exit", "tokio::signal"];
+const LIBRARIES: &[&str] = &["crates/tiller-config/src/", "crates/tiller-server/src/"];
+
 /// The only files that may write to stdout: others would break a client's framing.
 const STDOUT_WRITERS: &[&str] = &[
     "crates/tiller/src/main.rs",
     "crates/tiller/src/print_mode.rs",
-    "crates/tiller/src/rpc/stdio.rs",
     "crates/tiller/src/session_command.rs",
+    "crates/tiller/src/stdio.rs",
+    "crates/tiller-server/examples/embed.rs",
 ];
 
 pub(super) fn openings(tree: &Tree) -> Vec<Problem> {
@@ -65,8 +71,11 @@ pub(super) fn outside_access(tree: &Tree) -> Vec<Problem> {
                 let what = format!("`{word}`: this crate touches nothing outside memory");
                 problems.push(Problem::new(&file.path, number, what));
             }
-            if file.path.starts_with("crates/tiller-config/src/") && line.contains("std::env") {
-                let what = "`std::env`: the caller of this crate passes the environment";
+            let word = PROCESS.iter().find(|word| line.contains(**word));
+            if let Some(word) =
+                word.filter(|_| LIBRARIES.iter().any(|path| file.path.starts_with(path)))
+            {
+                let what = format!("`{word}`: the caller of this crate owns the process");
                 problems.push(Problem::new(&file.path, number, what));
             }
             if line.contains("stdout()") && !STDOUT_WRITERS.contains(&file.path.as_str()) {
@@ -124,12 +133,14 @@ mod tests {
             &[
                 ("crates/tiller-agent/src/run.rs", "// Like std::fs.\nuse std::fs;\n"),
                 ("crates/tiller-config/src/settings.rs", "use std::fs;\nstd::env::vars();\n"),
+                ("crates/tiller-server/src/out.rs", "use std::fs;\nstd::io::stderr();\n"),
                 ("crates/tiller-tools/src/ls.rs", "use std::fs;\nstd::io::stdout();\n"),
                 ("crates/tiller/src/main.rs", "std::io::stdout();\n"),
             ],
             expect![[r#"
                 crates/tiller-agent/src/run.rs:2: `std::fs`: this crate touches nothing outside memory
-                crates/tiller-config/src/settings.rs:2: `std::env`: the caller of this crate passes the environment
+                crates/tiller-config/src/settings.rs:2: `std::env`: the caller of this crate owns the process
+                crates/tiller-server/src/out.rs:2: `io::stderr`: the caller of this crate owns the process
                 crates/tiller-tools/src/ls.rs:2: this file may not write to stdout; the files that may are listed in xtask"#]],
         );
     }

@@ -13,6 +13,20 @@ const ALSO: &[(&str, &[&str])] = &[
     ("tiller-config", &["tiller-llm", "tiller-tools"]),
     // The page is drawn from a session file.
     ("tiller-export", &["tiller-session"]),
+    // A session connects all of them. Tests ask a built-in model.
+    (
+        "tiller-server",
+        &[
+            "tiller-config",
+            "tiller-demo",
+            "tiller-export",
+            "tiller-js",
+            "tiller-llm",
+            "tiller-protocol",
+            "tiller-session",
+            "tiller-tools",
+        ],
+    ),
 ];
 
 /// An external dependency, and the one crate that may use it.

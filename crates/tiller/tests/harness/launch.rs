@@ -5,16 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tiller::args::{ExtensionFlag, ExtensionFlags};
-use tiller::clock::Clock;
-use tiller::conversation::Conversation;
-use tiller::launch::ServerConfig;
-use tiller::log::Log;
-use tiller::rpc::extensions::{ExtensionEnv, ExtensionPlan};
-use tiller::rpc::server::OnEof;
-use tiller::rpc::wire::Level;
-use tiller::rpc::{ToolConfig, Workspace};
-use tiller::session_store::SessionStore;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::Provider;
 use tiller_config::credentials::Credentials;
@@ -24,6 +14,15 @@ use tiller_config::startup_model::ModelArgs;
 use tiller_demo::script::Script;
 use tiller_js::EngineClock;
 use tiller_llm::CacheRetention;
+use tiller_protocol::Level;
+use tiller_server::ServerConfig;
+use tiller_server::clock::Clock;
+use tiller_server::conversation::Conversation;
+use tiller_server::extensions::flags::{ExtensionFlag, ExtensionFlags};
+use tiller_server::extensions::{ExtensionEnv, ExtensionPlan};
+use tiller_server::server::OnEof;
+use tiller_server::session_store::SessionStore;
+use tiller_server::{ToolConfig, Workspace};
 use tiller_session::{Durability, Files, Owner, SessionId};
 use tokio::time::Instant;
 
@@ -108,7 +107,6 @@ pub fn launch(
         conversation: Conversation::new(session, durability),
         store,
         clock: Clock::From { start: START, since: Instant::now() },
-        log: Log::default(),
         diagnostics,
     })
 }
@@ -142,7 +140,8 @@ fn extension_plan(
         variables: Vec::new(),
         sidecars: false,
         clock: EngineClock::Runtime,
-        log: Log::default(),
+        exec_path: PathBuf::new(),
+        hook_observer: None,
     };
     ExtensionPlan::find(place, flags, around)
 }

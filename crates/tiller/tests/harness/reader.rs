@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use tiller::rpc::connection::ClientInput;
-use tiller::rpc::out::Drain;
+use tiller_server::connection::ClientInput;
+use tiller_server::out::Drain;
 use tokio::sync::{mpsc, watch};
 
 use super::transcript::Reader;

@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tiller::rpc::connection::{Channels, ClientInput, Signal};
-use tiller::rpc::lines::{LINE_MAX_BYTES, Line as WireLine, Lines};
-use tiller::rpc::out::pipe;
-use tiller::rpc::server::{INPUTS_MAX, serve};
 use tiller_demo::script::{ScriptFeeder, ScriptProvider};
+use tiller_server::connection::{Channels, ClientInput, Signal};
+use tiller_server::lines::{LINE_MAX_BYTES, Line as WireLine, Lines};
+use tiller_server::out::pipe;
+use tiller_server::server::{INPUTS_MAX, serve};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

@@ -1,0 +1,73 @@
+//! What a session and its connection start with. The caller decides all of it; nothing here reads the
+//! command line or the environment.
+
+use std::sync::Arc;
+
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_config::models::Models;
+use tiller_config::project::Project;
+use tiller_config::settings::Settings;
+use tiller_config::startup_model::ModelArgs;
+use tiller_protocol::Level;
+use tiller_session::SessionId;
+
+use crate::clock::Clock;
+use crate::conversation::Conversation;
+use crate::extensions::ExtensionPlan;
+use crate::server::OnEof;
+use crate::session_store::SessionStore;
+use crate::tools::ToolConfig;
+use crate::workspace::Workspace;
+
+/// Everything a server starts with.
+pub struct ServerConfig {
+    pub level: Level,
+    pub on_eof: OnEof,
+    pub settings: Settings,
+    pub models: Models,
+    pub model: Option<Arc<Model>>,
+    /// The model flags of the command line.
+    pub choice: ModelArgs,
+    pub thinking: ThinkingLevel,
+    pub workspace: Workspace,
+    pub tools: ToolConfig,
+    pub project: Project,
+    pub extension_plan: ExtensionPlan,
+    /// Whether extensions may set the client's window title.
+    pub shows_titles: bool,
+    pub conversation: Conversation,
+    pub store: SessionStore,
+    pub clock: Clock,
+    /// Problems found on the way. Not fatal, but shown to the user.
+    pub diagnostics: Vec<String>,
+}
+
+impl ServerConfig {
+    /// A session of this project in memory, at level `pi-delta`: with the usual tools and without
+    /// extensions. Every field can be changed before the start.
+    pub fn new(project: Project, models: Models, model: Arc<Model>) -> ServerConfig {
+        let settings = project.settings();
+        let clock = Clock::System;
+        let cwd = project.cwd().to_owned();
+        let store = SessionStore::memory();
+        let session = store.begin(SessionId::fresh(), &cwd, None, clock.now());
+        ServerConfig {
+            level: Level::PiDelta,
+            on_eof: OnEof::Abort,
+            choice: ModelArgs::named(&format!("{}/{}", model.provider, model.id)),
+            thinking: settings.default_thinking_level,
+            workspace: Workspace::new(cwd, Arc::new([]), &settings),
+            tools: ToolConfig::usual(&settings),
+            models,
+            model: Some(model),
+            project,
+            extension_plan: ExtensionPlan::default(),
+            shows_titles: false,
+            conversation: Conversation::new(session, settings.session.durability),
+            store,
+            clock,
+            diagnostics: Vec::new(),
+            settings,
+        }
+    }
+}

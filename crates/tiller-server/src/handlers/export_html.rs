@@ -1,0 +1,47 @@
+//! `export_html`: the session as an HTML page.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tiller_export::{Export, IN_MEMORY, NOTHING_YET, Setting};
+
+use crate::dispatch::{Handled, Response};
+use crate::state::SessionState;
+use crate::{project_state, tools};
+use tiller_protocol::{Label, Level, Reply};
+
+#[derive(Serialize)]
+struct Exported {
+    path: PathBuf,
+}
+
+/// The page is made from the file, on another thread: later messages are not in it.
+pub(crate) fn export_html(
+    state: &mut SessionState,
+    label: &Label,
+    level: Level,
+    wanted: Option<&Path>,
+) -> Handled {
+    let session = state.session.conversation().session();
+    let file = match session.path() {
+        None => return Err(IN_MEMORY.to_owned()),
+        Some(_) if !session.is_on_disk() => return Err(NOTHING_YET.to_owned()),
+        Some(file) => file.to_owned(),
+    };
+    let setting = Setting {
+        system: project_state::system_prompt(state),
+        tools: tools::offered(state).specs(),
+    };
+    let export = Export {
+        to: Export::place(&file, wanted, level.file_prefix(), state.workspace.cwd()),
+        session: file,
+        secrets: state.models.registry().secrets(),
+        windows: state.models.registry().context_windows(),
+        setting: Some(setting),
+    };
+    state.respond_from_thread(label.clone(), move || {
+        export.run()?;
+        Ok(Reply::data(&Exported { path: export.to }))
+    });
+    Ok(Response::Later)
+}

@@ -1,0 +1,35 @@
+//! `set_host_tools`, and updates and results of the client's tools.
+
+use serde::Serialize;
+use tiller_agent::tool::{ToolOutput, ToolResult};
+
+use super::data;
+use crate::dispatch::{Handled, Response};
+use crate::state::SessionState;
+use tiller_protocol::HostTool;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Names {
+    tool_names: Vec<String>,
+}
+
+pub(crate) fn set_host_tools(state: &mut SessionState, tools: Vec<HostTool>) -> Handled {
+    let tool_names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
+    let taken = state.tools.reserved_names();
+    if let Some(name) = tool_names.iter().find(|name| taken.contains(*name)) {
+        return Err(format!("RPC host tool \"{name}\" conflicts with an existing tool"));
+    }
+    state.tools.host_mut().register(tools, &state.tasks);
+    data(&Names { tool_names })
+}
+
+pub(crate) fn update(state: &mut SessionState, id: &str, partial: ToolOutput) -> Handled {
+    state.tools.host().update(id, partial);
+    Ok(Response::Never)
+}
+
+pub(crate) fn result(state: &mut SessionState, id: &str, result: ToolResult) -> Handled {
+    state.tools.host_mut().finish(id, result);
+    Ok(Response::Never)
+}

@@ -1,0 +1,74 @@
+//! `prompt`, `steer`, `follow_up`: send the agent a user message, now or later.
+
+use tiller_agent::message::Block;
+
+use crate::dispatch::Handled;
+use crate::extensions::commands;
+use crate::prompt::{self, PromptRequest};
+use crate::state::SessionState;
+use crate::work::stream_rules;
+use tiller_protocol::{Label, Level, WhenBusy};
+
+pub(crate) fn prompt(
+    state: &mut SessionState,
+    level: Level,
+    label: &Label,
+    text: String,
+    images: Vec<Block>,
+    when_busy: WhenBusy,
+) -> Handled {
+    if state.work.compactions().is_manual() {
+        return Err(COMPACTING.to_owned());
+    }
+    let is_command = commands::extension_command(state, &text).is_some();
+    if when_busy == WhenBusy::Refuse && state.work.is_in_rule_pause() && !is_command {
+        // Between two runs: the prompt takes the place of the run that would follow.
+        prompt::check_can_start(state)?;
+        stream_rules::cancel_and_settle(state);
+    }
+    let label = Some(label.clone());
+    prompt::submit(
+        state,
+        PromptRequest { label, level, text, images, when_busy, waits: false, expands: true },
+    )
+}
+
+pub(crate) fn steer(
+    state: &mut SessionState,
+    level: Level,
+    label: &Label,
+    text: String,
+    images: Vec<Block>,
+) -> Handled {
+    queue(state, level, label, text, images, WhenBusy::Steer)
+}
+
+pub(crate) fn follow_up(
+    state: &mut SessionState,
+    level: Level,
+    label: &Label,
+    text: String,
+    images: Vec<Block>,
+) -> Handled {
+    queue(state, level, label, text, images, WhenBusy::FollowUp)
+}
+
+/// Queues the message, also when nothing runs.
+fn queue(
+    state: &mut SessionState,
+    level: Level,
+    label: &Label,
+    text: String,
+    images: Vec<Block>,
+    when_busy: WhenBusy,
+) -> Handled {
+    commands::refuse_extension_command(state, &text)?;
+    let label = Some(label.clone());
+    prompt::submit(
+        state,
+        PromptRequest { label, level, text, images, when_busy, waits: true, expands: true },
+    )
+}
+
+const COMPACTING: &str = "Cannot submit a prompt while compaction is in progress. Wait for \
+     compaction to finish and retry.";

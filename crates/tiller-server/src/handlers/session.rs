@@ -1,0 +1,83 @@
+//! Session commands: the name, and changes to another session.
+
+use std::path::PathBuf;
+
+use tiller_agent::event::Event;
+use tiller_session::Error;
+use tiller_session::list::Cursor;
+
+use super::done;
+use crate::dispatch::{Handled, Response};
+use crate::requester::Requester;
+use crate::session_change::{self, SessionChange};
+use crate::state::SessionState;
+use tiller_protocol::{Label, ListSessions, Reply};
+
+pub(crate) fn set_name(state: &mut SessionState, name: &str) -> Handled {
+    let now = state.clock.now();
+    let name =
+        state.session.conversation_mut().set_name(name, now).map_err(|err| err.to_string())?;
+    state.emit(Event::SessionInfoChanged { name: Some(name) });
+    done()
+}
+
+pub(crate) fn new_session(
+    state: &mut SessionState,
+    label: &Label,
+    parent: Option<String>,
+) -> Handled {
+    let parent = parent.filter(|path| !path.is_empty());
+    change(state, label, SessionChange::New { parent, setup: Vec::new() })
+}
+
+pub(crate) fn switch(state: &mut SessionState, label: &Label, path: PathBuf) -> Handled {
+    let path = state.workspace.cwd().join(path);
+    if !path.exists() {
+        return Err(Error::NotFound(path).to_string());
+    }
+    change(state, label, SessionChange::Switch { path })
+}
+
+/// A missing file is refused before the current run is closed.
+pub(crate) fn fork(state: &mut SessionState, label: &Label, entry_id: String) -> Handled {
+    if !state.session.conversation().session().contains(&entry_id) {
+        let what = if label.command == "branch" { "branching" } else { "forking" };
+        return Err(format!("Invalid entry ID for {what}"));
+    }
+    change(state, label, SessionChange::Fork { entry_id })
+}
+
+pub(crate) fn clone(state: &mut SessionState, label: &Label) -> Handled {
+    if state.session.conversation().session().holds_only_choices() {
+        return Err("Cannot clone session: no current entry selected".to_owned());
+    }
+    change(state, label, SessionChange::Clone)
+}
+
+pub(super) fn change(state: &mut SessionState, label: &Label, change: SessionChange) -> Handled {
+    session_change::request(state, Requester::Client(label.clone()), change);
+    Ok(Response::Later)
+}
+
+/// How many sessions are listed by default.
+const LIST_LIMIT: usize = 100;
+
+pub(crate) fn list(state: &mut SessionState, label: &Label, wanted: ListSessions) -> Handled {
+    let before = match wanted.before.as_deref().map(Cursor::read) {
+        Some(None) => return Err("Invalid command \"list_sessions\": field `before`: expected the `next` of an earlier answer".to_owned()),
+        Some(cursor) => cursor,
+        None => None,
+    };
+    let cwd = match (wanted.cwd, wanted.all) {
+        (Some(cwd), _) => Some(cwd),
+        (None, true) => None,
+        (None, false) => Some(state.workspace.cwd().to_owned()),
+    };
+    let (store, limit) = (state.session.store().clone(), wanted.limit.unwrap_or(LIST_LIMIT));
+    state.respond_from_thread(label.clone(), move || {
+        let listing = store.list(cwd.as_deref(), limit, before.as_ref());
+        let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
+        Ok(Reply::data(&listing))
+    });
+    Ok(Response::Later)
+}

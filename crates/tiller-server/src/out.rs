@@ -1,0 +1,375 @@
+//! Writes records. They go into a batch, and batches to a writer that may be slow; the server never
+//! waits for it.
+//!
+//! Two things are bounded here. For a client that reads slowly, adjacent updates of one block are
+//! merged, so that the backlog is the messages themselves and not their updates. And where an
+//! update carries the whole message, long messages are written in larger updates, because otherwise
+//! n bytes of answer would become n² bytes of output. The start and the end of a block cannot be
+//! merged; where a message has so many of them that they would cost too much, they are written
+//! without the message.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tiller_agent::event::{Event, Update};
+use tiller_agent::message::ToolCall;
+use tiller_agent::tool::ToolOutput;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::connection::WireFormat;
+use super::outbox::Outgoing;
+use tiller_protocol::{Detail, Label, Level, RecordWriter, Refusal, Reply};
+
+/// With more than this unread, updates are merged.
+const CONGESTED_BYTES: usize = 8 << 20;
+/// With more than this unread, no line is read and no turn is started.
+const FLOODED_BYTES: usize = 16 << 20;
+/// A batch of this size is sent even though more is coming: larger ones cost the kernel fresh pages
+/// each time.
+const BATCH_BYTES: usize = 64 << 10;
+/// Records up to this length are written for each update.
+const SHORT_RECORD_BYTES: usize = 16 << 10;
+/// A longer record needs new text: this many bytes of output for one byte of text.
+const OUTPUT_PER_TEXT_BYTE: usize = 64;
+/// Updates that start or end a block, and text that has to be written before them, carry the
+/// message until these records exceed what [`OUTPUT_PER_TEXT_BYTE`] allows for the whole message by
+/// so many bytes. So a message of up to 10 blocks always has them, and one of 20 KB with 100
+/// blocks, too.
+const BLOCK_STEPS_BYTES: usize = 16 << 20;
+/// But text never waits longer than this for more.
+const HOLD: Duration = Duration::from_millis(50);
+
+pub(crate) struct Out {
+    writer: RecordWriter,
+    batch: Vec<u8>,
+    pipe: Pipe,
+    /// Updates that are not written yet and may still grow.
+    held: Vec<Held>,
+    due: Option<Instant>,
+    /// What the block updates of the current message have cost so far.
+    block_steps_bytes: usize,
+}
+
+enum Held {
+    Step { update: Update, since: Instant },
+    Tool { call: Arc<ToolCall>, partial: Box<ToolOutput> },
+}
+
+impl Out {
+    pub(crate) fn new(level: Level, pipe: Pipe) -> Out {
+        let writer = RecordWriter::new(level);
+        let (batch, held) = (Vec::new(), Vec::new());
+        Out { writer, batch, pipe, held, due: None, block_steps_bytes: 0 }
+    }
+
+    /// Changes the format of later records. Held records are written in the format they had.
+    fn change_format(&mut self, format: WireFormat) {
+        self.write_held();
+        self.writer.change(format.level, format.stream);
+    }
+
+    pub(crate) fn ready(&mut self, version: &str) {
+        self.writer.ready(version, &mut self.batch);
+    }
+
+    pub(crate) fn write(&mut self, outgoing: Outgoing) {
+        match outgoing {
+            Outgoing::Event(event) => self.event(event),
+            Outgoing::Response(label, result) => self.respond(&label, result),
+            Outgoing::Refusal(id, refusal) => self.refuse(id.as_deref(), &refusal),
+            Outgoing::Format(format) => self.change_format(format),
+        }
+    }
+
+    /// The one response to a command.
+    fn respond(&mut self, label: &Label, result: Result<Reply, String>) {
+        match result {
+            Ok(reply) => self.reply(label, reply),
+            Err(error) => self.refuse(label.id.as_deref(), &Refusal::of(label, error)),
+        }
+    }
+
+    fn reply(&mut self, label: &Label, reply: Reply) {
+        self.write_held();
+        self.writer.reply(label, reply, &mut self.batch);
+        if self.batch.len() > BATCH_BYTES {
+            self.send();
+        }
+    }
+
+    fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {
+        self.write_held();
+        self.writer.refuse(id, refusal, &mut self.batch);
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        match event {
+            Event::MessageUpdate(update) if is_delta(&update) => self.hold_delta(update),
+            // Only later snapshots show it, so nothing needs to be written before it.
+            Event::MessageUpdate(
+                Update::Usage(_) | Update::ResponseId(_) | Update::ResponseModel(_),
+            ) => {
+                self.writer.event(&event, &mut self.batch);
+            }
+            Event::MessageUpdate(update) => self.block_step(&update),
+            Event::MessageStart { .. } => {
+                self.write_held();
+                self.block_steps_bytes = 0;
+                self.writer.event(&event, &mut self.batch);
+            }
+            Event::ToolUpdate { call, partial } if self.is_congested() => {
+                self.hold_tool_update(call, partial);
+            }
+            // Some clients take the last line of a read for the end of the run, so nothing may
+            // follow `agent_end` in the same write.
+            Event::AgentEnd { .. } => {
+                self.write_held();
+                self.writer.event(&event, &mut self.batch);
+                self.send();
+            }
+            _ => {
+                self.write_held();
+                self.writer.event(&event, &mut self.batch);
+            }
+        }
+    }
+
+    /// Hands the batch to the writer.
+    pub(crate) fn flush(&mut self) {
+        if !self.held.is_empty() && self.may_write() {
+            self.write_held();
+        }
+        if !self.batch.is_empty() {
+            self.send();
+        }
+    }
+
+    /// The next batch is likely to be as long as this one, so its capacity is reserved at once.
+    fn send(&mut self) {
+        let next = Vec::with_capacity(self.batch.len().min(BATCH_BYTES));
+        self.pipe.send(std::mem::replace(&mut self.batch, next));
+    }
+
+    /// Writes everything, because the process is about to end.
+    pub(crate) fn close(mut self) {
+        self.write_held();
+        self.flush();
+    }
+
+    /// When held text must be written at the latest.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The client is far behind; more output would only fill memory.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.waiting_bytes() > FLOODED_BYTES
+    }
+
+    fn is_congested(&self) -> bool {
+        self.waiting_bytes() > CONGESTED_BYTES
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.pipe.unsent.load(Ordering::Acquire) + self.batch.len()
+    }
+
+    fn hold_delta(&mut self, update: Update) {
+        if let Some(Held::Step { update: held, .. }) = self.held.last_mut()
+            && same_block(held, &update)
+        {
+            append(held, update);
+        } else {
+            self.release_before_step();
+            self.held.push(Held::Step { update, since: Instant::now() });
+        }
+        if self.may_write() {
+            self.write_held();
+        }
+    }
+
+    /// The start or the end of a block.
+    fn block_step(&mut self, update: &Update) {
+        self.release_before_step();
+        let detail = self.afford(0);
+        self.writer.update(update, detail, &mut self.batch);
+        if self.batch.len() > BATCH_BYTES {
+            self.send();
+        }
+    }
+
+    /// Writes text that would have waited for more if its block had gone on.
+    fn release_before_step(&mut self) {
+        let is_step = |held: &mut Held| matches!(held, Held::Step { .. });
+        if self.held.len() == 1
+            && let Some(Held::Step { update, .. }) = self.held.pop_if(is_step)
+        {
+            let detail = self.afford(delta(&update).map_or(0, str::len));
+            self.writer.update(&update, detail, &mut self.batch);
+        }
+        self.write_held();
+    }
+
+    /// Whether an update with this much text can carry the message. An update without enough text
+    /// counts against the budget of the whole message, and is refused while the reader is behind.
+    fn afford(&mut self, text_bytes: usize) -> Detail {
+        let record_bytes = self.writer.update_len() + 2 * text_bytes;
+        if is_paid(record_bytes, text_bytes) {
+            return Detail::Snapshot;
+        }
+        // A record has the message twice.
+        let of_message = self.writer.update_len() / 2 * OUTPUT_PER_TEXT_BYTE;
+        let of_message = if self.is_congested() { 0 } else { of_message };
+        let cost = self.block_steps_bytes + record_bytes;
+        if cost > BLOCK_STEPS_BYTES + of_message {
+            return Detail::Step;
+        }
+        self.block_steps_bytes = cost;
+        Detail::Snapshot
+    }
+
+    /// Whether held updates should be written now. Sets the time when they must be.
+    fn may_write(&mut self) -> bool {
+        if self.is_congested() {
+            self.due = None;
+            return false;
+        }
+        let Some(Held::Step { update, since }) = self.held.last() else { return true };
+        let text_bytes = delta(update).map_or(0, str::len);
+        let record_bytes = self.writer.update_len() + 2 * text_bytes;
+        if is_paid(record_bytes, text_bytes) {
+            return true;
+        }
+        let due = *since + HOLD;
+        self.due = Some(due);
+        Instant::now() >= due
+    }
+
+    fn hold_tool_update(&mut self, call: Arc<ToolCall>, partial: Box<ToolOutput>) {
+        let same = self.held.iter_mut().find_map(|held| match held {
+            Held::Tool { call: other, partial } if other.id == call.id => Some(partial),
+            _ => None,
+        });
+        match same {
+            Some(earlier) => *earlier = partial,
+            None => self.held.push(Held::Tool { call, partial }),
+        }
+    }
+
+    fn write_held(&mut self) {
+        self.due = None;
+        for held in self.held.drain(..) {
+            let event = match held {
+                Held::Step { update, .. } => Event::MessageUpdate(update),
+                Held::Tool { call, partial } => Event::ToolUpdate { call, partial },
+            };
+            self.writer.event(&event, &mut self.batch);
+        }
+    }
+}
+
+/// Short records are always allowed; longer ones need enough text.
+fn is_paid(record_bytes: usize, text_bytes: usize) -> bool {
+    record_bytes <= SHORT_RECORD_BYTES || text_bytes * OUTPUT_PER_TEXT_BYTE >= record_bytes
+}
+
+fn is_delta(update: &Update) -> bool {
+    delta(update).is_some()
+}
+
+fn delta(update: &Update) -> Option<&str> {
+    match update {
+        Update::TextDelta { delta, .. }
+        | Update::ThinkingDelta { delta, .. }
+        | Update::CallDelta { delta, .. } => Some(delta),
+        _ => None,
+    }
+}
+
+fn same_block(a: &Update, b: &Update) -> bool {
+    match (a, b) {
+        (Update::TextDelta { index: a, .. }, Update::TextDelta { index: b, .. })
+        | (Update::ThinkingDelta { index: a, .. }, Update::ThinkingDelta { index: b, .. })
+        | (Update::CallDelta { index: a, .. }, Update::CallDelta { index: b, .. }) => a == b,
+        _ => false,
+    }
+}
+
+fn append(held: &mut Update, more: Update) {
+    if let (
+        Update::TextDelta { delta, .. }
+        | Update::ThinkingDelta { delta, .. }
+        | Update::CallDelta { delta, .. },
+        Update::TextDelta { delta: more, .. }
+        | Update::ThinkingDelta { delta: more, .. }
+        | Update::CallDelta { delta: more, .. },
+    ) = (held, more)
+    {
+        delta.push_str(&more);
+    }
+}
+
+/// The server's end of the pipe to the writer.
+pub struct Pipe {
+    chunks: mpsc::UnboundedSender<Vec<u8>>,
+    unsent: Arc<AtomicUsize>,
+}
+
+/// The writer's end.
+pub struct Drain {
+    chunks: mpsc::UnboundedReceiver<Vec<u8>>,
+    unsent: Arc<AtomicUsize>,
+    caught_up: Arc<Notify>,
+}
+
+/// Makes the pipe from the server to its writer. The channel itself is unbounded, because [`Out`]
+/// bounds it; the notification means that a writer that was behind has caught up.
+pub fn pipe() -> (Pipe, Drain, Arc<Notify>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let unsent = Arc::new(AtomicUsize::new(0));
+    let caught_up = Arc::new(Notify::new());
+    let pipe = Pipe { chunks: sender, unsent: unsent.clone() };
+    (pipe, Drain { chunks: receiver, unsent, caught_up: caught_up.clone() }, caught_up)
+}
+
+impl Pipe {
+    fn send(&self, chunk: Vec<u8>) {
+        self.unsent.fetch_add(chunk.len(), Ordering::AcqRel);
+        // A writer that has ended has sent `OutputClosed` itself.
+        self.chunks.send(chunk).ok();
+    }
+}
+
+impl Drain {
+    /// The next chunk; `None` when the server has closed the pipe. Blocks: for a writer thread.
+    pub fn wait(&mut self) -> Option<Vec<u8>> {
+        self.chunks.blocking_recv()
+    }
+
+    /// The same for a reader on the server's runtime.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
+        self.chunks.recv().await
+    }
+
+    /// The next chunk, if there is one already.
+    #[cfg(test)]
+    fn try_next(&mut self) -> Option<Vec<u8>> {
+        self.chunks.try_recv().ok()
+    }
+
+    /// Reports that this many bytes have been read.
+    pub fn wrote(&self, bytes: usize) {
+        let before = self.unsent.fetch_sub(bytes, Ordering::AcqRel);
+        let after = before - bytes;
+        let passed = |mark: usize| before > mark && after <= mark;
+        if passed(CONGESTED_BYTES) || passed(FLOODED_BYTES) {
+            self.caught_up.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

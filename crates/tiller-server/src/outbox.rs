@@ -1,0 +1,45 @@
+//! What a session has to say, in order. The server hands it to the connection after each request and
+//! each input.
+
+use serde_json::value::RawValue;
+use tiller_agent::event::Event;
+
+use super::connection::WireFormat;
+use tiller_protocol::{Label, Refusal, Reply};
+
+#[derive(Default)]
+pub(crate) struct Outbox {
+    waiting: Vec<Outgoing>,
+}
+
+/// Something to be written.
+pub(crate) enum Outgoing {
+    Event(Event),
+    Response(Label, Result<Reply, String>),
+    /// A line that is no command gets this response.
+    Refusal(Option<Box<RawValue>>, Refusal),
+    /// Later records are written in this format.
+    Format(WireFormat),
+}
+
+impl Outbox {
+    pub(crate) fn event(&mut self, event: Event) {
+        self.waiting.push(Outgoing::Event(event));
+    }
+
+    pub(crate) fn respond(&mut self, label: Label, result: Result<Reply, String>) {
+        self.waiting.push(Outgoing::Response(label, result));
+    }
+
+    pub(crate) fn refuse(&mut self, id: Option<Box<RawValue>>, refusal: Refusal) {
+        self.waiting.push(Outgoing::Refusal(id, refusal));
+    }
+
+    pub(crate) fn change_format(&mut self, format: WireFormat) {
+        self.waiting.push(Outgoing::Format(format));
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Outgoing> {
+        self.waiting.drain(..)
+    }
+}

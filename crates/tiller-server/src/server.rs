@@ -1,0 +1,340 @@
+//! Connects one session with one client. It handles one input at a time, of the client or of the
+//! session's own tasks. So there are no locks, and things happen in the order of this loop.
+
+use std::time::Duration;
+
+use tiller_agent::driver::End;
+use tiller_agent::event::Event;
+use tokio::sync::mpsc;
+
+use super::client_bash::{self, BashEnded};
+use super::connection::{Channels, ClientInput, Connection, at};
+use super::dispatch::{dispatch, receive};
+use super::extensions::{
+    self, ExitRequest, ExtensionRequest, ExtensionTaskDone, boundary, loading,
+};
+use super::host_tools::HostCall;
+use super::project_state::{self, ResourcesLoaded};
+use super::run_host::RunRequest;
+use super::shutdown::{SHUTDOWN_LIMIT, Shutdown};
+use super::state::SessionState;
+use super::todos::{self, TodoDue, TodoWrite};
+use super::transition::{self, TransitionEvent};
+use super::work::compaction::{self, SummaryDone};
+use super::work::{retry, run, storing, stream_rules};
+use crate::config::ServerConfig;
+use tiller_protocol::{Label, Reply, Request};
+
+/// Everything that can happen to a session, except for what its client sends.
+pub enum Input {
+    /// A run emits an event.
+    Event(Event),
+    /// A run waits for a response.
+    RunRequest(RunRequest),
+    /// A run has ended; `Err` is the text of its panic.
+    RunEnded(Result<End, String>),
+    /// The pause before a retry is over.
+    RetryPauseOver,
+    /// The pause before a retry or a rule injection was cancelled; the run settles.
+    PauseCancelled,
+    /// The pause before a rule is injected is over.
+    RulePauseOver,
+    /// A compaction has its summary, or has failed.
+    SummaryDone(Box<SummaryDone>),
+    /// The model calls a tool of the client, or the call was given up.
+    HostCall(HostCall),
+    /// The model changes its todo list.
+    TodoWrite(TodoWrite),
+    /// A finished task is due to leave the todo list.
+    TodoDue(TodoDue),
+    /// An extension requests something.
+    ExtensionRequest(Box<ExtensionRequest>),
+    /// A task for extensions has finished.
+    ExtensionTaskDone(Box<ExtensionTaskDone>),
+    /// A step of a session change or of loading extensions has ended.
+    Transition(Box<TransitionEvent>),
+    /// A shell command of the client has ended.
+    BashEnded(Box<BashEnded>),
+    /// The files of the project have been read.
+    ResourcesLoaded(Box<ResourcesLoaded>),
+    /// A response that was computed on another thread.
+    ResponseReady(Label, Result<Reply, String>),
+}
+
+impl From<ExtensionRequest> for Input {
+    fn from(request: ExtensionRequest) -> Input {
+        Input::ExtensionRequest(Box::new(request))
+    }
+}
+
+impl From<ExtensionTaskDone> for Input {
+    fn from(done: ExtensionTaskDone) -> Input {
+        Input::ExtensionTaskDone(Box::new(done))
+    }
+}
+
+impl From<TransitionEvent> for Input {
+    fn from(event: TransitionEvent) -> Input {
+        Input::Transition(Box::new(event))
+    }
+}
+
+/// What happens to accepted work when the client closes stdin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnEof {
+    /// The run is aborted and closed with its events.
+    #[default]
+    Abort,
+    /// The run and everything queued are finished first.
+    Finish,
+}
+
+/// How many inputs may wait for the server.
+pub const INPUTS_MAX: usize = 256;
+/// How many inputs are handled before their output is flushed.
+const BATCH: usize = 128;
+/// How often a step waits for more inputs before it writes.
+const ROUNDS: usize = 4;
+
+/// Runs a session with one client until the client, a signal or an extension ends it. Returns the
+/// exit code.
+pub async fn serve(mut config: ServerConfig, channels: Channels) -> u8 {
+    let connection = Connection::new(config.level, channels);
+    let (work_sender, work) = mpsc::channel(INPUTS_MAX);
+    let on_eof = config.on_eof;
+    let plan = std::mem::take(&mut config.extension_plan);
+    let mut state = SessionState::new(config, work_sender);
+    loading::load_at_start(&mut state, plan);
+    let deferred_requests = Vec::new();
+    let mut server = Server { state, connection, work, on_eof, deferred_requests, shutdown: None };
+    server.connection.greet(version());
+    server.check_shutdown_request();
+    server.write();
+    server.connection.flush();
+    loop {
+        server.step().await;
+        if let Some(code) = server.exit_code() {
+            server.connection.close();
+            return code;
+        }
+    }
+}
+
+struct Server {
+    state: SessionState,
+    connection: Connection,
+    /// From runs and tasks.
+    work: mpsc::Receiver<Input>,
+    on_eof: OnEof,
+    /// Requests of runs that wait until the client has read more.
+    deferred_requests: Vec<RunRequest>,
+    shutdown: Option<Shutdown>,
+}
+
+impl Server {
+    /// Waits for an input, handles it and all others that are ready, and flushes the output.
+    async fn step(&mut self) {
+        let shutdown_due = self.shutdown.as_ref().and_then(Shutdown::due);
+        tokio::select! {
+            biased;
+            input = self.connection.next() => {
+                if let Some(input) = input {
+                    self.process_client(input);
+                }
+            }
+            Some(input) = self.work.recv() => self.process(input),
+            () = at(shutdown_due) => {}
+        }
+        // All ready inputs go into the same write, and the tasks that were just answered get a
+        // chance to send more: one large write is cheaper than several small ones, on both sides.
+        for _ in 0..ROUNDS {
+            self.drain_ready();
+            tokio::task::yield_now().await;
+            if self.work.is_empty() && !self.connection.has_lines() {
+                break;
+            }
+        }
+        self.answer_deferred();
+        self.end_grace();
+        self.write();
+        self.connection.flush();
+    }
+
+    /// Handles the inputs that are ready. Lines and work each have a limit, so that neither a fast
+    /// client nor a fast model can starve the other.
+    fn drain_ready(&mut self) {
+        for _ in 0..BATCH {
+            let Some(input) = self.connection.try_next() else { break };
+            self.process_client(input);
+        }
+        for _ in 0..BATCH {
+            let Ok(input) = self.work.try_recv() else { break };
+            self.process(input);
+        }
+    }
+
+    /// Handles an input, and what follows from it.
+    fn process(&mut self, input: Input) {
+        self.handle(input);
+        self.finish_input();
+    }
+
+    /// The same for an input of the client.
+    fn process_client(&mut self, input: ClientInput) {
+        match input {
+            ClientInput::Lines(lines) => {
+                for request in lines.into_iter().filter_map(Request::read) {
+                    receive(&mut self.state, request, self.connection.format());
+                    self.write();
+                }
+            }
+            ClientInput::LastLines => self.connection.ignore_flood(),
+            ClientInput::EndOfInput => self.end_of_input(),
+            ClientInput::OutputClosed => {
+                // No client is left to write to.
+                run::stop(&mut self.state);
+                self.shut_down(1, Some(Duration::ZERO));
+            }
+            ClientInput::Signal(signal) => {
+                run::stop(&mut self.state);
+                self.shut_down(signal.exit_code(), Some(SHUTDOWN_LIMIT));
+            }
+        }
+        self.finish_input();
+    }
+
+    /// Dispatches the held requests that can go on, and writes the outbox.
+    fn finish_input(&mut self) {
+        self.resume_held();
+        storing::emit_stored_late(&mut self.state);
+        self.check_shutdown_request();
+        self.write();
+    }
+
+    /// Hands what the session has emitted to the connection.
+    fn write(&mut self) {
+        self.connection.write(&mut self.state.outbox);
+    }
+
+    fn handle(&mut self, input: Input) {
+        match input {
+            Input::Event(event) => run::run_event(&mut self.state, event),
+            Input::RunRequest(request) => self.run_request(request),
+            Input::RunEnded(end) => run::run_ended(&mut self.state, end),
+            Input::RetryPauseOver => retry::retry_now(&mut self.state),
+            Input::PauseCancelled => boundary::run_settle_hook(&mut self.state),
+            Input::RulePauseOver => stream_rules::inject_now(&mut self.state),
+            Input::SummaryDone(done) => compaction::summary_done(&mut self.state, *done),
+            Input::HostCall(call) => {
+                if let Some(event) = self.state.tools.host_mut().handle(call) {
+                    self.state.emit(event);
+                }
+            }
+            Input::TodoWrite(write) => todos::todo_write(&mut self.state, write),
+            Input::TodoDue(due) => todos::clear_todo(&mut self.state, due),
+            Input::ExtensionRequest(request) => {
+                extensions::handle_request(&mut self.state, *request);
+            }
+            Input::ExtensionTaskDone(done) => extensions::task_done(&mut self.state, *done),
+            Input::Transition(event) => transition::advance(&mut self.state, *event),
+            Input::BashEnded(ended) => client_bash::bash_ended(&mut self.state, *ended),
+            Input::ResponseReady(label, result) => {
+                self.state.transition.response_sent();
+                self.state.respond(label, result);
+            }
+            Input::ResourcesLoaded(loaded) => project_state::loaded(&mut self.state, *loaded),
+        }
+    }
+
+    /// While the client is far behind, a run waits here before its next request, rather than in the
+    /// middle of the model's stream.
+    fn run_request(&mut self, request: RunRequest) {
+        if request.can_wait() && self.connection.is_flooded() {
+            self.deferred_requests.push(request);
+        } else {
+            run::answer(&mut self.state, request);
+        }
+    }
+
+    fn answer_deferred(&mut self) {
+        if !self.deferred_requests.is_empty() && !self.connection.is_flooded() {
+            for request in self.deferred_requests.drain(..) {
+                run::answer(&mut self.state, request);
+            }
+        }
+    }
+
+    /// Dispatches held requests until one has to wait again.
+    fn resume_held(&mut self) {
+        while !self.state.is_changing()
+            && !self.state.project.is_awaited()
+            && let Some(request) = self.state.transition.held_mut().pop_front()
+        {
+            dispatch(&mut self.state, request, self.connection.format());
+            self.write();
+        }
+    }
+
+    fn end_of_input(&mut self) {
+        match self.on_eof {
+            OnEof::Abort => {
+                run::stop(&mut self.state);
+                self.shut_down(0, Some(SHUTDOWN_LIMIT));
+            }
+            OnEof::Finish => {
+                for event in self.state.tools.host_mut().client_left() {
+                    self.state.emit(event);
+                }
+                self.shut_down(0, None);
+            }
+        }
+    }
+
+    /// Starts the shutdown that an extension requested, or that a required extension which failed
+    /// to load causes.
+    fn check_shutdown_request(&mut self) {
+        match self.state.extensions.take_exit_request() {
+            Some(ExitRequest::Failure(code)) => {
+                run::stop(&mut self.state);
+                let shutdown = self.shut_down(code, Some(SHUTDOWN_LIMIT));
+                // A failed start keeps its exit code, also after the client has closed stdin.
+                if shutdown.code == 0 {
+                    shutdown.code = code;
+                }
+            }
+            Some(ExitRequest::Shutdown) => self.shut_down(0, None).by_extension(),
+            None => {}
+        }
+    }
+
+    /// The first reason for a shutdown decides the exit code.
+    fn shut_down(&mut self, code: u8, within: Option<Duration>) -> &mut Shutdown {
+        let shutdown = self.shutdown.get_or_insert_with(|| Shutdown::new(code));
+        if let Some(within) = within {
+            shutdown.set_deadline(within);
+        }
+        shutdown
+    }
+
+    /// Gives up what extensions have left open when their grace time is over.
+    fn end_grace(&mut self) {
+        let Some(shutdown) = &mut self.shutdown else { return };
+        if shutdown.grace_is_over(self.state.is_occupied()) {
+            shutdown.set_deadline(SHUTDOWN_LIMIT);
+            run::stop(&mut self.state);
+        }
+    }
+
+    fn exit_code(&mut self) -> Option<u8> {
+        let shutdown = self.shutdown.as_ref()?;
+        let is_idle = self.state.is_idle();
+        let is_announced = (is_idle || shutdown.is_notifying_extensions())
+            && extensions::announce_shutdown_once(&mut self.state);
+        (is_idle && is_announced || shutdown.is_overdue()).then_some(shutdown.code)
+    }
+}
+
+/// Our own version; the version of a wire level is only printed by `--version`.
+pub(crate) fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}

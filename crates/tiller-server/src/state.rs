@@ -1,0 +1,154 @@
+//! The state of a session. Each part keeps its own invariants; this file holds them together and
+//! answers what depends on several of them.
+
+use tiller_agent::driver::Queue;
+use tiller_agent::event::Event;
+use tiller_agent::message::Message;
+use tiller_session::Body;
+use tokio::sync::mpsc;
+
+use super::client_bash::ClientBash;
+use super::extensions::ExtensionState;
+use super::extensions::events;
+use super::model_state::ModelState;
+use super::open_session::OpenSession;
+use super::outbox::Outbox;
+use super::project_state::ProjectState;
+use super::queues::Queues;
+use super::server::Input;
+use super::tasks::Tasks;
+use super::todos::Todos;
+use super::tools::Tools;
+use super::transition::TransitionState;
+use super::work::Work;
+use super::workspace::Workspace;
+use crate::clock::Clock;
+use crate::config::ServerConfig;
+use tiller_protocol::{Label, Reply};
+
+pub(crate) struct SessionState {
+    pub(crate) session: OpenSession,
+    pub(crate) models: ModelState,
+    pub(crate) queues: Queues,
+    pub(crate) project: ProjectState,
+    pub(crate) tools: Tools,
+    pub(crate) workspace: Workspace,
+    pub(crate) work: Work,
+    pub(crate) transition: TransitionState,
+    pub(crate) todos: Todos,
+    pub(crate) client_bash: ClientBash,
+    pub(crate) extensions: ExtensionState,
+    pub(crate) outbox: Outbox,
+    pub(crate) tasks: Tasks,
+    pub(crate) clock: Clock,
+}
+
+impl SessionState {
+    pub(crate) fn new(config: ServerConfig, inputs: mpsc::Sender<Input>) -> SessionState {
+        let settings = config.settings;
+        SessionState {
+            session: OpenSession::new(config.conversation, config.store),
+            models: ModelState::new(config.models, config.model, config.choice, config.thinking),
+            queues: Queues::new(
+                settings.steering_mode,
+                settings.follow_up_mode,
+                settings.interrupt_mode,
+            ),
+            work: Work::new(&settings),
+            project: ProjectState::new(config.project, settings, config.diagnostics),
+            tools: Tools::new(config.tools),
+            workspace: config.workspace,
+            transition: TransitionState::default(),
+            todos: Todos::new(config.level),
+            client_bash: ClientBash::default(),
+            extensions: ExtensionState::new(config.shows_titles),
+            outbox: Outbox::default(),
+            tasks: Tasks::new(inputs),
+            clock: config.clock,
+        }
+    }
+
+    /// Busy from the acceptance of a prompt until `agent_settled`.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.work.is_busy()
+    }
+
+    /// Busy, or compacting or navigating on request.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.work.is_active() || self.transition.is_navigating()
+    }
+
+    /// At work, or an `input` hook is pending.
+    pub(crate) fn is_occupied(&self) -> bool {
+        self.is_at_work() || self.extensions.has_input_hook()
+    }
+
+    /// A session change, or an `abort_and_prompt`, is pending or in progress.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.transition.is_active()
+            || self.transition.has_client_hook()
+            || self.work.has_deferred_change()
+    }
+
+    /// The client waits for something that will change the state: another session, a reload, an
+    /// `abort_and_prompt`. A branch summary does not count: it takes too long to hold back
+    /// `get_state`.
+    pub(crate) fn owes_change(&self) -> bool {
+        self.transition.owes_change()
+            || self.project.is_awaited()
+            || self.work.has_deferred_change()
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_occupied()
+            && !self.work.has_deferred()
+            && self.transition.is_idle()
+            && self.client_bash.is_idle()
+    }
+
+    pub(crate) fn emit(&mut self, event: Event) {
+        events::forward_event(self, &event);
+        self.outbox.event(event);
+    }
+
+    pub(super) fn respond(&mut self, label: Label, result: Result<Reply, String>) {
+        self.outbox.respond(label, result);
+    }
+
+    /// Computes a response on another thread.
+    pub(crate) fn respond_from_thread(
+        &mut self,
+        label: Label,
+        work: impl FnOnce() -> Result<Reply, String> + Send + 'static,
+    ) {
+        self.transition.expect_response();
+        self.tasks.spawn_blocking(work, |result| {
+            let crashed = |crash| Err(format!("internal error: {crash}"));
+            Input::ResponseReady(label, result.unwrap_or_else(crashed))
+        });
+    }
+
+    /// Appends an entry that is not a message.
+    pub(crate) fn append_entry(&mut self, body: Body) -> Result<(), String> {
+        let now = self.clock.now();
+        let appended = self.session.conversation_mut().record(body, now);
+        appended.map(|_| ()).map_err(|err| err.to_string())
+    }
+
+    /// The same where a failure is reported to the client as `session_error`.
+    pub(crate) fn append_entry_or_report(&mut self, body: Body) {
+        if let Err(error) = self.append_entry(body) {
+            self.emit(Event::SessionError { error });
+        }
+    }
+
+    /// Queues a message and emits the update.
+    pub(crate) fn enqueue(&mut self, queue: Queue, message: Message) {
+        let is_users = matches!(message, Message::User(_));
+        self.queues.push(queue, message);
+        if is_users {
+            let update = self.queues.update();
+            self.emit(update);
+        }
+    }
+}

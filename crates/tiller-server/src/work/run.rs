@@ -1,0 +1,316 @@
+//! A run: its start, its events and requests, its end, and what follows.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tiller_agent::driver::{End, NotStored, RequestSetup};
+use tiller_agent::event::Event;
+use tiller_agent::message::{AssistantMessage, Message, StopReason, Usage};
+use tiller_agent::run;
+use tokio_util::sync::CancellationToken;
+
+use super::compaction::PlannedCut;
+use super::next::{Facts, Next};
+use super::{ActiveRun, Phase, compaction, deferred, next, outcome, retry, storing, stream_rules};
+use crate::client_bash;
+use crate::extensions::{actions, boundary, dialogs, events, queries};
+use crate::run_host::{RunHost, RunRequest};
+use crate::server::Input;
+use crate::state::SessionState;
+use crate::{todos, tools};
+
+/// Starts a run with these messages, or with the queued ones if there are none.
+pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
+    let cancel = CancellationToken::new();
+    state.work.abort_requested = state.work.is_shutting_down;
+    if state.work.is_shutting_down {
+        cancel.cancel();
+    }
+    client_bash::append_ended_commands(state);
+    // If this fails again, so does the first message of the run, which reports it.
+    storing::store_owed(state).ok();
+    let driver = RunHost {
+        tasks: state.tasks.clone(),
+        clock: state.clock,
+        resize: state.workspace.resize(),
+        host: state.extensions.host().cloned(),
+        cancel: cancel.clone(),
+        turns: AtomicU64::new(0),
+    };
+    // Loaded when the prompt was accepted.
+    let history = state.session.conversation().loaded().unwrap_or_default().to_vec();
+    let token = cancel.clone();
+    let running = async move {
+        let mut presentable = Vec::with_capacity(prompts.len());
+        for message in prompts {
+            presentable.push(driver.presentable(Arc::new(message)).await);
+        }
+        run::run(&driver, history, presentable, token).await
+    };
+    state.tasks.spawn_catching(running, Input::RunEnded);
+    let run = ActiveRun { cancel, added: Vec::new(), is_open: false, not_stored: None };
+    state.work.enter(Phase::Running(run));
+}
+
+/// Cancels the run and everything that would lead to one.
+pub(crate) fn abort(state: &mut SessionState) {
+    state.work.abort_requested |= state.is_busy();
+    retry::cancel_retry(state);
+    stream_rules::cancel_injection(state);
+    state.work.compactions.cancel();
+    state.transition.cancel_navigation();
+    state.extensions.cancel_hooks();
+    if let Some(run) = state.work.run() {
+        if let Some(host) = state.extensions.host() {
+            host.run_aborted();
+        }
+        run.cancel.cancel();
+    }
+}
+
+/// Aborts; runs that start later are cancelled at once.
+pub(crate) fn stop(state: &mut SessionState) {
+    state.work.shut_down();
+    dialogs::client_left(state);
+    abort(state);
+    state.client_bash.abort_all();
+}
+
+/// Passes an event of a run on to the client, with what follows from it.
+pub(crate) fn run_event(state: &mut SessionState, event: Event) {
+    observe_event(state, &event);
+    let has_recovered = state.work.retries.has_recovered(&event);
+    state.outbox.event(event);
+    if has_recovered {
+        retry::end_retries(state, true, None);
+    }
+}
+
+/// Updates the state before the event goes to the client.
+fn observe_event(state: &mut SessionState, event: &Event) {
+    events::forward_event(state, event);
+    match event {
+        Event::MessageStart { ticket: Some(ticket), message } => {
+            state.queues.emitted(*ticket);
+            if matches!(**message, Message::User(_)) {
+                let update = state.queues.update();
+                state.emit(update);
+            }
+        }
+        Event::MessageEnd { message } => {
+            match &**message {
+                Message::User(_) => {
+                    state.work.compactions.user_message_added();
+                    state.todos.user_message_added();
+                }
+                Message::Assistant(answer) if !answer.failed() => state.todos.answered(),
+                _ => {}
+            }
+            stream_rules::rules_after_message(state, message);
+        }
+        _ => {}
+    }
+    state.work.observe(event);
+}
+
+/// Answers a request of the run.
+pub(crate) fn answer(state: &mut SessionState, request: RunRequest) {
+    match request {
+        RunRequest::Setup(responder) => responder.respond(setup(state)),
+        RunRequest::Dequeue(queue, responder) => responder.respond(state.queues.next(queue)),
+        RunRequest::TurnEntries(responder) => responder.respond(boundary::turn_entries(state)),
+        RunRequest::Commit(proposal, responder) => {
+            let is_continued = boundary::commit(state, "turn_end", proposal);
+            responder.respond(is_continued);
+        }
+        RunRequest::AfterTurn(responder) => responder.respond(boundary::turn_over(state)),
+        RunRequest::NextTurn(responder) => compaction::compact_between_turns(state, responder),
+        RunRequest::WillRetry(end, responder) => {
+            let (facts, _) = facts(state, &end);
+            responder.respond(next::will_retry(&end, &facts));
+        }
+        RunRequest::FlushEvents(responder) | RunRequest::Throttle(responder) => {
+            responder.respond(())
+        }
+        RunRequest::RulesMatched(matches, responder) => {
+            responder.respond(stream_rules::matched(state, matches))
+        }
+        RunRequest::MessageEnded(message, responder) => {
+            responder.respond(message_ended(state, message))
+        }
+        RunRequest::Interrupted(responder) => responder.respond(state.queues.interrupts()),
+    }
+}
+
+/// A message of a run is complete. The client gets it once it is stored, and not at all when
+/// it cannot be.
+fn message_ended(state: &mut SessionState, message: Arc<Message>) -> Result<(), NotStored> {
+    storing::store(state, message.clone())?;
+    run_event(state, Event::MessageEnd { message });
+    Ok(())
+}
+
+/// What a request to the model is made with.
+pub(crate) fn setup(state: &mut SessionState) -> RequestSetup {
+    let model = state.models.current_or_none();
+    let level = state.models.level();
+    let session_id: Arc<str> = state.session.conversation().id().into();
+    RequestSetup {
+        provider: state.models.registry().provider(&model),
+        thinking: level,
+        system: queries::run_system(state),
+        tools: tools::offered(state),
+        forced_tool: state.todos.forced_tool(),
+        cwd: state.workspace.shared_cwd(),
+        env: state.workspace.tool_env(&session_id, &model, level),
+        rules: state.project.rules(),
+        session_id,
+        model,
+    }
+}
+
+/// What other parts know about what follows a run that ended like this, and the planned cut if
+/// that is a compaction.
+fn facts(state: &mut SessionState, end: &End) -> (Facts, Option<PlannedCut>) {
+    let planned = compaction::plan_after_run(state, end);
+    let (need, cut) = planned.unzip();
+    (Facts { compaction: need, ..facts_after_compaction(state, end) }, cut)
+}
+
+/// The same when the compaction is over.
+fn facts_after_compaction(state: &mut SessionState, end: &End) -> Facts {
+    Facts {
+        needs_reminder: todos::will_remind(state),
+        has_queued: !state.queues.is_empty(),
+        is_shutting_down: state.work.is_shutting_down,
+        has_deferred: state.work.has_deferred(),
+        has_due_rules: state.work.rules.has_due(),
+        has_waiting_rules: state.work.rules.has_waiting(),
+        can_retry: state.work.retries.allow(end),
+        compaction: None,
+    }
+}
+
+/// A run has ended; `Err` is the text of its panic.
+pub(crate) fn run_ended(state: &mut SessionState, end: Result<End, String>) {
+    let run = state.work.take_run();
+    state.queues.run_ended();
+    for event in state.tools.host_mut().run_ended() {
+        state.emit(event);
+    }
+    let end = end.unwrap_or_else(|crash| {
+        close_crashed_run(state, run, &crash);
+        End::Aborted
+    });
+    state.work.outcome = outcome(Some(&end));
+    todos::forget_reminders_if_done(state);
+    let (facts, cut) = facts(state, &end);
+    match next::next(&end, &facts) {
+        Next::InjectRules => stream_rules::schedule_injection(state),
+        Next::Retry => retry::retry_later(state, &end),
+        next => {
+            retry::end_retries_after(state, &end);
+            follow(state, next, facts.may_continue(), &end, cut);
+        }
+    }
+}
+
+/// Carries out what follows a run that is neither repeated nor interrupted by a rule.
+fn follow(
+    state: &mut SessionState,
+    next: Next,
+    may_continue: bool,
+    end: &End,
+    cut: Option<PlannedCut>,
+) {
+    if let (Next::Compact(need), Some(cut)) = (next, cut) {
+        return compaction::compact_after_run(state, need, cut);
+    }
+    if may_continue {
+        compaction::report_second_overflow(state, end);
+    }
+    if matches!(end, End::Failed(_)) {
+        state.work.rules.forget();
+    }
+    start_next(state, next);
+}
+
+/// The compaction after a run is over, with or without a summary.
+pub(super) fn after_compaction(state: &mut SessionState) {
+    state.work.leave_phase();
+    let facts = facts_after_compaction(state, &End::Complete);
+    start_next(state, next::next(&End::Complete, &facts));
+}
+
+/// Starts the next run, or settles.
+fn start_next(state: &mut SessionState, next: Next) {
+    let message = match next {
+        Next::AppendRules => stream_rules::take_waiting_injection(state),
+        Next::RemindOfTodos => todos::reminder_message(state),
+        Next::SendQueued => return start_run(state, Vec::new()),
+        Next::Settle => return boundary::run_settle_hook(state),
+        Next::InjectRules | Next::Retry | Next::Compact(_) => {
+            unreachable!("{next:?} is carried out before")
+        }
+    };
+    start_run(state, vec![message]);
+}
+
+/// The `agent_before_settle` hook has finished; it may have asked for another run.
+pub(crate) fn settle_hook_done(state: &mut SessionState, is_continued: bool) {
+    state.work.leave_phase();
+    let facts = facts_after_compaction(state, &End::Complete);
+    let outcome = state.work.outcome();
+    match next::after_settle_hook(outcome, is_continued, &facts) {
+        Next::SendQueued => start_run(state, Vec::new()),
+        _ => settle(state),
+    }
+}
+
+/// No run follows: emits `agent_settled` and runs deferred actions.
+pub(crate) fn settle(state: &mut SessionState) {
+    state.work.leave_phase();
+    state.todos.answered();
+    state.work.rules.forget();
+    // A second failure was already reported.
+    storing::store_owed(state).ok();
+    if let Err(err) = state.session.conversation_mut().run_ended() {
+        state.emit(Event::SessionError { error: err.to_string() });
+    }
+    client_bash::append_ended_commands(state);
+    actions::flush_messages_after_turn(state);
+    let aborted = std::mem::take(&mut state.work.abort_requested);
+    state.emit(Event::AgentSettled { aborted });
+    deferred::run_deferred_if_idle(state);
+}
+
+/// The run has panicked. The client sees a failed message, and the session goes on.
+fn close_crashed_run(state: &mut SessionState, run: Option<ActiveRun>, crash: &str) {
+    let (mut messages, is_open) = run.map_or_else(Default::default, |run| (run.added, run.is_open));
+    let model = state.models.current_or_none();
+    let message = Arc::new(Message::Assistant(AssistantMessage {
+        content: Vec::new(),
+        api: model.api.clone(),
+        provider: model.provider.clone(),
+        model: model.id.clone(),
+        usage: Usage::default(),
+        stop_reason: StopReason::Error,
+        timestamp: state.clock.now(),
+        response_id: None,
+        response_model: None,
+        raw_stop_reason: None,
+        error_message: Some(format!("internal error, please report it: {crash}")),
+        error_hint: None,
+        thinking_level: None,
+        duration_ms: None,
+    }));
+    if !is_open {
+        state.emit(Event::MessageStart { message: message.clone(), ticket: None });
+    }
+    if storing::append_message(state, message.clone()).is_ok() {
+        messages.push(message.clone());
+        state.emit(Event::MessageEnd { message: message.clone() });
+    }
+    state.emit(Event::TurnEnd { message, results: Vec::new() });
+    state.emit(Event::AgentEnd { messages, will_retry: false });
+}

@@ -1,0 +1,83 @@
+//! Where the agent works: the folder, and the environment of its child processes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_tools::Shell;
+use tiller_tools::command::BashCommand;
+use tiller_tools::image::Resize;
+
+use tiller_config::settings::Settings;
+
+pub struct Workspace {
+    cwd: Arc<PathBuf>,
+    /// Environment of every child process.
+    env: Arc<[(String, String)]>,
+    shell: Shell,
+    resize: Resize,
+}
+
+impl Workspace {
+    pub fn new(cwd: PathBuf, env: Arc<[(String, String)]>, settings: &Settings) -> Workspace {
+        Workspace { cwd: Arc::new(cwd), env, shell: settings.shell(), resize: settings.resize() }
+    }
+
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    pub(crate) fn shared_cwd(&self) -> Arc<PathBuf> {
+        self.cwd.clone()
+    }
+
+    pub(crate) fn env(&self) -> Arc<[(String, String)]> {
+        self.env.clone()
+    }
+
+    pub(crate) fn resize(&self) -> Resize {
+        self.resize
+    }
+
+    /// Changes the folder. Returns whether it is another one.
+    pub(super) fn set_cwd(&mut self, cwd: PathBuf) -> bool {
+        let is_other = *self.cwd != cwd;
+        if is_other {
+            self.cwd = Arc::new(cwd);
+        }
+        is_other
+    }
+
+    /// Returns whether anything has changed.
+    pub(super) fn apply_settings(&mut self, settings: &Settings) -> bool {
+        let (shell, resize) = (settings.shell(), settings.resize());
+        if (&self.shell, self.resize) == (&shell, resize) {
+            return false;
+        }
+        (self.shell, self.resize) = (shell, resize);
+        true
+    }
+
+    /// A shell command of the client.
+    pub(super) fn command(&self, command: String) -> BashCommand {
+        let (cwd, env, shell) = (self.cwd.clone(), self.env.clone(), self.shell.clone());
+        BashCommand { command, cwd, env, shell }
+    }
+
+    /// Additional environment for the child processes of a tool, about the conversation.
+    pub(super) fn tool_env(
+        &self,
+        session_id: &str,
+        model: &Model,
+        thinking: ThinkingLevel,
+    ) -> Arc<[(String, String)]> {
+        let pairs = [
+            ("PI_SESSION_ID", session_id),
+            ("PI_PROVIDER", &model.provider),
+            ("PI_MODEL", &model.id),
+            ("PI_REASONING_LEVEL", thinking.name()),
+        ];
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        self.env.iter().cloned().chain(pairs).collect()
+    }
+}
