@@ -230,7 +230,8 @@ impl<H: Driver> Calls<'_, H> {
         duration_ms: Option<u64>,
     ) -> Ended {
         let CallOutcome { output, is_error } = outcome.clone();
-        let (call, result) = (call.clone(), Box::new(output));
+        let call = call.clone();
+        let result = Box::new(output);
         self.host.emit(Event::ToolEnd { call, result, is_error, duration_ms }).await;
         Ended { outcome, duration_ms }
     }

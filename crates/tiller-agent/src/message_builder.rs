@@ -139,7 +139,8 @@ impl MessageBuilder {
                 Update::TextEnd { index, content, signature }
             }
             StreamEvent::ThinkingStart { index } => {
-                let (thinking, thinking_signature) = (String::new(), None);
+                let thinking = String::new();
+                let thinking_signature = None;
                 self.start(
                     index,
                     Block::Thinking { thinking, thinking_signature, redacted: false },

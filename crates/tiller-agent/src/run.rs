@@ -144,7 +144,8 @@ impl<H: Driver> Run<'_, H> {
     async fn answer(&self, setup: &RequestSetup) -> (AssistantMessage, Option<End>) {
         let assembly = MessageBuilder::new(setup.model.clone(), self.host.now());
         let mut assembly = assembly.with_thinking(setup.thinking);
-        let (mut started, began) = (false, Instant::now());
+        let mut started = false;
+        let began = Instant::now();
         let failure = self.stream(setup, &mut assembly, &mut started).await.err();
         let mut message = match &failure {
             None => assembly.complete(),

@@ -8,7 +8,9 @@ const DAY_MS: u64 = 86_400_000;
 pub fn iso(ms: UnixMs) -> String {
     let (year, month, day) = civil(ms / DAY_MS);
     let ms = ms % DAY_MS;
-    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    let hour = ms / 3_600_000;
+    let minute = ms / 60_000 % 60;
+    let second = ms / 1000 % 60;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
 }
 

@@ -46,7 +46,8 @@ impl Tool {
         Fut: Future<Output = ToolResult> + Send + 'static,
     {
         let run: Arc<RunTool> = Arc::new(move |arguments, cx| Box::pin(run(arguments, cx)));
-        let (snippet, rules) = (None, Vec::new());
+        let snippet = None;
+        let rules = Vec::new();
         Tool {
             spec,
             snippet,

@@ -105,7 +105,8 @@ impl Models {
 
     /// Applies the user's request settings, from the next request on.
     pub fn apply_settings(&mut self, settings: &Settings) {
-        let (defaults, wanted) = (ThinkingBudgets::default(), settings.thinking_budgets);
+        let defaults = ThinkingBudgets::default();
+        let wanted = settings.thinking_budgets;
         let silence = Duration::from_millis(settings.http_idle_timeout_ms);
         self.options.idle_timeout = (!silence.is_zero()).then_some(silence);
         self.options.thinking_budgets = ThinkingBudgets {

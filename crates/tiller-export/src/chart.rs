@@ -64,7 +64,8 @@ fn spending(answers: &[Answer], out: &mut String) {
         for (at, column) in columns.iter().enumerate() {
             let (below, tokens) = column.part(class);
             if tokens > 0 {
-                let (left, bottom) = (at as f64 * width, HEIGHT - height(below));
+                let left = at as f64 * width;
+                let bottom = HEIGHT - height(below);
                 // Keep a minimum height visible.
                 let tall = height(tokens).max(0.75);
                 out.push_str(&format!(
@@ -119,7 +120,8 @@ fn filling(answers: &[Answer], compactions: &[usize], window: Option<u64>, out: 
     let mut line = String::new();
     for (at, column) in columns.iter().enumerate() {
         let y = y(column.context);
-        let (left, right) = (at as f64 * width, (at + 1) as f64 * width);
+        let left = at as f64 * width;
+        let right = (at + 1) as f64 * width;
         line.push_str(&format!("{}{left:.1} {y:.1}H{right:.1}", if at == 0 { "M" } else { "L" }));
     }
     out.push_str(&format!(

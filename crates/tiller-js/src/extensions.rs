@@ -55,7 +55,9 @@ pub struct HookRefused {
 
 impl Extensions {
     pub fn new(config: Config, host: Arc<dyn HostApi>) -> Extensions {
-        let (config, bus, engines) = (Arc::new(config), Arc::default(), Mutex::default());
+        let config = Arc::new(config);
+        let bus = Arc::default();
+        let engines = Mutex::default();
         Extensions { inner: Arc::new(Inner { config, host, bus, engines }) }
     }
 

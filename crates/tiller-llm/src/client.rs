@@ -50,7 +50,8 @@ pub(crate) fn proxy_for(url: &str) -> Option<String> {
     static PROXIES: OnceLock<Matcher> = OnceLock::new();
     let proxies = PROXIES.get_or_init(Matcher::from_system);
     let proxy = proxies.intercept(&url.parse().ok()?)?;
-    let (host, port) = (proxy.uri().host()?, proxy.uri().port_u16());
+    let host = proxy.uri().host()?;
+    let port = proxy.uri().port_u16();
     Some(port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 

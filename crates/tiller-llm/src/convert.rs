@@ -151,7 +151,8 @@ fn push_answer<'a>(
                 });
                 let signature = call.thought_signature.as_deref().filter(|_| same_model);
                 let own_id = same_model.then_some(&*call.id);
-                let (name, arguments) = (call.name.as_str(), &call.arguments);
+                let name = call.name.as_str();
+                let arguments = &call.arguments;
                 spoken.push(AssistantPart::Call { id, own_id, name, arguments, signature });
             }
             // Incomplete thinking has no signature, and without one no API accepts it.

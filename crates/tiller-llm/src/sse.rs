@@ -48,7 +48,8 @@ impl SseDecoder {
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
         while let Some(end) = memchr::memchr2(b'\n', b'\r', rest) {
-            let (head, tail) = (&rest[..end], &rest[end + 1..]);
+            let head = &rest[..end];
+            let tail = &rest[end + 1..];
             rest = match (rest[end], tail.first()) {
                 (b'\r', Some(b'\n')) => &tail[1..],
                 (b'\r', None) => {

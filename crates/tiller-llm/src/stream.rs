@@ -204,7 +204,8 @@ impl<A: Api> OpenResponse<A> {
             note(&mut exchange, &err);
             return Err(err);
         }
-        let (sse, decoder) = (sse::SseDecoder::default(), A::decoder(&request));
+        let sse = sse::SseDecoder::default();
+        let decoder = A::decoder(&request);
         let begun = false;
         Ok(Box::new(OpenResponse {
             response,

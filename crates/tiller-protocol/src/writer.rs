@@ -135,7 +135,8 @@ impl RecordWriter {
             }
             Event::CompactionStart { reason } => compaction::start(*reason, self.level),
             Event::CompactionEnd { reason, result, aborted, will_retry, error_message } => {
-                let (level, result) = (self.level, result.as_deref());
+                let level = self.level;
+                let result = result.as_deref();
                 compaction::end(level, *reason, result, *aborted, *will_retry, error_message)
             }
             Event::Summarization { reason, progress } => {

@@ -83,7 +83,8 @@ impl Session {
         let now = new.now;
         new.parent_session = new.parent_session.or_else(|| self.saved_path());
         let mut copy = Copy::begin(self, new, storage, &entries)?;
-        let (mut reader, blobs) = (self.log().reader(), Blobs::beside(self.path()));
+        let mut reader = self.log().reader();
+        let blobs = Blobs::beside(self.path());
         for index in entries {
             let line = blobs.inline(self.readable_line(&mut reader, index, now)?);
             copy.add(&line)?;
@@ -116,7 +117,8 @@ impl Session {
         let new =
             NewSession { id, cwd: self.cwd().to_owned(), parent_session: self.saved_path(), now };
         let mut copy = Copy::begin(self, new, storage, &path)?;
-        let (mut reader, blobs) = (self.log().reader(), Blobs::beside(self.path()));
+        let mut reader = self.log().reader();
+        let blobs = Blobs::beside(self.path());
         // Maps an entry that is left out to its next descendant that is copied.
         let mut stand_ins: HashMap<Index, Index> = HashMap::new();
         let mut left_out = Vec::new();

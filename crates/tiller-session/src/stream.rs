@@ -174,7 +174,8 @@ impl Session {
             return Ok(String::new());
         };
         let timestamp = message_line::timestamp(&self.line(label.entry)?);
-        let (text, timestamp) = (Value::from(label.text.as_str()), Value::from(timestamp));
+        let text = Value::from(label.text.as_str());
+        let timestamp = Value::from(timestamp);
         Ok(format!(r#","label":{text},"labelTimestamp":{timestamp}"#))
     }
 }

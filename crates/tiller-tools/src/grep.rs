@@ -159,11 +159,14 @@ impl Search {
             return ToolOutput::text("No matches found");
         }
         let mut text = String::new();
-        let (mut left, mut more, mut cut) = (self.limit, false, false);
+        let mut left = self.limit;
+        let mut more = false;
+        let mut cut = false;
         for (path, lines) in found {
             more |= lines.matches > left;
             for line in lines.up_to(left, self.context) {
-                let (path, number) = (path.display(), line.number);
+                let path = path.display();
+                let number = line.number;
                 let newline = if text.is_empty() { "" } else { "\n" };
                 text += &if line.is_match {
                     format!("{newline}{path}:{number}: {}", line.text)
@@ -176,7 +179,8 @@ impl Search {
         }
         let mut listing = Listing::new(text);
         if more {
-            let (limit, double) = (self.limit, self.limit.saturating_mul(2));
+            let limit = self.limit;
+            let double = self.limit.saturating_mul(2);
             let note = format!(
                 "{limit} matches limit reached. Use limit={double} for more, or refine pattern"
             );

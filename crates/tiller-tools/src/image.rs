@@ -231,7 +231,8 @@ fn prepare(data: Vec<u8>, kind: Kind, resize: Resize) -> Normalised {
     };
     let mut notes = Vec::new();
     if !kind.can_be_sent() {
-        let (from, to) = (kind.mime_type(), encoded.mime_type);
+        let from = kind.mime_type();
+        let to = encoded.mime_type;
         notes.push(format!("[Image converted from {from} to {to}.]"));
     }
     if (encoded.width, encoded.height) != (width, height) {

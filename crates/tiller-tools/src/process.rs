@@ -453,7 +453,8 @@ fn is_orphan(links: &[Arc<GuardianSocket>], child: &children::ChildProcess) -> b
 #[cfg(target_os = "linux")]
 fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<GuardianSocket> {
     let (mut ours, theirs) = UnixStream::pair()?;
-    let (link, output) = (theirs.as_raw_fd(), output.map(PipeReader::as_raw_fd));
+    let link = theirs.as_raw_fd();
+    let output = output.map(PipeReader::as_raw_fd);
     // SAFETY: after the fork only this thread exists and any lock may be held forever. `split`
     // makes system calls and touches its own stack; it neither allocates, locks nor panics.
     #[allow(unsafe_code)]
@@ -469,7 +470,8 @@ fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Guardi
     ours.read_exact(&mut program).ok();
     let program = Pid::from_raw(i32::from_ne_bytes(program));
     let pid = Pid::from_raw(child.id() as i32);
-    let (killed, started) = (AtomicBool::new(false), Instant::now());
+    let killed = AtomicBool::new(false);
+    let started = Instant::now();
     Ok(GuardianSocket { pid, program, socket: ours, killed, started })
 }
 

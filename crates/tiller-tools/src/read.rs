@@ -46,7 +46,9 @@ struct ReadInput {
 }
 
 async fn run(input: ReadInput, cx: ToolContext, resize: Resize) -> ToolResult {
-    let (cwd, cancel, sees_images) = (cx.cwd.clone(), cx.cancel.clone(), cx.sees_images);
+    let cwd = cx.cwd.clone();
+    let cancel = cx.cancel.clone();
+    let sees_images = cx.sees_images;
     blocking::run(&cx, move || {
         let path = path::resolve_existing(&cwd, &input.path);
         let mut file = open(&path)?;

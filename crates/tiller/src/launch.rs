@@ -117,7 +117,8 @@ impl ProcessEnv {
             started: time::iso(clock.now()),
         };
         let chosen = chosen.or_else(from_env).map(|dir| self.cwd.join(dir));
-        let (root, files) = (self.agent_dir().join("sessions"), Files::default());
+        let root = self.agent_dir().join("sessions");
+        let files = Files::default();
         SessionStore { keeps: true, root, chosen, owner, files }
     }
 }
@@ -264,7 +265,8 @@ impl Launch {
             is_key && !settings.tools.passes(name)
         });
         let workspace = Workspace::new(conversation.cwd(), child_env, &settings);
-        let (level, on_eof) = (args.level(variables), args.on_eof());
+        let level = args.level(variables);
+        let on_eof = args.on_eof();
         log.write(&LogRecord::Start {
             version: env!("CARGO_PKG_VERSION"),
             mode: args.mode().name(),

@@ -401,7 +401,8 @@ fn useful(answer: &AssistantMessage) -> Result<String, AttemptError> {
 /// Combines the parts into pieces of at most this many tokens. A part that is too long is split.
 fn pieces(parts: &[String], most: u64) -> VecDeque<String> {
     let mut pieces = VecDeque::new();
-    let (mut piece, mut size) = (String::new(), 0);
+    let mut piece = String::new();
+    let mut size = 0;
     for part in parts {
         for chunk in chunks(part, most) {
             let tokens = tokens::text(chunk);

@@ -24,7 +24,9 @@ impl Skill {
     /// The text that replaces `/skill:NAME ARGS`.
     pub(crate) fn expand(&self, arguments: &str) -> String {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
-        let (name, path, folder) = (&self.name, self.path.display(), folder.display());
+        let name = &self.name;
+        let path = self.path.display();
+        let folder = folder.display();
         let body = &self.body;
         let mut text = format!(
             "<skill name=\"{name}\" location=\"{path}\">\nReferences are relative to \
@@ -113,7 +115,8 @@ impl Skill {
             diagnostics.push(format!("skill {shown}: {why}"));
         }
         let is_hidden = fields.get("disable-model-invocation").is_some_and(|value| *value == true);
-        let (body, source) = (document.body.trim().to_owned(), root.clone());
+        let body = document.body.trim().to_owned();
+        let source = root.clone();
         Some(Skill { name, description, is_hidden, source, body, path })
     }
 }

@@ -67,7 +67,8 @@ impl ResourceOrigin {
 
     /// A part of the package in this folder.
     pub fn package(scope: Scope, root: PathBuf, package: String) -> ResourceOrigin {
-        let (base_dir, package) = (Some(root.clone()), Some(package));
+        let base_dir = Some(root.clone());
+        let package = Some(package);
         ResourceOrigin { base_dir, package, ..ResourceOrigin::named(scope, root) }
     }
 

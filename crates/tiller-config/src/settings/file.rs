@@ -40,7 +40,8 @@ pub fn read_file(path: &Path, diagnostics: &mut Vec<String>) -> Map<String, Valu
         if fault >= FAULTS_MAX {
             keys.truncate(1);
         }
-        let (name, path) = (keys.join("."), path.display());
+        let name = keys.join(".");
+        let path = path.display();
         let reason = err.into_inner();
         diagnostics.push(format!("Invalid {name} setting in {path} is ignored: {reason}"));
         if !remove_at(&mut value, &keys) {

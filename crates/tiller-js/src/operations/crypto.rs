@@ -31,7 +31,8 @@ pub(super) fn sync(state: &EngineState, name: &str, input: OpInput) -> OpReply {
         "pbkdf2" => pbkdf2(input, &|| state.budget.is_abandoned()),
         "equal" => {
             let other: String = input.read()?;
-            let (ours, theirs) = (input.bytes(), unhex(&other));
+            let ours = input.bytes();
+            let theirs = unhex(&other);
             let differs = ours.iter().zip(&theirs).fold(0, |all, (a, b)| all | (a ^ b));
             Ok(OpOutput::json(&(differs == 0 && ours.len() == theirs.len())))
         }
@@ -93,7 +94,8 @@ const ROUNDS_AT_ONCE: u32 = 1 << 10;
 /// RFC 8018, section 5.2. Ends early when abandoned.
 fn pbkdf2(input: OpInput, is_over: &dyn Fn() -> bool) -> OpReply {
     let Stretch { algorithm, salt, iterations, length } = input.read()?;
-    let (password, salt) = (input.bytes(), unhex(&salt));
+    let password = input.bytes();
+    let salt = unhex(&salt);
     let mut key = Vec::new();
     let mut block = 1_u32;
     while key.len() < length.min(RANDOM_MAX_BYTES) {

@@ -75,7 +75,8 @@ pub(super) fn configured(project: &Project) -> Vec<ConfiguredPackage> {
 impl ConfiguredPackage {
     /// A package named on the command line.
     pub(super) fn from_command_line(source: &str, origin: PackageOrigin) -> ConfiguredPackage {
-        let (source, scope) = (source.to_owned(), Scope::Process);
+        let source = source.to_owned();
+        let scope = Scope::Process;
         ConfiguredPackage { source, scope, origin, rules: PatternRules::default() }
     }
 
