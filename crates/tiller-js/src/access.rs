@@ -118,8 +118,8 @@ pub(crate) fn needs(access: Access<'_>) -> Permissions {
 
 /// The permissions an operation needs, or `None` if there is no such operation.
 pub(crate) fn operation(name: &str) -> Option<Permissions> {
-    let place = OPERATIONS.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
-    Some(OPERATIONS[place].1)
+    let index = OPERATIONS.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
+    Some(OPERATIONS[index].1)
 }
 
 /// Every operation, sorted by name. Those with `BY_INPUT` are checked again when their input is

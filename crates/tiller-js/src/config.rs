@@ -78,9 +78,9 @@ pub struct Limits {
     /// How long a hook may take including such waits.
     pub hook_max: Duration,
     /// How long a hook waits for earlier events that are still being handled.
-    pub patience: Duration,
+    pub event_wait: Duration,
     /// The engine is restarted after this many violations.
-    pub strikes: u32,
+    pub violations: u32,
     /// Upper bound on queued events. Further events are dropped and reported.
     pub backlog: usize,
 }
@@ -94,8 +94,8 @@ impl Default for Limits {
             load: Duration::from_secs(30),
             hook: Duration::from_secs(30),
             hook_max: Duration::from_secs(600),
-            patience: Duration::from_millis(250),
-            strikes: 3,
+            event_wait: Duration::from_millis(250),
+            violations: 3,
             backlog: 4096,
         }
     }

@@ -138,7 +138,7 @@ impl EngineLoop<'_> {
             if self.is_retired && self.is_done() {
                 return End::Stop;
             }
-            if self.state.strikes.get() >= self.state.config.limits.strikes {
+            if self.state.violations.get() >= self.state.config.limits.violations {
                 self.give_up_calls();
                 return End::Restart;
             }
@@ -150,7 +150,7 @@ impl EngineLoop<'_> {
 
     /// Whether no call is pending, or the engine would have to be restarted to finish them.
     fn is_done(&self) -> bool {
-        let is_broken = self.state.strikes.get() >= self.state.config.limits.strikes;
+        let is_broken = self.state.violations.get() >= self.state.config.limits.violations;
         let sidecar = self.engine.sidecar();
         let has_failed = sidecar.is_some_and(|sidecar| sidecar.failure(Instant::now()).is_some());
         is_broken || has_failed || self.state.calls.borrow().is_empty()
@@ -253,7 +253,7 @@ impl EngineLoop<'_> {
     }
 
     /// Runs one turn of JavaScript and all jobs that follow from it. A turn that exceeds its limit
-    /// is a strike, and its call fails.
+    /// is a violation, and its call fails.
     fn turn(
         &mut self,
         task: Task,
@@ -268,7 +268,7 @@ impl EngineLoop<'_> {
         self.collect_at = Some(collect_at);
         let extension = self.state.task.get().extension;
         if outcome.interrupted {
-            self.state.strike();
+            self.state.count_violation();
             // The turn may have been interrupted in the middle of another call.
             self.collect_at = Some(Instant::now());
             let path = self.state.path(extension).unwrap_or_else(|| "<runtime>".into());

@@ -25,11 +25,11 @@ use crate::mailbox::Mailbox;
 use crate::memory::Memory;
 use crate::modules::{Modules, stack};
 use crate::operations::resources::OpenResources;
-use crate::operations::{OpError, Patience};
+use crate::operations::{BlockingWait, OpError};
 use crate::registrations::ExtensionRegistrations;
 
-/// How long an interruption counts as a strike.
-pub(crate) const STRIKES_COUNT_FOR: Duration = Duration::from_secs(60);
+/// How long an interruption counts as a violation.
+pub(crate) const VIOLATIONS_COUNT_FOR: Duration = Duration::from_secs(60);
 
 pub(crate) struct EngineState {
     pub config: Arc<Config>,
@@ -56,8 +56,8 @@ pub(crate) struct EngineState {
     pub rejected: Cell<bool>,
     /// Events an extension listens to without the permission; each is reported once.
     refused_listeners: RefCell<HashSet<String>>,
-    pub strikes: Cell<u32>,
-    last_strike: Cell<Option<Instant>>,
+    pub violations: Cell<u32>,
+    last_violation: Cell<Option<Instant>>,
     pub started: Instant,
 }
 
@@ -140,8 +140,8 @@ impl EngineState {
             paths: RefCell::default(),
             rejected: Cell::new(false),
             refused_listeners: RefCell::default(),
-            strikes: Cell::new(0),
-            last_strike: Cell::new(None),
+            violations: Cell::new(0),
+            last_violation: Cell::new(None),
             started: Instant::now(),
         }
     }
@@ -200,9 +200,9 @@ impl EngineState {
     }
 
     /// Runs an operation that blocks this thread, and lets it check whether to stop waiting.
-    pub(crate) fn patiently<R>(&self, work: impl FnOnce(&Patience<'_>) -> R) -> R {
+    pub(crate) fn blocking<R>(&self, work: impl FnOnce(&BlockingWait<'_>) -> R) -> R {
         let is_over = || self.budget.is_abandoned();
-        work(&Patience { memory: &self.memory, is_over: &is_over })
+        work(&BlockingWait { memory: &self.memory, is_over: &is_over })
     }
 
     pub(crate) fn answer(&self, call: u64, result: Result<String, CallError>) {
@@ -258,10 +258,10 @@ impl EngineState {
     }
 
     /// Counts a violation of a time limit. Old ones are forgotten.
-    pub(crate) fn strike(&self) {
-        let before = self.last_strike.replace(Some(Instant::now()));
-        let is_recent = before.is_some_and(|before| before.elapsed() < STRIKES_COUNT_FOR);
-        self.strikes.set(if is_recent { self.strikes.get() + 1 } else { 1 });
+    pub(crate) fn count_violation(&self) {
+        let before = self.last_violation.replace(Some(Instant::now()));
+        let is_recent = before.is_some_and(|before| before.elapsed() < VIOLATIONS_COUNT_FOR);
+        self.violations.set(if is_recent { self.violations.get() + 1 } else { 1 });
     }
 
     /// The extensions with a fail-closed handler.

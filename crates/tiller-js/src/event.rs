@@ -209,6 +209,6 @@ const _: () = assert!(NAMES.len() <= 64, "a set of listeners has 64 bits");
 
 /// The event's bit in a set of listeners.
 pub(crate) fn bit(name: &str) -> u64 {
-    let place = NAMES.iter().position(|known| *known == name);
-    place.map_or(0, |place| 1 << place)
+    let index = NAMES.iter().position(|known| *known == name);
+    index.map_or(0, |index| 1 << index)
 }

@@ -152,15 +152,15 @@ impl Extensions {
         }
     }
 
-    /// The same for the last event: after `patience`, the next engine receives it even if this one
+    /// The same for the last event: after `each`, the next engine receives it even if this one
     /// is not done.
-    pub async fn emit_to_each_within(&self, event: &Event, patience: Duration) {
+    pub async fn emit_to_each_within(&self, event: &Event, each: Duration) {
         let mut calls = FuturesUnordered::new();
         for engine in self.all_engines().iter().filter(|engine| engine.listens_to(event.name())) {
             let call = engine.call_about(Entry::EmitAndWait, event.name(), event, None, None);
             calls.push(self.timed(event.name(), call));
             // Engines that are not done yet are awaited together with the others.
-            if let Ok(Some(Err(err))) = tokio::time::timeout(patience, calls.next()).await {
+            if let Ok(Some(Err(err))) = tokio::time::timeout(each, calls.next()).await {
                 self.report(event.name(), &err.to_string()).await;
             }
         }

@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 use tiller_agent::program::{Program, ProgramSink};
 use tokio_util::sync::CancellationToken;
 
-mod ask;
+mod requests;
 mod request_callbacks;
 
-pub use ask::{Action, Delivery, ModelRead, Query, Request, SessionRead};
 pub use request_callbacks::RequestCallbacks;
 pub(crate) use request_callbacks::{Answers, Wants};
+pub use requests::{Action, Delivery, ModelRead, Query, Request, SessionRead};
 pub use tiller_agent::dialog::{Dialog, DialogKind, Notice};
 
 /// A boxed future.

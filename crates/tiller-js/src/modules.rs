@@ -96,8 +96,8 @@ impl Modules {
         } else {
             self.strict.remove(&extension)
         };
-        let place = self.resolve.file(path)?;
-        self.link_to(place, &Import::default(), "", extension)
+        let module = self.resolve.file(path)?;
+        self.link_to(module, &Import::default(), "", extension)
     }
 
     /// The id of what `importer` calls `name`.
@@ -262,25 +262,25 @@ impl Modules {
             ResolvedModule::File { path, .. } if !own_files.contains(&path) => {
                 Err(own_files::refused(name))
             }
-            place => Ok(place),
+            module => Ok(module),
         }
     }
 
     fn link(&mut self, importer: &str, import: &Import) -> Result<String, String> {
         let (from, extension) = split(importer);
         let from = from.to_owned();
-        let place = self.locate(&from, &import.from, resolve::By::Import)?;
-        self.link_to(place, import, importer, extension)
+        let module = self.locate(&from, &import.from, resolve::By::Import)?;
+        self.link_to(module, import, importer, extension)
     }
 
     fn link_to(
         &mut self,
-        place: ResolvedModule,
+        module: ResolvedModule,
         import: &Import,
         importer: &str,
         extension: u32,
     ) -> Result<String, String> {
-        let (id, missing) = match place {
+        let (id, missing) = match module {
             ResolvedModule::Builtin(id) if self.elsewhere.is_some() && id.starts_with("node:") => {
                 return Ok(id.to_owned());
             }

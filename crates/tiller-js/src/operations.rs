@@ -32,7 +32,7 @@ mod waiting;
 mod zlib;
 
 pub(crate) use url::file_url;
-pub(crate) use waiting::Patience;
+pub(crate) use waiting::BlockingWait;
 
 /// The input of an operation.
 pub(crate) struct OpInput {

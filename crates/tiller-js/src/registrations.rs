@@ -192,22 +192,22 @@ impl Registrations {
     pub(crate) fn merge(all: &[(ExtensionRegistrations, EngineHandle)]) -> Registrations {
         let mut merged = Registrations::default();
         let mut command_names: HashMap<&str, usize> = HashMap::new();
-        for (own, _) in all {
-            for command in &own.commands {
+        for (registered, _) in all {
+            for command in &registered.commands {
                 *command_names.entry(&command.name).or_default() += 1;
             }
         }
         let mut numbers: HashMap<&str, usize> = HashMap::new();
-        for (own, engine) in all {
+        for (registered, engine) in all {
             merged.extensions.push(LoadedExtension {
-                path: own.path.clone(),
-                handlers: own.handlers.clone(),
-                message_renderers: own.message_renderers.clone(),
+                path: registered.path.clone(),
+                handlers: registered.handlers.clone(),
+                message_renderers: registered.message_renderers.clone(),
             });
-            for tool in &own.tools {
-                merged.add_tool(own, tool, engine);
+            for tool in &registered.tools {
+                merged.add_tool(registered, tool, engine);
             }
-            for command in &own.commands {
+            for command in &registered.commands {
                 let mut name = command.name.clone();
                 if command_names.get(command.name.as_str()).is_some_and(|count| *count > 1) {
                     let number = numbers.entry(&command.name).or_default();
@@ -217,31 +217,31 @@ impl Registrations {
                 merged.commands.push(RegisteredCommand {
                     name,
                     description: command.description.clone(),
-                    extension_path: own.path.clone(),
+                    extension_path: registered.path.clone(),
                     own_name: command.name.clone(),
-                    extension: own.number,
+                    extension: registered.number,
                 });
             }
-            for flag in &own.flags {
-                merged.add_flag(own, flag);
+            for flag in &registered.flags {
+                merged.add_flag(registered, flag);
             }
-            for shortcut in &own.shortcuts {
+            for shortcut in &registered.shortcuts {
                 merged.shortcuts.retain(|known| known.key != shortcut.key);
                 merged.shortcuts.push(RegisteredShortcut {
                     key: shortcut.key.clone(),
                     description: shortcut.description.clone(),
-                    extension_path: own.path.clone(),
+                    extension_path: registered.path.clone(),
                 });
             }
-            for provider in &own.providers {
+            for provider in &registered.providers {
                 merged.providers.retain(|known| known.name != provider.name);
                 merged.providers.push(Provider {
                     name: provider.name.clone(),
                     config: provider.config.clone(),
                     streams: provider.streams,
                     has_oauth: provider.has_oauth,
-                    extension_path: own.path.clone(),
-                    extension: own.number,
+                    extension_path: registered.path.clone(),
+                    extension: registered.number,
                 });
             }
         }
@@ -250,13 +250,13 @@ impl Registrations {
 
     fn add_tool(
         &mut self,
-        own: &ExtensionRegistrations,
+        registered: &ExtensionRegistrations,
         tool: &ToolRegistration,
         engine: &EngineHandle,
     ) {
         if let Some(first) = self.tools.iter().find(|known| known.tool.name() == tool.name) {
             let error = format!("Tool \"{}\" conflicts with {}", tool.name, first.extension_path);
-            self.conflicts.push(LoadError { path: own.path.clone(), error, at: None });
+            self.conflicts.push(LoadError { path: registered.path.clone(), error, at: None });
             return;
         }
         let spec = ToolSpec {
@@ -264,23 +264,23 @@ impl Registrations {
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
         };
-        let mut built = tool::tool(spec, own.number, engine.clone(), tool.prepares);
+        let mut built = tool::tool(spec, registered.number, engine.clone(), tool.prepares);
         built.sequential = tool.sequential;
         built.snippet = tool.prompt_snippet.clone();
         built.guidelines = tool.prompt_guidelines.clone();
         self.tools.push(RegisteredTool {
             tool: built,
             label: tool.label.clone().unwrap_or_else(|| tool.name.clone()),
-            extension_path: own.path.clone(),
+            extension_path: registered.path.clone(),
         });
     }
 
-    fn add_flag(&mut self, own: &ExtensionRegistrations, flag: &FlagRegistration) {
+    fn add_flag(&mut self, registered: &ExtensionRegistrations, flag: &FlagRegistration) {
         if let Some(first) = self.flags.iter().find(|known| known.name == flag.name) {
-            if first.extension_path != own.path {
+            if first.extension_path != registered.path {
                 let error =
                     format!("Flag \"--{}\" conflicts with {}", flag.name, first.extension_path);
-                self.conflicts.push(LoadError { path: own.path.clone(), error, at: None });
+                self.conflicts.push(LoadError { path: registered.path.clone(), error, at: None });
             }
             return;
         }
@@ -289,7 +289,7 @@ impl Registrations {
             description: flag.description.clone(),
             kind: flag.kind,
             default: flag.default.clone(),
-            extension_path: own.path.clone(),
+            extension_path: registered.path.clone(),
         });
     }
 }

@@ -15,7 +15,7 @@ async fn stage(source: &str) -> Stage {
     let limits = Limits {
         memory_bytes: 16 << 20,
         long_slice: Duration::from_millis(500),
-        strikes: 10,
+        violations: 10,
         ..Limits::default()
     };
     let stage = Stage::set(&[("ext.js", source)], limits);

@@ -308,7 +308,7 @@ async fn restarted_engine_has_its_tool_call_handler_again() {
 async fn lost_guard_blocks_what_it_guarded() {
     let guard = "import { existsSync, writeFileSync } from 'node:fs';\nif (existsSync('seen')) throw new Error('only once');\nwriteFileSync('seen', '');\nexport default (pi) => pi.on('tool_call', () => {});\n";
     let looping = "export default (pi) => pi.registerCommand('loop', { handler() { setTimeout(() => { for (;;); }, 0); } });";
-    let limits = Limits { strikes: 1, ..limits() };
+    let limits = Limits { violations: 1, ..limits() };
     let stage = Stage::set(&[("ext-guard.js", guard), ("ext-loop.js", looping)], limits);
     stage.load().await;
     stage.extensions.bind().await;

@@ -285,7 +285,7 @@ async fn sidecar_errors_have_the_authors_positions() {
 /// is restarted and the guarded call is blocked.
 #[tokio::test]
 async fn stuck_or_exited_sidecar_is_restarted() {
-    let limits = Limits { slice: Duration::from_millis(400), strikes: 9, ..quick_limits() };
+    let limits = Limits { slice: Duration::from_millis(400), violations: 9, ..quick_limits() };
     let source = r#"
         import "node:sqlite";
         export default (pi) => pi.on("tool_call", async ({ input: { command } }) => {

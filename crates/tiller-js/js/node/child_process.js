@@ -59,11 +59,11 @@ export class ChildProcess extends EventEmitter {
 				from = event;
 			} else if (event instanceof Uint8Array) {
 				const stream = this[from] ?? inherited[from];
-				if (!stream) this.#taken(event.length);
+				if (!stream) this.#consumed(event.length);
 				else if (stream.push) stream.push(Buffer.from(event.buffer, event.byteOffset, event.byteLength));
 				else {
 					stream.write(event);
-					this.#taken(event.length);
+					this.#consumed(event.length);
 				}
 			} else if (event.id !== undefined) {
 				this.#id = event.id;
@@ -100,7 +100,7 @@ export class ChildProcess extends EventEmitter {
 		if (this.#id === undefined) this.#early.push(work);
 		else work();
 	}
-	#taken(bytes) {
+	#consumed(bytes) {
 		sync("child.read", [this.#id, bytes]);
 	}
 	#input() {
@@ -124,12 +124,12 @@ export class ChildProcess extends EventEmitter {
 		const { emit, read } = stream;
 		// Data handed to a listener no longer counts against the child's output limit.
 		stream.emit = (name, ...args) => {
-			if (name === "data") this.#taken(args[0].length);
+			if (name === "data") this.#consumed(args[0].length);
 			return emit.call(stream, name, ...args);
 		};
 		stream.read = (size) => {
 			const chunk = read.call(stream, size);
-			if (chunk !== null) this.#taken(chunk.length);
+			if (chunk !== null) this.#consumed(chunk.length);
 			return chunk;
 		};
 		return stream;

@@ -20,10 +20,10 @@ export class Socket extends Duplex {
 		super({ allowHalfOpen: options.allowHalfOpen ?? false });
 	}
 	connect(...args) {
-		const [place, callback] = placeOf(args);
+		const [address, callback] = addressOf(args);
 		if (callback) this.once("connect", callback);
 		this.connecting = true;
-		const { promise, cancel } = begin("net.connect", place, undefined, (event) => {
+		const { promise, cancel } = begin("net.connect", address, undefined, (event) => {
 			if (event instanceof Uint8Array) this._arrived(event);
 			else this._opened(event.id, event);
 		});
@@ -104,7 +104,7 @@ export class Socket extends Duplex {
 }
 
 /** Reads the arguments: a port and host, a path, or an object with either; and a callback. */
-function placeOf(args) {
+function addressOf(args) {
 	const callback = typeof args.at(-1) === "function" ? args.at(-1) : undefined;
 	const [first, second] = args;
 	if (typeof first === "object" && first !== null) {
@@ -126,10 +126,10 @@ export class Server extends EventEmitter {
 		if (callback) this.on("connection", callback);
 	}
 	listen(...args) {
-		const [place, callback] = placeOf(args);
+		const [address, callback] = addressOf(args);
 		if (callback) this.once("listening", callback);
 		let from;
-		const { promise, cancel } = begin("net.listen", place, undefined, (event) => {
+		const { promise, cancel } = begin("net.listen", address, undefined, (event) => {
 			if (event instanceof Uint8Array) this.#sockets.get(from)?._arrived(event);
 			else if (event.from !== undefined) from = event.from;
 			else if (event.ended !== undefined) {

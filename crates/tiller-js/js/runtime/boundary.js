@@ -8,10 +8,10 @@ import { convertToLlm } from "tiller:conversation";
 export async function boundary({ event, handlers, soFar, call, report }) {
 	const outcome = { ...soFar?.outcome };
 	for (const handler of handlers) {
-		const own = { ...event, entries: outcome.entries ?? [], continue: outcome.continue ?? false };
-		const drafts = own.entries;
-		showWhenAsked(own, "context", () => preview(drafts));
-		const answer = await call(handler, own);
+		const handlerEvent = { ...event, entries: outcome.entries ?? [], continue: outcome.continue ?? false };
+		const drafts = handlerEvent.entries;
+		defineLazily(handlerEvent, "context", () => preview(drafts));
+		const answer = await call(handler, handlerEvent);
 		if (typeof answer !== "object" || answer === null) continue;
 		if (typeof answer.continue === "boolean") outcome.continue = answer.continue;
 		if (!Array.isArray(answer.entries)) continue;
@@ -24,9 +24,9 @@ export async function boundary({ event, handlers, soFar, call, report }) {
 }
 
 /** Computes a property on first access: a conversation is long, and most handlers do not read it. */
-function showWhenAsked(object, name, make) {
-	let made;
-	Object.defineProperty(object, name, { get: () => (made ??= make()), enumerable: true });
+function defineLazily(object, name, make) {
+	let value;
+	Object.defineProperty(object, name, { get: () => (value ??= make()), enumerable: true });
 }
 
 const checks = {
@@ -77,28 +77,28 @@ function preview(drafts) {
 
 function withDraft(entries, draft) {
 	const timestamp = Date.now();
-	const of = (sourceEntry, messages) => ({ sourceEntry, messages });
+	const projected = (sourceEntry, messages) => ({ sourceEntry, messages });
 	switch (draft?.type) {
 		case "custom_message": {
 			const { customType, content, display, details } = draft;
-			return [...entries, of(draft, [{ role: "custom", customType, content, display, details, timestamp }])];
+			return [...entries, projected(draft, [{ role: "custom", customType, content, display, details, timestamp }])];
 		}
 		case "context_edit": {
 			const { targetId, replacement } = draft;
 			const edited = (messages) =>
 				replacement === null ? [] : messages.map((message) => ({ ...message, content: replacement.content }));
 			return entries.map((entry) =>
-				entry.sourceEntry.id === targetId ? of(entry.sourceEntry, edited(entry.messages)) : entry,
+				entry.sourceEntry.id === targetId ? projected(entry.sourceEntry, edited(entry.messages)) : entry,
 			);
 		}
 		case "compaction": {
 			const { summary, firstKeptEntryId } = draft;
 			const from = entries.findIndex((entry) => entry.sourceEntry.id === firstKeptEntryId);
 			const kept = from < 0 ? [] : entries.slice(from);
-			return [of(draft, [{ role: "compactionSummary", summary, tokensBefore: 0, timestamp }]), ...kept];
+			return [projected(draft, [{ role: "compactionSummary", summary, tokensBefore: 0, timestamp }]), ...kept];
 		}
 		case "custom":
-			return [...entries, of(draft, [])];
+			return [...entries, projected(draft, [])];
 		default:
 			return entries;
 	}

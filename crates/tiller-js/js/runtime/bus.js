@@ -6,11 +6,11 @@ import { describe } from "tiller:errors";
 
 const channels = new Map();
 /** Channels with data that could not be serialized; reported once each. */
-const complained = new Set();
+const reportedChannels = new Set();
 
 export function emitOn(channel, data) {
 	dispatch(channel, data);
-	if (sync("bus.hasListener", channel)) tellOthers(channel, data);
+	if (sync("bus.hasListener", channel)) sendToOtherEngines(channel, data);
 }
 
 /** Calls the listeners of a channel, for events of this engine or of another. */
@@ -47,13 +47,13 @@ function failed(channel, error) {
 	log("error", `Event handler error (${channel}): ${describe(error).message}`);
 }
 
-function tellOthers(channel, data) {
+function sendToOtherEngines(channel, data) {
 	let text;
 	try {
 		text = data === undefined ? undefined : stringify(data, requireJson);
 	} catch (error) {
-		if (complained.has(channel)) return;
-		complained.add(channel);
+		if (reportedChannels.has(channel)) return;
+		reportedChannels.add(channel);
 		log("warn", `pi.events, ${channel}: not sent to extensions in other engines: ${describe(error).message}`);
 		return;
 	}

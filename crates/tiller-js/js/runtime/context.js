@@ -24,11 +24,11 @@ export function runSignal(signal) {
 
 /** The contexts of an extension: for events and tools, for commands, and a small one. */
 export function contextOf(extension) {
-	extension.contexts ??= make(extension);
+	extension.contexts ??= buildContexts(extension);
 	return extension.contexts;
 }
 
-function make(extension) {
+function buildContexts(extension) {
 	const epoch = extension.epoch;
 	const ui = uiOf(epoch);
 	const manager = sessionManager(epoch);

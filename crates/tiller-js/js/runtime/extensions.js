@@ -66,13 +66,13 @@ export async function loadExtension(number, path, strictly = false, isWanted = (
 		throw new Error(`Extension does not export a valid factory function: ${path}`);
 	}
 	try {
-		await make(extension);
+		await runFactory(extension);
 	} catch (error) {
 		throw failedLoad(error);
 	}
 	if (!isWanted()) return;
-	const behind = extensions.findIndex((other) => other.number > number);
-	extensions.splice(behind < 0 ? extensions.length : behind, 0, extension);
+	const next = extensions.findIndex((other) => other.number > number);
+	extensions.splice(next < 0 ? extensions.length : next, 0, extension);
 	publish();
 }
 
@@ -88,7 +88,7 @@ function failedLoad(error) {
 	return { message: `Failed to load extension: ${message}`, stack, lacks };
 }
 
-async function make(extension) {
+async function runFactory(extension) {
 	try {
 		await runAs(extension, () => extension.factory(apiOf(extension)));
 		extension.isLoading = false;
@@ -97,7 +97,7 @@ async function make(extension) {
 		unsubscribe(extension);
 		throw error;
 	}
-	for (const [name, config] of extension.providers) tellProvider(extension, name, config);
+	for (const [name, config] of extension.providers) sendProvider(extension, name, config);
 }
 
 function unsubscribe(extension) {
@@ -109,7 +109,7 @@ function unsubscribe(extension) {
 export function bind() {
 	currentEpoch.isBound = true;
 	for (const extension of extensions) {
-		for (const [name, config] of extension.providers) tellProvider(extension, name, config);
+		for (const [name, config] of extension.providers) sendProvider(extension, name, config);
 	}
 }
 
@@ -126,7 +126,7 @@ export async function renew() {
 		unsubscribe(extension);
 		extension.reset();
 		try {
-			await make(extension);
+			await runFactory(extension);
 		} catch (error) {
 			failed.push([extension.path, describe(error).message]);
 			extension.handlers.clear();
@@ -152,19 +152,19 @@ export function retire() {
 
 /** Sends the registrations to the host. Several changes are sent once. */
 function publish(changed = false) {
-	const own = extensions.map((extension) => ({
+	const registrations = extensions.map((extension) => ({
 		number: extension.number,
 		path: extension.path,
 		handlers: [...extension.handlers].map(([name, list]) => [name, list.length]).filter(([, count]) => count > 0),
 		messageRenderers: [...extension.messageRenderers.keys()],
-		tools: [...extension.tools.values()].map(shownTool),
+		tools: [...extension.tools.values()].map(toolRegistration),
 		commands: [...extension.commands].map(([name, { description }]) => ({ name, description })),
 		flags: [...extension.flags].map(([name, flag]) => ({ name, ...flag })),
 		shortcuts: [...extension.shortcuts].map(([key, { description }]) => ({ key, description })),
 		providers: [...extension.providers].map(([name, config]) => listedProvider(name, config)),
 	}));
-	const listeners = new Set(own.flatMap((extension) => extension.handlers.map(([name]) => name)));
-	sync("registered", { extensions: own, listeners: [...listeners], changed });
+	const listeners = new Set(registrations.flatMap((extension) => extension.handlers.map(([name]) => name)));
+	sync("registered", { extensions: registrations, listeners: [...listeners], changed });
 }
 
 function publishSoon(noticeable = true) {
@@ -182,7 +182,7 @@ function publishNow() {
 	isNoticeable = false;
 }
 
-function shownTool(tool) {
+function toolRegistration(tool) {
 	return {
 		name: String(tool.name),
 		label: tool.label === undefined ? undefined : String(tool.label),
@@ -196,7 +196,7 @@ function shownTool(tool) {
 }
 
 /** The JSON part of a provider's configuration. An object with methods may have it on its prototype. */
-function shownProvider(name, config) {
+function providerRegistration(name, config) {
 	const { baseUrl, apiKey, api, headers, authHeader, compat, models, name: title } = config;
 	return {
 		name,
@@ -209,19 +209,19 @@ function shownProvider(name, config) {
 /** A provider that cannot be serialized is listed without its configuration; the error is reported when it is
  * registered. */
 function listedProvider(name, config) {
-	const shown = shownProvider(name, config);
+	const registration = providerRegistration(name, config);
 	try {
-		stringify(shown);
+		stringify(registration);
 	} catch {
-		shown.config = {};
+		registration.config = {};
 	}
-	return shown;
+	return registration;
 }
 
-function tellProvider(extension, name, config) {
+function sendProvider(extension, name, config) {
 	if (!extension.epoch.isBound) return;
 	try {
-		const { config: data, streams, hasOauth } = shownProvider(name, config);
+		const { config: data, streams, hasOauth } = providerRegistration(name, config);
 		const models = modelsOf(extension, name, config);
 		act("registerProvider", { name, config: { ...data, ...models, streams, hasOauth, extensionPath: extension.path } });
 	} catch (error) {
@@ -234,7 +234,7 @@ export function setModels(extension, name, models) {
 	const config = extension.providers.get(name);
 	if (models !== undefined) config.models = models;
 	publishSoon();
-	tellProvider(extension, name, config);
+	sendProvider(extension, name, config);
 }
 
 
@@ -262,7 +262,7 @@ function apiOf(extension) {
 		if (typeof config !== "object" || config === null) throw new Error(`Provider "${name}" has no configuration`);
 		extension.providers.set(String(name), config);
 		if (extension.isLoading) return;
-		tellProvider(extension, String(name), config);
+		sendProvider(extension, String(name), config);
 		if (epoch.isBound) void refreshStoredModels((other) => other === String(name));
 	});
 	const unregisterProvider = registering((name) => {
@@ -277,9 +277,9 @@ function apiOf(extension) {
 			extension.handlers.set(name, [...extension.handlers.get(name), handle]);
 			return () => {
 				const list = extension.handlers.get(name) ?? [];
-				const place = list.indexOf(handle);
-				if (place < 0) return;
-				extension.handlers.set(name, list.toSpliced(place, 1));
+				const index = list.indexOf(handle);
+				if (index < 0) return;
+				extension.handlers.set(name, list.toSpliced(index, 1));
 				publishSoon(false);
 			};
 		}, false),

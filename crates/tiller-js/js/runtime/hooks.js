@@ -25,13 +25,13 @@ async function messages({ event, handlers, soFar, call, report }) {
 	const before = changed ? undefined : stringify(current);
 	let hadSystem = current[0]?.role === "system";
 	for (const handler of handlers) {
-		const own = { ...event, messages: current };
-		const answer = await call(handler, own);
+		const handlerEvent = { ...event, messages: current };
+		const answer = await call(handler, handlerEvent);
 		if (isObject(answer) && Array.isArray(answer.messages)) {
 			current = answer.messages;
 			changed = true;
-		} else if (Array.isArray(own.messages)) {
-			current = own.messages;
+		} else if (Array.isArray(handlerEvent.messages)) {
+			current = handlerEvent.messages;
 		}
 		if (hadSystem && current[0]?.role !== "system") {
 			hadSystem = false;
@@ -97,23 +97,23 @@ export const hooks = {
 		const outcome = { messages: [], ...soFar?.outcome };
 		const options = outcome.systemPromptOptions ?? event.systemPromptOptions;
 		const before = stringify(event.systemPromptOptions);
-		const own = { ...event, systemPromptOptions: options };
+		const handlerEvent = { ...event, systemPromptOptions: options };
 		// The prompt after the handlers so far: as a whole, or in parts.
 		const prompt = () => {
 			if (outcome.systemPrompt !== undefined) return outcome.systemPrompt;
-			const now = own.systemPromptOptions;
+			const now = handlerEvent.systemPromptOptions;
 			return stringify(now) === before ? event.systemPrompt : query("renderedPrompt", { options: now });
 		};
 		live.systemPrompt = prompt;
-		Object.defineProperty(own, "systemPrompt", { get: prompt, enumerable: true });
+		Object.defineProperty(handlerEvent, "systemPrompt", { get: prompt, enumerable: true });
 		for (const handler of handlers) {
-			const answer = await call(handler, own);
+			const answer = await call(handler, handlerEvent);
 			if (!isObject(answer)) continue;
 			if (answer.message) outcome.messages.push(answer.message);
 			if (typeof answer.systemPrompt === "string") outcome.systemPrompt = answer.systemPrompt;
 		}
 		live.systemPrompt = undefined;
-		if (stringify(own.systemPromptOptions) !== before) outcome.systemPromptOptions = own.systemPromptOptions;
+		if (stringify(handlerEvent.systemPromptOptions) !== before) outcome.systemPromptOptions = handlerEvent.systemPromptOptions;
 		return { outcome };
 	},
 
@@ -151,10 +151,10 @@ export const hooks = {
 	async tool_call({ event, handlers, soFar, strictly }) {
 		const before = soFar?.outcome?.input ?? event.input;
 		const text = stringify(before);
-		const own = { ...event, input: before };
-		const changed = () => (stringify(own.input) === text ? soFar?.outcome?.input : own.input);
+		const handlerEvent = { ...event, input: before };
+		const changed = () => (stringify(handlerEvent.input) === text ? soFar?.outcome?.input : handlerEvent.input);
 		for (const handler of handlers) {
-			const answer = await strictly(handler, own);
+			const answer = await strictly(handler, handlerEvent);
 			if (answer?.block) {
 				const block = answer.reason ? String(answer.reason) : "Tool execution was blocked";
 				return { outcome: { block, terminate: answer.terminate === true, input: changed() }, ends: true };
@@ -165,18 +165,18 @@ export const hooks = {
 
 	async tool_result({ event, handlers, soFar, call }) {
 		const changed = { ...soFar?.outcome };
-		const own = { ...event, ...changed };
+		const handlerEvent = { ...event, ...changed };
 		// Changes in place count as well.
-		const before = ["content", "details"].map((field) => [field, stringify(own[field])]);
+		const before = ["content", "details"].map((field) => [field, stringify(handlerEvent[field])]);
 		for (const handler of handlers) {
-			const answer = await call(handler, own);
+			const answer = await call(handler, handlerEvent);
 			if (!isObject(answer)) continue;
 			for (const field of ["content", "details", "isError", "usage"]) {
-				if (answer[field] !== undefined) own[field] = changed[field] = answer[field];
+				if (answer[field] !== undefined) handlerEvent[field] = changed[field] = answer[field];
 			}
 		}
 		for (const [field, text] of before) {
-			if (stringify(own[field]) !== text) changed[field] = own[field];
+			if (stringify(handlerEvent[field]) !== text) changed[field] = handlerEvent[field];
 		}
 		return { outcome: changed };
 	},

@@ -202,10 +202,10 @@ async function dispatchEvent(event) {
 
 watchers.notify = (event) => void dispatchEvent(event);
 
-/** Waits for earlier events, but no longer than `patience`, because a caller waits for the hook. */
+/** Waits for earlier events, but no longer than `eventWaitMs`, because a caller waits for the hook. */
 function waitForEvents() {
 	return new Promise((resolve) => {
-		const timer = setTimeout(resolve, hostInfo.patienceMs);
+		const timer = setTimeout(resolve, hostInfo.eventWaitMs);
 		eventQueue.then(() => {
 			clearTimeout(timer);
 			resolve();

@@ -85,7 +85,7 @@ export async function refreshStoredModels(isWanted) {
 	};
 	const stored = Promise.all(all.map((provider) => tryRefresh(provider, false)));
 	let timer;
-	await Promise.race([stored, new Promise((done) => (timer = setTimeout(done, hostInfo.patienceMs)))]);
+	await Promise.race([stored, new Promise((done) => (timer = setTimeout(done, hostInfo.eventWaitMs)))]);
 	clearTimeout(timer);
 	if (!isOffline()) for (const provider of all) void stored.then(() => tryRefresh(provider, true));
 }

@@ -6,7 +6,7 @@ import { sync } from "tiller:host";
 export class PartialMessage {
 	#message;
 	/** The JSON text of incomplete arguments, by block. */
-	#spelled = new Map();
+	#argumentText = new Map();
 
 	/** The content so far, for an answer that ends here. */
 	get content() {
@@ -29,13 +29,13 @@ export class PartialMessage {
 				return undefined;
 			}
 			default:
-				return this.#grow(event);
+				return this.#applyDelta(event);
 		}
 		event.partial = this.#message;
 		return event;
 	}
 
-	#grow({ type, contentIndex, ...more }) {
+	#applyDelta({ type, contentIndex, ...more }) {
 		const partial = (this.#message ??= { content: [] });
 		const block = partial.content[contentIndex];
 		const event = { type, contentIndex };
@@ -58,7 +58,7 @@ export class PartialMessage {
 				event.delta = more.delta;
 				break;
 			case "toolcall_delta":
-				this.#spelled.set(contentIndex, this.#spelled.get(contentIndex) + more.delta);
+				this.#argumentText.set(contentIndex, this.#argumentText.get(contentIndex) + more.delta);
 				event.delta = more.delta;
 				break;
 			case "text_end":
@@ -71,7 +71,7 @@ export class PartialMessage {
 				event.content = more.content;
 				break;
 			case "toolcall_end":
-				this.#spelled.delete(contentIndex);
+				this.#argumentText.delete(contentIndex);
 				event.toolCall = partial.content[contentIndex] = more.toolCall;
 				break;
 			default:
@@ -83,10 +83,10 @@ export class PartialMessage {
 
 	/** Arguments are parsed on access: parsing them with every delta would be quadratic. */
 	#call(at, { id, name }) {
-		this.#spelled.set(at, "");
+		this.#argumentText.set(at, "");
 		const call = { type: "toolCall", id, name };
-		const spelled = () => parsePartial(this.#spelled.get(at));
-		return Object.defineProperty(call, "arguments", { get: spelled, enumerable: true, configurable: true });
+		const parsed = () => parsePartial(this.#argumentText.get(at));
+		return Object.defineProperty(call, "arguments", { get: parsed, enumerable: true, configurable: true });
 	}
 }
 

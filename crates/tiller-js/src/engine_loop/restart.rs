@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{End, EngineContext, EngineLoop};
 use crate::engine::sidecar::SidecarFailure;
 use crate::engine_handle::{CallError, JsError, Message};
-use crate::engine_state::{EngineState, STRIKES_COUNT_FOR, Task};
+use crate::engine_state::{EngineState, Task, VIOLATIONS_COUNT_FOR};
 use crate::entry::Entry;
 
 /// What has to be replayed to a restarted engine.
@@ -40,7 +40,7 @@ impl CrashCount {
     /// Counts a failure, and forgets failures that were long ago.
     fn note(&mut self, now: Instant) -> u32 {
         let before = self.last.replace(now);
-        let is_recent = before.is_some_and(|before| now - before < STRIKES_COUNT_FOR);
+        let is_recent = before.is_some_and(|before| now - before < VIOLATIONS_COUNT_FOR);
         self.count = if is_recent { self.count + 1 } else { 1 };
         self.count
     }
@@ -55,8 +55,10 @@ impl EngineLoop<'_> {
         for call in calls {
             self.state.answer(call, Err(CallError::Stopped));
         }
-        let message =
-            format!("the engine was started anew after {} interruptions", self.state.strikes.get());
+        let message = format!(
+            "the engine was started anew after {} interruptions",
+            self.state.violations.get()
+        );
         let thrown = JsError { message, ..JsError::default() };
         self.state.report("<runtime>".into(), "restart".into(), thrown);
     }
@@ -83,7 +85,7 @@ impl EngineLoop<'_> {
         let thrown = JsError { message, ..JsError::default() };
         self.state.report(path, what.into(), thrown.clone());
         let crashes = self.replay.crashes.note(now);
-        let end = if crashes < self.state.config.limits.strikes {
+        let end = if crashes < self.state.config.limits.violations {
             End::Restart
         } else {
             let message = format!("given up: {} ({crashes} times within a minute)", thrown.message);

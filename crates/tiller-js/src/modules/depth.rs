@@ -150,7 +150,7 @@ impl<'s> Scan<'s> {
         self.ends_statement(Word::Name);
         let mut chars = self.rest.char_indices().skip(1);
         let mut end = self.rest.len();
-        while let Some((place, c)) = chars.next() {
+        while let Some((at, c)) = chars.next() {
             match c {
                 // Line continuation; `\r\n` is one line end.
                 '\\' => {
@@ -162,11 +162,11 @@ impl<'s> Scan<'s> {
                     }
                 }
                 c if c == quote => {
-                    end = place + 1;
+                    end = at + 1;
                     break;
                 }
                 '\n' | '\r' => {
-                    end = place;
+                    end = at;
                     break;
                 }
                 _ => (),
@@ -180,16 +180,16 @@ impl<'s> Scan<'s> {
     /// The text of a template literal, up to its end or the next substitution.
     fn template(&mut self) {
         let mut chars = self.rest.char_indices();
-        while let Some((place, c)) = chars.next() {
+        while let Some((at, c)) = chars.next() {
             match c {
                 '\\' => drop(chars.next()),
                 '`' => {
-                    self.skip(place + 1);
+                    self.skip(at + 1);
                     self.before = Before::Value;
                     return;
                 }
-                '$' if self.rest[place..].starts_with("${") => {
-                    self.skip(place + 2);
+                '$' if self.rest[at..].starts_with("${") => {
+                    self.skip(at + 2);
                     self.push(DepthFrame { is_substitution: true, ..DepthFrame::default() });
                     return;
                 }
@@ -438,13 +438,13 @@ fn may_nest(byte: u8) -> bool {
 fn regex_end(text: &str) -> Option<usize> {
     let mut in_class = false;
     let mut chars = text.char_indices().skip(1);
-    while let Some((place, c)) = chars.next() {
+    while let Some((at, c)) = chars.next() {
         match c {
             '\n' | '\r' | '\u{2028}' | '\u{2029}' => return None,
             '\\' => drop(chars.next()),
             '[' => in_class = true,
             ']' => in_class = false,
-            '/' if !in_class => return Some(place + 1),
+            '/' if !in_class => return Some(at + 1),
             _ => (),
         }
     }

@@ -29,16 +29,17 @@ pub(crate) fn trace(modules: &Modules, stack: &str) -> Trace {
             continue;
         }
         let path = split(frame.module).0;
-        let (line, column) = place(modules, &mut sources, path, frame.line, frame.column);
-        let place = format!("{}:{line}:{column}", path.display());
+        let (line, column) =
+            original_position(modules, &mut sources, path, frame.line, frame.column);
+        let position = format!("{}:{line}:{column}", path.display());
         if !trace.stack.is_empty() {
             trace.stack.push('\n');
         }
         match frame.function {
-            "" | "<anonymous>" => trace.stack += &format!("    at {place}"),
-            function => trace.stack += &format!("    at {function} ({place})"),
+            "" | "<anonymous>" => trace.stack += &format!("    at {position}"),
+            function => trace.stack += &format!("    at {function} ({position})"),
         }
-        trace.at.get_or_insert(place);
+        trace.at.get_or_insert(position);
     }
     trace
 }
@@ -53,18 +54,18 @@ struct Frame<'s> {
 impl<'s> Frame<'s> {
     fn read(line: &'s str) -> Option<Frame<'s>> {
         let line = line.trim().strip_prefix("at ")?;
-        let (function, place) = match line.strip_suffix(')').and_then(|line| line.rsplit_once(" ("))
-        {
-            Some((function, place)) => (function, place),
-            None => ("", line),
-        };
-        let (rest, column) = place.rsplit_once(':')?;
+        let (function, position) =
+            match line.strip_suffix(')').and_then(|line| line.rsplit_once(" (")) {
+                Some((function, position)) => (function, position),
+                None => ("", line),
+            };
+        let (rest, column) = position.rsplit_once(':')?;
         let (module, row) = rest.rsplit_once(':')?;
         Some(Frame { function, module, line: row.parse().ok()?, column: column.parse().ok()? })
     }
 }
 
-fn place(
+fn original_position(
     modules: &Modules,
     sources: &mut HashMap<PathBuf, Option<String>>,
     path: &Path,
@@ -76,7 +77,7 @@ fn place(
     }
     let source = sources.entry(path.to_owned()).or_insert_with(|| modules.text(path));
     let original = source.as_ref().and_then(|source| {
-        transform::original_place(path, source, modules.nature(path), line, column)
+        transform::original_position(path, source, modules.nature(path), line, column)
     });
     original.unwrap_or((line, column))
 }

@@ -48,17 +48,17 @@ pub(crate) fn transform(
     source: &str,
     is_module: Option<bool>,
 ) -> Result<Unit, String> {
-    with_room(path, source, || transform_here(path, source, is_module))?
+    with_large_stack(path, source, || transform_here(path, source, is_module))?
 }
 
 /// Sources up to this depth are parsed on the current thread.
 const SHALLOW: usize = 100;
 /// Stack size for the deepest source that is allowed, in debug builds too. Only touched pages use
 /// memory.
-const ROOM_BYTES: usize = 512 << 20;
+const LARGE_STACK_BYTES: usize = 512 << 20;
 
 /// Parses on a thread with a large stack, because the parser recurses.
-fn with_room<R: Send>(
+fn with_large_stack<R: Send>(
     path: &Path,
     source: &str,
     work: impl FnOnce() -> R + Send,
@@ -68,8 +68,9 @@ fn with_room<R: Send>(
     }
     let failed = |why: String| format!("{}: cannot be read: {why}", path.display());
     std::thread::scope(|scope| {
-        let room = std::thread::Builder::new().name("parser".into()).stack_size(ROOM_BYTES);
-        let parser = room.spawn_scoped(scope, work).map_err(|err| failed(err.to_string()))?;
+        let builder =
+            std::thread::Builder::new().name("parser".into()).stack_size(LARGE_STACK_BYTES);
+        let parser = builder.spawn_scoped(scope, work).map_err(|err| failed(err.to_string()))?;
         parser.join().map_err(|_| failed("the parser failed".to_owned()))
     })
 }
@@ -104,18 +105,18 @@ fn transform_here(path: &Path, source: &str, is_module: Option<bool>) -> Result<
 }
 
 /// Maps a position in the generated code to the author's file. Lines and columns start at 1.
-pub(crate) fn original_place(
+pub(crate) fn original_position(
     path: &Path,
     source: &str,
     is_module: Option<bool>,
     line: u32,
     column: u32,
 ) -> Option<(u32, u32)> {
-    let find = || original_place_here(path, source, is_module, line, column);
-    with_room(path, source, find).ok().flatten()
+    let find = || original_position_here(path, source, is_module, line, column);
+    with_large_stack(path, source, find).ok().flatten()
 }
 
-fn original_place_here(
+fn original_position_here(
     path: &Path,
     source: &str,
     is_module: Option<bool>,
@@ -214,15 +215,15 @@ fn complaint(path: &Path, source: &str, diagnostics: &Diagnostics) -> String {
     let Some(first) = diagnostics.errors().next() else {
         return format!("{}: cannot be read", path.display());
     };
-    let place = first
+    let position = first
         .labels
         .iter()
         .next()
-        .map_or((1, 1), |label| place_of(source, label.offset() as usize));
-    format!("{}:{}:{}: {}", path.display(), place.0, place.1, first.message)
+        .map_or((1, 1), |label| position_of(source, label.offset() as usize));
+    format!("{}:{}:{}: {}", path.display(), position.0, position.1, first.message)
 }
 
-fn place_of(source: &str, offset: usize) -> (usize, usize) {
+fn position_of(source: &str, offset: usize) -> (usize, usize) {
     let before = source.get(..offset).unwrap_or(source);
     let line_start = before.rfind('\n').map_or(0, |end| end + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
@@ -287,11 +288,11 @@ fn read_links(program: &Program<'_>, unit: &mut Unit) {
 }
 
 fn import_from<'u>(imports: &'u mut Vec<Import>, from: &str) -> &'u mut Import {
-    let place = imports.iter().position(|import| import.from == from).unwrap_or_else(|| {
+    let index = imports.iter().position(|import| import.from == from).unwrap_or_else(|| {
         imports.push(Import { from: from.to_owned(), ..Import::default() });
         imports.len() - 1
     });
-    &mut imports[place]
+    &mut imports[index]
 }
 
 fn declared(declaration: &Declaration<'_>, unit: &mut Unit) {

@@ -166,9 +166,9 @@ impl Flow {
         let mut waiting = mutex::lock(&self.waiting);
         while *waiting > WAITING_MAX_BYTES {
             // A stopped engine reads no more, so the wait is bounded.
-            let patience = Duration::from_secs(5);
+            let limit = Duration::from_secs(5);
             let (guard, timeout) =
-                self.read.wait_timeout(waiting, patience).unwrap_or_else(PoisonError::into_inner);
+                self.read.wait_timeout(waiting, limit).unwrap_or_else(PoisonError::into_inner);
             waiting = guard;
             if timeout.timed_out() {
                 break;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use super::fs::{FsArgs, failed, open_options, stat};
-use super::waiting::{self, Patience, WaitError};
+use super::waiting::{self, BlockingWait, WaitError};
 use super::{OpOutput, OpReply};
 use crate::engine_state::EngineState;
 
@@ -31,10 +31,10 @@ pub(super) fn sync(
     }
     let Some(file) = resources.files.get_mut(&fd) else { return Some(Err(bad(args, "read"))) };
     let done = match name {
-        "read" => state.patiently(|patience| read(file, args, patience)).map(OpOutput::Bytes),
-        "readFile" => return Some(state.patiently(|patience| rest(file, args, patience))),
+        "read" => state.blocking(|wait| read(file, args, wait)).map(OpOutput::Bytes),
+        "readFile" => return Some(state.blocking(|wait| rest(file, args, wait))),
         "write" | "writeFile" => {
-            state.patiently(|patience| write(file, args, bytes.unwrap_or_default(), patience))
+            state.blocking(|wait| write(file, args, bytes.unwrap_or_default(), wait))
         }
         "stat" => file.metadata().map(|meta| stat(&meta)),
         "fsync" => file.sync_all().map(|()| OpOutput::Nothing),
@@ -48,7 +48,7 @@ pub(super) fn sync(
 fn open(state: &Rc<EngineState>, args: &FsArgs) -> OpReply {
     let mut options =
         open_options(args.flag.as_deref().unwrap_or("r"), args.mode.unwrap_or(0o666))?;
-    let file = state.patiently(|patience| waiting::open(&mut options, &args.path, patience));
+    let file = state.blocking(|wait| waiting::open(&mut options, &args.path, wait));
     let file = file.map_err(|err| failed(&err, "open", args))?;
     let mut resources = state.resources.borrow_mut();
     let fd = resources.number() as i32;
@@ -73,24 +73,24 @@ pub(super) fn slow_read(
     Some((file, args.clone()))
 }
 
-pub(super) fn read_patiently(mut file: File, args: &FsArgs, patience: &Patience<'_>) -> OpReply {
-    let read = read(&mut file, args, patience).map(OpOutput::Bytes);
+pub(super) fn read_blocking(mut file: File, args: &FsArgs, wait: &BlockingWait<'_>) -> OpReply {
+    let read = read(&mut file, args, wait).map(OpOutput::Bytes);
     read.map_err(|err| failed(&err, "read", args))
 }
 
-fn read(file: &mut File, args: &FsArgs, patience: &Patience<'_>) -> io::Result<Vec<u8>> {
+fn read(file: &mut File, args: &FsArgs, wait: &BlockingWait<'_>) -> io::Result<Vec<u8>> {
     let length = args.length.unwrap_or(16 << 10).min(READ_MAX_BYTES) as usize;
     let mut bytes = vec![0; length];
     let count = match args.position {
         Some(position) => file.read_at(&mut bytes, position)?,
-        None => patience.read(file, &mut bytes)?,
+        None => wait.read(file, &mut bytes)?,
     };
     bytes.truncate(count);
     Ok(bytes)
 }
 
-fn rest(file: &mut File, args: &FsArgs, patience: &Patience<'_>) -> OpReply {
-    match patience.read_all(file) {
+fn rest(file: &mut File, args: &FsArgs, wait: &BlockingWait<'_>) -> OpReply {
+    match wait.read_all(file) {
         Ok((bytes, _hold)) => Ok(OpOutput::Bytes(bytes)),
         Err(WaitError::System(err)) => Err(failed(&err, "read", args)),
         Err(WaitError::Ours(err)) => Err(err),
@@ -101,16 +101,16 @@ fn write(
     file: &mut File,
     args: &FsArgs,
     bytes: &[u8],
-    patience: &Patience<'_>,
+    wait: &BlockingWait<'_>,
 ) -> io::Result<OpOutput> {
     match args.position {
         Some(position) => {
             let before = file.stream_position()?;
             file.seek(SeekFrom::Start(position))?;
-            patience.write_all(file, bytes)?;
+            wait.write_all(file, bytes)?;
             file.seek(SeekFrom::Start(before))?;
         }
-        None => patience.write_all(file, bytes)?,
+        None => wait.write_all(file, bytes)?,
     }
     Ok(OpOutput::json(&bytes.len()))
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::waiting::{self, Patience, WaitError, in_background};
+use super::waiting::{self, BlockingWait, WaitError, in_background};
 use super::{OpError, OpFuture, OpInput, OpOutput, OpReply, files, unknown};
 use crate::engine_state::EngineState;
 
@@ -38,7 +38,7 @@ pub(super) fn sync(state: &Rc<EngineState>, name: &str, input: OpInput) -> OpRep
     let args: FsArgs = input.read()?;
     match files::sync(state, name, &args, input.bytes.as_deref()) {
         Some(answer) => answer,
-        None => state.patiently(|patience| by_path(name, &args, input.bytes(), patience)),
+        None => state.blocking(|wait| by_path(name, &args, input.bytes(), wait)),
     }
 }
 
@@ -49,30 +49,28 @@ pub(super) fn start(
 ) -> Result<OpFuture, OpError> {
     let args: FsArgs = input.read()?;
     if let Some((file, args)) = files::slow_read(state, name, &args) {
-        return Ok(in_background(state, move |patience| {
-            files::read_patiently(file, &args, patience)
-        }));
+        return Ok(in_background(state, move |wait| files::read_blocking(file, &args, wait)));
     }
     // Open files belong to the engine's thread.
     if let Some(answer) = files::sync(state, name, &args, input.bytes.as_deref()) {
         return Ok(Box::pin(std::future::ready(answer)));
     }
     let name = name.to_owned();
-    Ok(in_background(state, move |patience| by_path(&name, &args, input.bytes(), patience)))
+    Ok(in_background(state, move |wait| by_path(&name, &args, input.bytes(), wait)))
 }
 
-fn by_path(name: &str, args: &FsArgs, bytes: Vec<u8>, patience: &Patience<'_>) -> OpReply {
+fn by_path(name: &str, args: &FsArgs, bytes: Vec<u8>, wait: &BlockingWait<'_>) -> OpReply {
     let path = args.path.as_path();
     let fs_error = |call: &'static str| move |err: io::Error| failed(&err, call, args);
     match name {
         "exists" => Ok(OpOutput::json(&path.exists())),
         "stat" => fs::metadata(path).map(|meta| stat(&meta)).map_err(fs_error("stat")),
         "lstat" => fs::symlink_metadata(path).map(|meta| stat(&meta)).map_err(fs_error("lstat")),
-        "readFile" => read(path, patience).map_err(|err| match err {
+        "readFile" => read(path, wait).map_err(|err| match err {
             WaitError::System(err) => failed(&err, "open", args),
             WaitError::Ours(err) => err,
         }),
-        "writeFile" => write(args, &bytes, patience).map(nothing).map_err(fs_error("open")),
+        "writeFile" => write(args, &bytes, wait).map(nothing).map_err(fs_error("open")),
         "readdir" => list(path, args.recursive).map_err(fs_error("scandir")),
         "mkdir" => make_folder(args).map_err(fs_error("mkdir")),
         "mkdtemp" => make_scratch_folder(path).map_err(fs_error("mkdtemp")),
@@ -100,7 +98,7 @@ fn by_path(name: &str, args: &FsArgs, bytes: Vec<u8>, patience: &Patience<'_>) -
         }
         "access" => access(args).map(nothing).map_err(fs_error("access")),
         "truncate" => {
-            let file = waiting::open(OpenOptions::new().write(true), path, patience);
+            let file = waiting::open(OpenOptions::new().write(true), path, wait);
             let cut = file.and_then(|file| file.set_len(args.length.unwrap_or(0)));
             cut.map(nothing).map_err(fs_error("open"))
         }
@@ -108,7 +106,7 @@ fn by_path(name: &str, args: &FsArgs, bytes: Vec<u8>, patience: &Patience<'_>) -
             let times = fs::FileTimes::new()
                 .set_accessed(moment(args.atime))
                 .set_modified(moment(args.mtime));
-            let file = waiting::open(OpenOptions::new().read(true), path, patience);
+            let file = waiting::open(OpenOptions::new().read(true), path, wait);
             file.and_then(|file| file.set_times(times)).map(nothing).map_err(fs_error("utime"))
         }
         "statfs" => Ok(OpOutput::json(&json!({ "type": 0, "bsize": 4096, "blocks": 0, "bfree": 0,
@@ -153,9 +151,9 @@ pub(super) fn open_options(flag: &str, mode: u32) -> Result<OpenOptions, OpError
     Ok(options)
 }
 
-fn read(path: &Path, patience: &Patience<'_>) -> Result<OpOutput, WaitError> {
-    let file = waiting::open(OpenOptions::new().read(true), path, patience)?;
-    let (bytes, _hold) = patience.read_all(file)?;
+fn read(path: &Path, wait: &BlockingWait<'_>) -> Result<OpOutput, WaitError> {
+    let file = waiting::open(OpenOptions::new().read(true), path, wait)?;
+    let (bytes, _hold) = wait.read_all(file)?;
     Ok(OpOutput::Bytes(bytes))
 }
 
@@ -168,12 +166,12 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to).map(drop)
 }
 
-fn write(args: &FsArgs, bytes: &[u8], patience: &Patience<'_>) -> io::Result<()> {
+fn write(args: &FsArgs, bytes: &[u8], wait: &BlockingWait<'_>) -> io::Result<()> {
     let flag = args.flag.as_deref().unwrap_or("w");
     let mut options = open_options(flag, args.mode.unwrap_or(0o666))
         .map_err(|failed| io::Error::new(io::ErrorKind::InvalidInput, failed.message))?;
-    let mut file = waiting::open(&mut options, &args.path, patience)?;
-    patience.write_all(&mut file, bytes)
+    let mut file = waiting::open(&mut options, &args.path, wait)?;
+    wait.write_all(&mut file, bytes)
 }
 
 pub(super) fn stat(meta: &Metadata) -> OpOutput {

@@ -256,7 +256,7 @@ fn host_info(state: &EngineState) -> OpOutput {
         "platform": platform(),
         "arch": arch(),
         "pid": std::process::id(),
-        "patienceMs": config.limits.patience.as_millis() as u64,
+        "eventWaitMs": config.limits.event_wait.as_millis() as u64,
     }))
 }
 

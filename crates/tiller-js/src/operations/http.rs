@@ -35,8 +35,8 @@ pub(super) fn start(
             request.body = input.bytes;
             let mut resources = state.resources.borrow_mut();
             let id = resources.number();
-            let place = Body::default();
-            resources.bodies.insert(id, place.clone());
+            let slot = Body::default();
+            resources.bodies.insert(id, slot.clone());
             let answer = state.host.http(request);
             Ok(Box::pin(async move {
                 let answer = answer.await.map_err(OpError::new)?;
@@ -44,7 +44,7 @@ pub(super) fn start(
                     "body": id, "status": answer.status, "statusText": answer.status_text,
                     "url": answer.url, "headers": answer.headers,
                 });
-                *place.lock().await = Some(answer.body);
+                *slot.lock().await = Some(answer.body);
                 Ok(OpOutput::json(&head))
             }))
         }
@@ -54,16 +54,16 @@ pub(super) fn start(
             let body = state.resources.borrow().bodies.get(&id).cloned();
             let body = body.ok_or_else(|| OpError::new("the body was closed"))?;
             Ok(Box::pin(async move {
-                let mut place = body.lock().await;
-                let Some(stream) = place.as_mut() else { return Ok(OpOutput::Nothing) };
+                let mut slot = body.lock().await;
+                let Some(stream) = slot.as_mut() else { return Ok(OpOutput::Nothing) };
                 match stream.next().await {
                     Some(Ok(bytes)) => Ok(OpOutput::Bytes(bytes)),
                     Some(Err(message)) => {
-                        *place = None;
+                        *slot = None;
                         Err(OpError::new(message))
                     }
                     None => {
-                        *place = None;
+                        *slot = None;
                         Ok(OpOutput::Nothing)
                     }
                 }

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// When to stop waiting.
-pub(crate) struct Patience<'p> {
+pub(crate) struct BlockingWait<'p> {
     pub memory: &'p Arc<Memory>,
     /// Whether the time is over or the caller is gone.
     pub is_over: &'p dyn Fn() -> bool,
@@ -32,14 +32,14 @@ struct AbandonFlag(Arc<AtomicBool>);
 /// Runs a task on another thread until it is done or its future is dropped.
 pub(super) fn in_background(
     state: &EngineState,
-    work: impl FnOnce(&Patience<'_>) -> OpReply + Send + 'static,
+    work: impl FnOnce(&BlockingWait<'_>) -> OpReply + Send + 'static,
 ) -> OpFuture {
     let flag = Arc::new(AtomicBool::new(false));
     let abandoned = AbandonFlag(flag.clone());
     let memory = state.memory.clone();
     let working = state.config.runtime.spawn_blocking(move || {
         let is_over = || flag.load(Ordering::Relaxed);
-        work(&Patience { memory: &memory, is_over: &is_over })
+        work(&BlockingWait { memory: &memory, is_over: &is_over })
     });
     Box::pin(async move {
         let done = working.await.unwrap_or_else(|err| Err(OpError::new(err.to_string())));
@@ -77,14 +77,14 @@ impl From<OpError> for WaitError {
 pub(super) fn open(
     options: &mut OpenOptions,
     path: &Path,
-    patience: &Patience<'_>,
+    wait: &BlockingWait<'_>,
 ) -> io::Result<File> {
     options.custom_flags(nix::libc::O_NONBLOCK);
     loop {
         match options.open(path) {
             // The FIFO has no reader yet.
             Err(err) if err.raw_os_error() == Some(nix::libc::ENXIO) && is_fifo(path) => {
-                patience.check()?;
+                wait.check()?;
                 std::thread::sleep(PAUSE);
             }
             opened => return opened,
@@ -96,7 +96,7 @@ fn is_fifo(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
 }
 
-impl Patience<'_> {
+impl BlockingWait<'_> {
     fn check(&self) -> io::Result<()> {
         if (self.is_over)() { Err(io::Error::from_raw_os_error(nix::libc::EINTR)) } else { Ok(()) }
     }

@@ -9,7 +9,7 @@ use flate2::read::{
 };
 use serde::Deserialize;
 
-use super::waiting::{Patience, in_background};
+use super::waiting::{BlockingWait, in_background};
 use super::{OpError, OpFuture, OpInput, OpOutput, OpReply, unknown};
 use crate::engine_state::EngineState;
 
@@ -17,7 +17,7 @@ use crate::engine_state::EngineState;
 const PIECE_BYTES: usize = 256 << 10;
 
 pub(super) fn sync(state: &Rc<EngineState>, name: &str, op_input: OpInput) -> OpReply {
-    state.patiently(|patience| work(name, op_input, patience))
+    state.blocking(|wait| work(name, op_input, wait))
 }
 
 pub(super) fn start(
@@ -26,24 +26,24 @@ pub(super) fn start(
     op_input: OpInput,
 ) -> Result<OpFuture, OpError> {
     let name = name.to_owned();
-    Ok(in_background(state, move |patience| work(&name, op_input, patience)))
+    Ok(in_background(state, move |wait| work(&name, op_input, wait)))
 }
 
-fn work(name: &str, op_input: OpInput, patience: &Patience<'_>) -> OpReply {
+fn work(name: &str, op_input: OpInput, wait: &BlockingWait<'_>) -> OpReply {
     let Options { level } = op_input.read()?;
     let level = level.map_or(Compression::default(), |level| Compression::new(level.min(9)));
     let bytes = op_input.bytes();
     let input = bytes.as_slice();
     match name {
-        "gzip" => read(GzEncoder::new(input, level), patience),
-        "gunzip" => read(MultiGzDecoder::new(input), patience),
-        "deflate" => read(ZlibEncoder::new(input, level), patience),
-        "inflate" => read(ZlibDecoder::new(input), patience),
-        "deflateRaw" => read(DeflateEncoder::new(input, level), patience),
-        "inflateRaw" => read(DeflateDecoder::new(input), patience),
+        "gzip" => read(GzEncoder::new(input, level), wait),
+        "gunzip" => read(MultiGzDecoder::new(input), wait),
+        "deflate" => read(ZlibEncoder::new(input, level), wait),
+        "inflate" => read(ZlibDecoder::new(input), wait),
+        "deflateRaw" => read(DeflateEncoder::new(input, level), wait),
+        "inflateRaw" => read(DeflateDecoder::new(input), wait),
         // gzip or zlib, by the first bytes.
-        "unzip" if input.starts_with(&[0x1f, 0x8b]) => read(MultiGzDecoder::new(input), patience),
-        "unzip" => read(ZlibDecoder::new(input), patience),
+        "unzip" if input.starts_with(&[0x1f, 0x8b]) => read(MultiGzDecoder::new(input), wait),
+        "unzip" => read(ZlibDecoder::new(input), wait),
         _ => Err(unknown(name)),
     }
 }
@@ -54,12 +54,12 @@ struct Options {
     level: Option<u32>,
 }
 
-fn read(mut from: impl Read, patience: &Patience<'_>) -> OpReply {
-    let mut hold = patience.memory.hold(0)?;
+fn read(mut from: impl Read, wait: &BlockingWait<'_>) -> OpReply {
+    let mut hold = wait.memory.hold(0)?;
     let mut output = Vec::new();
     let mut piece = vec![0; PIECE_BYTES];
     loop {
-        if (patience.is_over)() {
+        if (wait.is_over)() {
             return Err(OpError::new("interrupted"));
         }
         let count = from.read(&mut piece);

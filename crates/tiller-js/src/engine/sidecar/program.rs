@@ -30,19 +30,19 @@ impl Program {
 
     /// Command line arguments, with the descriptors of the two sockets.
     pub(super) fn arguments(&self, memory_bytes: usize, files: [i32; 2]) -> Vec<String> {
-        let mut words = Vec::new();
+        let mut arguments = Vec::new();
         if self.runtime == Runtime::Node {
-            words.push(format!("--max-old-space-size={}", memory_bytes >> 20));
+            arguments.push(format!("--max-old-space-size={}", memory_bytes >> 20));
             // Node's experimental warnings are for the author, not for the user.
-            words.push("--disable-warning=ExperimentalWarning".to_owned());
+            arguments.push("--disable-warning=ExperimentalWarning".to_owned());
         }
         if self.runtime == Runtime::Bun {
             // Bun must not download packages.
-            words.push("--no-install".to_owned());
+            arguments.push("--no-install".to_owned());
         }
-        words.extend(["-e".to_owned(), BOOT.to_owned()]);
-        words.extend(files.map(|file| file.to_string()));
-        words
+        arguments.extend(["-e".to_owned(), BOOT.to_owned()]);
+        arguments.extend(files.map(|file| file.to_string()));
+        arguments
     }
 }
 

@@ -153,5 +153,5 @@ fn positions_map_to_the_authors_source() {
     let code = transform(Path::new("a.ts"), source, None).unwrap().code;
     let line = code.lines().position(|line| line.contains("throw")).unwrap() as u32 + 1;
     assert_eq!(line, 2);
-    assert_eq!(original_place(Path::new("a.ts"), source, None, line, 2), Some((6, 3)));
+    assert_eq!(original_position(Path::new("a.ts"), source, None, line, 2), Some((6, 3)));
 }
