@@ -413,13 +413,13 @@ impl Modules {
         if !seen.insert(path.to_owned()) {
             return Vec::new();
         }
-        let Ok(code) = self.take_code(path) else { return Vec::new() };
-        let found = commonjs::exports(&code);
-        self.codes.insert(path.to_owned(), code);
-        let mut names = found.names;
-        for passed_on in found.passed_on {
+        let nature = self.nature(path);
+        let Ok(read) = self.read(path, nature) else { return Vec::new() };
+        let Read::Code(unit, _) = &*read else { return Vec::new() };
+        let mut names = unit.exports.clone();
+        for star in &unit.stars {
             if let Ok(ResolvedModule::File { path, is_module }) =
-                self.locate(path, &passed_on, resolve::By::Require)
+                self.locate(path, star, resolve::By::Require)
                 && let Ok(read) = self.read(&path, is_module)
                 && let Read::Code(..) = &*read
             {

@@ -3,14 +3,11 @@
 
 use std::fmt::Write as _;
 
-/// The names a script seems to export. Reports too many rather than too few: a name that does not
-/// exist is `undefined` when it is used.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Exports {
-    pub names: Vec<String>,
-    /// Modules that it re-exports.
-    pub passed_on: Vec<String>,
-}
+use oxc::ast::ast::{
+    Argument, AssignmentExpression, AssignmentTarget, CallExpression, Expression, ObjectExpression,
+    ObjectPropertyKind, Program,
+};
+use oxc::ast_visit::{Visit, walk};
 
 /// The source of a module that exports what the script with this id exports.
 pub(super) fn facade(id: &str, mut names: Vec<String>, as_node: bool) -> String {
@@ -46,139 +43,153 @@ pub(crate) fn wrap(code: &str) -> String {
     format!("(function(exports,require,module,__filename,__dirname){{{hash_bang}{code}\n}})")
 }
 
-/// How many object literals are searched for keys.
-const LITERALS_MAX: usize = 20;
-/// How far the closing parenthesis of a call is searched.
-const ARGUMENT_MAX_BYTES: usize = 1 << 10;
-
-/// Searches for the export patterns that compilers and minifiers write.
-pub(crate) fn exports(code: &str) -> Exports {
-    let mut found = Exports::default();
-    let mut literals = 0;
-    for (place, _) in code.match_indices("exports") {
-        let before = code[..place].trim_end();
-        let after = &code[place + "exports".len()..];
-        if let Some(rest) = after.strip_prefix('.') {
-            found.name(word(rest));
-        } else if let Some(rest) = after.strip_prefix("[\"").or(after.strip_prefix("['")) {
-            found.name(word(rest));
-        } else if before.ends_with("defineProperty(") {
-            let rest = after.trim_start().strip_prefix(',').unwrap_or_default().trim_start();
-            found.name(word(rest.trim_start_matches(['"', '\''])));
-        } else if let Some(rest) = after.trim_start().strip_prefix('=') {
-            let rest = rest.trim_start();
-            match rest.strip_prefix('{') {
-                // Bounded, because each literal may be as long as the rest of the file.
-                Some(_) if literals >= LITERALS_MAX => (),
-                Some(body) => {
-                    literals += 1;
-                    found.keys(body);
-                }
-                None => found.passed_on.extend(required(rest)),
-            }
-        }
-    }
-    for marker in ["__exportStar(", "__reExport(", "__export("] {
-        for (place, _) in code.match_indices(marker) {
-            let rest = &code.as_bytes()[place + marker.len()..];
-            let rest = &rest[..rest.len().min(ARGUMENT_MAX_BYTES)];
-            let rest = String::from_utf8_lossy(rest);
-            let rest = rest.split(')').next().unwrap_or_default();
-            if let Some(place) = rest.find("require(") {
-                found.passed_on.extend(required(&format!("{})", &rest[place..])));
-            }
-        }
-    }
-    found.names.sort();
-    found.names.dedup();
-    found
-}
-
-impl Exports {
-    fn name(&mut self, name: &str) {
-        if !name.is_empty() {
-            self.names.push(name.to_owned());
-        }
-    }
-
-    /// Collects the keys of an object literal, starting after its opening brace.
-    fn keys(&mut self, body: &str) {
-        let mut depth = 0;
-        let mut at_key = true;
-        let mut chars = body.char_indices();
-        while let Some((place, c)) = chars.next() {
-            match c {
-                '{' | '(' | '[' => depth += 1,
-                '}' if depth == 0 => return,
-                '}' | ')' | ']' => depth -= 1,
-                ',' if depth == 0 => at_key = true,
-                c if c.is_whitespace() => (),
-                '"' | '\'' | '`' => {
-                    if at_key && depth == 0 {
-                        self.name(word(&body[place + 1..]));
-                    }
-                    at_key = false;
-                    // Skips to the closing quote.
-                    while let Some((_, inner)) = chars.next() {
-                        match inner {
-                            '\\' => drop(chars.next()),
-                            inner if inner == c => break,
-                            _ => (),
-                        }
-                    }
-                }
-                _ => {
-                    if at_key && depth == 0 {
-                        self.name(word(&body[place..]));
-                    }
-                    at_key = false;
-                }
-            }
-        }
-    }
-}
-
-fn required(text: &str) -> Option<String> {
-    let text = text.trim_start().strip_prefix("require(")?.trim_start();
-    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    text[1..].split(quote).next().map(str::to_owned)
-}
-
-fn word(text: &str) -> &str {
-    let end = text.find(|c: char| !is_word(c)).unwrap_or(text.len());
-    &text[..end]
-}
-
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
 }
 
+/// The names a script seems to export: those in the patterns that authors and compilers write.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Exports {
+    pub names: Vec<String>,
+    /// Modules that it re-exports.
+    pub stars: Vec<String>,
+}
+
+impl Exports {
+    pub(super) fn read(program: &Program<'_>) -> Exports {
+        let mut exports = Exports::default();
+        exports.visit_program(program);
+        exports
+    }
+
+    /// `module.exports = value`.
+    fn value(&mut self, value: &Expression<'_>) {
+        match value.without_parentheses() {
+            Expression::ObjectExpression(object) => self.keys(object),
+            value => self.stars.extend(required(value)),
+        }
+    }
+
+    fn keys(&mut self, object: &ObjectExpression<'_>) {
+        for property in &object.properties {
+            match property {
+                ObjectPropertyKind::ObjectProperty(property) => {
+                    self.names.extend(property.key.static_name().map(Into::into));
+                }
+                ObjectPropertyKind::SpreadProperty(spread) => {
+                    self.stars.extend(required(&spread.argument));
+                }
+            }
+        }
+    }
+}
+
+/// Compilers' functions that re-export a module.
+const STAR_FUNCTIONS: [&str; 3] = ["__exportStar", "__reExport", "__export"];
+
+impl<'a> Visit<'a> for Exports {
+    fn visit_assignment_expression(&mut self, assignment: &AssignmentExpression<'a>) {
+        match &assignment.left {
+            AssignmentTarget::StaticMemberExpression(member) if is_exports(&member.object) => {
+                self.names.push(member.property.name.to_string());
+            }
+            AssignmentTarget::ComputedMemberExpression(member) if is_exports(&member.object) => {
+                if let Expression::StringLiteral(name) = &member.expression {
+                    self.names.push(name.value.to_string());
+                }
+            }
+            AssignmentTarget::StaticMemberExpression(member)
+                if member.property.name == "exports" =>
+            {
+                self.value(&assignment.right);
+            }
+            AssignmentTarget::AssignmentTargetIdentifier(name) if name.name == "exports" => {
+                self.value(&assignment.right);
+            }
+            _ => (),
+        }
+        walk::walk_assignment_expression(self, assignment);
+    }
+
+    fn visit_call_expression(&mut self, call: &CallExpression<'a>) {
+        let mut arguments = call.arguments.iter().filter_map(Argument::as_expression);
+        if called(call).is_some_and(|name| STAR_FUNCTIONS.contains(&name)) {
+            self.stars.extend(arguments.clone().filter_map(required));
+        }
+        if arguments.next().is_some_and(is_exports) {
+            match arguments.next() {
+                // `Object.defineProperty(exports, "name", …)`
+                Some(Expression::StringLiteral(name)) => self.names.push(name.value.to_string()),
+                // `__export(exports, { name: … })`
+                Some(Expression::ObjectExpression(object)) => self.keys(object),
+                _ => (),
+            }
+        }
+        walk::walk_call_expression(self, call);
+    }
+}
+
+/// Whether this is `exports` or `module.exports`.
+fn is_exports(expression: &Expression<'_>) -> bool {
+    match expression {
+        Expression::Identifier(name) => name.name == "exports",
+        Expression::StaticMemberExpression(member) => member.property.name == "exports",
+        _ => false,
+    }
+}
+
+fn called<'c>(call: &'c CallExpression<'_>) -> Option<&'c str> {
+    match &call.callee {
+        Expression::Identifier(name) => Some(&name.name),
+        Expression::StaticMemberExpression(member) => Some(&member.property.name),
+        _ => None,
+    }
+}
+
+/// The name in `require("name")`, also inside a compiler's call: `__toESM(require("name"))`.
+fn required(expression: &Expression<'_>) -> Option<String> {
+    let Expression::CallExpression(call) = expression else { return None };
+    match call.arguments.first()?.as_expression()? {
+        Expression::StringLiteral(name) => {
+            (called(call) == Some("require")).then(|| name.value.to_string())
+        }
+        argument => required(argument),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use expect_test::{Expect, expect};
 
-    use super::*;
+    use crate::modules::transform::transform;
 
     fn check(code: &str, expect: Expect) {
-        let found = exports(code);
-        expect.assert_eq(&format!("{} | {}", found.names.join(" "), found.passed_on.join(" ")));
+        let unit = transform(Path::new("/script.cjs"), code, Some(false)).unwrap();
+        expect.assert_eq(&format!("{} | {}", unit.exports.join(" "), unit.stars.join(" ")));
     }
 
     #[test]
     fn exports_are_found_in_scripts() {
-        check("exports.a = 1; module.exports.b = 2; exports['c-d'] = 3;", expect!["a b c | "]);
-        check("module.exports = { x, y: { z: 1 }, 'w': f(1, 2), v() {} };", expect!["v w x y | "]);
+        check("exports.a = 1; module.exports.b = 2; exports['c-d'] = 3;", expect!["a b c-d | "]);
+        check(
+            "module.exports = { x, y: { z: 1 }, 'w': f(1, 2), v() {}, ...require('./u') };",
+            expect!["x y w v | ./u"],
+        );
         check(
             "Object.defineProperty(exports, \"q\", { get })\n__exportStar(require(\"./r\"), exports);",
             expect!["q | ./r"],
         );
         check("module.exports = require('./lib/index.js');", expect![" | ./lib/index.js"]);
-    }
-
-    #[test]
-    fn scanning_exports_is_linear() {
-        let literals = exports(&"exports={a,".repeat(200_000));
-        assert_eq!(literals.names, ["a", "exports"]);
-        assert_eq!(exports(&"__exportStar(x".repeat(200_000)), Exports::default());
+        check(
+            "exports.a = exports.b = void 0; 0 && (module.exports = { c });",
+            expect!["a b c | "],
+        );
+        check("tslib_1.__exportStar(__toESM(require('./a')), module.exports);", expect![" | ./a"]);
+        check(
+            "// exports.no = 1\nconst text = 'exports.never = 1'; read(exports.only);",
+            expect![" | "],
+        );
     }
 }

@@ -14,7 +14,7 @@ use oxc::semantic::{Scoping, SemanticBuilder};
 use oxc::span::SourceType;
 use oxc::transformer::{TransformOptions, Transformer};
 
-use super::depth;
+use super::{commonjs, depth};
 
 /// A transformed file.
 #[derive(Debug, Default, PartialEq)]
@@ -23,9 +23,9 @@ pub(crate) struct Unit {
     /// Whether it is a CommonJS script rather than a module.
     pub is_script: bool,
     pub imports: Vec<Import>,
-    /// Exported names, including `default`.
+    /// Exported names, including `default`; of a script, those that its source shows.
     pub exports: Vec<String>,
-    /// The modules in `export * from`.
+    /// The modules in `export * from`, or that a script re-exports.
     pub stars: Vec<String>,
 }
 
@@ -91,6 +91,10 @@ fn transform_here(path: &Path, source: &str, is_module: Option<bool>) -> Result<
             free = free_names(semantic.scoping());
         }
         unit.code = source.to_owned();
+    }
+    if unit.is_script {
+        let exports = commonjs::Exports::read(&parsed.program);
+        (unit.exports, unit.stars) = (exports.names, exports.stars);
     }
     read_links(&parsed.program, &mut unit);
     if !unit.is_script && !free.is_empty() {

@@ -97,17 +97,19 @@ fn scripts() {
         "a.js",
         "const a = require('a');\nmodule.exports = { a };\n",
         expect![[r#"
-        script
-        const a = require('a');
-        module.exports = { a };"#]],
+            script
+            const a = require('a');
+            module.exports = { a };
+            -> a * "#]],
     );
     check(
         "a.js",
         "if (x) return;\nexports.a = 010;\n",
         expect![[r#"
-        script
-        if (x) return;
-        exports.a = 010;"#]],
+            script
+            if (x) return;
+            exports.a = 010;
+            -> a * "#]],
     );
 }
 
