@@ -12,6 +12,7 @@ pub mod event;
 pub mod dialog;
 pub mod tokens;
 pub mod compaction;
+pub mod projection;
 pub mod provider;
 pub mod retry;
 pub mod partial_json;

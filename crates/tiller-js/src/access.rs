@@ -193,6 +193,7 @@ pub(crate) const OPERATIONS: &[(&str, Permissions)] = &[
     ("query", BY_INPUT),
     ("registered", BY_INPUT),
     ("request", BY_INPUT),
+    ("session.project", NONE),
     ("settings", BY_INPUT),
     ("text.decode", NONE),
     ("text.encode", NONE),

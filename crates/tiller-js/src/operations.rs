@@ -26,6 +26,7 @@ mod net;
 mod os;
 mod host;
 pub(crate) mod resources;
+mod session;
 mod text;
 mod url;
 mod waiting;
@@ -161,6 +162,7 @@ pub(crate) fn sync(state: &Rc<EngineState>, name: &str, input: OpInput) -> OpRep
         Some(("fs", name)) => fs::sync(state, name, input),
         Some(("os", name)) => os::sync(state, name, &input),
         Some(("text", name)) => text::sync(name, input),
+        Some(("session", name)) => session::sync(name, &input),
         Some(("url", name)) => url::sync(name, &input),
         Some(("crypto", name)) => crypto::sync(state, name, input),
         Some(("zlib", name)) => zlib::sync(state, name, input),

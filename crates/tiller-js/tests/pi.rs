@@ -154,6 +154,29 @@ async fn a_context_is_built_from_entries() {
 }
 
 #[tokio::test]
+async fn compactions_and_edits_change_a_context() {
+    check(
+        r#"
+        const message = (text) => ({ type: "message", message: { role: "user", content: text } });
+        const entries = [
+            message("one"), message("two"), { type: "compaction", summary: "first", firstKeptEntryId: "1" },
+            message("three"), { type: "context_edit", targetId: "1", replacement: { content: "new two" } },
+            { type: "context_edit", targetId: "3", replacement: null }, { type: "label", targetId: "0", label: "x" },
+            { type: "compaction", summary: "second", firstKeptEntryId: "1" }, message("four"),
+        ].map((entry, at) => ({ id: String(at), parentId: at > 0 ? String(at - 1) : null, timestamp: "2026-01-01T00:00:00.000Z", ...entry }));
+        for (const leaf of ["2", "3", "8"]) {
+            show(pi.buildSessionContext(entries, leaf).messages.map(({ content, summary }) => content ?? summary));
+        }
+        "#,
+        expect![[r#"
+            Info: ["first","two"]
+            Info: ["first","two","three"]
+            Info: ["second","new two","four"]"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn text_is_cut_to_a_width() {
     check(
         r#"

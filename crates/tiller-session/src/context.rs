@@ -4,11 +4,12 @@
 //! The projection is computed from the tree alone, without reading a line. Lines are read only when
 //! messages are requested, and only for messages in the context.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tiller_agent::message::{Message, ToolCall};
 use tiller_agent::model::{ModelName, ThinkingLevel};
+use tiller_agent::projection::{self, EntryEffect, ProjectedEntry};
 
 use crate::blobs::{self, Blobs};
 use crate::entry::{self, ContextEdit, ModelChange};
@@ -246,27 +247,19 @@ pub(crate) struct Projection {
 
 pub(crate) fn project(tree: &Tree, leaf: Option<Index>) -> Projection {
     let path = tree.path(leaf);
-    let edits: HashMap<Index, Index> = path
-        .iter()
-        .filter(|&&index| tree.kind(index) == Kind::ContextEdit)
-        .filter_map(|&edit| Some((tree.refers(edit)?, edit)))
-        .collect();
-    let compaction = path.iter().rposition(|&index| tree.kind(index) == Kind::Compaction);
-    let (summary, kept, rest) = match compaction {
-        Some(at) => {
-            let first_kept = tree.refers(path[at]);
-            let kept = path[..at].iter().position(|&index| Some(index) == first_kept);
-            (&path[at..=at], &path[kept.unwrap_or(at)..at], &path[at + 1..])
-        }
-        None => (&path[..0], &path[..0], &path[..]),
+    let effect = |index| match tree.kind(index) {
+        Kind::Compaction => EntryEffect::Compaction { first_kept: tree.refers(index) },
+        Kind::ContextEdit => EntryEffect::Edit { target: tree.refers(index) },
+        _ => EntryEffect::Other,
     };
-    let shown = kept.iter().chain(rest).filter(|&&index| tree.kind(index).is_in_context());
-    let items = summary.iter().chain(shown).filter_map(|&index| {
-        let edit = edits.get(&index).copied();
-        match edit {
-            Some(edit) if !tree.replaces(edit) => None,
-            _ => Some(Item { index, edit }),
-        }
+    let branch: Vec<_> = path.iter().map(|&index| (index, effect(index))).collect();
+    let projected = projection::project(&branch).into_iter().enumerate();
+    let items = projected.filter_map(|(at, ProjectedEntry { id: index, edit })| {
+        let kind = tree.kind(index);
+        // Of several compactions, only the last one's summary counts; it comes first.
+        let is_summary = at == 0 && kind == Kind::Compaction;
+        let is_hidden = edit.is_some_and(|edit| !tree.replaces(edit));
+        ((is_summary || kind.is_in_context()) && !is_hidden).then_some(Item { index, edit })
     });
     let items: Vec<Item> = items.collect();
     let changed = path.iter().enumerate().rev().find(|&(at, &index)| match tree.kind(index) {

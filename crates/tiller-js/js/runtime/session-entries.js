@@ -1,5 +1,7 @@
 // Session entries: parsed, followed along a branch, and projected to the model's context.
 
+import { sync } from "tiller:host";
+
 export function parseSessionEntries(text) {
 	const entries = [];
 	for (const line of String(text).split("\n")) {
@@ -44,16 +46,15 @@ const isEntry = (entry) => entry.type !== "session";
 
 /** The same, with the source entry of each message. */
 export function projectionOf(branch) {
-	const compaction = getLatestCompactionEntry(branch);
-	const edits = new Map(branch.filter((entry) => entry.type === "context_edit").map((entry) => [entry.targetId, entry.replacement]));
-	const entries = [];
-	if (compaction) entries.push({ sourceEntry: compaction, messages: [messageOf(compaction)] });
-	for (const entry of keptOf(branch, compaction)) {
-		const message = entry.type === "compaction" ? undefined : messageOf(entry);
+	const byId = new Map(branch.map((entry) => [entry.id, entry]));
+	const heads = branch.map(({ id, type, targetId, firstKeptEntryId }) => ({ id, type, refersTo: targetId ?? firstKeptEntryId }));
+	const entries = sync("session.project", heads).map(({ id, edit }, index) => {
+		const sourceEntry = byId.get(id);
+		// The summary of the last compaction comes first; earlier ones do not count.
+		const message = sourceEntry.type === "compaction" && index > 0 ? undefined : messageOf(sourceEntry);
 		const messages = message ? [message] : [];
-		if (edits.has(entry.id)) entries.push({ sourceEntry: entry, messages: edited(messages, edits.get(entry.id)) });
-		else entries.push({ sourceEntry: entry, messages });
-	}
+		return { sourceEntry, messages: edit ? edited(messages, byId.get(edit).replacement) : messages };
+	});
 	return {
 		entries,
 		messages: entries.flatMap((entry) => entry.messages),
@@ -69,15 +70,6 @@ function modelOf(branch) {
 		if (message?.role === "assistant") return { provider: message.provider, modelId: message.model };
 	}
 	return null;
-}
-
-/** The entries a compaction keeps: from the entry it names, or those after it. */
-function keptOf(branch, compaction) {
-	if (!compaction) return branch;
-	const place = branch.indexOf(compaction);
-	const first = branch.findIndex((entry) => entry.id === compaction.firstKeptEntryId);
-	const before = first < 0 || first >= place ? [] : branch.slice(first, place);
-	return [...before, ...branch.slice(place + 1)];
 }
 
 function edited(messages, replacement) {
