@@ -217,9 +217,10 @@ fn go_to(
     let now = state.clock.now();
     let session = state.session.conversation().session();
     let old_leaf = session.leaf().map(str::to_owned);
-    let place = match navigation.resend {
-        true => session.resend_parent(&navigation.target)?,
-        false => Some(navigation.target.clone()),
+    let place = if navigation.resend {
+        session.resend_parent(&navigation.target)?
+    } else {
+        Some(navigation.target.clone())
     };
     let from_extension = summary.as_ref().is_some_and(|summary| summary.from_hook);
     let entry = match summary {
