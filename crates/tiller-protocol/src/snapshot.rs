@@ -211,26 +211,17 @@ fn push_escaped(out: &mut Vec<u8>, text: &str) {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tiller_agent::message::{StopReason, ToolCall, Usage};
+    use tiller_agent::message::ToolCall;
 
     use super::*;
 
     fn empty() -> AssistantMessage {
         AssistantMessage {
-            content: Vec::new(),
             api: "a".into(),
             provider: "p".into(),
             model: "m".into(),
-            usage: Usage::default(),
-            stop_reason: StopReason::Pending,
             timestamp: 1,
-            response_id: None,
-            response_model: None,
-            raw_stop_reason: None,
-            error_message: None,
-            error_hint: None,
-            thinking_level: None,
-            duration_ms: None,
+            ..AssistantMessage::default()
         }
     }
 

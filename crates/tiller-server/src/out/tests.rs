@@ -1,5 +1,5 @@
 use serde_json::Value;
-use tiller_agent::message::{AssistantMessage, Message, StopReason, ToolCall, Usage};
+use tiller_agent::message::{AssistantMessage, Message, ToolCall};
 
 use super::*;
 
@@ -7,20 +7,11 @@ const LEVELS: [Level; 3] = [Level::Pi, Level::PiDelta, Level::Xcsh];
 
 fn start() -> Event {
     let message = AssistantMessage {
-        content: Vec::new(),
         api: "a".into(),
         provider: "p".into(),
         model: "m".into(),
-        usage: Usage::default(),
-        stop_reason: StopReason::Pending,
         timestamp: 1,
-        response_id: None,
-        response_model: None,
-        raw_stop_reason: None,
-        error_message: None,
-        error_hint: None,
-        thinking_level: None,
-        duration_ms: None,
+        ..AssistantMessage::default()
     };
     Event::MessageStart { message: Arc::new(Message::Assistant(message)), ticket: None }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use tiller_agent::driver::{End, NotStored, RequestSetup};
 use tiller_agent::event::Event;
-use tiller_agent::message::{AssistantMessage, Message, StopReason, Usage};
+use tiller_agent::message::{AssistantMessage, Message, StopReason};
 use tiller_agent::run;
 use tokio_util::sync::CancellationToken;
 
@@ -289,20 +289,13 @@ fn close_crashed_run(state: &mut SessionState, run: Option<ActiveRun>, crash: &s
     let (mut messages, is_open) = run.map_or_else(Default::default, |run| (run.added, run.is_open));
     let model = state.models.current_or_none();
     let message = Arc::new(Message::Assistant(AssistantMessage {
-        content: Vec::new(),
         api: model.api.clone(),
         provider: model.provider.clone(),
         model: model.id.clone(),
-        usage: Usage::default(),
         stop_reason: StopReason::Error,
         timestamp: state.clock.now(),
-        response_id: None,
-        response_model: None,
-        raw_stop_reason: None,
         error_message: Some(format!("internal error, please report it: {crash}")),
-        error_hint: None,
-        thinking_level: None,
-        duration_ms: None,
+        ..AssistantMessage::default()
     }));
     if !is_open {
         state.emit(Event::MessageStart { message: message.clone(), ticket: None });
