@@ -1,5 +1,5 @@
 //! The `input` and `before_agent_start` hooks: extensions may handle a prompt, change it, or add
-//! to it before its run starts. `rpc/prompt.rs` decides when each hook runs and what follows.
+//! to it before its run starts. `prompt.rs` decides when each hook runs and what follows.
 
 use serde_json::{Value, json};
 use tiller_agent::message::{Block, Content, CustomMessage, Message, UnixMs};
