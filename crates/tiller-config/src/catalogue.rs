@@ -43,7 +43,7 @@ struct Numbers {
     levels: Option<usize>,
     switches: usize,
     thinks: bool,
-    sees: bool,
+    sees_images: bool,
 }
 
 struct Index {
@@ -82,10 +82,12 @@ impl Catalogue {
 
     pub(crate) fn model(&self, entry: &CatalogueEntry) -> Model {
         let shared = self.shared();
-        let Numbers { endpoint, limits, price, levels, switches, thinks, sees } = entry.numbers;
+        let Numbers { endpoint, limits, price, levels, switches, thinks, sees_images } =
+            entry.numbers;
         let mut endpoint = fields(shared.endpoints[endpoint]).map(str::to_owned);
         let mut limits = fields(shared.limits[limits]).map(number);
-        let input = if sees { vec![Modality::Text, Modality::Image] } else { vec![Modality::Text] };
+        let input =
+            if sees_images { vec![Modality::Text, Modality::Image] } else { vec![Modality::Text] };
         Model {
             id: entry.id.to_owned(),
             name: entry.name.to_owned(),
@@ -164,7 +166,7 @@ impl CatalogueEntry {
             levels: next().parse().ok(),
             switches: number(next()) as usize,
             thinks: next().starts_with('1'),
-            sees: line.ends_with('1'),
+            sees_images: line.ends_with('1'),
         };
         CatalogueEntry { provider, id, name, numbers }
     }

@@ -23,7 +23,7 @@ use tiller_agent::{mutex, time};
 
 pub(crate) use aws::{Aws, PROVIDER as AMAZON};
 pub(crate) use config_value::ConfigValue;
-pub(crate) use environment::{key_names, usual_name, usual_names};
+pub(crate) use environment::{default_variable, default_variables, key_names};
 pub use json_file::change as change_json;
 pub use json_file::{remove, set};
 pub use oauth::{SignIn, SignedIn};
@@ -164,7 +164,7 @@ impl Credentials {
             return None;
         }
         match self.auth_file().entry(provider) {
-            Some(AuthEntry::Oauth { whole, .. }) => Some(whole.clone()),
+            Some(AuthEntry::Oauth { json, .. }) => Some(json.clone()),
             _ => None,
         }
     }
@@ -195,8 +195,9 @@ impl Credentials {
         let given = self.command_line.iter().map(|(_, key)| key.clone());
         let variable = |name: &str| self.variables.get(name).map(String::as_str);
         let filled = |value: &ConfigValue| value.fill(variable)?.ok();
-        let brought = self.extensions.values().filter_map(|brought| brought.key.as_ref());
-        let described = self.models_file.values().chain(brought).filter_map(filled);
+        let from_extensions =
+            self.extensions.values().filter_map(|extension| extension.key.as_ref());
+        let described = self.models_file.values().chain(from_extensions).filter_map(filled);
         let mut secrets: Vec<String> = given.chain(described).collect();
         secrets.extend(self.auth_file().secrets(variable));
         let named = self.variables.iter().filter(|(name, _)| environment::is_secret(name));
@@ -214,8 +215,8 @@ impl Credentials {
         let stored = self.auth_file_key(provider).transpose();
         let described = || self.models_file_key(provider).transpose();
         let mut refused = None;
-        let brought = || self.extension_key(provider).transpose();
-        for attempt in [stored, described(), brought()] {
+        let from_extension = || self.extension_key(provider).transpose();
+        for attempt in [stored, described(), from_extension()] {
             match attempt {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
@@ -252,8 +253,8 @@ impl Credentials {
                 }
                 .map(|key| (key, KeySource::AuthFile))
             }
-            AuthEntry::Oauth { expires, whole, .. }
-                if self.can_refresh(provider, whole, *expires) =>
+            AuthEntry::Oauth { expires, json, .. }
+                if self.can_refresh(provider, json, *expires) =>
             {
                 let by = self.extensions.get(provider)?.sign_in.clone()?;
                 let file = self.auth_file.clone();
@@ -282,17 +283,17 @@ impl Credentials {
     }
 
     /// Whether an extension can turn this sign-in into a key, refreshed if necessary.
-    fn can_refresh(&self, provider: &str, whole: &Json, expires: Option<f64>) -> bool {
+    fn can_refresh(&self, provider: &str, json: &Json, expires: Option<f64>) -> bool {
         let is_over = expires.is_some_and(|expires| expires <= now() as f64);
-        self.extensions.get(provider).is_some_and(|brought| brought.sign_in.is_some())
-            && (!is_over || whole["refresh"].is_string())
+        self.extensions.get(provider).is_some_and(|extension| extension.sign_in.is_some())
+            && (!is_over || json["refresh"].is_string())
     }
 
     /// From an extension.
     fn extension_key(&self, provider: &str) -> Option<Result<(Key, KeySource), String>> {
-        let brought = self.extensions.get(provider)?;
-        let Some(value) = &brought.key else {
-            return brought.is_keyless.then_some(Ok((Key::Ambient, KeySource::Extension)));
+        let extension = self.extensions.get(provider)?;
+        let Some(value) = &extension.key else {
+            return extension.is_keyless.then_some(Ok((Key::Ambient, KeySource::Extension)));
         };
         let key = match value.fill(|name| self.variables.get(name).map(String::as_str)) {
             Some(Ok(key)) => Key::Known(key),

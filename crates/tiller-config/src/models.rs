@@ -106,14 +106,14 @@ impl Models {
     /// Applies the user's request settings, from the next request on.
     pub fn apply_settings(&mut self, settings: &Settings) {
         let defaults = ThinkingBudgets::default();
-        let wanted = settings.thinking_budgets;
+        let budgets = settings.thinking_budgets;
         let silence = Duration::from_millis(settings.http_idle_timeout_ms);
         self.options.idle_timeout = (!silence.is_zero()).then_some(silence);
         self.options.thinking_budgets = ThinkingBudgets {
-            minimal: wanted.minimal.unwrap_or(defaults.minimal),
-            low: wanted.low.unwrap_or(defaults.low),
-            medium: wanted.medium.unwrap_or(defaults.medium),
-            high: wanted.high.unwrap_or(defaults.high),
+            minimal: budgets.minimal.unwrap_or(defaults.minimal),
+            low: budgets.low.unwrap_or(defaults.low),
+            medium: budgets.medium.unwrap_or(defaults.medium),
+            high: budgets.high.unwrap_or(defaults.high),
         };
         self.options.block_images = settings.images.block_images;
         self.thinking = settings.model_thinking_levels.clone();
@@ -236,9 +236,9 @@ impl Models {
 
     /// The provider's model if none was requested.
     fn default_of(&self, provider: &str) -> Option<ModelRef<'_>> {
-        let usual = self.catalogue.provider(provider);
-        usual
-            .and_then(|usual| self.find(usual.name, usual.default))
+        let catalogued = self.catalogue.provider(provider);
+        catalogued
+            .and_then(|catalogued| self.find(catalogued.name, catalogued.default))
             .filter(|known| self.is_supported(known))
             .or_else(|| {
                 self.known_at(|name| name == provider).find(|known| self.is_supported(known))
@@ -264,18 +264,22 @@ impl Models {
         self.known_at(|_| true)
     }
 
-    /// All models of the providers that `wanted` accepts. A model in `models.json` replaces the
+    /// All models of the providers for which `accepts` is true. A model in `models.json` replaces the
     /// catalogue's model of the same name.
-    fn known_at(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = ModelRef<'_>> {
-        // `wanted` may be expensive and a provider has many models, so ask once per provider.
-        let is_meant = |provider: &str| !self.is_replaced(provider) && wanted(provider);
-        let catalogue: Vec<_> =
-            self.catalogue.providers().iter().filter(|provider| is_meant(provider.name)).collect();
+    fn known_at(&self, accepts: impl Fn(&str) -> bool) -> impl Iterator<Item = ModelRef<'_>> {
+        // `accepts` may be expensive and a provider has many models, so ask once per provider.
+        let is_accepted = |provider: &str| !self.is_replaced(provider) && accepts(provider);
+        let catalogue: Vec<_> = self
+            .catalogue
+            .providers()
+            .iter()
+            .filter(|provider| is_accepted(provider.name))
+            .collect();
         let described: Vec<_> =
-            self.file.providers.iter().filter(|provider| is_meant(&provider.name)).collect();
-        let brought: Vec<_> =
-            self.registered.iter().filter(|brought| wanted(brought.name())).collect();
-        let builtin: &[Builtin] = if wanted(BUILTIN) { &self.builtin } else { &[] };
+            self.file.providers.iter().filter(|provider| is_accepted(&provider.name)).collect();
+        let registered: Vec<_> =
+            self.registered.iter().filter(|provider| accepts(provider.name())).collect();
+        let builtin: &[Builtin] = if accepts(BUILTIN) { &self.builtin } else { &[] };
         let entries = catalogue.into_iter().flat_map(|provider| provider.entries());
         let entries = entries.map(|entry| {
             let described = self.file.model(entry.provider, entry.id);
@@ -287,8 +291,8 @@ impl Models {
             .filter(|model| self.catalogue.find(&model.provider, &model.id).is_none())
             .map(ModelRef::described);
         let builtin = builtin.iter().map(|builtin| ModelRef::builtin(&builtin.model));
-        let brought = brought.into_iter().flat_map(RegisteredProvider::models);
-        entries.chain(described).chain(brought).chain(builtin)
+        let registered = registered.into_iter().flat_map(RegisteredProvider::models);
+        entries.chain(described).chain(registered).chain(builtin)
     }
 
     fn entry(&self, entry: CatalogueEntry) -> ModelRef<'_> {
@@ -357,8 +361,8 @@ impl Models {
         let described = self.file.providers.iter().map(|provider| &*provider.name);
         let builtin = self.builtin.iter().map(|builtin| &*builtin.model.provider);
         let known = self.catalogue.providers().iter().map(|provider| provider.name);
-        let brought = self.registered.iter().map(RegisteredProvider::name);
-        described.chain(builtin).chain(known).chain(brought)
+        let registered = self.registered.iter().map(RegisteredProvider::name);
+        described.chain(builtin).chain(known).chain(registered)
     }
 
     /// A provider's name in the registry's own spelling.

@@ -108,16 +108,17 @@ impl Project {
         dirs: Dirs,
         flags: Arc<ResourceFlags>,
         started_in: Arc<PathBuf>,
-        verdict: Option<bool>,
+        extension_decision: Option<bool>,
     ) -> Project {
         let mut problems = Vec::new();
         let user = read_file(&dirs.agent_dir.join("settings.json"), &mut problems);
         let default = Layers { user: user.clone(), ..Layers::default() }.settings();
         let flag = approval(&flags, &started_in, &dirs.cwd);
         let is_elsewhere = flag != flags.approve;
-        let said = TrustInputs { flag, extension: verdict, approved_elsewhere: is_elsewhere };
+        let inputs =
+            TrustInputs { flag, extension: extension_decision, approved_elsewhere: is_elsewhere };
         let is_trusted =
-            trust::is_trusted(&dirs, said, default.default_project_trust, &mut problems);
+            trust::is_trusted(&dirs, inputs, default.default_project_trust, &mut problems);
         // An untrusted project decides nothing, not even where its sessions are stored.
         let project = if is_trusted {
             read_file(&dirs.project_dir().join("settings.json"), &mut problems)
@@ -132,7 +133,7 @@ impl Project {
             layers,
             is_trusted,
             started_in,
-            extension_decision: verdict,
+            extension_decision,
             discovered,
             problems,
         }
@@ -140,11 +141,11 @@ impl Project {
 
     /// Reads the same project again, or another folder with the same flags.
     pub fn reread(&self, cwd: PathBuf) -> Project {
-        let verdict = self.extension_decision.filter(|_| cwd == self.dirs.cwd);
+        let extension_decision = self.extension_decision.filter(|_| cwd == self.dirs.cwd);
         let dirs = Dirs { cwd, ..self.dirs.clone() };
         let (flags, started_in) = (self.flags.clone(), self.started_in.clone());
         let discovered = self.discovered.clone();
-        Project { discovered, ..Project::read(dirs, flags, started_in, verdict) }
+        Project { discovered, ..Project::read(dirs, flags, started_in, extension_decision) }
     }
 
     /// Whether extensions may decide if the project is trusted: the command line has not, and some
@@ -232,8 +233,8 @@ impl Project {
 
     /// Prints a text for the user, if a printer is set.
     pub fn print(&self, text: &str) {
-        if let Some(complain) = self.flags.print {
-            complain(text);
+        if let Some(print) = self.flags.print {
+            print(text);
         }
     }
 
@@ -282,8 +283,10 @@ impl Project {
             roots.push(ResourceOrigin::default_folder(Scope::Project, cwd.join(".xcsh"), "rules"));
         }
         roots.push(ResourceOrigin::default_folder(Scope::User, agent_dir.clone(), "rules"));
-        let theirs = home.as_ref().map(|home| home.join(".xcsh/agent"));
-        roots.extend(theirs.map(|base| ResourceOrigin::default_folder(Scope::User, base, "rules")));
+        let xcsh_dir = home.as_ref().map(|home| home.join(".xcsh/agent"));
+        roots.extend(
+            xcsh_dir.map(|base| ResourceOrigin::default_folder(Scope::User, base, "rules")),
+        );
         roots
     }
 
@@ -301,9 +304,8 @@ impl Project {
         let project_dir = self.dirs.project_dir();
         let mut roots = Vec::new();
         if !only_named {
-            let places =
-                PathBases { project: &project_dir, user: agent_dir, home: home.as_deref() };
-            let listed = self.layers.listed(kind, &places);
+            let bases = PathBases { project: &project_dir, user: agent_dir, home: home.as_deref() };
+            let listed = self.layers.listed(kind, &bases);
             let listed_in = |scope: Scope| {
                 let of_scope = listed.iter().filter(move |listed| listed.scope == scope);
                 of_scope.map(move |listed| ResourceOrigin::named(scope, listed.path.clone()))

@@ -67,7 +67,7 @@ pub struct Parts<'a> {
     /// Guidelines in addition to those of the tools.
     pub advice: &'a [String],
     /// Replaces tiller's own text.
-    pub own: Option<&'a str>,
+    pub custom: Option<&'a str>,
     pub addendum: Option<&'a str>,
     pub context_files: &'a [ContextFile],
     pub skills: Vec<&'a Skill>,
@@ -82,7 +82,7 @@ impl<'a> Parts<'a> {
         Parts {
             tools,
             advice: &[],
-            own: resources.system_prompt.as_deref(),
+            custom: resources.system_prompt.as_deref(),
             addendum: resources.addendum.as_deref(),
             context_files: &resources.context_files,
             skills: resources.skills.iter().filter(|skill| !skill.is_hidden).collect(),
@@ -95,8 +95,8 @@ impl<'a> Parts<'a> {
     pub fn render(&self) -> String {
         let is_active = |name: &str| self.tools.iter().any(|tool| tool.name() == name);
         let mut prompt = PromptText(String::new());
-        match self.own {
-            Some(own) => prompt.0.push_str(own.trim_end()),
+        match self.custom {
+            Some(custom) => prompt.0.push_str(custom.trim_end()),
             None => {
                 prompt.0.push_str(PREAMBLE.trim_end());
                 prompt.section("tools", &tool_lines(&self.tools));

@@ -47,15 +47,15 @@ impl ModelArgs {
 
     /// Selects the model of a session. `stored` reads the model that the session used last. The
     /// error is a text for the user who typed the command.
-    pub fn settle(
+    pub fn select(
         &self,
         models: &mut Models,
         settings: &Settings,
         stored: impl FnOnce() -> Result<Option<ModelName>, String>,
         diagnostics: &mut Vec<String>,
     ) -> Result<SelectedModel, StartError> {
-        let is_said = self.model.is_some() || self.has_script;
-        let stored = if is_said { None } else { stored()? };
+        let is_explicit = self.model.is_some() || self.has_script;
+        let stored = if is_explicit { None } else { stored()? };
         let stored = stored.and_then(|name| models.usable(&name.provider, &name.id));
         self.choose(models, settings, stored, diagnostics)
     }

@@ -21,16 +21,16 @@ pub struct ToolRules {
     only: Option<Vec<String>>,
     excluded: Vec<String>,
     none: bool,
-    no_own: bool,
+    no_builtin: bool,
     /// Of our own tools, those that are used from the start.
-    usual: Usual,
+    defaults: DefaultTools,
     /// Names that are none of ours.
     pub unknown: Vec<String>,
 }
 
 /// Which of our own tools are used from the start.
 #[derive(Default)]
-struct Usual {
+struct DefaultTools {
     /// These instead of the default ones.
     names: Option<Vec<String>>,
     added: Vec<String>,
@@ -62,7 +62,7 @@ fn is_change(entry: &str) -> bool {
 }
 
 /// What is wrong with a list of tools, if anything is.
-pub fn complaint(list: &[String]) -> Option<String> {
+pub fn list_error(list: &[String]) -> Option<String> {
     let changes = list.iter().filter(|entry| is_change(entry)).count();
     let is_mixed = changes > 0 && changes < list.len();
     is_mixed.then(|| {
@@ -70,11 +70,11 @@ pub fn complaint(list: &[String]) -> Option<String> {
     })
 }
 
-impl Usual {
-    fn take(&mut self, selection: Selection<'_>) {
+impl DefaultTools {
+    fn apply(&mut self, selection: Selection<'_>) {
         match selection {
             Selection::Names(names) => {
-                *self = Usual { names: Some(names.to_vec()), ..Usual::default() };
+                *self = DefaultTools { names: Some(names.to_vec()), ..DefaultTools::default() };
             }
             Selection::Changes { added, removed } => {
                 self.removed.retain(|name| !added.contains(name));
@@ -86,7 +86,7 @@ impl Usual {
     }
 
     /// Nothing where no list says anything about it.
-    fn says(&self, name: &str) -> Option<bool> {
+    fn selects(&self, name: &str) -> Option<bool> {
         match &self.names {
             _ if has(&self.removed, name) => Some(false),
             _ if has(&self.added, name) => Some(true),
@@ -98,45 +98,45 @@ impl Usual {
 
 impl ToolRules {
     pub fn of(flags: ToolFlags, settings: &Settings) -> ToolRules {
-        let own = tiller_tools::builtin();
-        let is_own = |name: &&String| own.iter().any(|tool| tool.name() == *name);
+        let builtin = tiller_tools::builtin();
+        let is_builtin = |name: &&String| builtin.iter().any(|tool| tool.name() == *name);
         let ToolFlags { tools, exclude_tools: mut excluded, no_tools, no_builtin_tools } = flags;
-        let mut usual = Usual::default();
+        let mut defaults = DefaultTools::default();
         if let Some(list) = &settings.default_tools {
-            usual.take(Selection::of(list));
+            defaults.apply(Selection::of(list));
         }
         let is_none = no_tools || no_builtin_tools;
         let typed = tools.as_deref().map(Selection::of);
         let only = match typed {
             None if is_none => {
-                usual = Usual { names: Some(Vec::new()), ..Usual::default() };
+                defaults = DefaultTools { names: Some(Vec::new()), ..DefaultTools::default() };
                 None
             }
             None => None,
             Some(Selection::Names(names)) => {
-                usual.take(Selection::Names(names));
+                defaults.apply(Selection::Names(names));
                 Some(names.to_vec())
             }
             Some(Selection::Changes { added, removed }) => {
                 excluded.extend(removed.iter().cloned());
                 let only = no_tools.then(|| added.clone());
                 if is_none {
-                    usual = Usual { names: Some(Vec::new()), ..Usual::default() };
+                    defaults = DefaultTools { names: Some(Vec::new()), ..DefaultTools::default() };
                 }
-                usual.take(Selection::Changes { added, removed });
+                defaults.apply(Selection::Changes { added, removed });
                 only
             }
         };
-        let named = usual.names.iter().flatten().chain(&usual.added).chain(&excluded);
-        let unknown = named.filter(|name| !is_own(name) && !glob::is_pattern(name));
+        let named = defaults.names.iter().flatten().chain(&defaults.added).chain(&excluded);
+        let unknown = named.filter(|name| !is_builtin(name) && !glob::is_pattern(name));
         ToolRules {
             // What `--tools` names may be used, whatever else is said.
             none: no_tools && tools.is_none(),
-            no_own: no_builtin_tools && tools.is_none(),
+            no_builtin: no_builtin_tools && tools.is_none(),
             unknown: unknown.cloned().collect(),
             only,
             excluded,
-            usual,
+            defaults,
         }
     }
 
@@ -147,14 +147,14 @@ impl ToolRules {
     }
 
     /// The same for a built-in tool.
-    pub fn allows_own(&self, name: &str) -> bool {
-        !self.no_own && self.allows(name)
+    pub fn allows_builtin(&self, name: &str) -> bool {
+        !self.no_builtin && self.allows(name)
     }
 
     /// Whether one of ours is used from the start. Nothing if neither the command line nor the
     /// settings say so.
     pub fn selects(&self, name: &str) -> Option<bool> {
-        if self.allows_own(name) { self.usual.says(name) } else { Some(false) }
+        if self.allows_builtin(name) { self.defaults.selects(name) } else { Some(false) }
     }
 
     /// Puts tools into the order in which `--tools` names them.
@@ -199,8 +199,9 @@ mod tests {
         let rules = ToolRules::of(flags(options), &settings);
         let is_chosen =
             |name: &&str| rules.selects(name).unwrap_or(tiller_tools::DEFAULT.contains(name));
-        let own = tiller_tools::builtin();
-        let mut chosen: Vec<&str> = own.iter().map(|tool| tool.name()).filter(is_chosen).collect();
+        let builtin = tiller_tools::builtin();
+        let mut chosen: Vec<&str> =
+            builtin.iter().map(|tool| tool.name()).filter(is_chosen).collect();
         rules.sort(&mut chosen, |name| name);
         assert_eq!(chosen.join(" "), expected, "{options:?} {:?}", settings.default_tools);
     }
@@ -228,8 +229,8 @@ mod tests {
     #[test]
     fn names_and_changes_are_not_mixed() {
         let list = |text: &str| -> Vec<String> { text.split(',').map(str::to_owned).collect() };
-        assert_eq!(complaint(&list("read,ls")), None);
-        assert_eq!(complaint(&list("+read,-ls")), None);
-        assert!(complaint(&list("read,+ls")).is_some());
+        assert_eq!(list_error(&list("read,ls")), None);
+        assert_eq!(list_error(&list("+read,-ls")), None);
+        assert!(list_error(&list("read,+ls")).is_some());
     }
 }

@@ -66,7 +66,7 @@ impl ClientBash {
         let cancel = CancellationToken::new();
         self.running.insert(key, cancel.clone());
         let (id, output_tasks) = (request.label.id.clone(), tasks.clone());
-        let tell = move |delta| {
+        let send_output = move |delta| {
             output_tasks.send_output_blocking(Event::BashUpdate { id: id.clone(), delta });
         };
         let hook_tasks = tasks.clone();
@@ -84,7 +84,7 @@ impl ClientBash {
                 Ok(Some(outcome)) => Ok(outcome),
                 Ok(None) => {
                     // A task of its own: a panic fails only this command.
-                    let result = tokio::spawn(execute(bash, tell, cancel)).await;
+                    let result = tokio::spawn(execute(bash, send_output, cancel)).await;
                     let crashed = |err| Err(Failure::new(format!("internal error: {err}")));
                     result.unwrap_or_else(crashed)
                 }

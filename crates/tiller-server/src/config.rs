@@ -57,7 +57,7 @@ impl ServerConfig {
             choice: ModelArgs::named(&format!("{}/{}", model.provider, model.id)),
             thinking: settings.default_thinking_level,
             workspace: Workspace::new(cwd, Arc::new([]), &settings),
-            tools: ToolConfig::usual(&settings),
+            tools: ToolConfig::defaults(&settings),
             models,
             model: Some(model),
             project,

@@ -170,7 +170,7 @@ fn handle(
         }
         Command::GetEntries(body) => handlers::tree::get_entries(state, body.since.as_deref()),
         Command::GetTree => handlers::tree::get_tree(state),
-        Command::ListSessions(wanted) => handlers::session::list(state, label, wanted),
+        Command::ListSessions(options) => handlers::session::list(state, label, options),
         Command::GetCommands => handlers::resources::get_commands(state),
         Command::GetAvailableCommands => handlers::resources::get_available_commands(state),
         Command::Reload => handlers::resources::reload(state, label),

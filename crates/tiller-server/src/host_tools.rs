@@ -38,13 +38,13 @@ struct OpenCall {
 
 /// What a call sends to the server.
 pub enum HostCall {
-    Begun(Box<BegunCall>),
+    Start(Box<NewHostCall>),
     /// The call with this number was given up.
-    GivenUp(u64),
+    Cancel(u64),
 }
 
 /// A call on its way to the client.
-pub struct BegunCall {
+pub struct NewHostCall {
     number: u64,
     tool_name: String,
     arguments: Arguments,
@@ -72,17 +72,17 @@ impl HostTools {
     /// Returns what the client is to be told.
     pub(super) fn handle(&mut self, call: HostCall) -> Option<Event> {
         match call {
-            HostCall::Begun(call) => self.begin(*call),
+            HostCall::Start(call) => self.begin(*call),
             // No longer open if the result came at the same moment.
-            HostCall::GivenUp(number) => {
+            HostCall::Cancel(number) => {
                 self.open.remove(&number)?;
                 Some(self.cancel(number))
             }
         }
     }
 
-    fn begin(&mut self, call: BegunCall) -> Option<Event> {
-        let BegunCall { number, tool_name, arguments, cx, answer } = call;
+    fn begin(&mut self, call: NewHostCall) -> Option<Event> {
+        let NewHostCall { number, tool_name, arguments, cx, answer } = call;
         if self.is_client_gone {
             answer.respond(Err(Failure::new(GONE)));
             return None;
@@ -175,8 +175,8 @@ impl Caller {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let (answer, result) = Responder::channel();
         let cancel = cx.cancel.clone();
-        let call = BegunCall { number, tool_name: name.clone(), arguments, cx, answer };
-        self.tasks.send(Input::HostCall(HostCall::Begun(Box::new(call)))).await;
+        let call = NewHostCall { number, tool_name: name.clone(), arguments, cx, answer };
+        self.tasks.send(Input::HostCall(HostCall::Start(Box::new(call)))).await;
         let overdue = async {
             match timeout {
                 Some(timeout) => tokio::time::sleep(timeout).await,
@@ -192,7 +192,7 @@ impl Caller {
                 Failure::new(format!("Host tool \"{name}\" did not answer within {ms} ms"))
             }
         };
-        self.tasks.send(Input::HostCall(HostCall::GivenUp(number))).await;
+        self.tasks.send(Input::HostCall(HostCall::Cancel(number))).await;
         Err(failure)
     }
 }

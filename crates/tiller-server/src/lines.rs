@@ -21,14 +21,14 @@ impl Lines {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             self.extend(&bytes[..end]);
             bytes = &bytes[end + 1..];
-            each(self.take());
+            each(self.next_line());
         }
         self.extend(bytes);
     }
 
     /// What is left when the input ends without a last LF.
     pub fn finish(mut self) -> Option<Line> {
-        (self.too_long || !self.partial.is_empty()).then(|| self.take())
+        (self.too_long || !self.partial.is_empty()).then(|| self.next_line())
     }
 
     fn extend(&mut self, bytes: &[u8]) {
@@ -43,7 +43,7 @@ impl Lines {
         self.partial.extend_from_slice(bytes);
     }
 
-    fn take(&mut self) -> Line {
+    fn next_line(&mut self) -> Line {
         if std::mem::take(&mut self.too_long) {
             return Line::TooLong;
         }
@@ -61,12 +61,12 @@ mod tests {
 
     fn lines(chunks: &[&[u8]], max_bytes: usize) -> Vec<Line> {
         let mut lines = Lines::new(max_bytes);
-        let mut seen = Vec::new();
+        let mut read = Vec::new();
         for chunk in chunks {
-            lines.push(chunk, |line| seen.push(line));
+            lines.push(chunk, |line| read.push(line));
         }
-        seen.extend(lines.finish());
-        seen
+        read.extend(lines.finish());
+        read
     }
 
     fn text(line: &str) -> Line {
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn only_lf_ends_a_line() {
-        let seen = lines(&["a\r\nb\u{2028}c\u{85}\x0bd\n\nlast".as_bytes()], 100);
-        assert_eq!(seen, [text("a"), text("b\u{2028}c\u{85}\x0bd"), text(""), text("last")]);
+        let read = lines(&["a\r\nb\u{2028}c\u{85}\x0bd\n\nlast".as_bytes()], 100);
+        assert_eq!(read, [text("a"), text("b\u{2028}c\u{85}\x0bd"), text(""), text("last")]);
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn line_over_the_limit_is_skipped_to_its_end() {
-        let seen = lines(&[b"12345\n123", b"456\n12\n1234567"], 5);
-        assert_eq!(seen, [text("12345"), Line::TooLong, text("12"), Line::TooLong]);
+        let read = lines(&[b"12345\n123", b"456\n12\n1234567"], 5);
+        assert_eq!(read, [text("12345"), Line::TooLong, text("12"), Line::TooLong]);
     }
 }

@@ -128,7 +128,7 @@ impl ModelState {
         }
         self.resolve_scope(settings, problems);
         let stored = || session.model().map_err(|err| err.to_string());
-        Some(self.args.settle(&mut self.registry, settings, stored, problems))
+        Some(self.args.select(&mut self.registry, settings, stored, problems))
     }
 }
 

@@ -19,17 +19,17 @@ pub(crate) struct ClientModes {
 impl ClientModes {
     /// Forgets the modes whose settings have changed.
     pub(super) fn forget_changed(&mut self, before: &Settings, after: &Settings) {
-        keep_if(&mut self.steering, before.steering_mode == after.steering_mode);
-        keep_if(&mut self.follow_up, before.follow_up_mode == after.follow_up_mode);
-        keep_if(&mut self.interrupt, before.interrupt_mode == after.interrupt_mode);
-        keep_if(&mut self.auto_retry, before.retry.enabled == after.retry.enabled);
+        clear_unless(&mut self.steering, before.steering_mode == after.steering_mode);
+        clear_unless(&mut self.follow_up, before.follow_up_mode == after.follow_up_mode);
+        clear_unless(&mut self.interrupt, before.interrupt_mode == after.interrupt_mode);
+        clear_unless(&mut self.auto_retry, before.retry.enabled == after.retry.enabled);
         let is_same = before.compaction.enabled == after.compaction.enabled;
-        keep_if(&mut self.auto_compaction, is_same);
+        clear_unless(&mut self.auto_compaction, is_same);
     }
 }
 
-fn keep_if<T>(mode: &mut Option<T>, keeps: bool) {
-    if !keeps {
+fn clear_unless<T>(mode: &mut Option<T>, condition: bool) {
+    if !condition {
         *mode = None;
     }
 }

@@ -30,7 +30,7 @@ impl OpenSession {
 
     /// Where a session that follows this one is stored.
     pub(super) fn storage_beside(&self) -> Storage {
-        self.store.beside(self.conversation.session())
+        self.store.storage_beside(self.conversation.session())
     }
 
     /// A new, empty session that would follow this one.

@@ -16,7 +16,7 @@ pub(crate) struct Queues {
     steering: VecDeque<Queued>,
     follow_up: VecDeque<Queued>,
     /// Handed to the run, which is about to emit them: they can no longer be taken back.
-    taken: Vec<QueueTicket>,
+    in_flight: Vec<QueueTicket>,
     next_ticket: u64,
 }
 
@@ -32,7 +32,7 @@ impl Queues {
             interrupt_mode,
             steering: VecDeque::new(),
             follow_up: VecDeque::new(),
-            taken: Vec::new(),
+            in_flight: Vec::new(),
             next_ticket: 0,
         }
     }
@@ -83,7 +83,7 @@ impl Queues {
             QueueMode::OneAtATime => 1,
         };
         let next: Vec<Queued> = messages.iter().take(count).cloned().collect();
-        self.taken.extend(next.iter().map(|queued| queued.ticket));
+        self.in_flight.extend(next.iter().map(|queued| queued.ticket));
         next
     }
 
@@ -91,22 +91,22 @@ impl Queues {
     pub(crate) fn emitted(&mut self, ticket: QueueTicket) {
         self.steering.retain(|queued| queued.ticket != ticket);
         self.follow_up.retain(|queued| queued.ticket != ticket);
-        self.taken.retain(|taken| *taken != ticket);
+        self.in_flight.retain(|other| *other != ticket);
     }
 
     /// The run has ended: messages it took and did not emit wait again.
     pub(crate) fn run_ended(&mut self) {
-        self.taken.clear();
+        self.in_flight.clear();
     }
 
     /// Empties both queues, except for messages that are about to be emitted, and returns their
     /// texts.
     pub(crate) fn clear(&mut self) -> (Vec<String>, Vec<String>) {
-        let taken = &self.taken;
+        let in_flight = &self.in_flight;
         let clear = |queue: &mut VecDeque<Queued>| {
             let all = std::mem::take(queue).into_iter();
-            let (kept, removed) = all.partition(|queued| taken.contains(&queued.ticket));
-            *queue = kept;
+            let (remaining, removed) = all.partition(|queued| in_flight.contains(&queued.ticket));
+            *queue = remaining;
             texts(&removed)
         };
         (clear(&mut self.steering), clear(&mut self.follow_up))

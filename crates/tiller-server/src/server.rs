@@ -112,7 +112,7 @@ pub async fn serve(mut config: ServerConfig, channels: Channels) -> u8 {
     server.write();
     server.connection.flush();
     loop {
-        server.step().await;
+        server.process_next().await;
         if let Some(code) = server.exit_code() {
             server.connection.close();
             return code;
@@ -133,7 +133,7 @@ struct Server {
 
 impl Server {
     /// Waits for an input, handles it and all others that are ready, and flushes the output.
-    async fn step(&mut self) {
+    async fn process_next(&mut self) {
         let shutdown_due = self.shutdown.as_ref().and_then(Shutdown::due);
         tokio::select! {
             biased;

@@ -126,7 +126,7 @@ pub(super) fn change(state: &mut SessionState, requester: Requester, change: Ses
         }
         SessionChange::Fork { entry_id } => {
             fork_in_background(state, requester, move |session, store, now| {
-                let storage = store.beside(session);
+                let storage = store.storage_beside(session);
                 let forked = session.fork(&entry_id, SessionId::fresh(), storage, now)?;
                 let Forked { session, text } = forked;
                 Ok(LoadedSession {
@@ -137,13 +137,13 @@ pub(super) fn change(state: &mut SessionState, requester: Requester, change: Ses
         }
         SessionChange::ForkAt { entry_id } => {
             fork_in_background(state, requester, move |session, store, now| {
-                let storage = store.beside(session);
+                let storage = store.storage_beside(session);
                 let session = session.fork_at(&entry_id, SessionId::fresh(), storage, now)?;
                 Ok(LoadedSession::new(session, StartReason::Fork))
             })
         }
         SessionChange::Clone => fork_in_background(state, requester, |session, store, now| {
-            let storage = store.beside(session);
+            let storage = store.storage_beside(session);
             let session = session.clone_at_leaf(SessionId::fresh(), storage, now)?;
             Ok(LoadedSession::new(session, StartReason::Fork))
         }),

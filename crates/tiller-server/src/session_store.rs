@@ -8,13 +8,13 @@ use tiller_session::list::{self, Cursor, Listing, Scope};
 use tiller_session::{Error, Files, NewSession, Owner, Session, SessionId, Storage, paths};
 
 /// How long to wait for the lock of a dead process.
-const LAST_BREATH: Duration = Duration::from_secs(2);
+const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Creates, opens and lists the user's sessions.
 #[derive(Clone, Debug)]
 pub struct SessionStore {
     /// `--no-session`: new sessions stay in memory.
-    pub keeps: bool,
+    pub persists: bool,
     /// The folder with a subfolder for every project.
     pub root: PathBuf,
     /// The single folder the user chose instead.
@@ -30,7 +30,7 @@ impl SessionStore {
         let owner =
             Owner { program: String::new(), pid: 0, host: String::new(), started: String::new() };
         let (root, files) = (PathBuf::new(), Files::default());
-        SessionStore { keeps: false, root, chosen: None, owner, files }
+        SessionStore { persists: false, root, chosen: None, owner, files }
     }
 
     /// A new, empty session.
@@ -40,7 +40,7 @@ impl SessionStore {
     }
 
     pub fn storage(&self, cwd: &Path) -> Storage {
-        if self.keeps {
+        if self.persists {
             let (owner, files) = (self.owner.clone(), self.files.clone());
             Storage::Folder { dir: self.dir(cwd), owner, files }
         } else {
@@ -49,7 +49,7 @@ impl SessionStore {
     }
 
     /// Where a session that follows this one is stored: in the same folder.
-    pub fn beside(&self, session: &Session) -> Storage {
+    pub fn storage_beside(&self, session: &Session) -> Storage {
         match (self.storage(session.cwd()), session.path().and_then(Path::parent)) {
             (Storage::Folder { owner, files, .. }, Some(dir)) => {
                 Storage::Folder { dir: dir.to_owned(), owner, files }
@@ -73,7 +73,7 @@ impl SessionStore {
     /// Opens a stored session to continue it. Reads the whole file, so call it on a blocking
     /// thread.
     pub fn open(&self, path: &Path) -> Result<Session, Error> {
-        let deadline = Instant::now() + LAST_BREATH;
+        let deadline = Instant::now() + LOCK_WAIT;
         loop {
             match Session::open_on(self.files.clone(), path, self.owner.clone()) {
                 // A killed process holds its lock until the last of its children, which are being
@@ -134,20 +134,20 @@ impl SessionStore {
 
     /// Resolves `--session X`: a path, else an id or its beginning, first in this project and then
     /// in all.
-    pub fn find(&self, wanted: &str, cwd: &Path) -> Result<PathBuf, String> {
-        if wanted.contains(['/', '\\']) || wanted.ends_with(".jsonl") {
-            return Ok(cwd.join(wanted));
+    pub fn find(&self, query: &str, cwd: &Path) -> Result<PathBuf, String> {
+        if query.contains(['/', '\\']) || query.ends_with(".jsonl") {
+            return Ok(cwd.join(query));
         }
         let dir = self.dir(cwd);
-        let here = Scope::Dir { dir: &dir, cwd: None };
+        let in_folder = Scope::Dir { dir: &dir, cwd: None };
         let everywhere = Scope::All { sessions: &self.root };
-        for scope in [here, everywhere] {
-            let found = list::find(scope, wanted)
-                .map_err(|err| format!("cannot search sessions: {err}"))?;
+        for scope in [in_folder, everywhere] {
+            let found =
+                list::find(scope, query).map_err(|err| format!("cannot search sessions: {err}"))?;
             if let Some(path) = found.into_iter().next() {
                 return Ok(path);
             }
         }
-        Err(format!("No session found matching '{wanted}'"))
+        Err(format!("No session found matching '{query}'"))
     }
 }

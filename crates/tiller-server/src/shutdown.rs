@@ -45,7 +45,7 @@ impl Shutdown {
 
     /// Whether extensions get `session_shutdown` now, however busy they are.
     pub(super) fn is_notifying_extensions(&self) -> bool {
-        self.notice_time().is_some_and(|parting| Instant::now() >= parting)
+        self.notice_time().is_some_and(|notice| Instant::now() >= notice)
     }
 
     /// Whether the grace time is over. It starts when nothing runs.
@@ -60,9 +60,9 @@ impl Shutdown {
     /// When to check again, if no input arrives before.
     pub(super) fn due(&self) -> Option<Instant> {
         let is_before = |time: &Instant| *time > Instant::now();
-        let patience = self.grace_end.filter(|_| self.deadline.is_none());
-        let parting = self.notice_time().filter(is_before);
-        [patience, parting, self.deadline].into_iter().flatten().min()
+        let grace = self.grace_end.filter(|_| self.deadline.is_none());
+        let notice = self.notice_time().filter(is_before);
+        [grace, notice, self.deadline].into_iter().flatten().min()
     }
 
     fn notice_time(&self) -> Option<Instant> {

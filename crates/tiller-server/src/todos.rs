@@ -179,8 +179,8 @@ pub(super) fn clear_todo(state: &mut SessionState, due: TodoDue) {
 /// Whether the model has the tool: if the command line names it, at every level; otherwise at
 /// xcsh's level.
 pub(super) fn offers_todos(state: &SessionState) -> bool {
-    let is_wanted = state.tools.todo_tool().unwrap_or(state.todos.level == Level::Xcsh);
-    is_wanted && todo_settings(state).enabled
+    let is_enabled = state.tools.todo_tool().unwrap_or(state.todos.level == Level::Xcsh);
+    is_enabled && todo_settings(state).enabled
 }
 
 fn todo_settings(state: &SessionState) -> TodoSettings {
@@ -235,8 +235,8 @@ pub(super) fn reminder_message(state: &mut SessionState) -> Message {
 /// Whether the model would get a reminder if it stopped now.
 pub(super) fn will_remind(state: &mut SessionState) -> bool {
     let settings = todo_settings(state);
-    let is_wanted = !state.work.is_shutting_down() && settings.reminders && offers_todos(state);
-    is_wanted
+    let is_enabled = !state.work.is_shutting_down() && settings.reminders && offers_todos(state);
+    is_enabled
         && has_stopped(state)
         && todos(state).open().next().is_some()
         && state.todos.reminders < settings.reminders_max

@@ -26,10 +26,10 @@ pub struct ToolConfig {
 
 impl ToolConfig {
     /// The usual tools, without `todo_write`.
-    pub fn usual(settings: &Settings) -> ToolConfig {
-        let is_usual = |tool: &Tool| tiller_tools::DEFAULT.contains(&tool.name());
-        let usual = tiller_tools::builtin().into_iter().filter(is_usual);
-        let active = usual.map(|tool| with_settings(tool, settings)).collect();
+    pub fn defaults(settings: &Settings) -> ToolConfig {
+        let is_default = |tool: &Tool| tiller_tools::DEFAULT.contains(&tool.name());
+        let defaults = tiller_tools::builtin().into_iter().filter(is_default);
+        let active = defaults.map(|tool| with_settings(tool, settings)).collect();
         ToolConfig { active, todo_tool: Some(false), rules: ToolRules::default() }
     }
 }
@@ -199,7 +199,7 @@ impl Tools {
         for builtin in tiller_tools::builtin() {
             match registered.iter().position(|other| other.tool.name() == builtin.name()) {
                 Some(at) => tools.push(AvailableTool::Registered(registered.remove(at))),
-                None if self.rules.allows_own(builtin.name()) => {
+                None if self.rules.allows_builtin(builtin.name()) => {
                     tools.push(AvailableTool::Builtin(with_settings(builtin, settings)));
                 }
                 None => {}

@@ -67,8 +67,8 @@ pub(super) fn navigate(state: &mut SessionState, requester: Requester, navigatio
     if session.leaf() == Some(&navigation.target) {
         return session_change::respond_to_change(state, requester, Ok(None));
     }
-    let parting = match session.branch_diff(&navigation.target) {
-        Ok(parting) => parting,
+    let diff = match session.branch_diff(&navigation.target) {
+        Ok(diff) => diff,
         Err(err) => {
             return session_change::respond_to_change(state, requester, Err(err.to_string()));
         }
@@ -77,9 +77,9 @@ pub(super) fn navigate(state: &mut SessionState, requester: Requester, navigatio
     let host = state.extensions.listening_host("session_before_tree").cloned();
     if host.is_none() && !wants_summary {
         let label = navigation.options.label.clone();
-        return go(state, requester, &navigation, None, label);
+        return finish_navigation(state, requester, &navigation, None, label);
     }
-    match task(state, &navigation, host, parting) {
+    match task(state, &navigation, host, diff) {
         Ok(task) => prepare_in_background(state, requester, navigation, task),
         Err(error) => session_change::respond_to_change(state, requester, Err(error)),
     }
@@ -89,17 +89,17 @@ fn task(
     state: &mut SessionState,
     navigation: &Navigation,
     host: Option<Extensions>,
-    parting: BranchDiff,
+    diff: BranchDiff,
 ) -> Result<NavigationTask, String> {
     let wanted = navigation.options.clone();
     let session = state.session.conversation().session();
     let hook = host.map(|host| {
         let entries: Vec<Value> =
-            parting.abandoned.iter().map(|id| compaction_hooks::entry_value(state, id)).collect();
+            diff.abandoned.iter().map(|id| compaction_hooks::entry_value(state, id)).collect();
         let mut preparation = json!({
             "targetId": navigation.target,
             "oldLeafId": session.leaf(),
-            "commonAncestorId": parting.common,
+            "commonAncestorId": diff.common,
             "entriesToSummarize": entries,
             "userWantsSummary": wanted.summarize == Some(true),
         });
@@ -116,7 +116,7 @@ fn task(
         (host, SessionBeforeTree { preparation })
     });
     let messages = match wanted.summarize {
-        Some(true) => session.messages_of(&parting.abandoned).map_err(|err| err.to_string())?,
+        Some(true) => session.messages_of(&diff.abandoned).map_err(|err| err.to_string())?,
         _ => Vec::new(),
     };
     let writer = (!messages.is_empty()).then(|| branch_writer(state)).transpose();
@@ -177,7 +177,7 @@ pub(super) fn finish(
 ) {
     match result {
         Ok(NavigationDecision::Proceed { summary, label }) => {
-            go(state, requester, navigation, summary.map(|summary| *summary), label);
+            finish_navigation(state, requester, navigation, summary.map(|summary| *summary), label);
         }
         Ok(NavigationDecision::Cancelled) | Err(SummaryError::Cancelled) => {
             session_change::cancel(state, requester, None)
@@ -188,15 +188,15 @@ pub(super) fn finish(
     }
 }
 
-fn go(
+fn finish_navigation(
     state: &mut SessionState,
     requester: Requester,
     navigation: &Navigation,
     summary: Option<BranchSummaryText>,
     label: Option<String>,
 ) {
-    let gone = go_to(state, navigation, summary, label);
-    if gone.is_ok() {
+    let result = move_leaf(state, navigation, summary, label);
+    if result.is_ok() {
         model_state::restore(state);
         state.queues.clear();
         state.todos.forget();
@@ -204,11 +204,11 @@ fn go(
     session_change::respond_to_change(
         state,
         requester,
-        gone.map(|()| None).map_err(|err| err.to_string()),
+        result.map(|()| None).map_err(|err| err.to_string()),
     );
 }
 
-fn go_to(
+fn move_leaf(
     state: &mut SessionState,
     navigation: &Navigation,
     summary: Option<BranchSummaryText>,
@@ -217,7 +217,7 @@ fn go_to(
     let now = state.clock.now();
     let session = state.session.conversation().session();
     let old_leaf = session.leaf().map(str::to_owned);
-    let place = if navigation.resend {
+    let leaf = if navigation.resend {
         session.resend_parent(&navigation.target)?
     } else {
         Some(navigation.target.clone())
@@ -227,10 +227,10 @@ fn go_to(
         Some(BranchSummaryText { text: summary, details, usage, from_hook }) => {
             let from_id = old_leaf.clone().unwrap_or_else(|| "root".to_owned());
             let summary = BranchSummary { from_id, summary, details, usage, from_hook };
-            Some(state.session.conversation_mut().navigate_with(place.as_deref(), summary, now)?)
+            Some(state.session.conversation_mut().navigate_with(leaf.as_deref(), summary, now)?)
         }
         None => {
-            state.session.conversation_mut().navigate(place.as_deref(), now)?;
+            state.session.conversation_mut().navigate(leaf.as_deref(), now)?;
             None
         }
     };

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::args::{Args, RunMode};
 use crate::auth_command::ask;
-use crate::print_mode::complain;
+use crate::print_mode::print_stderr;
 use crate::usage::StartError;
 
 /// Longer than any key.
@@ -32,7 +32,7 @@ pub fn take(args: &mut Args) -> Result<(), StartError> {
         (Some("-"), None) => asked()?,
         (Some(_), None) => {
             if let Err(err) = hide_from_title() {
-                complain(&format!(
+                print_stderr(&format!(
                     "Warning: the key of --api-key stays visible in the process list ({err}): use \
                      --api-key-file FILE"
                 ));

@@ -10,8 +10,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
 use tiller_agent::model::ThinkingLevel;
 
-use crate::print_mode::complain;
-use crate::usage::complaint;
+use crate::print_mode::print_stderr;
+use crate::usage::usage_error;
 use tiller_config::project::ResourceFlags;
 use tiller_config::startup_model::ModelArgs;
 use tiller_config::tool_filter::{self, ToolFlags};
@@ -195,10 +195,10 @@ pub struct Args {
     pub(crate) unknown: Vec<String>,
     /// Unknown options that an extension may have registered.
     #[arg(skip)]
-    foreign: Vec<ExtensionFlag>,
+    unknown_flags: Vec<ExtensionFlag>,
     /// The error to report if no extension has.
     #[arg(skip)]
-    pub foreign_complaint: Option<String>,
+    pub unknown_flags_error: Option<String>,
 }
 
 /// Flags for programs with a screen, window titles or their own servers. They have no effect here,
@@ -284,14 +284,14 @@ pub enum EarlyExit {
     /// `--help`. The rest of the command line says which extensions to load for it.
     Help(String, Option<Box<Args>>),
     /// An invalid command line, with the error text.
-    Complain(String),
+    UsageError(String),
 }
 
 impl Args {
     /// Parses the command line. `arguments` begins with the program's own name.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, EarlyExit> {
         let mut arguments = expand_short_flags(arguments);
-        let (mut unknown, mut foreign, mut complaints) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut unknown, mut unknown_flags, mut errors) = (Vec::new(), Vec::new(), Vec::new());
         let mut args = loop {
             match Args::try_parse_from(&arguments) {
                 Ok(args) => break args,
@@ -306,28 +306,30 @@ impl Args {
                     Some(option) => unknown.push(option),
                     None => match take_extension_flag(&err, &mut arguments) {
                         Some(flag) => {
-                            complaints.push(complaint(&err));
-                            foreign.push(flag);
+                            errors.push(usage_error(&err));
+                            unknown_flags.push(flag);
                         }
-                        None => return Err(EarlyExit::Complain(complaint(&err))),
+                        None => return Err(EarlyExit::UsageError(usage_error(&err))),
                     },
                 },
             }
         };
         args.unknown = unknown;
-        args.foreign_complaint = match complaints.len() {
-            0 | 1 => complaints.pop(),
-            _ => unknown_options(foreign.iter().map(|flag: &ExtensionFlag| flag.name.as_str())),
+        args.unknown_flags_error = match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => {
+                unknown_options(unknown_flags.iter().map(|flag: &ExtensionFlag| flag.name.as_str()))
+            }
         };
-        args.foreign = foreign;
+        args.unknown_flags = unknown_flags;
         if args.mode() == RunMode::Rpc
             && args.messages.iter().any(|message| message.starts_with('@'))
         {
             let why = "@file arguments are not supported in RPC mode";
-            return Err(EarlyExit::Complain(why.to_owned()));
+            return Err(EarlyExit::UsageError(why.to_owned()));
         }
-        if let Some(why) = args.tools.as_deref().and_then(tool_filter::complaint) {
-            return Err(EarlyExit::Complain(why));
+        if let Some(why) = args.tools.as_deref().and_then(tool_filter::list_error) {
+            return Err(EarlyExit::UsageError(why));
         }
         Ok(args)
     }
@@ -377,7 +379,7 @@ impl Args {
             append_system_prompt: self.append_system_prompt.clone(),
             own_models: self.models.is_some(),
             usual_todos: level == Level::Xcsh && self.mode() == RunMode::Rpc,
-            print: Some(complain),
+            print: Some(print_stderr),
         }
     }
 
@@ -414,7 +416,7 @@ impl Args {
             paths: self.extension.clone(),
             only_these: self.no_extensions,
             is_strict: self.strict_extensions,
-            foreign: self.foreign.clone(),
+            unknown_flags: self.unknown_flags.clone(),
         }
     }
 

@@ -101,8 +101,9 @@ fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a 
 
 /// A key under an unknown name is never used, so the user confirms the name first.
 fn confirm_unknown(provider: &str, nearest: Option<&str>) -> Result<(), String> {
-    let meant = nearest.map(|nearest| format!(" (did you mean {nearest}?)")).unwrap_or_default();
-    let unknown = format!("Unknown provider: {provider}{meant}");
+    let suggestion =
+        nearest.map(|nearest| format!(" (did you mean {nearest}?)")).unwrap_or_default();
+    let unknown = format!("Unknown provider: {provider}{suggestion}");
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         return Err(format!("{unknown}; nothing was stored. Use --yes to store it anyway"));

@@ -119,7 +119,7 @@ impl ProcessEnv {
         let chosen = chosen.or_else(from_env).map(|dir| self.cwd.join(dir));
         let root = self.agent_dir().join("sessions");
         let files = Files::default();
-        SessionStore { keeps: true, root, chosen, owner, files }
+        SessionStore { persists: true, root, chosen, owner, files }
     }
 }
 
@@ -233,13 +233,13 @@ impl Launch {
         let clock = Clock::System;
         let chosen = args.session_dir.clone();
         let mut store = env.session_store(chosen, clock);
-        store.keeps = !args.no_session;
+        store.persists = !args.no_session;
         store.chosen = store.chosen.or_else(|| settings.session_dir.clone());
         let opening = StartupSession { args, store: &store, cwd: &env.cwd, now: clock.now() };
         opening.refuse_conflicts()?;
         let session = opening.session(diagnostics)?;
         let stored = || session.model().map_err(|err| err.to_string());
-        let chosen = choice.settle(&mut models, &settings, stored, &mut unmet);
+        let chosen = choice.select(&mut models, &settings, stored, &mut unmet);
         let (model, level) = chosen.clone().unwrap_or_default();
         let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
         let own_level = || models.thinking(model.as_deref()?);
@@ -277,7 +277,7 @@ impl Launch {
             ExtensionEnv { hook_observer: log.hooks(), ..extension_env(args, &env, &project) };
         let extension_plan = ExtensionPlan::find(&project, args.extension_flags(), extension_env);
         if extension_plan.is_empty() {
-            if let Some(why) = &args.foreign_complaint {
+            if let Some(why) = &args.unknown_flags_error {
                 return Err(StartError::Usage(why.clone()));
             }
             chosen?;
@@ -360,9 +360,9 @@ fn add_builtin(models: &mut Models, args: &Args) -> Result<(), String> {
 }
 
 fn selected_tools(rules: &ToolRules, settings: &Settings) -> Vec<Tool> {
-    let is_usual = |name: &str| tiller_tools::DEFAULT.contains(&name);
-    let wanted = |tool: &Tool| rules.selects(tool.name()).unwrap_or(is_usual(tool.name()));
-    let chosen = tiller_tools::builtin().into_iter().filter(wanted);
+    let is_default = |name: &str| tiller_tools::DEFAULT.contains(&name);
+    let is_selected = |tool: &Tool| rules.selects(tool.name()).unwrap_or(is_default(tool.name()));
+    let chosen = tiller_tools::builtin().into_iter().filter(is_selected);
     let mut chosen: Vec<Tool> = chosen.map(|tool| with_settings(tool, settings)).collect();
     rules.sort(&mut chosen, Tool::name);
     chosen

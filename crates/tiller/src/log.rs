@@ -22,7 +22,7 @@ use tiller_llm::{ExchangeEnd, Observed, Observer};
 use tiller_session::time;
 use tiller_tools::process::ChildEvent;
 
-use crate::print_mode::complain;
+use crate::print_mode::print_stderr;
 use tiller_server::clock::Clock;
 
 /// A handle to the log, or to none.
@@ -180,7 +180,7 @@ impl OpenLog {
         if let Err(err) = (&self.file).write_all(line.as_bytes())
             && !self.is_broken.swap(true, Ordering::Relaxed)
         {
-            complain(&format!("Warning: cannot write to the log: {err}"));
+            print_stderr(&format!("Warning: cannot write to the log: {err}"));
         }
     }
 }

@@ -12,10 +12,10 @@ use tiller::attachments::{InitialMessage, first_message};
 use tiller::auth_command::AuthCommand;
 use tiller::launch::{Launch, NotLaunched, ProcessEnv, export, extension_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
-use tiller::print_mode::{self, complain};
+use tiller::print_mode::{self, print_stderr};
 use tiller::session_command::SessionCommand;
 use tiller::stdio::serve_stdio;
-use tiller::usage::{BRIEF, StartError, USAGE, complaint, mistaken_command};
+use tiller::usage::{BRIEF, StartError, USAGE, mistaken_command, usage_error};
 
 const NO_MESSAGE: &str = "Missing message: pass one as an argument, pipe one in, or use --mode rpc";
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             std::process::exit(code.into())
         }
         Err(why) => {
-            complain(&why.to_string());
+            print_stderr(&why.to_string());
             ExitCode::from(why.exit_code())
         }
     }
@@ -53,7 +53,7 @@ fn start() -> Result<u8, StartError> {
     let mut args = match Args::read(arguments) {
         Ok(args) => args,
         Err(EarlyExit::Help(text, rest)) => return Ok(help(&text, rest.as_deref())?),
-        Err(EarlyExit::Complain(why)) => return Err(StartError::Usage(why)),
+        Err(EarlyExit::UsageError(why)) => return Err(StartError::Usage(why)),
     };
     if let Some(folder) = &args.cwd {
         let cannot = |err| format!("cannot work in {} (--cwd): {err}", folder.display());
@@ -68,7 +68,7 @@ fn start() -> Result<u8, StartError> {
     }
     api_key::take(&mut args)?;
     let ends_soon = args.list_models.is_some() || args.export.is_some();
-    if let Some(why) = args.foreign_complaint.as_ref().filter(|_| ends_soon) {
+    if let Some(why) = args.unknown_flags_error.as_ref().filter(|_| ends_soon) {
         // No extension is loaded that could have registered the option.
         return Err(StartError::Usage(why.clone()));
     }
@@ -77,7 +77,7 @@ fn start() -> Result<u8, StartError> {
         warn(&problems);
         show(&listing.table)?;
         if let Some(note) = listing.note {
-            complain(&note);
+            print_stderr(&note);
         }
         return Ok(0);
     }
@@ -108,7 +108,7 @@ fn serve(args: Args, env: ProcessEnv) -> Result<u8, StartError> {
     let code = match args.mode() {
         RunMode::Rpc => {
             if std::io::stdin().is_terminal() {
-                complain(include_str!("../texts/rpc-on-terminal.md").trim_end());
+                print_stderr(include_str!("../texts/rpc-on-terminal.md").trim_end());
             }
             runtime.block_on(serve_stdio(config))
         }
@@ -140,12 +140,12 @@ fn help_as_flag(mut arguments: Vec<OsString>) -> Vec<OsString> {
 
 /// `--help`, with the options of extensions.
 fn help(text: &str, rest: Option<&Args>) -> Result<u8, String> {
-    let (foreign, problems) = match rest {
+    let (extension_options, problems) = match rest {
         Some(args) => extension_help(args, &ProcessEnv::of_process()?)?,
         None => Default::default(),
     };
     warn(&problems);
-    show(&format!("{text}{foreign}"))
+    show(&format!("{text}{extension_options}"))
 }
 
 /// Parses the rest of the command line as this command, and runs it.
@@ -155,7 +155,7 @@ fn command<C: Parser>(
 ) -> Result<u8, StartError> {
     match C::try_parse_from(arguments.iter().skip(1)) {
         Ok(command) => Ok(run(command)?),
-        Err(err) if err.use_stderr() => Err(StartError::Usage(complaint(&err))),
+        Err(err) if err.use_stderr() => Err(StartError::Usage(usage_error(&err))),
         Err(err) => Ok(show(&err.render().to_string())?),
     }
 }
@@ -182,13 +182,13 @@ fn messages(args: Args, cwd: PathBuf) -> Result<Vec<InitialMessage>, String> {
 
 /// `tiller` without arguments.
 fn brief() -> u8 {
-    complain(BRIEF.trim_end());
+    print_stderr(BRIEF.trim_end());
     USAGE
 }
 
 fn warn(problems: &[String]) {
     for problem in problems {
-        complain(&format!("Warning: {problem}"));
+        print_stderr(&format!("Warning: {problem}"));
     }
 }
 

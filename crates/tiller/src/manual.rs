@@ -26,7 +26,7 @@ pub struct ManCommand;
 impl CompletionsCommand {
     pub fn run(self) -> String {
         let mut out = Vec::new();
-        clap_complete::generate(self.shell, &mut whole(), "tiller", &mut out);
+        clap_complete::generate(self.shell, &mut full_command(), "tiller", &mut out);
         String::from_utf8_lossy(&out).into_owned()
     }
 }
@@ -34,14 +34,14 @@ impl CompletionsCommand {
 impl ManCommand {
     pub fn run(self) -> Result<String, String> {
         let mut out = Vec::new();
-        let page = clap_mangen::Man::new(whole().version(env!("CARGO_PKG_VERSION")));
+        let page = clap_mangen::Man::new(full_command().version(env!("CARGO_PKG_VERSION")));
         page.render(&mut out).map_err(|err| format!("cannot write the page: {err}"))?;
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
 }
 
 /// The command line with all subcommands.
-fn whole() -> Command {
+fn full_command() -> Command {
     let shells: Vec<String> = Shell::value_variants().iter().map(ToString::to_string).collect();
     let shells = format!("Print completions for a shell: {}", shells.join(", "));
     Args::command()

@@ -32,7 +32,7 @@ pub async fn run(mode: RunMode, mut launch: ServerConfig, messages: Vec<InitialM
     if mode == RunMode::Json
         && let Err(why) = print(&session_header(&launch))
     {
-        complain(&why);
+        print_stderr(&why);
         return 1;
     }
     let (lines_sender, lines) = mpsc::channel(INPUTS_MAX);
@@ -56,7 +56,7 @@ pub async fn run(mode: RunMode, mut launch: ServerConfig, messages: Vec<InitialM
         failure: None,
         unwritable: None,
         retries: 0,
-        said: 0,
+        prompts_sent: 0,
     };
     let (code, outcome) = tokio::join!(server, client.talk(messages));
     match outcome {
@@ -65,7 +65,7 @@ pub async fn run(mode: RunMode, mut launch: ServerConfig, messages: Vec<InitialM
         // A start-up error was already printed, and explains why there is no answer.
         Err(_) if code == 1 || code == USAGE => code,
         Err(why) => {
-            complain(&why);
+            print_stderr(&why);
             code.max(1)
         }
     }
@@ -101,7 +101,7 @@ impl Outcome {
             Ok(()) if self.any_cut => CUT_OFF,
             Ok(()) => 0,
             Err(why) => {
-                complain(&why);
+                print_stderr(&why);
                 1
             }
         }
@@ -127,7 +127,7 @@ struct Client {
     /// How often the failed request was retried.
     retries: u64,
     /// The number of messages sent, which numbers the requests.
-    said: usize,
+    prompts_sent: usize,
 }
 
 /// The fields of a record that are used here.
@@ -173,8 +173,8 @@ impl Client {
     async fn talk(mut self, messages: Vec<InitialMessage>) -> Result<Outcome, String> {
         let mut records = Lines::new(LINE_MAX_BYTES * 16);
         for InitialMessage { text, images } in messages {
-            self.said += 1;
-            let id = format!("prompt-{}", self.said);
+            self.prompts_sent += 1;
+            let id = format!("prompt-{}", self.prompts_sent);
             let prompt = json!({"id": id, "type": "prompt", "message": text, "images": images});
             let line = Line::Text(prompt.to_string().into_bytes());
             // If the server is gone, the record channel is closed too, and read() notices.
@@ -244,7 +244,8 @@ impl Client {
     /// A prompt that an extension handles starts no run. So the client asks for the state: if
     /// nothing runs, there is nothing to wait for.
     fn response(&mut self, id: Option<&str>, state: Option<State>) -> bool {
-        let (prompt, question) = (format!("prompt-{}", self.said), format!("state-{}", self.said));
+        let (prompt, question) =
+            (format!("prompt-{}", self.prompts_sent), format!("state-{}", self.prompts_sent));
         if id == Some(&prompt) {
             let line = json!({"id": question, "type": "get_state"}).to_string().into_bytes();
             // If the server is gone, the record channel is closed too, and read() notices.
@@ -273,7 +274,7 @@ impl Client {
             (message.stop_reason == StopReason::Length).then_some(message.usage.output);
         if self.mode == RunMode::Text {
             let answer = texts(&message.content);
-            self.screen.show_whole(&answer);
+            self.screen.show_message(&answer);
             self.outcome.answer = (!self.screen.streams).then_some(answer);
         }
     }
@@ -284,7 +285,9 @@ impl Client {
         };
         self.outcome.any_cut = true;
         let after = if tokens > 0 { format!(" after {tokens} tokens") } else { String::new() };
-        complain(&format!("Warning: the answer was cut off at the model's output limit{after}"));
+        print_stderr(&format!(
+            "Warning: the answer was cut off at the model's output limit{after}"
+        ));
     }
 }
 
@@ -323,7 +326,7 @@ fn print(line: &[u8]) -> Result<(), String> {
 }
 
 /// Prints one line to stderr.
-pub fn complain(why: &str) {
+pub fn print_stderr(why: &str) {
     // There is no way to report that stderr is closed.
     writeln!(std::io::stderr().lock(), "{why}").ok();
 }

@@ -40,7 +40,7 @@ impl SessionCommand {
     pub fn run(self, env: &ProcessEnv) -> Result<u8, String> {
         match self {
             SessionCommand::List { all, limit, session_dir } => list(env, all, limit, session_dir),
-            SessionCommand::Check { file, repair } => look_at(&file, repair.as_deref()),
+            SessionCommand::Check { file, repair } => check_file(&file, repair.as_deref()),
         }
     }
 }
@@ -61,15 +61,15 @@ fn list(
     Ok(0)
 }
 
-fn look_at(file: &Path, into: Option<&Path>) -> Result<u8, String> {
+fn check_file(file: &Path, into: Option<&Path>) -> Result<u8, String> {
     let report = match into {
         Some(into) => repair(file, into, Clock::System.now()),
         None => check(file),
     };
     let Report { entries, problems, unreadable, .. } = report.map_err(|err| err.to_string())?;
     let is_sound = problems.is_empty() && unreadable.is_empty();
-    let verdict = if is_sound { "sound" } else { "damaged" };
-    let head = format!("{}: {verdict}, {entries} entries", file.display());
+    let state = if is_sound { "sound" } else { "damaged" };
+    let head = format!("{}: {state}, {entries} entries", file.display());
     let unreadable = unreadable.iter().map(|(id, why)| format!("  entry {id}: {why}"));
     let problems = problems.iter().map(|problem| format!("  {problem}"));
     let saved = into.map(|into| format!("  recovered content is in {}", into.display()));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::print_mode::complain;
+use crate::print_mode::print_stderr;
 use tiller_server::ServerConfig;
 use tiller_server::connection::{Channels, ClientInput, Signal};
 use tiller_server::lines::{LINE_MAX_BYTES, Lines};
@@ -18,7 +18,7 @@ use tiller_server::server::{INPUTS_MAX, serve};
 /// How many reads from stdin, each with all its lines, may wait for the server.
 const READS_MAX: usize = 8;
 /// How long a slow reader may take to read the rest at the end.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves the client at stdin and stdout. Returns the exit code.
 pub async fn serve_stdio(launch: ServerConfig) -> u8 {
@@ -35,9 +35,9 @@ pub async fn serve_stdio(launch: ServerConfig) -> u8 {
         done.send(written).ok();
     });
     let code = serve(launch, Channels { lines, control, pipe, caught_up }).await;
-    match wrote_everything.recv_timeout(LAST_WORDS) {
+    match wrote_everything.recv_timeout(FLUSH_TIMEOUT) {
         Ok(Err(err)) if err.kind() != ErrorKind::BrokenPipe => {
-            complain(&format!("Error: cannot write to stdout: {err}"));
+            print_stderr(&format!("Error: cannot write to stdout: {err}"));
             1
         }
         // If the client has closed stdout, the rest is dropped.

@@ -56,7 +56,7 @@ fn elsewhere(word: &str) -> Option<&'static str> {
 }
 
 /// The reason in one sentence, with the most similar flag or command if there is one.
-pub fn complaint(err: &clap::Error) -> String {
+pub fn usage_error(err: &clap::Error) -> String {
     let context = |kind| match err.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),

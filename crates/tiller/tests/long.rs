@@ -161,7 +161,7 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
     let model = Some(models.resolve(None, "tiller/script").unwrap().model);
     let owner = Owner { program: "tiller".into(), pid: 1, host: "here".into(), started: "".into() };
     let (root, files) = (folder.join(".sessions"), Files::default());
-    let store = SessionStore { keeps: true, root, chosen: None, owner, files };
+    let store = SessionStore { persists: true, root, chosen: None, owner, files };
     let session = store.begin(SessionId::read("long").unwrap(), folder, None, 0);
     ServerConfig {
         level: Level::PiDelta,

@@ -49,7 +49,7 @@ pub(super) enum AuthEntry {
         /// When it expires, in milliseconds since 1970.
         expires: Option<f64>,
         /// The whole stored entry, for the extension that refreshes it.
-        whole: Json,
+        json: Json,
     },
 }
 
@@ -180,10 +180,10 @@ enum Stored {
 }
 
 impl Stored {
-    fn with(self, whole: Json) -> AuthEntry {
+    fn with(self, json: Json) -> AuthEntry {
         match self {
             Stored::ApiKey { key, env } => AuthEntry::Key { key: ConfigValue::read(&key), env },
-            Stored::Oauth { access, expires } => AuthEntry::Oauth { access, expires, whole },
+            Stored::Oauth { access, expires } => AuthEntry::Oauth { access, expires, json },
         }
     }
 }

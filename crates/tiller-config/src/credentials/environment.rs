@@ -13,17 +13,17 @@ pub(super) fn key<'a>(provider: &str, variables: &'a Variables) -> Option<(&'sta
 }
 
 /// The variables a user can set for this provider, for error texts.
-pub(crate) fn usual_names(provider: &str) -> Option<&'static str> {
+pub(crate) fn default_variables(provider: &str) -> Option<&'static str> {
     match provider {
         aws::PROVIDER => Some(
             "AWS_BEARER_TOKEN_BEDROCK, AWS_PROFILE, or AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY",
         ),
-        provider => usual_name(provider),
+        provider => default_variable(provider),
     }
 }
 
 /// The variable a user should store this provider's key in.
-pub(crate) fn usual_name(provider: &str) -> Option<&'static str> {
+pub(crate) fn default_variable(provider: &str) -> Option<&'static str> {
     let (_, names) = KEYS.iter().find(|(name, _)| *name == provider)?;
     names.iter().find(|name| name.ends_with("_API_KEY")).or(names.first()).copied()
 }
@@ -116,7 +116,7 @@ mod tests {
             .providers()
             .iter()
             .map(|provider| provider.name)
-            .filter(|name| usual_name(name).is_none())
+            .filter(|name| default_variable(name).is_none())
             .collect();
         // Only through a sign-in.
         assert_eq!(keyless, ["openai-codex"]);

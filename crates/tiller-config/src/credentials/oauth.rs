@@ -40,7 +40,7 @@ impl OauthRefresh {
             let mut file = lock(&self.file);
             file.refresh();
             match file.entry(provider) {
-                Some(AuthEntry::Oauth { whole, .. }) => (whole.clone(), file.path().to_owned()),
+                Some(AuthEntry::Oauth { json, .. }) => (json.clone(), file.path().to_owned()),
                 _ => return Err("auth.json no longer has this sign-in".to_owned()),
             }
         };

@@ -12,7 +12,7 @@ use super::extension_providers::{RegisteredProvider, StreamsAnswers};
 use super::file::Headers;
 use super::hints::{AddressSource, Origins};
 use super::{BUILTIN, Models, azure, bedrock};
-use crate::credentials::{Aws, Key, usual_names};
+use crate::credentials::{Aws, Key, default_variables};
 
 /// Overrides for one request.
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Models {
                 ));
             }
             let reason = reason.map(|why| format!(" ({why})")).unwrap_or_default();
-            let variable = usual_names(provider).map(|names| format!("Set {names}, store"));
+            let variable = default_variables(provider).map(|names| format!("Set {names}, store"));
             return Err(format!(
                 "No API key found for {provider}{reason}.\n\n{} one with `tiller auth set \
                  {provider}`, or add an `apiKey` for `{provider}` in models.json in the agent \
@@ -109,8 +109,8 @@ impl Models {
             None => {
                 self.check_key(model)?;
                 // The key was there a moment ago, when access was checked.
-                let gone = |_| format!("No API key found for {}", model.provider);
-                self.credentials.key(&model.provider).map_err(gone)?
+                let no_key = |_| format!("No API key found for {}", model.provider);
+                self.credentials.key(&model.provider).map_err(no_key)?
             }
         };
         check_address(model)?;

@@ -10,19 +10,19 @@ pub(super) fn apply_region(model: &mut Model, endpoint: Option<&str>, region: Op
         model.base_url = endpoint.to_owned();
         return;
     }
-    let Some(usual) = region_of(&model.base_url) else { return };
+    let Some(default) = region_of(&model.base_url) else { return };
     // An ARN names its region: `arn:aws:bedrock:REGION:…`.
     let own = model.id.strip_prefix("arn:").and_then(|arn| arn.split(':').nth(2));
     // `eu.` and similar prefixes work in that part of the world only.
     let area = model.id.split_once('.').map_or("", |(area, _)| area);
     let is_in_area = |region: &str| region.split('-').next() == Some(area);
-    let wanted = region.filter(|region| is_in_area(region) || !is_in_area(usual));
+    let region = region.filter(|region| is_in_area(region) || !is_in_area(default));
     // Ignore a region that is not a valid name: it would become part of a host name.
     let is_name = |region: &&str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         !region.is_empty() && region.bytes().all(is_letter)
     };
-    if let Some(region) = own.filter(is_name).or(wanted.filter(is_name)) {
+    if let Some(region) = own.filter(is_name).or(region.filter(is_name)) {
         let end = if region.starts_with("cn-") { "com.cn" } else { "com" };
         model.base_url = format!("https://bedrock-runtime.{region}.amazonaws.{end}");
     }

@@ -61,7 +61,7 @@ impl Models {
         let mut problems = Vec::new();
         let described = DescribedProvider::read(
             name.to_owned(),
-            Piece::whole(&text),
+            Piece::root(&text),
             &self.catalogue,
             &mut problems,
         )
@@ -97,48 +97,48 @@ impl Models {
 
     /// Removes a provider. What it replaced is back.
     pub fn remove_extension_provider(&mut self, name: &str) {
-        self.registered.retain(|brought| brought.described.name != name);
+        self.registered.retain(|entry| entry.described.name != name);
         self.credentials.remove_extension(name);
     }
 
     /// The names of all registered providers.
     pub fn registered_names(&self) -> Vec<String> {
-        self.registered.iter().map(|brought| brought.described.name.clone()).collect()
+        self.registered.iter().map(|entry| entry.described.name.clone()).collect()
     }
 
     /// The display name of a provider.
     pub fn display_name(&self, provider: &str) -> String {
-        let title = self.registered(provider).and_then(|brought| brought.title.clone());
+        let title = self.registered(provider).and_then(|entry| entry.title.clone());
         title.unwrap_or_else(|| provider.to_owned())
     }
 
     pub(super) fn registered(&self, provider: &str) -> Option<&RegisteredProvider> {
-        self.registered.iter().find(|brought| brought.described.name == provider)
+        self.registered.iter().find(|entry| entry.described.name == provider)
     }
 
     /// Whether an extension replaces all models of this provider.
     pub(super) fn is_replaced(&self, provider: &str) -> bool {
-        self.registered(provider).is_some_and(|brought| brought.has_models)
+        self.registered(provider).is_some_and(|entry| entry.has_models)
     }
 
     /// Whether an extension says that the user's account does not include this model.
     pub(super) fn is_unavailable(&self, model: &Model) -> bool {
-        let brought = self.registered(&model.provider);
-        brought.is_some_and(|brought| brought.unavailable.contains(&model.id))
+        let entry = self.registered(&model.provider);
+        entry.is_some_and(|entry| entry.unavailable.contains(&model.id))
     }
 
     /// The extension that answers for this model, if any.
     pub(super) fn answering_extension(&self, model: &Model) -> Option<Arc<dyn StreamsAnswers>> {
-        let brought = self.registered(&model.provider)?;
-        let is_own = brought.api.as_ref().is_none_or(|api| *api == model.api);
-        let answers = brought.answers.as_ref()?;
+        let entry = self.registered(&model.provider)?;
+        let is_own = entry.api.as_ref().is_none_or(|api| *api == model.api);
+        let answers = entry.answers.as_ref()?;
         (is_own || !tiller_llm::supports(&model.api)).then(|| answers.clone())
     }
 
     /// A model with the address and other overrides of its registered provider.
     pub(super) fn with_provider_overrides(&self, mut model: Arc<Model>) -> Arc<Model> {
-        if let Some(brought) = self.registered(&model.provider) {
-            brought.described.repoint(Arc::make_mut(&mut model));
+        if let Some(entry) = self.registered(&model.provider) {
+            entry.described.repoint(Arc::make_mut(&mut model));
         }
         model
     }
@@ -200,6 +200,6 @@ fn models_json_fields(config: &Json, answers: bool) -> Json {
 }
 
 fn picked(object: &Json, names: &[&str]) -> Map<String, Json> {
-    let there = names.iter().filter_map(|name| Some((*name, object.get(*name)?)));
-    there.map(|(name, value)| (name.to_owned(), value.clone())).collect()
+    let present = names.iter().filter_map(|name| Some((*name, object.get(*name)?)));
+    present.map(|(name, value)| (name.to_owned(), value.clone())).collect()
 }

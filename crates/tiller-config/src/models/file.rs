@@ -100,7 +100,7 @@ impl ModelsFile {
             return ModelsFile::default();
         }
         let mut file = ModelsFile::default();
-        if let Err(problem) = file.fill(Piece::whole(&text), catalogue, problems) {
+        if let Err(problem) = file.fill(Piece::root(&text), catalogue, problems) {
             problems.push(problem);
         }
         file
@@ -108,11 +108,11 @@ impl ModelsFile {
 
     fn fill(
         &mut self,
-        whole: Piece<'_>,
+        root: Piece<'_>,
         catalogue: &Catalogue,
         problems: &mut Vec<JsonProblem>,
     ) -> Result<(), JsonProblem> {
-        let mut object = whole.object()?;
+        let mut object = root.object()?;
         let providers = object.piece("providers");
         unknown(object, "", problems);
         let Some(providers) = providers else { return Ok(()) };
@@ -249,16 +249,16 @@ impl DescribedProvider {
             return Err(named("field `cost`: expected input, output, cacheRead and cacheWrite"));
         }
         // A new model of a catalogue provider uses that provider's address.
-        let usual = || {
+        let default = || {
             let provider = catalogue.provider(&self.name)?;
             catalogue.find(provider.name, provider.default).map(|entry| catalogue.model(&entry))
         };
-        let api = change.api.take().or_else(|| self.api.clone()).or_else(|| Some(usual()?.api));
+        let api = change.api.take().or_else(|| self.api.clone()).or_else(|| Some(default()?.api));
         let api = api.ok_or_else(|| named("missing field `api`"))?;
         let base_url = change.base_url.take().or_else(|| self.base_url.clone());
         let has_address = base_url.is_some();
-        let base_url = base_url.or_else(|| Some(usual()?.base_url));
-        let base_url = base_url.or_else(|| usual_url(&api).map(str::to_owned));
+        let base_url = base_url.or_else(|| Some(default()?.base_url));
+        let base_url = base_url.or_else(|| default_url(&api).map(str::to_owned));
         let base_url = base_url.ok_or_else(|| named("missing field `baseUrl`"))?;
         if !tiller_llm::supports(&api) {
             let what = format!("{place}tiller does not support the API `{api}`");
@@ -401,7 +401,7 @@ fn unknown(object: Object<'_>, place: &str, problems: &mut Vec<JsonProblem>) {
     }
 }
 
-fn usual_url(api: &str) -> Option<&'static str> {
+fn default_url(api: &str) -> Option<&'static str> {
     match api {
         "anthropic-messages" => Some("https://api.anthropic.com"),
         "openai-completions" | "openai-responses" => Some("https://api.openai.com/v1"),

@@ -5,7 +5,7 @@ use tiller_agent::model::Model;
 use tiller_llm::{Cause, CertificateFault, Diagnosis, LostWhen};
 
 use super::full_name;
-use crate::credentials::{KeySource, usual_name};
+use crate::credentials::{KeySource, default_variable};
 
 /// Where the key and the address were configured.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ impl Origins {
                 "Check whether it has expired and may use this model in this region".to_owned()
             }
             Some(KeySource::AuthFile) | None => {
-                let variable = usual_name(provider).filter(|_| self.key.is_none());
+                let variable = default_variable(provider).filter(|_| self.key.is_none());
                 let set = variable.map(|name| format!("Set {name}, or store"));
                 format!("{} another with {store}", set.unwrap_or("Store".to_owned()))
             }

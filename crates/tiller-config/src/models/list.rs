@@ -18,14 +18,14 @@ impl Models {
     /// letters of each word need only occur in order.
     pub fn list(&self, search: &str) -> ModelTable {
         let search = search.to_lowercase();
-        let is_meant = |provider: &str, id: &str, name: &str, fits: fn(&str, &str) -> bool| {
+        let matches = |provider: &str, id: &str, name: &str, fits: fn(&str, &str) -> bool| {
             let text = format!("{provider}/{id} {name}").to_lowercase();
             search.split_whitespace().all(|word| fits(&text, word))
         };
         let models = self.available();
         let find = |fits: fn(&str, &str) -> bool| -> Vec<&Arc<Model>> {
             let found = models.iter();
-            found.filter(|model| is_meant(&model.provider, &model.id, &model.name, fits)).collect()
+            found.filter(|model| matches(&model.provider, &model.id, &model.name, fits)).collect()
         };
         let mut found = find(|text, word| text.contains(word));
         if found.is_empty() {
@@ -39,7 +39,7 @@ impl Models {
             .known_at(|provider| !self.credentials.has(provider))
             .filter(|known| !known.is_builtin() && self.is_supported(known))
             .filter(|known| {
-                is_meant(known.provider, known.id, known.name, |text, word| text.contains(word))
+                matches(known.provider, known.id, known.name, |text, word| text.contains(word))
             })
             .map(|known| known.provider)
             .collect();
@@ -74,15 +74,16 @@ enum MatchRank {
 
 fn match_rank(words: &[&str], provider: &str, id: &str) -> MatchRank {
     let (provider, id) = (provider.to_lowercase(), id.to_lowercase());
-    let own: Vec<&str> = whole_words(&id).collect();
-    if words.is_empty() || own == words {
+    let id_words: Vec<&str> = whole_words(&id).collect();
+    if words.is_empty() || id_words == words {
         return MatchRank::Same;
     }
-    if own.windows(words.len()).any(|window| window == words) {
+    if id_words.windows(words.len()).any(|window| window == words) {
         return MatchRank::Together;
     }
-    let is_whole = |word: &&str| own.contains(word) || whole_words(&provider).any(|it| it == *word);
-    if words.iter().all(is_whole) { MatchRank::Words } else { MatchRank::Parts }
+    let is_word =
+        |word: &&str| id_words.contains(word) || whole_words(&provider).any(|it| it == *word);
+    if words.iter().all(is_word) { MatchRank::Words } else { MatchRank::Parts }
 }
 
 fn whole_words(text: &str) -> impl Iterator<Item = &str> {

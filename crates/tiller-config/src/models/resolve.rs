@@ -32,31 +32,31 @@ impl Models {
     /// Resolves `--model` (and `--provider`): a full name, an id, or a part of one, with an
     /// optional thinking level after a colon.
     pub fn resolve(&self, provider: Option<&str>, pattern: &str) -> Result<Resolved, String> {
-        let given = provider.map(|name| self.known_provider(name)).transpose()?;
+        let provider_flag = provider.map(|name| self.known_provider(name)).transpose()?;
         let found = |known: ModelRef<'_>, thinking| {
             let model = self.model(&known);
             Ok(Resolved { model, thinking, warning: None })
         };
-        let wanted = self.parse_pattern(given, pattern);
-        if let Some(known) = self.search(&wanted)? {
+        let target = self.parse_pattern(provider_flag, pattern);
+        if let Some(known) = self.search(&target)? {
             return found(known, None);
         }
         let (shorter, level) = split_level(pattern);
         if level.is_some()
-            && let Some(known) = self.search(&self.parse_pattern(given, shorter))?
+            && let Some(known) = self.search(&self.parse_pattern(provider_flag, shorter))?
         {
             return found(known, level);
         }
-        let wanted = self.parse_pattern(given, shorter);
-        if (wanted.provider, wanted.id) == (Some(BUILTIN), "script") {
+        let target = self.parse_pattern(provider_flag, shorter);
+        if (target.provider, target.id) == (Some(BUILTIN), "script") {
             let why = "tiller/script plays a conversation file: name it with --script FILE";
             return Err(why.to_owned());
         }
-        let stranger = wanted.provider.filter(|provider| *provider != BUILTIN);
-        if let Some(provider) = stranger.filter(|_| !wanted.id.is_empty())
+        let other_provider = target.provider.filter(|provider| *provider != BUILTIN);
+        if let Some(provider) = other_provider.filter(|_| !target.id.is_empty())
             && let Some(like) = self.default_of(provider)
         {
-            let id = wanted.id;
+            let id = target.id;
             let warning = format!(
                 "Model \"{id}\" not found for provider \"{provider}\". Using custom model id."
             );
@@ -82,37 +82,43 @@ impl Models {
         })
     }
 
-    fn parse_pattern<'a>(&'a self, given: Option<&'a str>, pattern: &'a str) -> ModelPattern<'a> {
+    fn parse_pattern<'a>(
+        &'a self,
+        provider_flag: Option<&'a str>,
+        pattern: &'a str,
+    ) -> ModelPattern<'a> {
         let (before, after) = pattern.split_once('/').unwrap_or(("", pattern));
         let provider = self.provider_name(before);
-        match (given, provider) {
-            (Some(given), Some(provider)) if provider == given => {
-                ModelPattern { provider: given.into(), id: after, typed: Some(pattern) }
+        match (provider_flag, provider) {
+            (Some(provider_flag), Some(provider)) if provider == provider_flag => {
+                ModelPattern { provider: provider_flag.into(), id: after, typed: Some(pattern) }
             }
-            (Some(given), _) => ModelPattern { provider: given.into(), id: pattern, typed: None },
+            (Some(provider_flag), _) => {
+                ModelPattern { provider: provider_flag.into(), id: pattern, typed: None }
+            }
             (None, Some(_)) => ModelPattern { provider, id: after, typed: Some(pattern) },
             (None, None) => ModelPattern { provider: None, id: pattern, typed: None },
         }
     }
 
-    fn search(&self, wanted: &ModelPattern<'_>) -> Result<Option<ModelRef<'_>>, String> {
-        if wanted.id.is_empty() {
+    fn search(&self, target: &ModelPattern<'_>) -> Result<Option<ModelRef<'_>>, String> {
+        if target.id.is_empty() {
             return Ok(None);
         }
-        let there =
-            || self.known_at(|provider| wanted.provider.is_none_or(|name| name == provider));
+        let candidates =
+            || self.known_at(|provider| target.provider.is_none_or(|name| name == provider));
         let called = |known: &ModelRef<'_>, id: &str| known.id.eq_ignore_ascii_case(id);
-        let exact = there().filter(|known| called(known, wanted.id)).collect();
-        if let Some(known) = self.unambiguous(exact, wanted.id)? {
+        let exact = candidates().filter(|known| called(known, target.id)).collect();
+        if let Some(known) = self.unambiguous(exact, target.id)? {
             return Ok(Some(known));
         }
-        if let Some(typed) = wanted.typed {
+        if let Some(typed) = target.typed {
             let exact = self.known().filter(|known| called(known, typed)).collect();
             if let Some(known) = self.unambiguous(exact, typed)? {
                 return Ok(Some(known));
             }
         }
-        Ok(self.best(there(), wanted.id))
+        Ok(self.best(candidates(), target.id))
     }
 
     /// An id that several providers have resolves to the only usable one.

@@ -59,9 +59,9 @@ impl Models {
         if is_pattern(pattern) {
             let (names, level) = split_level(pattern);
             let glob = NamePattern::new(names);
-            let is_meant =
+            let matches =
                 |known: &ModelRef<'_>| glob.matches(&known.full_name()) || glob.matches(known.id);
-            let found = self.candidates(names).filter(is_meant);
+            let found = self.candidates(names).filter(matches);
             return (found.map(|known| self.model(&known)).collect(), level);
         }
         let one = |name: &str| {

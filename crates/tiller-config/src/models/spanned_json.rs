@@ -28,7 +28,7 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Piece<'a> {
-    pub(super) fn whole(file: &'a str) -> Piece<'a> {
+    pub(super) fn root(file: &'a str) -> Piece<'a> {
         Piece { file, text: file }
     }
 

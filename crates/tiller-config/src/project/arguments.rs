@@ -27,11 +27,11 @@ pub(super) fn substitute(body: &str, arguments: &[String]) -> String {
     while let Some(at) = rest.find('$') {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
-        let (said, used) = match substitution(&rest[1..], arguments) {
-            Some((said, used)) => (said, 1 + used),
+        let (replacement, used) = match substitution(&rest[1..], arguments) {
+            Some((replacement, used)) => (replacement, 1 + used),
             None => ("$".to_owned(), 1),
         };
-        text.push_str(&said);
+        text.push_str(&replacement);
         rest = &rest[used..];
     }
     text.push_str(rest);

@@ -19,7 +19,7 @@ const NAMES: [&str; 5] = ["AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUD
 /// From the most general to the most specific: the agent folder, then from the file system root
 /// down to the working directory.
 pub(super) fn read(dirs: &Dirs, diagnostics: &mut Vec<String>) -> Vec<ContextFile> {
-    let worktree = Worktree::around(&dirs.cwd);
+    let worktree = Worktree::containing(&dirs.cwd);
     let mut folders: Vec<&Path> = dirs.cwd.ancestors().collect();
     folders.reverse();
     folders.retain(|folder| !worktree.as_ref().is_some_and(|tree| tree.shadows(folder)));
@@ -47,13 +47,13 @@ struct Worktree {
 }
 
 impl Worktree {
-    fn around(cwd: &Path) -> Option<Worktree> {
+    fn containing(cwd: &Path) -> Option<Worktree> {
         let root = cwd.ancestors().find(|folder| folder.join(".git").exists())?;
         // In a worktree `.git` is a file that points to the repository. Errors in it are git's to
         // report.
         let link = text_file::read(&root.join(".git"), &mut Vec::new())?;
-        let kept = root.join(link.strip_prefix("gitdir:")?.trim());
-        let git = kept.parent().filter(|parent| parent.ends_with("worktrees"))?.parent()?;
+        let git_dir = root.join(link.strip_prefix("gitdir:")?.trim());
+        let git = git_dir.parent().filter(|parent| parent.ends_with("worktrees"))?.parent()?;
         let repository = git.parent()?.to_owned();
         (root != repository && root.starts_with(&repository))
             .then(|| Worktree { root: root.to_owned(), repository })
@@ -62,7 +62,7 @@ impl Worktree {
     /// Whether the worktree has its own copy of this folder's file.
     fn shadows(&self, folder: &Path) -> bool {
         let Ok(inside) = folder.strip_prefix(&self.repository) else { return false };
-        let own = self.root.join(inside);
-        !folder.starts_with(&self.root) && NAMES.iter().any(|name| own.join(name).exists())
+        let inner = self.root.join(inside);
+        !folder.starts_with(&self.root) && NAMES.iter().any(|name| inner.join(name).exists())
     }
 }

@@ -37,18 +37,18 @@ impl Resources {
             context_files::read(&project.dirs, &mut problems)
         };
         let system_prompt = match &flags.system_prompt {
-            Some(given) => Some(text_or_file(given, project, &mut problems)),
+            Some(value) => Some(text_or_file(value, project, &mut problems)),
             None => own_file("SYSTEM.md", project, &mut problems),
         };
-        let given: Vec<String> = flags
+        let values: Vec<String> = flags
             .append_system_prompt
             .iter()
-            .map(|given| text_or_file(given, project, &mut problems))
+            .map(|value| text_or_file(value, project, &mut problems))
             .collect();
-        let addendum = if given.is_empty() {
+        let addendum = if values.is_empty() {
             own_file("APPEND_SYSTEM.md", project, &mut problems)
         } else {
-            Some(given.join("\n\n"))
+            Some(values.join("\n\n"))
         };
         let mut skills = skills::read(project.skill_roots(), &mut problems);
         if let Some(patterns) = &flags.skill_names {
@@ -100,10 +100,10 @@ fn own_file(name: &str, project: &Project, problems: &mut Vec<String>) -> Option
 }
 
 /// The content of the file with this path, if there is one; otherwise the text itself.
-fn text_or_file(given: &str, project: &Project, problems: &mut Vec<String>) -> String {
+fn text_or_file(value: &str, project: &Project, problems: &mut Vec<String>) -> String {
     const NAME_MAX_BYTES: usize = 4096;
-    let path = project.cwd().join(Path::new(given));
-    let is_file = given.len() < NAME_MAX_BYTES && !given.contains('\n') && path.is_file();
+    let path = project.cwd().join(Path::new(value));
+    let is_file = value.len() < NAME_MAX_BYTES && !value.contains('\n') && path.is_file();
     let text = is_file.then(|| text_file::read(&path, problems)).flatten();
-    text.unwrap_or_else(|| given.to_owned())
+    text.unwrap_or_else(|| value.to_owned())
 }

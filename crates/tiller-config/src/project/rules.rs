@@ -38,7 +38,7 @@ impl RuleFiles {
 /// Reads all rules below these roots. The first of two with the same name counts.
 pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) -> RuleFiles {
     let mut found: Vec<Rule> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut indexes: HashMap<String, usize> = HashMap::new();
     let mut visited = HashSet::new();
     for root in roots {
         for path in files(&root.path, diagnostics) {
@@ -46,14 +46,14 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
                 continue;
             }
             let Some(rule) = read_rule(path, root.scope, diagnostics) else { continue };
-            match places.get(&rule.name) {
+            match indexes.get(&rule.name) {
                 Some(&first) => diagnostics.push(format!(
                     "rule {} is overridden by {}",
                     rule.path.display(),
                     found[first].path.display()
                 )),
                 None => {
-                    places.insert(rule.name.clone(), found.len());
+                    indexes.insert(rule.name.clone(), found.len());
                     found.push(rule);
                 }
             }
@@ -104,7 +104,7 @@ fn read_rule(path: PathBuf, scope: Scope, diagnostics: &mut Vec<String>) -> Opti
             return None;
         }
     };
-    let told = fields.get("description").and_then(Value::as_str).map(str::trim);
+    let description = fields.get("description").and_then(Value::as_str).map(str::trim);
     let mode = fields.get("interruptMode").filter(|mode| !mode.is_null());
     let interrupt_mode = mode.and_then(|mode| {
         let read: Option<RuleInterruptMode> = serde_json::from_value(mode.clone()).ok();
@@ -122,9 +122,9 @@ fn read_rule(path: PathBuf, scope: Scope, diagnostics: &mut Vec<String>) -> Opti
     Some(Rule {
         name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         content: document.body.trim().replace("\r\n", "\n"),
-        globs: words(fields.get("globs")),
+        globs: text_list(fields.get("globs")),
         always_apply: fields.get("alwaysApply").is_some_and(|value| *value == true),
-        description: told.filter(|text| !text.is_empty()).map(str::to_owned),
+        description: description.filter(|text| !text.is_empty()).map(str::to_owned),
         condition,
         scope: scope_words,
         interrupt_mode,
@@ -139,11 +139,11 @@ const CONDITION: [&str; 3] = ["condition", "ttsr_trigger", "ttsrTrigger"];
 /// The conditions and their scope. A file glob as a condition matches any change to such a file;
 /// beside other conditions it limits them to changes of such files.
 fn conditions(fields: &Map<String, Value>) -> (Vec<String>, Vec<String>) {
-    let mut given = CONDITION.iter().map(|name| texts(fields.get(*name)));
-    let given = given.find(|texts| !texts.is_empty()).unwrap_or_default();
+    let mut conditions = CONDITION.iter().map(|name| texts(fields.get(*name)));
+    let conditions = conditions.find(|texts| !texts.is_empty()).unwrap_or_default();
     let (globs, mut conditions): (Vec<_>, Vec<_>) =
-        given.into_iter().partition(|condition| is_file_glob(condition));
-    let mut scope = words(fields.get("scope"));
+        conditions.into_iter().partition(|condition| is_file_glob(condition));
+    let mut scope = text_list(fields.get("scope"));
     for glob in &globs {
         scope.extend(["edit", "write"].map(|tool| format!("tool:{tool}({glob})")));
     }
@@ -177,7 +177,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 }
 
 /// The same, where a string may hold several, separated by commas.
-fn words(value: Option<&Value>) -> Vec<String> {
+fn text_list(value: Option<&Value>) -> Vec<String> {
     texts(value).iter().flat_map(|text| split_list(text)).collect()
 }
 
@@ -192,8 +192,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rule.md");
         std::fs::write(&path, text).unwrap();
-        let mut said = Vec::new();
-        let shown = read_rule(path, Scope::User, &mut said).map(|rule| {
+        let mut problems = Vec::new();
+        let shown = read_rule(path, Scope::User, &mut problems).map(|rule| {
             let mut shown = serde_json::to_value(rule).unwrap();
             let fields = shown.as_object_mut().unwrap();
             fields.retain(|key, value| {
@@ -201,8 +201,8 @@ mod tests {
             });
             shown.to_string()
         });
-        let said = said.join("\n").replace(&*folder.path().to_string_lossy(), "FOLDER");
-        expected.assert_eq(&format!("{}{said}", shown.unwrap_or_default()));
+        let problems = problems.join("\n").replace(&*folder.path().to_string_lossy(), "FOLDER");
+        expected.assert_eq(&format!("{}{problems}", shown.unwrap_or_default()));
     }
 
     #[test]

@@ -56,9 +56,9 @@ impl Walk {
         if !self.visit(folder) {
             return;
         }
-        let own = folder.join("SKILL.md");
-        if own.symlink_metadata().is_ok() {
-            return self.add(own, false);
+        let skill_file = folder.join("SKILL.md");
+        if skill_file.symlink_metadata().is_ok() {
+            return self.add(skill_file, false);
         }
         self.folders += 1;
         if self.folders > FOLDERS_MAX {
@@ -121,7 +121,7 @@ impl Walk {
     /// Whether this path is visited for the first time. A dangling path is reported when it is
     /// read.
     fn visit(&mut self, path: &Path) -> bool {
-        Identity::of(path).is_none_or(|place| self.visited.insert(place))
+        Identity::of(path).is_none_or(|identity| self.visited.insert(identity))
     }
 }
 
@@ -148,6 +148,6 @@ fn own_rules(folder: &Path) -> Gitignore {
 
 /// The innermost matching rule decides.
 fn is_ignored(rules: &[Gitignore], path: &Path, is_dir: bool) -> bool {
-    let said = rules.iter().rev().map(|rules| rules.matched(path, is_dir));
-    said.into_iter().find(|said| !said.is_none()).is_some_and(|said| said.is_ignore())
+    let matches = rules.iter().rev().map(|rules| rules.matched(path, is_dir));
+    matches.into_iter().find(|found| !found.is_none()).is_some_and(|found| found.is_ignore())
 }

@@ -45,13 +45,13 @@ impl Skill {
 /// skill that overrides the user's is not reported.
 pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) -> Vec<Skill> {
     let mut skills: Vec<Skill> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut indexes: HashMap<String, usize> = HashMap::new();
     let mut walk = skill_files::Walk::default();
     for root in roots {
         let found = walk.files(&root, diagnostics).into_iter();
         for found in found.filter(|found| !(found.is_loose && root.is_shared)) {
             let Some(skill) = Skill::read(found, &root, diagnostics) else { continue };
-            match places.get(&skill.name) {
+            match indexes.get(&skill.name) {
                 Some(&first) if skills[first].source.scope != skill.source.scope => {}
                 Some(&first) => diagnostics.push(format!(
                     "skill {} in {} is overridden by the one in {}",
@@ -60,7 +60,7 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
                     skills[first].path.display()
                 )),
                 None => {
-                    places.insert(skill.name.clone(), skills.len());
+                    indexes.insert(skill.name.clone(), skills.len());
                     skills.push(skill);
                 }
             }
@@ -103,10 +103,10 @@ impl Skill {
             }
             return None;
         };
-        let usual =
+        let default =
             if is_loose { path.file_stem() } else { path.parent().and_then(Path::file_name) };
-        let usual = usual.unwrap_or_default().to_string_lossy().into_owned();
-        let name = text_of("name").filter(|name| !name.is_empty()).unwrap_or(usual);
+        let default = default.unwrap_or_default().to_string_lossy().into_owned();
+        let name = text_of("name").filter(|name| !name.is_empty()).unwrap_or(default);
         if let Some(why) = name_problem(&name) {
             diagnostics.push(format!("skill {shown}: the name {name:?} {why}"));
         }

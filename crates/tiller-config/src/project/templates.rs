@@ -29,7 +29,7 @@ impl Template {
 /// Reads all templates below these roots. The first of two with the same name counts.
 pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) -> Vec<Template> {
     let mut templates: Vec<Template> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut indexes: HashMap<String, usize> = HashMap::new();
     let mut visited = HashSet::new();
     for root in roots {
         for path in files(&root, diagnostics) {
@@ -37,7 +37,7 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
                 continue;
             }
             let Some(template) = Template::read(path, &root, diagnostics) else { continue };
-            match places.get(&template.name) {
+            match indexes.get(&template.name) {
                 Some(&first) if templates[first].source.scope != template.source.scope => {}
                 Some(&first) => diagnostics.push(format!(
                     "prompt template {} is overridden by {}",
@@ -45,7 +45,7 @@ pub(super) fn read(roots: Vec<ResourceOrigin>, diagnostics: &mut Vec<String>) ->
                     templates[first].path.display()
                 )),
                 None => {
-                    places.insert(template.name.clone(), templates.len());
+                    indexes.insert(template.name.clone(), templates.len());
                     templates.push(template);
                 }
             }
@@ -96,9 +96,9 @@ impl Template {
             diagnostics.push(format!("prompt template {}: {why}", path.display()));
             serde_json::Map::new()
         });
-        let told = fields.get("description").and_then(|value| value.as_str()).map(str::trim);
-        let told = told.filter(|text| !text.is_empty()).map(str::to_owned);
-        let description = told.unwrap_or_else(|| first_line(document.body));
+        let description = fields.get("description").and_then(|value| value.as_str()).map(str::trim);
+        let description = description.filter(|text| !text.is_empty()).map(str::to_owned);
+        let description = description.unwrap_or_else(|| first_line(document.body));
         let body = document.body.replace("\r\n", "\n");
         let name = path.file_stem().unwrap_or(Path::new("").as_os_str());
         let name = name.to_string_lossy().into_owned();

@@ -90,8 +90,8 @@ mod tests {
         make(&path);
         let mut diagnostics = Vec::new();
         let text = read(&path, &mut diagnostics);
-        let said = diagnostics.join("\n").replace(&*folder.path().to_string_lossy(), "FOLDER");
-        expected.assert_eq(&format!("{text:?} {said}"));
+        let reported = diagnostics.join("\n").replace(&*folder.path().to_string_lossy(), "FOLDER");
+        expected.assert_eq(&format!("{text:?} {reported}"));
     }
 
     #[test]

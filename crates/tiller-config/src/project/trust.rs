@@ -57,21 +57,21 @@ pub(super) fn remember(dirs: &Dirs, trusted: bool) -> Result<(), String> {
 /// Decides. Adds one diagnostic that names the files that are not used for lack of trust.
 pub(super) fn is_trusted(
     dirs: &Dirs,
-    said: TrustInputs,
+    inputs: TrustInputs,
     default: DefaultProjectTrust,
     diagnostics: &mut Vec<String>,
 ) -> bool {
-    let decided = said.flag.or(said.extension).or_else(|| stored_decision(dirs, diagnostics));
+    let decided = inputs.flag.or(inputs.extension).or_else(|| stored_decision(dirs, diagnostics));
     let is_trusted = decided.unwrap_or(default == DefaultProjectTrust::Always);
     let guarded = if is_trusted { Vec::new() } else { files_needing_trust(dirs) };
     if !guarded.is_empty() {
         let names: Vec<String> = guarded.iter().map(|path| shown(path, &dirs.cwd)).collect();
         let names = names.join(", ");
-        diagnostics.push(match (said.flag, said.extension) {
+        diagnostics.push(match (inputs.flag, inputs.extension) {
             (Some(_), _) => format!("Not used because of --no-approve: {names}"),
             (None, Some(_)) => format!("Not used because an extension does not trust it: {names}"),
             (None, None) => {
-                let start = if said.approved_elsewhere {
+                let start = if inputs.approved_elsewhere {
                     "--approve counts for the folder tiller is started in: start it there"
                 } else {
                     "Start with --approve"
@@ -110,8 +110,8 @@ fn files_needing_trust(dirs: &Dirs) -> Vec<PathBuf> {
     // In the user's home folder, `.pi/agent` belongs to the user.
     let in_project = in_project.filter(|path| !path.starts_with(&dirs.agent_dir));
     let skills = dirs.shared_skill_dirs();
-    let theirs = dirs.cwd.join(".xcsh/rules");
-    in_project.chain(skills).chain([theirs]).filter(|path| path.exists()).collect()
+    let xcsh_rules = dirs.cwd.join(".xcsh/rules");
+    in_project.chain(skills).chain([xcsh_rules]).filter(|path| path.exists()).collect()
 }
 
 fn shown(path: &Path, cwd: &Path) -> String {

@@ -53,15 +53,13 @@ impl Layers {
     }
 
     /// A list of files or folders. Those of both files count, the project's first.
-    pub(crate) fn listed(&self, key: &str, places: &PathBases<'_>) -> Vec<ListedPath> {
-        let scopes = [
-            (Scope::Project, &self.project, places.project),
-            (Scope::User, &self.user, places.user),
-        ];
+    pub(crate) fn listed(&self, key: &str, bases: &PathBases<'_>) -> Vec<ListedPath> {
+        let scopes =
+            [(Scope::Project, &self.project, bases.project), (Scope::User, &self.user, bases.user)];
         let listed = scopes.into_iter().flat_map(|(scope, values, base)| {
             let entries: Vec<String> = read_one(values, key).unwrap_or_default();
             entries.into_iter().map(move |entry| {
-                let path = resolve(&entry, base, places.home);
+                let path = resolve(&entry, base, bases.home);
                 ListedPath { scope, path }
             })
         });
@@ -90,14 +88,14 @@ pub struct PathBases<'a> {
 
 /// Resolves a path; `~` is the home folder.
 pub fn resolve(path: &str, base: &Path, home: Option<&Path>) -> PathBuf {
-    let whole = match (path.strip_prefix('~'), home) {
+    let resolved = match (path.strip_prefix('~'), home) {
         (Some(""), Some(home)) => home.to_owned(),
         (Some(inside), Some(home)) if inside.starts_with('/') => home.join(&inside[1..]),
         _ => base.join(path),
     };
     // Lexically, without disk access.
     let mut plain = PathBuf::new();
-    for part in whole.components() {
+    for part in resolved.components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir => drop(plain.pop()),

@@ -77,11 +77,11 @@ fn kind(field: &Value, definitions: &Map<String, Value>) -> String {
 /// The names of an enumeration, some of which may have comments.
 fn names(definition: &Value) -> String {
     let plain = definition["enum"].as_array().into_iter().flatten();
-    let told = definition["oneOf"].as_array().into_iter().flatten();
-    let told = told.flat_map(|variant| {
+    let described = definition["oneOf"].as_array().into_iter().flatten();
+    let described = described.flat_map(|variant| {
         let many = variant["enum"].as_array().into_iter().flatten();
         variant.get("const").into_iter().chain(many)
     });
-    let names: Vec<String> = plain.chain(told).map(|name| format!("`{name}`")).collect();
+    let names: Vec<String> = plain.chain(described).map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }

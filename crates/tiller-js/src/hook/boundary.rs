@@ -90,7 +90,7 @@ pub struct Boundary {
     /// Drafts of `custom`, `custom_message`, `context_edit` and `compaction` entries.
     pub entries: Vec<Value>,
     #[serde(rename = "continue")]
-    pub goes_on: bool,
+    pub continues: bool,
     /// The result was invalid and has been reported; it is ignored.
     pub is_invalid: bool,
 }

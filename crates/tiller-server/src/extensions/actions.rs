@@ -101,11 +101,11 @@ fn send_user_message(
         Value::String(text) => (text, Vec::new()),
         blocks => {
             let blocks: Vec<Block> = serde_json::from_value(blocks).unwrap_or_default();
-            let words = |block: &Block| match block {
+            let text_of = |block: &Block| match block {
                 Block::Text { text, .. } => Some(text.clone()),
                 _ => None,
             };
-            let text: Vec<String> = blocks.iter().filter_map(words).collect();
+            let text: Vec<String> = blocks.iter().filter_map(text_of).collect();
             let images = blocks.into_iter().filter(|b| matches!(b, Block::Image { .. }));
             (text.join("\n"), images.collect())
         }

@@ -68,10 +68,10 @@ pub(crate) fn turn_entries(state: &SessionState) -> TurnEntries {
 /// Appends the messages that waited for the end of the turn. Returns the conversation, if it
 /// has changed.
 pub(crate) fn turn_over(state: &mut SessionState) -> Option<Vec<Arc<Message>>> {
-    let asides = std::mem::take(&mut state.extensions.turn.messages_after_turn);
+    let messages = std::mem::take(&mut state.extensions.turn.messages_after_turn);
     let is_changed =
-        std::mem::take(&mut state.extensions.turn.context_is_stale) || !asides.is_empty();
-    for message in asides {
+        std::mem::take(&mut state.extensions.turn.context_is_stale) || !messages.is_empty();
+    for message in messages {
         actions::append_custom(state, message);
     }
     is_changed.then(|| state.session.conversation_mut().messages().unwrap_or_default().to_vec())
@@ -79,16 +79,16 @@ pub(crate) fn turn_over(state: &mut SessionState) -> Option<Vec<Arc<Message>>> {
 
 /// Appends what was proposed. Returns whether the model is asked again.
 pub(crate) fn commit(state: &mut SessionState, event: &'static str, proposal: Boundary) -> bool {
-    let Boundary { entries, goes_on, is_invalid } = proposal;
+    let Boundary { entries, continues, is_invalid } = proposal;
     if is_invalid {
         return false;
     }
     let error = match store_drafts(state, entries) {
         Err(error) => error,
-        Ok(()) if goes_on && !can_continue(state) => {
+        Ok(()) if continues && !can_continue(state) => {
             format!("{event} requested continuation without runnable model context")
         }
-        Ok(()) => return goes_on,
+        Ok(()) => return continues,
     };
     super::report_at(state, "<boundary>", event, error);
     false
@@ -103,9 +103,9 @@ fn store_drafts(state: &mut SessionState, drafts: Vec<Value>) -> Result<(), Stri
         bodies.push(body(state, draft).map_err(invalid)?);
     }
     for body in bodies {
-        let is_seen = !matches!(body, Body::Custom { .. });
+        let is_visible = !matches!(body, Body::Custom { .. });
         actions::append_custom_entry(state, body)?;
-        if is_seen {
+        if is_visible {
             state.session.conversation_mut().reread().map_err(|err| err.to_string())?;
             state.extensions.turn.context_is_stale = true;
         }
@@ -170,8 +170,8 @@ pub(crate) fn run_settle_hook(state: &mut SessionState) {
     }
     state.work.begin_settle_hook();
     state.tasks.spawn(async move {
-        let asked = hooks::ask(&host, AgentBeforeSettle { outcome }, &cancel).await;
-        ExtensionTaskDone::SettleHookDone(asked.unwrap_or_default())
+        let outcome = hooks::ask(&host, AgentBeforeSettle { outcome }, &cancel).await;
+        ExtensionTaskDone::SettleHookDone(outcome.unwrap_or_default())
     });
 }
 
@@ -188,15 +188,18 @@ pub(super) fn projection(session: &Session) -> Result<Value, Error> {
     let mut branch = Vec::new();
     session.write_branch(None, &mut branch)?;
     let mut branch: Vec<Value> = serde_json::from_slice(&branch).unwrap_or_default();
-    let place = |branch: &[Value], id: &str| branch.iter().position(|entry| entry["id"] == id);
+    let position = |branch: &[Value], id: &str| branch.iter().position(|entry| entry["id"] == id);
     let mut entries = Vec::with_capacity(branch.len());
     if session.is_compacted()
         && let Some(summary) = context.first()
-        && let Some(at) = place(&branch, &summary.entry_id)
+        && let Some(at) = position(&branch, &summary.entry_id)
     {
         let compaction = branch.remove(at);
-        let kept = context.get(1).and_then(|kept| place(&branch, &kept.entry_id)).unwrap_or(at);
-        branch.drain(..kept.min(at));
+        let first_kept = context
+            .get(1)
+            .and_then(|first_kept| position(&branch, &first_kept.entry_id))
+            .unwrap_or(at);
+        branch.drain(..first_kept.min(at));
         entries.push(json!({ "sourceEntry": compaction, "messages": [*summary.message] }));
     }
     let by_entry: HashMap<&str, &Message> =

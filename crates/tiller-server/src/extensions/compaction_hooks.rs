@@ -72,7 +72,7 @@ impl BeforeCompactHook {
         match decided.compaction {
             _ if decided.cancel || cancel.is_cancelled() => Err(SummaryError::Cancelled),
             None => Ok(None),
-            Some(brought) => serde_json::from_value(brought).map(Some).map_err(|err| {
+            Some(compaction) => serde_json::from_value(compaction).map(Some).map_err(|err| {
                 SummaryError::Failed(format!("an extension brought no compaction: {err}"))
             }),
         }
@@ -112,7 +112,7 @@ pub(crate) fn before_compact(
         preparation,
         branch_entries: branch_entries(state),
         custom_instructions: focus.map(str::to_owned),
-        reason: told(reason),
+        reason: compact_reason(reason),
         will_retry,
     };
     Some(BeforeCompactHook { host, hook })
@@ -136,7 +136,7 @@ pub(crate) fn emit_compacted(
     let Some(host) = state.extensions.host() else { return };
     if host.has_listener("session_compact") {
         let compaction_entry = entry_value(state, entry);
-        let reason = told(reason);
+        let reason = compact_reason(reason);
         host.emit(&ExtensionEvent::SessionCompact {
             compaction_entry,
             from_extension,
@@ -154,7 +154,7 @@ pub(crate) fn emit_not_compacted(
 ) {
     if let Some(host) = state.extensions.host() {
         host.emit(&ExtensionEvent::SessionCompactFailed {
-            reason: told(reason),
+            reason: compact_reason(reason),
             aborted: error_message.is_none(),
             error_message,
             will_retry: false,
@@ -169,7 +169,7 @@ pub(crate) fn entry_value(state: &SessionState, id: &str) -> Value {
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-fn told(reason: Reason) -> CompactReason {
+fn compact_reason(reason: Reason) -> CompactReason {
     match reason {
         Reason::Manual => CompactReason::Manual,
         Reason::Threshold => CompactReason::Threshold,

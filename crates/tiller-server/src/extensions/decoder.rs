@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]
 pub(crate) struct Decoder {
-    is_begun: bool,
+    has_started: bool,
     blocks: Vec<BlockState>,
     bytes: usize,
 }
@@ -46,7 +46,7 @@ impl Decoder {
         if kind == "error" {
             return Err(failure(event));
         }
-        if !std::mem::replace(&mut self.is_begun, true) {
+        if !std::mem::replace(&mut self.has_started, true) {
             out.push(StreamEvent::Start);
         }
         match kind.split_once('_') {
@@ -70,7 +70,7 @@ impl Decoder {
         let index = index.unwrap_or(usize::MAX);
         if index == self.blocks.len() {
             self.start(kind, event, out);
-        } else if self.blocks.get(index).is_none_or(|told| told.kind != kind) {
+        } else if self.blocks.get(index).is_none_or(|block| block.kind != kind) {
             let why = format!("{kind:?} has no content block {}", event["contentIndex"]);
             return Err(invalid(&why.to_lowercase()));
         }
@@ -113,26 +113,26 @@ impl Decoder {
         if self.bytes > BYTES_MAX {
             return Err(invalid("the answer is too long"));
         }
-        let told = &mut self.blocks[index];
-        if !told.is_open {
+        let block = &mut self.blocks[index];
+        if !block.is_open {
             return Err(invalid(&format!("content block {index} has a delta after its end")));
         }
-        told.text.push_str(delta);
-        if !told.is_held_back && !delta.is_empty() {
-            out.push(delta_event(told.kind, index, delta.to_owned()));
+        block.text.push_str(delta);
+        if !block.is_held_back && !delta.is_empty() {
+            out.push(delta_event(block.kind, index, delta.to_owned()));
         }
         Ok(())
     }
 
     fn end(&mut self, index: usize, event: &Value, out: &mut Vec<StreamEvent>) {
-        let told = &mut self.blocks[index];
-        if !std::mem::replace(&mut told.is_open, false) {
+        let block = &mut self.blocks[index];
+        if !std::mem::replace(&mut block.is_open, false) {
             return;
         }
-        match told.kind {
+        match block.kind {
             BlockKind::Text | BlockKind::Thinking => {
-                told.emit_rest(index, event["content"].as_str().unwrap_or_default(), out);
-                out.push(match told.kind {
+                block.emit_rest(index, event["content"].as_str().unwrap_or_default(), out);
+                out.push(match block.kind {
                     BlockKind::Text => {
                         StreamEvent::TextEnd { index, signature: text(event, "textSignature") }
                     }
@@ -143,7 +143,7 @@ impl Decoder {
                     },
                 });
             }
-            BlockKind::Call => told.end_call(index, &event["toolCall"], out),
+            BlockKind::Call => block.end_call(index, &event["toolCall"], out),
         }
     }
 
@@ -195,8 +195,8 @@ impl Decoder {
 
 impl BlockState {
     /// Emits the rest of the text that was not streamed.
-    fn emit_rest(&mut self, index: usize, whole: &str, out: &mut Vec<StreamEvent>) {
-        if let Some(rest) = whole.strip_prefix(&*self.text).filter(|rest| !rest.is_empty()) {
+    fn emit_rest(&mut self, index: usize, content: &str, out: &mut Vec<StreamEvent>) {
+        if let Some(rest) = content.strip_prefix(&*self.text).filter(|rest| !rest.is_empty()) {
             out.push(delta_event(self.kind, index, rest.to_owned()));
             self.text.push_str(rest);
         }
@@ -244,9 +244,9 @@ fn delta_event(kind: BlockKind, index: usize, delta: String) -> StreamEvent {
 /// An error event of the extension. Its text decides whether to retry, as for a server without a
 /// status code.
 fn failure(event: &Value) -> ProviderError {
-    let told = event["error"]["errorMessage"].as_str().or(event["error"].as_str());
-    match told.filter(|told| !told.trim().is_empty()) {
-        Some(told) => tiller_llm::classify_text(told),
+    let message = event["error"]["errorMessage"].as_str().or(event["error"].as_str());
+    match message.filter(|message| !message.trim().is_empty()) {
+        Some(message) => tiller_llm::classify_text(message),
         None if event["reason"] == "aborted" => {
             ProviderError::fatal("the provider aborted the answer")
         }
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn error_text_decides_whether_to_retry() {
-        let error = |told: Value| json!({ "type": "error", "reason": "error", "error": told });
+        let error = |error_value: Value| json!({ "type": "error", "reason": "error", "error": error_value });
         check(
             &[error(json!({ "errorMessage": "overloaded_error: come back later" }))],
             expect![[r#"

@@ -79,8 +79,8 @@ pub fn find(project: &Project, flags: &ExtensionFlags) -> Discovery {
         for scope in [Scope::Project, Scope::User] {
             search.scope(scope, project);
         }
-        for wanted in package::configured(project) {
-            search.package(&wanted, project);
+        for configured in package::configured(project) {
+            search.package(&configured, project);
         }
     }
     search.discovery
@@ -141,17 +141,17 @@ impl Search {
         let mut lots: Vec<(ResourceOrigin, Vec<FolderEntry>)> = Vec::new();
         let (rules, paths) = PatternRules::split(&listed);
         for path in paths {
-            let whole = resolve(path, &base, home);
-            let entries = if patterns::is_pattern(path) && !whole.exists() {
+            let resolved = resolve(path, &base, home);
+            let entries = if patterns::is_pattern(path) && !resolved.exists() {
                 folder::matching(&base, path)
             } else {
-                folder::at(&whole, problems)
+                folder::at(&resolved, problems)
             };
-            lots.push((ResourceOrigin::named(scope, whole), entries));
+            lots.push((ResourceOrigin::named(scope, resolved), entries));
         }
-        for usual in default_folders(scope, &base, project) {
-            let entries = folder::inside(&usual.path, problems);
-            lots.push((usual, entries));
+        for origin in default_folders(scope, &base, project) {
+            let entries = folder::inside(&origin.path, problems);
+            lots.push((origin, entries));
         }
         for (source, mut entries) in lots {
             entries.retain(|entry| rules.allow(&entry.path, &base));
@@ -159,10 +159,10 @@ impl Search {
         }
     }
 
-    fn package(&mut self, wanted: &package::ConfiguredPackage, project: &Project) {
+    fn package(&mut self, configured: &package::ConfiguredPackage, project: &Project) {
         let problems = &mut self.discovery.problems;
-        let Some((root, entries)) = wanted.entries(project, problems) else { return };
-        let source = ResourceOrigin::package(wanted.scope, root, wanted.source.clone());
+        let Some((root, entries)) = configured.entries(project, problems) else { return };
+        let source = ResourceOrigin::package(configured.scope, root, configured.source.clone());
         self.add_all(entries, &source);
     }
 

@@ -12,7 +12,7 @@ pub struct ExtensionFlags {
     /// Exit if an extension cannot be loaded.
     pub is_strict: bool,
     /// Options that extensions may have registered.
-    pub foreign: Vec<ExtensionFlag>,
+    pub unknown_flags: Vec<ExtensionFlag>,
 }
 
 /// An unknown option, as typed.

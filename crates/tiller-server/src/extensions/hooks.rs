@@ -24,8 +24,8 @@ pub(crate) async fn shown(
     cancel: &CancellationToken,
 ) -> Vec<Arc<Message>> {
     let context = Context { messages: messages.iter().map(|message| value(&**message)).collect() };
-    let asked = ask(host, context, cancel).await;
-    let changed = asked.ok().and_then(|asked| asked.messages);
+    let result = ask(host, context, cancel).await;
+    let changed = result.ok().and_then(|result| result.messages);
     let changed: Option<Vec<Message>> =
         changed.and_then(|messages| serde_json::from_value(Value::Array(messages)).ok());
     match changed {
@@ -41,8 +41,8 @@ pub(crate) async fn shown_whole(
     request: Request,
     cancel: &CancellationToken,
 ) -> Request {
-    let asked = ask(host, ContextWithSystem { messages: transcript(&request) }, cancel).await;
-    let Some(messages) = asked.ok().and_then(|asked| asked.messages) else { return request };
+    let result = ask(host, ContextWithSystem { messages: transcript(&request) }, cancel).await;
+    let Some(messages) = result.ok().and_then(|result| result.messages) else { return request };
     model_request::with_messages(request, messages)
 }
 
@@ -51,8 +51,8 @@ pub(crate) async fn message_ends(
     message: Arc<Message>,
     cancel: &CancellationToken,
 ) -> Arc<Message> {
-    let asked = ask(host, MessageEnd { message: value(&*message) }, cancel).await;
-    let replaced = asked.ok().and_then(|asked| asked.message);
+    let result = ask(host, MessageEnd { message: value(&*message) }, cancel).await;
+    let replaced = result.ok().and_then(|result| result.message);
     match replaced.and_then(|replaced| serde_json::from_value(replaced).ok()) {
         Some(replaced) => Arc::new(replaced),
         None => message,

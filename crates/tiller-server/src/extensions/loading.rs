@@ -78,11 +78,11 @@ impl ExtensionEnv {
 
 impl ExtensionPlan {
     /// Discovers extensions.
-    pub fn find(place: &Project, flags: ExtensionFlags, env: ExtensionEnv) -> ExtensionPlan {
-        let flags = with_absolute_paths(flags, place);
-        let Discovery { found, problems: missing } = find(place, &flags);
+    pub fn find(project: &Project, flags: ExtensionFlags, env: ExtensionEnv) -> ExtensionPlan {
+        let flags = with_absolute_paths(flags, project);
+        let Discovery { found, problems: missing } = find(project, &flags);
         ExtensionPlan {
-            may_decide_trust: !found.is_empty() && place.needs_trust_decision(),
+            may_decide_trust: !found.is_empty() && project.needs_trust_decision(),
             found: found.into_iter().map(Arc::new).collect(),
             missing,
             flags,
@@ -164,7 +164,7 @@ pub(crate) fn ask_project_trust(
     state: &mut SessionState,
     deciders: Vec<Arc<DiscoveredExtension>>,
 ) -> TrustDeciders {
-    let slots: Vec<u32> = (1..).map(|place| place * GAP).take(deciders.len()).collect();
+    let slots: Vec<u32> = (1..).map(|project| project * GAP).take(deciders.len()).collect();
     let extensions = deciders.iter().map(|found| found.extension.clone());
     let deciders: Vec<(u32, Extension)> = slots.iter().copied().zip(extensions).collect();
     let cwd = state.workspace.cwd().display().to_string();
@@ -304,8 +304,8 @@ pub(super) fn loaded(state: &mut SessionState, report: LoadReport) {
 }
 
 fn report_not_loaded(state: &mut SessionState, path: String, error: String, at: Option<String>) {
-    let place = at.map(|at| format!(" ({at})")).unwrap_or_default();
-    state.project.warn(format!("Failed to load extension \"{path}\": {error}{place}"));
+    let project = at.map(|at| format!(" ({at})")).unwrap_or_default();
+    state.project.warn(format!("Failed to load extension \"{path}\": {error}{project}"));
     if state.extensions.cli_flags.is_strict {
         state.extensions.fail(1);
     }
@@ -326,7 +326,7 @@ impl LoadCompletion {
     /// the flags.
     async fn finish_load(&self, host: &Extensions, errors: Vec<LoadError>) -> Vec<String> {
         let registrations = host.registrations();
-        let (values, problems) = flags::values(&self.flags.foreign, &registrations.flags);
+        let (values, problems) = flags::values(&self.flags.unknown_flags, &registrations.flags);
         host.set_flags(&values).await;
         host.bind().await;
         self.tasks.send(ExtensionTaskDone::Loaded(LoadReport { registrations, errors })).await;
@@ -343,7 +343,7 @@ impl LoadCompletion {
         } else {
             DiscoveredPaths::default()
         };
-        let whole = |paths: Vec<(String, String)>| {
+        let absolute = |paths: Vec<(String, String)>| {
             let paths = paths.into_iter().map(|(path, extension)| DiscoveredPath {
                 path: resolve(&path, &self.cwd, self.home.as_deref()),
                 extension: extension.into(),
@@ -352,7 +352,7 @@ impl LoadCompletion {
         };
         let DiscoveredPaths { skill_paths, prompt_paths, .. } = found;
         let discovered =
-            ExtensionPaths { skills: whole(skill_paths), templates: whole(prompt_paths) };
+            ExtensionPaths { skills: absolute(skill_paths), templates: absolute(prompt_paths) };
         self.tasks.send(ExtensionTaskDone::Discovered(discovered)).await;
         self.tasks.send(TransitionEvent::ExtensionsReady).await;
     }

@@ -55,24 +55,24 @@ pub(crate) fn with_messages(request: Request, messages: Vec<Value>) -> Request {
 }
 
 /// The model of a request: the known model of that name, with the extension's fields on top.
-pub(crate) fn model(said: &Value, known: Option<&Model>) -> Result<Model, String> {
-    let Value::Object(said) = said else { return Err("expected a model object".to_owned()) };
-    let id = said.get("id").and_then(Value::as_str).ok_or("the model has no `id`")?;
-    let mut whole = match known.map(serde_json::to_value) {
+pub(crate) fn model(value: &Value, known: Option<&Model>) -> Result<Model, String> {
+    let Value::Object(value) = value else { return Err("expected a model object".to_owned()) };
+    let id = value.get("id").and_then(Value::as_str).ok_or("the model has no `id`")?;
+    let mut merged = match known.map(serde_json::to_value) {
         Some(Ok(Value::Object(known))) => known,
         _ => defaults(id),
     };
-    let mut prices = match whole.remove("cost") {
+    let mut prices = match merged.remove("cost") {
         Some(Value::Object(prices)) => prices,
         _ => Map::new(),
     };
-    let fields = said.iter().filter(|(_, value)| !value.is_null());
-    whole.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
-    if let Some(Value::Object(said)) = whole.remove("cost") {
-        prices.extend(said);
+    let fields = value.iter().filter(|(_, value)| !value.is_null());
+    merged.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
+    if let Some(Value::Object(value)) = merged.remove("cost") {
+        prices.extend(value);
     }
-    whole.insert("cost".to_owned(), Value::Object(prices));
-    let mut model: Model = serde_json::from_value(Value::Object(whole))
+    merged.insert("cost".to_owned(), Value::Object(prices));
+    let mut model: Model = serde_json::from_value(Value::Object(merged))
         .map_err(|err| format!("invalid model: {err}"))?;
     if model.api.is_empty() {
         return Err(format!("the model {id} has no `api`"));
@@ -81,7 +81,8 @@ pub(crate) fn model(said: &Value, known: Option<&Model>) -> Result<Model, String
         // Extensions see the address without its password.
         model.base_url.clone_from(&known.base_url);
     }
-    model.headers = said.get("headers").map(|headers| texts(headers).collect()).unwrap_or_default();
+    model.headers =
+        value.get("headers").map(|headers| texts(headers).collect()).unwrap_or_default();
     Ok(model)
 }
 
@@ -144,8 +145,8 @@ impl RequestMessages {
                     (None, None) => {}
                 }
             }
-            for gone in message["toolsRemoved"].as_array().into_iter().flatten() {
-                conversation.tools.retain(|tool| gone["name"] != tool.name);
+            for removed in message["toolsRemoved"].as_array().into_iter().flatten() {
+                conversation.tools.retain(|tool| removed["name"] != tool.name);
             }
             conversation.add_tools(&message["toolsAdded"]);
         }
@@ -155,11 +156,11 @@ impl RequestMessages {
         Ok(conversation)
     }
 
-    fn append_prompt(&mut self, words: &str) {
-        if !self.system.is_empty() && !words.is_empty() {
+    fn append_prompt(&mut self, text: &str) {
+        if !self.system.is_empty() && !text.is_empty() {
             self.system.push_str("\n\n");
         }
-        self.system.push_str(words);
+        self.system.push_str(text);
     }
 
     fn add_tools(&mut self, tools: &Value) {
@@ -227,9 +228,9 @@ mod tests {
     fn model_merges_registry_and_request() {
         let mut known = some_model();
         (known.base_url, known.cost.output) = ("https://known".into(), 7.0);
-        let said = json!({ "id": "m", "name": null, "baseUrl": "https://said", "cost": {"input": 2},
+        let value = json!({ "id": "m", "name": null, "baseUrl": "https://said", "cost": {"input": 2},
             "headers": { "x-a": "b", "x-gone": null }, "unheard": [1] });
-        let model = model(&said, Some(&known)).unwrap();
+        let model = model(&value, Some(&known)).unwrap();
         assert_eq!((&*model.base_url, &*model.name), ("https://said", "m"));
         assert_eq!((model.cost.input, model.cost.output), (2.0, 7.0));
         assert_eq!(model.headers.len(), 1);
@@ -237,15 +238,16 @@ mod tests {
 
     #[test]
     fn invalid_model_is_an_error() {
-        let check = |said: Value| model(&said, None).unwrap_err();
-        let told = [json!("m"), json!({}), json!({"id": "m"}), json!({"id": "m", "reasoning": 3})];
-        let told: Vec<String> = told.into_iter().map(check).collect();
+        let check = |value: Value| model(&value, None).unwrap_err();
+        let results =
+            [json!("m"), json!({}), json!({"id": "m"}), json!({"id": "m", "reasoning": 3})];
+        let results: Vec<String> = results.into_iter().map(check).collect();
         expect![[r#"
             expected a model object
             the model has no `id`
             the model m has no `api`
             invalid model: invalid type: integer `3`, expected a boolean"#]]
-        .assert_eq(&told.join("\n"));
+        .assert_eq(&results.join("\n"));
     }
 
     #[test]
@@ -263,7 +265,7 @@ mod tests {
             { "role": "system", "content": [{ "type": "text", "text": "kind." }],
               "sections": { "x": "new", "y": null }, "toolsRemoved": [{ "name": "b" }] },
         ]});
-        let told = |context: Value| {
+        let results = |context: Value| {
             let conversation = RequestMessages::read(context, &some_model(), 5).unwrap();
             let tools: Vec<&str> = conversation.tools.iter().map(|tool| &*tool.name).collect();
             let roles: Vec<String> = conversation
@@ -274,7 +276,7 @@ mod tests {
             format!("{:?} {tools:?} {roles:?}", conversation.system)
         };
         expect![[r#""Be kind." ["a"] ["\"user\"", "\"assistant\"", "\"toolResult\""]"#]]
-            .assert_eq(&told(old));
-        expect![[r#""Be\n\nkind.\n\nnew" ["a"] ["\"user\""]"#]].assert_eq(&told(new));
+            .assert_eq(&results(old));
+        expect![[r#""Be\n\nkind.\n\nnew" ["a"] ["\"user\""]"#]].assert_eq(&results(new));
     }
 }

@@ -44,9 +44,9 @@ impl EventReader {
     /// Waits for the next event to emit.
     async fn next(mut self) -> Option<(Value, Option<EventReader>)> {
         loop {
-            let heard = self.answer.next().await;
-            let heard = heard.ok_or_else(ProviderError::incomplete).flatten();
-            match heard.and_then(|event| self.assembly.push(event)) {
+            let event = self.answer.next().await;
+            let event = event.ok_or_else(ProviderError::incomplete).flatten();
+            match event.and_then(|event| self.assembly.push(event)) {
                 Ok(Step::Started) => {
                     let partial = value(self.assembly.skeleton());
                     return Some((json!({ "type": "start", "partial": partial }), Some(self)));

@@ -20,11 +20,12 @@ pub(super) fn ask_model(
     let ModelRequest { model, context, options, callbacks } = request;
     let now = state.clock.now();
     let model = resolve_model(state, &model);
-    let asked = model.clone().and_then(|model| model_request::read(model, context, &options, now));
-    let events = match asked {
-        Ok((request, mut given)) => {
-            given.interceptor = callback_interceptor(callbacks, &options);
-            let provider = state.models.registry().provider_with(&request.model, given);
+    let request =
+        model.clone().and_then(|model| model_request::read(model, context, &options, now));
+    let events = match request {
+        Ok((request, mut request_options)) => {
+            request_options.interceptor = callback_interceptor(callbacks, &options);
+            let provider = state.models.registry().provider_with(&request.model, request_options);
             model_stream::events(provider, request, now)
         }
         Err(why) => model_stream::failed(model.ok(), &why, now),

@@ -41,8 +41,9 @@ pub fn flags(
 }
 
 fn error_texts(errors: Vec<LoadError>) -> impl Iterator<Item = String> {
-    let told = |it: LoadError| format!("Failed to load extension \"{}\": {}", it.path, it.error);
-    errors.into_iter().map(told)
+    let load_error =
+        |it: LoadError| format!("Failed to load extension \"{}\": {}", it.path, it.error);
+    errors.into_iter().map(load_error)
 }
 
 fn load_offline(
@@ -65,7 +66,7 @@ async fn load(
     cwd: PathBuf,
     mut handle_input: impl FnMut(&Extensions, ExtensionRequest),
 ) -> LoadReport {
-    let (inputs, mut said) = mpsc::channel(INPUTS_MAX);
+    let (inputs, mut received) = mpsc::channel(INPUTS_MAX);
     let host = Extensions::new(env.config(cwd), Arc::new(ServerHostApi { inputs }));
     let loading = async {
         let report = host.load(extensions).await;
@@ -74,7 +75,7 @@ async fn load(
     };
     tokio::pin!(loading);
     // Dropping a request's responder fails the request.
-    let mut take = |input| {
+    let mut forward = |input| {
         if let Input::ExtensionRequest(request) = input {
             handle_input(&host, *request);
         }
@@ -82,12 +83,12 @@ async fn load(
     let report = loop {
         tokio::select! {
             biased;
-            Some(input) = said.recv() => take(input),
+            Some(input) = received.recv() => forward(input),
             report = &mut loading => break report,
         }
     };
-    while let Ok(input) = said.try_recv() {
-        take(input);
+    while let Ok(input) = received.try_recv() {
+        forward(input);
     }
     host.stop();
     report

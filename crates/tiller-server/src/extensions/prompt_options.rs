@@ -75,8 +75,8 @@ pub(super) fn prompt_options(state: &mut SessionState) -> Value {
         "contextFiles": files,
         "skills": skills.collect::<Vec<_>>(),
     });
-    if let Some(own) = &resources.system_prompt {
-        options["customPrompt"] = json!(own);
+    if let Some(custom) = &resources.system_prompt {
+        options["customPrompt"] = json!(custom);
     }
     options
 }
@@ -98,7 +98,7 @@ pub(super) fn rendered(state: &mut SessionState, options: &Value) -> String {
             tool
         })
         .collect();
-    let is_wanted = |name: &str| options.skills.iter().any(|skill| skill.name == name);
+    let is_listed = |name: &str| options.skills.iter().any(|skill| skill.name == name);
     let skills = resources.skills.iter().filter(|skill| !skill.is_hidden);
     let files = options.context_files.into_iter();
     let files: Vec<ContextFile> =
@@ -107,10 +107,10 @@ pub(super) fn rendered(state: &mut SessionState, options: &Value) -> String {
     let parts = Parts {
         tools: tools.iter().collect(),
         advice: &options.prompt_guidelines,
-        own: options.custom_prompt.as_deref(),
+        custom: options.custom_prompt.as_deref(),
         addendum: options.append_system_prompt.as_deref().filter(|text| !text.is_empty()),
         context_files: &files,
-        skills: skills.filter(|skill| is_wanted(&skill.name)).collect(),
+        skills: skills.filter(|skill| is_listed(&skill.name)).collect(),
         rules: &resources.rules,
         sections: sections
             .filter_map(|(name, body)| Some((name.as_str(), body.as_str()?)))

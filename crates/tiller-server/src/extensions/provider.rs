@@ -61,9 +61,9 @@ impl StreamsAnswers for ExtensionProvider {
             options["temperature"] = json!(temperature);
         }
         let context = context(&request);
-        let told = self.extensions.stream(&self.name, model, context, options, cancel.clone());
+        let events = self.extensions.stream(&self.name, model, context, options, cancel.clone());
         let hearing = ProviderReader {
-            events: told,
+            events,
             decoder: Decoder::default(),
             ready: VecDeque::new(),
             idle_timeout: self.idle_timeout,
@@ -86,8 +86,8 @@ fn context(request: &Request) -> Value {
         }),
         _ => false,
     };
-    let heard = request.messages.iter().filter(|message| !is_lost(message)).cloned().collect();
-    json!({ "messages": transcript(&Request { messages: heard, ..request.clone() }) })
+    let messages = request.messages.iter().filter(|message| !is_lost(message)).cloned().collect();
+    json!({ "messages": transcript(&Request { messages, ..request.clone() }) })
 }
 
 /// A conversation in pi's newer format: prompt and tools are a message of their own.

@@ -63,8 +63,8 @@ pub(crate) fn callback_interceptor(
     let headers = options["headers"].as_object().into_iter().flatten();
     let unwanted = headers.filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone());
     let unwanted: Vec<String> = unwanted.collect();
-    let has_say = callbacks.is_some() || !unwanted.is_empty();
-    has_say.then(|| Interceptor(Arc::new(CallbackInterceptor { callbacks, unwanted })))
+    let intercepts = callbacks.is_some() || !unwanted.is_empty();
+    intercepts.then(|| Interceptor(Arc::new(CallbackInterceptor { callbacks, unwanted })))
 }
 
 impl RequestInterceptor for CallbackInterceptor {
@@ -76,9 +76,9 @@ impl RequestInterceptor for CallbackInterceptor {
     }
 
     fn headers(&self, headers: Vec<(String, String)>) -> BoxFuture<Option<Vec<HeaderEdit>>> {
-        let kept = headers.into_iter().map(|(name, value)| (name, Some(value)));
-        let gone = self.unwanted.iter().map(|name| (name.clone(), None));
-        let changed = (!self.unwanted.is_empty()).then(|| kept.chain(gone).collect());
+        let sent = headers.into_iter().map(|(name, value)| (name, Some(value)));
+        let removed = self.unwanted.iter().map(|name| (name.clone(), None));
+        let changed = (!self.unwanted.is_empty()).then(|| sent.chain(removed).collect());
         Box::pin(std::future::ready(changed))
     }
 

@@ -71,13 +71,13 @@ pub(super) fn extension_navigate(
     options: Value,
     answer: ExtensionReply,
 ) {
-    let wanted = match options {
+    let options = match options {
         Value::Null => Ok(Default::default()),
         options => serde_json::from_value(options),
     };
-    match wanted {
-        Ok(wanted) => {
-            let navigation = Navigation { target, resend: true, options: wanted };
+    match options {
+        Ok(options) => {
+            let navigation = Navigation { target, resend: true, options };
             let change = SessionChange::Navigate(navigation);
             session_change::request(state, Requester::Extension(answer), change);
         }

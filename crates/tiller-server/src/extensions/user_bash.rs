@@ -31,8 +31,8 @@ pub(crate) async fn decide(
         exclude_from_context: hidden,
         cwd: bash.cwd.display().to_string(),
     };
-    let asked = hooks::ask(host, hook, cancel).await;
-    let decided = asked.map_err(|refused| Failure::new(refused.reason))?;
+    let result = hooks::ask(host, hook, cancel).await;
+    let decided = result.map_err(|refused| Failure::new(refused.reason))?;
     if let Some(result) = decided.result {
         let outcome = serde_json::from_value(result);
         return outcome.map(Some).map_err(|err| Failure::new(err.to_string()));

@@ -20,7 +20,7 @@ pub(crate) fn export_html(
     state: &mut SessionState,
     label: &Label,
     level: Level,
-    wanted: Option<&Path>,
+    output_path: Option<&Path>,
 ) -> Handled {
     let session = state.session.conversation().session();
     let file = match session.path() {
@@ -33,7 +33,7 @@ pub(crate) fn export_html(
         tools: tools::offered(state).specs(),
     };
     let export = Export {
-        to: Export::place(&file, wanted, level.file_prefix(), state.workspace.cwd()),
+        to: Export::place(&file, output_path, level.file_prefix(), state.workspace.cwd()),
         session: file,
         secrets: state.models.registry().secrets(),
         windows: state.models.registry().context_windows(),

@@ -16,8 +16,8 @@ struct Names {
 
 pub(crate) fn set_host_tools(state: &mut SessionState, tools: Vec<HostTool>) -> Handled {
     let tool_names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
-    let taken = state.tools.reserved_names();
-    if let Some(name) = tool_names.iter().find(|name| taken.contains(*name)) {
+    let reserved = state.tools.reserved_names();
+    if let Some(name) = tool_names.iter().find(|name| reserved.contains(*name)) {
         return Err(format!("RPC host tool \"{name}\" conflicts with an existing tool"));
     }
     state.tools.host_mut().register(tools, &state.tasks);

@@ -62,18 +62,18 @@ pub(super) fn change(state: &mut SessionState, label: &Label, change: SessionCha
 /// How many sessions are listed by default.
 const LIST_LIMIT: usize = 100;
 
-pub(crate) fn list(state: &mut SessionState, label: &Label, wanted: ListSessions) -> Handled {
-    let before = match wanted.before.as_deref().map(Cursor::read) {
+pub(crate) fn list(state: &mut SessionState, label: &Label, options: ListSessions) -> Handled {
+    let before = match options.before.as_deref().map(Cursor::read) {
         Some(None) => return Err("Invalid command \"list_sessions\": field `before`: expected the `next` of an earlier answer".to_owned()),
         Some(cursor) => cursor,
         None => None,
     };
-    let cwd = match (wanted.cwd, wanted.all) {
+    let cwd = match (options.cwd, options.all) {
         (Some(cwd), _) => Some(cwd),
         (None, true) => None,
         (None, false) => Some(state.workspace.cwd().to_owned()),
     };
-    let (store, limit) = (state.session.store().clone(), wanted.limit.unwrap_or(LIST_LIMIT));
+    let (store, limit) = (state.session.store().clone(), options.limit.unwrap_or(LIST_LIMIT));
     state.respond_from_thread(label.clone(), move || {
         let listing = store.list(cwd.as_deref(), limit, before.as_ref());
         let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;

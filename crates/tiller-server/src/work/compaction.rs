@@ -358,10 +358,10 @@ pub(crate) fn begin(
     };
     let hook = compaction_hooks::before_compact(state, before);
     let progress = ProgressSender { tasks: state.tasks.clone(), reason: Some(reason) };
-    let given_up = cancel.clone();
+    let hook_cancel = cancel.clone();
     let summarizing = async move {
         if let Some(hook) = hook
-            && let Some(provided) = hook.ask(&given_up).await?
+            && let Some(provided) = hook.ask(&hook_cancel).await?
         {
             return Ok(CompactionText::FromExtension(provided));
         }

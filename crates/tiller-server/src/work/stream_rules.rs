@@ -53,7 +53,7 @@ impl RuleMatches {
         *self = RuleMatches::default();
     }
 
-    fn knows(&self, rule: &Rule) -> bool {
+    fn has_match(&self, rule: &Rule) -> bool {
         let mut all = self.due.iter().chain(&self.noted).chain(&self.waiting);
         all.any(|known| known.name == rule.name)
     }
@@ -63,9 +63,9 @@ impl RuleMatches {
 pub(super) fn matched(state: &mut SessionState, mut matches: Vec<RuleMatch>) -> bool {
     let settings = state.project.settings().ttsr;
     // An unreadable session is no reason to ignore a rule.
-    let told = state.session.conversation().session().injected_rules().unwrap_or_default();
+    let injected = state.session.conversation().session().injected_rules().unwrap_or_default();
     matches.retain(|RuleMatch { rule, .. }| {
-        let may_speak = match (told.get(&rule.name), settings.repeat_mode) {
+        let may_repeat = match (injected.get(&rule.name), settings.repeat_mode) {
             (None, _) => true,
             (Some(_), TtsrRepeatMode::Once) => false,
             // The current answer counts as a turn, too.
@@ -73,7 +73,7 @@ pub(super) fn matched(state: &mut SessionState, mut matches: Vec<RuleMatch>) -> 
                 answers + 1 >= u64::from(settings.repeat_gap)
             }
         };
-        may_speak && !state.work.rules.knows(rule)
+        may_repeat && !state.work.rules.has_match(rule)
     });
     let stops = matches.iter().any(|RuleMatch { rule, place }| {
         rule.interrupt_mode.unwrap_or(settings.interrupt_mode).stops(*place)

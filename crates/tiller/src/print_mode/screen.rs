@@ -36,7 +36,7 @@ pub(super) struct Screen<Out, Err> {
     pub(super) model: String,
     line: ScreenLine,
     /// Whether any text of this message was shown.
-    begun: bool,
+    has_text: bool,
 }
 
 /// Where the cursor is.
@@ -58,7 +58,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
             erases,
             model,
             line: ScreenLine::Start,
-            begun: false,
+            has_text: false,
         }
     }
 
@@ -70,8 +70,8 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
     }
 
     /// Shows a finished answer, unless it was streamed already.
-    pub(super) fn show_whole(&mut self, text: &str) {
-        if self.streams && !self.begun && !text.is_empty() {
+    pub(super) fn show_message(&mut self, text: &str) {
+        if self.streams && !self.has_text && !text.is_empty() {
             self.write(&Shown::Text(text.to_owned())).ok();
         }
         self.write(&Shown::MessageEnd).ok();
@@ -89,7 +89,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
                     self.out.write_all(text.as_bytes())?;
                     self.line =
                         if text.ends_with('\n') { ScreenLine::Start } else { ScreenLine::InText };
-                    self.begun = true;
+                    self.has_text = true;
                 }
                 self.out.flush()
             }
@@ -104,7 +104,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
                 self.err.flush()
             }
             Shown::MessageEnd => {
-                self.begun = false;
+                self.has_text = false;
                 self.begin_line()
             }
             Shown::Block | Shown::Text(_) | Shown::Note(_) | Shown::Waiting => Ok(()),
@@ -162,9 +162,9 @@ fn shown(record: &Record) -> Option<Shown> {
 
 /// The most telling argument of a call.
 fn summary(arguments: &Value) -> String {
-    const TELLING: [&str; 6] = ["command", "path", "pattern", "query", "url", "file_path"];
-    let telling = TELLING.iter().find_map(|name| arguments[*name].as_str());
-    match (telling, arguments.as_object().is_some_and(|all| all.is_empty())) {
+    const MAIN_ARGUMENTS: [&str; 6] = ["command", "path", "pattern", "query", "url", "file_path"];
+    let main_argument = MAIN_ARGUMENTS.iter().find_map(|name| arguments[*name].as_str());
+    match (main_argument, arguments.as_object().is_some_and(|all| all.is_empty())) {
         (Some(text), _) => one_line(text),
         (None, true) => String::new(),
         (None, false) => one_line(&arguments.to_string()),
@@ -200,7 +200,7 @@ mod tests {
         for line in records {
             let record: Record = serde_json::from_str(line).unwrap();
             match &*record.kind {
-                "message_end" => screen.show_whole("All of it."),
+                "message_end" => screen.show_message("All of it."),
                 _ => screen.show(&record),
             }
             let (out, err) = (std::mem::take(&mut screen.out), std::mem::take(&mut screen.err));

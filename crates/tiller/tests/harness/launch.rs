@@ -67,7 +67,7 @@ pub fn launch(
     let todo_tool = option("tools").map(|_| names.contains(&"todo_write"));
     // Sessions are stored if a transcript says so, outside the tools' folder.
     let store = SessionStore {
-        keeps: option("sessions") == Some("kept"),
+        persists: option("sessions") == Some("kept"),
         root: folder.path().join(".sessions"),
         chosen: None,
         owner: Owner {
@@ -121,14 +121,14 @@ fn extension_plan(
     let (discovered, paths): (Vec<&str>, Vec<&str>) =
         paths.split(' ').partition(|path| *path == "discovered");
     let typed = typed.into_iter().flat_map(|typed| typed.split(' '));
-    let foreign = typed.map(|flag| match flag.split_once('=') {
+    let unknown_flags = typed.map(|flag| match flag.split_once('=') {
         Some((name, value)) => ExtensionFlag { name: name.into(), value: Some(value.into()) },
         None => ExtensionFlag { name: flag.into(), value: None },
     });
     let flags = ExtensionFlags {
         paths: paths.into_iter().map(str::to_owned).collect(),
         only_these: discovered.is_empty(),
-        foreign: foreign.collect(),
+        unknown_flags: unknown_flags.collect(),
         ..ExtensionFlags::default()
     };
     let home = folder.path().to_owned();

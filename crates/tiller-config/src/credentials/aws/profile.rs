@@ -13,9 +13,9 @@ impl Profile {
     pub(super) fn find<'a>(variable: impl Fn(&str) -> Option<&'a str>) -> Profile {
         let name = variable("AWS_PROFILE").unwrap_or("default");
         let home = variable("HOME").map(PathBuf::from);
-        let file = |chosen: &str, usual: &str| {
-            let usual = home.as_ref().map(|home| home.join(usual));
-            let path = variable(chosen).map(PathBuf::from).or(usual);
+        let file = |chosen: &str, default: &str| {
+            let default = home.as_ref().map(|home| home.join(default));
+            let path = variable(chosen).map(PathBuf::from).or(default);
             // An unreadable file counts as empty, as in Amazon's own tools.
             path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
         };

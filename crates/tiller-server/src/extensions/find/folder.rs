@@ -47,7 +47,7 @@ const DEPTH_MAX: usize = 8;
 /// some.
 pub(super) fn at(path: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     match path.metadata() {
-        Ok(metadata) if metadata.is_dir() => match whole(path, problems) {
+        Ok(metadata) if metadata.is_dir() => match package(path, problems) {
             entries if entries.is_empty() => inside(path, problems),
             entries => entries,
         },
@@ -71,14 +71,14 @@ pub(super) fn inside(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEn
         if is_script(&path) {
             entries.push(FolderEntry { path, names: Vec::new() });
         } else if path.is_dir() {
-            entries.extend(whole(&path, problems));
+            entries.extend(package(&path, problems));
         }
     }
     entries
 }
 
 /// The extensions of a folder as a whole: what its `package.json` names, or its index.
-fn whole(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
+fn package(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
     let mut names = vec![name_of(folder)];
     let manifest = manifest(folder, problems).unwrap_or_default();
     names.extend(manifest.name);
@@ -92,14 +92,14 @@ fn whole(folder: &Path, problems: &mut Vec<Problem>) -> Vec<FolderEntry> {
 
 pub(super) fn manifest(folder: &Path, problems: &mut Vec<Problem>) -> Option<Manifest> {
     let path = folder.join("package.json");
-    let mut complaints = Vec::new();
-    let text = text_file::read(&path, &mut complaints);
+    let mut errors = Vec::new();
+    let text = text_file::read(&path, &mut errors);
     let manifest = text.and_then(|text| {
-        let wrong = |err| complaints.push(format!("{} is ignored: {err}", path.display()));
+        let wrong = |err| errors.push(format!("{} is ignored: {err}", path.display()));
         serde_json::from_str(&text).map_err(wrong).ok()
     });
     let what = path.display().to_string();
-    problems.extend(complaints.into_iter().map(|error| Problem { what: what.clone(), error }));
+    problems.extend(errors.into_iter().map(|error| Problem { what: what.clone(), error }));
     manifest
 }
 
@@ -155,11 +155,11 @@ pub(super) fn matching(base: &Path, pattern: &str) -> Vec<FolderEntry> {
     let pattern = patterns::Pattern::new(pattern);
     let mut found = Vec::new();
     let mut folders = vec![(resolve(&plain.join("/"), base, None), 0)];
-    let mut looked_at = 0;
+    let mut count = 0;
     while let Some((folder, depth)) = folders.pop() {
         let paths = list(&folder, &mut Vec::new());
-        looked_at += paths.len();
-        if looked_at > ENTRIES_MAX {
+        count += paths.len();
+        if count > ENTRIES_MAX {
             break;
         }
         for path in paths {
@@ -187,11 +187,11 @@ fn list(folder: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
         }
     };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path())).take(ENTRIES_MAX);
-    let is_seen = |path: &PathBuf| {
+    let is_visible = |path: &PathBuf| {
         let name = name_of(path);
         !name.starts_with('.') && name != "node_modules"
     };
-    let mut paths: Vec<PathBuf> = paths.filter(is_seen).collect();
+    let mut paths: Vec<PathBuf> = paths.filter(is_visible).collect();
     paths.sort();
     paths
 }

@@ -87,9 +87,10 @@ impl ConfiguredPackage {
         problems: &mut Vec<Problem>,
     ) -> Option<(PathBuf, Vec<FolderEntry>)> {
         let source = &self.source;
-        let places = self.install_paths(project);
-        let Some(root) = places.iter().find(|path| path.exists()) else {
-            let paths: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+        let candidates = self.install_paths(project);
+        let Some(root) = candidates.iter().find(|path| path.exists()) else {
+            let paths: Vec<String> =
+                candidates.iter().map(|path| path.display().to_string()).collect();
             let paths = paths.join(" nor at ");
             let what = source.clone();
             let error = match &self.origin {
@@ -165,9 +166,10 @@ impl PackageOrigin {
             return Some(PackageOrigin::Npm(without_version(name.trim()).to_owned()));
         }
         const SCHEMES: [&str; 4] = ["https://", "http://", "ssh://", "git://"];
-        let said = source.strip_prefix("git:").filter(|rest| !rest.starts_with("//"));
-        let address = SCHEMES.iter().find_map(|scheme| said.unwrap_or(source).strip_prefix(scheme));
-        let rest = address.or(said)?;
+        let shorthand = source.strip_prefix("git:").filter(|rest| !rest.starts_with("//"));
+        let address =
+            SCHEMES.iter().find_map(|scheme| shorthand.unwrap_or(source).strip_prefix(scheme));
+        let rest = address.or(shorthand)?;
         let (mut host, mut path) = rest.split_once('/').unwrap_or((rest, ""));
         // A user name before the host, and a port after it; or `git@host:path`.
         host = host.rsplit('@').next().unwrap_or_default();

@@ -63,9 +63,9 @@ impl PatternRules {
 
     /// The rules of a package entry. An empty list selects nothing.
     pub(super) fn of_package(list: &[String]) -> PatternRules {
-        let (mut rules, wanted) = PatternRules::split(list);
-        if list.is_empty() || !wanted.is_empty() {
-            rules.included = Some(wanted.into_iter().map(Pattern::new).collect());
+        let (mut rules, included) = PatternRules::split(list);
+        if list.is_empty() || !included.is_empty() {
+            rules.included = Some(included.into_iter().map(Pattern::new).collect());
         }
         rules
     }
@@ -103,8 +103,8 @@ impl PatternRules {
     /// Paths in rules are relative to `base`; a folder stands for everything inside.
     pub(super) fn allow(&self, path: &Path, base: &Path) -> bool {
         let names = |list: &[PathBuf]| {
-            let mut whole = list.iter().map(|rule| resolve(&rule.to_string_lossy(), base, None));
-            whole.any(|rule| path.starts_with(rule))
+            let mut resolved = list.iter().map(|rule| resolve(&rule.to_string_lossy(), base, None));
+            resolved.any(|rule| path.starts_with(rule))
         };
         let matches = |list: &[Pattern]| list.iter().any(|pattern| pattern.matches(path, base));
         if names(&self.barred) || names(&self.forced) {

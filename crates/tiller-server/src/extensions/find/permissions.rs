@@ -34,16 +34,16 @@ impl PermissionRules {
     pub(super) fn read(project: &Project) -> PermissionRules {
         let home = project.dirs().home.as_deref();
         let read = |scope| {
-            let said: HashMap<String, ExtensionSettings> =
+            let entries: HashMap<String, ExtensionSettings> =
                 project.layers().value(scope, "extensionSettings");
             let base = super::base(scope, project);
-            let permits = said.into_iter().map(|(key, settings)| {
+            let rules = entries.into_iter().map(|(key, settings)| {
                 let path = resolve(&key, &base, home);
                 let patterns = || (Pattern::new(&key), Pattern::new(&path.to_string_lossy()));
                 let patterns = is_pattern(&key).then(patterns);
                 PermissionRule { key, path, patterns, settings }
             });
-            permits.collect()
+            rules.collect()
         };
         PermissionRules { files: [Scope::Project, Scope::User].map(read).into() }
     }
@@ -51,22 +51,22 @@ impl PermissionRules {
     /// The extension with its permissions. Keys are matched against its path, file name and
     /// `names`, also with symbolic links resolved.
     pub(super) fn grant(&self, path: PathBuf, names: &[String]) -> Extension {
-        let mut own = vec![name_of(&path)];
-        own.extend(names.iter().cloned());
+        let mut own_names = vec![name_of(&path)];
+        own_names.extend(names.iter().cloned());
         let real = path.canonicalize().ok().filter(|real| *real != path);
         let folder = real.as_ref().and_then(|real| real.parent()).map(name_of);
         let is_folder = |real: &&PathBuf| real.file_stem().is_some_and(|stem| stem == "index");
-        own.extend(real.as_ref().filter(is_folder).and(folder));
-        own.extend(real.as_deref().map(name_of));
+        own_names.extend(real.as_ref().filter(is_folder).and(folder));
+        own_names.extend(real.as_deref().map(name_of));
         let paths: Vec<PathBuf> = [path.clone()].into_iter().chain(real).collect();
         let mut extension = Extension::new(path);
         for file in &self.files {
-            let said: Vec<(Specificity, &ExtensionSettings)> = file
+            let matching: Vec<(Specificity, &ExtensionSettings)> = file
                 .iter()
-                .filter_map(|permit| Some((permit.names(&paths, &own)?, &permit.settings)))
+                .filter_map(|rule| Some((rule.names(&paths, &own_names)?, &rule.settings)))
                 .collect();
             let decide = |read: fn(&ExtensionSettings) -> Option<bool>, strict: bool| {
-                let values = said.iter().filter_map(|(close, s)| Some((*close, read(s)?)));
+                let values = matching.iter().filter_map(|(close, s)| Some((*close, read(s)?)));
                 let closest = values.clone().map(|(close, _)| close).max()?;
                 let mut values = values.filter(|(close, _)| *close == closest);
                 Some(if values.any(|(_, value)| value == strict) { strict } else { !strict })
@@ -78,7 +78,7 @@ impl PermissionRules {
             *exec &= may(|s| s.permissions.exec);
             *net &= may(|s| s.permissions.net);
             *env &= may(|s| s.permissions.env);
-            let engines = said.iter().map(|(close, s)| (*close, s.engine));
+            let engines = matching.iter().map(|(close, s)| (*close, s.engine));
             let engines = engines.filter(|(_, engine)| *engine != ExtensionEngine::Auto);
             // The most specific choice counts, and of equal ones the most restricted.
             let decided = engines.min_by_key(|(close, engine)| (Reverse(*close), *engine));
