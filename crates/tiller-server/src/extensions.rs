@@ -52,6 +52,7 @@ use super::session_change::{self, SessionChange};
 use super::state::SessionState;
 use super::tasks::Responder;
 use super::tools;
+use super::work::run;
 use crate::extensions::find::DiscoveredExtension;
 use crate::extensions::flags::ExtensionFlags;
 use commands::ActiveCommands;
@@ -300,7 +301,7 @@ pub(super) fn task_done(state: &mut SessionState, done: ExtensionTaskDone) {
         ExtensionTaskDone::CommandRan(number, error) => commands::command_ran(state, number, error),
         ExtensionTaskDone::InputHookDone(result) => prompt::input_hook_done(state, *result),
         ExtensionTaskDone::StartHookDone(result) => prompt::start_hook_done(state, *result),
-        ExtensionTaskDone::SettleHookDone(proposal) => boundary::settle_hook_done(state, proposal),
+        ExtensionTaskDone::SettleHookDone(proposal) => run::settle_hook_done(state, proposal),
         ExtensionTaskDone::ChangeHookDone { requester, change, is_cancelled } => {
             session_change::hooks_done(state, requester, change, is_cancelled);
         }

@@ -32,6 +32,7 @@ mod work;
 mod run_host;
 mod transition;
 mod session_change;
+mod session_loading;
 mod tree_navigation;
 mod client_bash;
 mod bash_outcome;

@@ -10,9 +10,7 @@ use tokio::sync::mpsc;
 use super::client_bash::{self, BashEnded};
 use super::connection::{Channels, ClientInput, Connection, at};
 use super::dispatch::{dispatch, receive};
-use super::extensions::{
-    self, ExitRequest, ExtensionRequest, ExtensionTaskDone, boundary, loading,
-};
+use super::extensions::{self, ExitRequest, ExtensionRequest, ExtensionTaskDone, loading};
 use super::host_tools::HostCall;
 use super::project_state::{self, ResourcesLoaded};
 use super::run_host::RunRequest;
@@ -222,7 +220,7 @@ impl Server {
             Input::RunRequest(request) => self.run_request(request),
             Input::RunEnded(end) => run::run_ended(&mut self.state, end),
             Input::RetryPauseOver => retry::retry_now(&mut self.state),
-            Input::PauseCancelled => boundary::run_settle_hook(&mut self.state),
+            Input::PauseCancelled => run::close(&mut self.state),
             Input::RulePauseOver => stream_rules::inject_now(&mut self.state),
             Input::SummaryDone(done) => compaction::summary_done(&mut self.state, *done),
             Input::HostCall(call) => {

@@ -13,21 +13,26 @@
 //!
 //! There is one step at a time. Commands that would need its end are held, and [`advance`] is the
 //! only function that moves from one step to the next. What an event starts is decided here; how it
-//! is done is in `session_change`, `tree_navigation` and `extensions/loading`.
+//! is done is in `session_loading`, `tree_navigation` and `extensions/loading`.
 
 use tiller_agent::compaction::summary::SummaryError;
+use tiller_agent::event::Event;
 use tiller_js::LoadError;
-use tiller_js::event::StartReason;
+use tiller_js::event::{Event as ExtensionEvent, ShutdownReason, StartReason};
+use tiller_session::Body;
 use tokio_util::sync::CancellationToken;
 
 use super::extensions::loading::{self, LoadKind};
 use super::held_requests::HeldRequests;
+use super::model_state;
 use super::project_state::{self, LoadReason};
 use super::requester::Requester;
-use super::session_change::{self, LoadedSession, PendingSwitch};
+use super::session_change::{self, SessionChange};
+use super::session_loading::{self, ChangePlan, LoadedSession};
 use super::state::SessionState;
 use super::tree_navigation::{self, Navigation, NavigationDecision};
 use super::work::deferred;
+use crate::conversation::Conversation;
 use crate::extensions::find::Discovery;
 
 /// The current step, and what waits for the last one.
@@ -101,6 +106,15 @@ impl SessionStart {
     pub(crate) fn new(reason: StartReason) -> SessionStart {
         SessionStart { reason, previous: None }
     }
+}
+
+/// A session change that is about to be made.
+pub(super) struct PendingSwitch {
+    requester: Requester,
+    conversation: Conversation,
+    reason: StartReason,
+    text: Option<String>,
+    setup: Vec<Body>,
 }
 
 /// The slots of the extensions that were loaded first to decide project trust.
@@ -215,11 +229,11 @@ impl TransitionState {
 pub(super) fn advance(state: &mut SessionState, event: TransitionEvent) {
     match (std::mem::take(&mut state.transition.step), event) {
         (Transition::Loading { requester }, TransitionEvent::SessionLoaded(result)) => {
-            session_change::change_to(state, requester, result);
+            change_to(state, requester, result);
             deferred::run_deferred_if_idle(state);
         }
         (Transition::ShuttingDown(switch), TransitionEvent::ShutdownAnnounced) => {
-            session_change::finish_switch(state, *switch);
+            finish_switch(state, *switch);
             deferred::run_deferred_if_idle(state);
         }
         (
@@ -251,6 +265,96 @@ pub(super) fn advance(state: &mut SessionState, event: TransitionEvent) {
         (Transition::LoadingExtensions, TransitionEvent::ExtensionsReady) => ready(state),
         (step, _) => state.transition.step = step,
     }
+}
+
+/// Starts a change when nothing runs. The response follows at once or at the end of the last step.
+pub(super) fn start(state: &mut SessionState, requester: Requester, change: SessionChange) {
+    match session_loading::plan(state, change) {
+        ChangePlan::Stay => {
+            state.queues.clear();
+            session_change::respond_to_change(state, requester, Ok(None));
+        }
+        ChangePlan::Navigate(navigation) => {
+            tree_navigation::navigate(state, requester, navigation);
+        }
+        ChangePlan::Open(result) => change_to(state, requester, result),
+        ChangePlan::Load(load) => {
+            state.transition.begin(Transition::Loading { requester });
+            state.tasks.spawn_blocking(load, |result| {
+                let crashed = |crash| Err(format!("internal error: {crash}"));
+                let result = result.unwrap_or_else(crashed);
+                TransitionEvent::SessionLoaded(result.map(Box::new)).into()
+            });
+        }
+    }
+}
+
+/// The other session is loaded, or cannot be; then this one stays.
+fn change_to(
+    state: &mut SessionState,
+    requester: Requester,
+    result: Result<Box<LoadedSession>, String>,
+) {
+    let durability = state.project.settings().session.durability;
+    let resumed = result.and_then(|other| {
+        let LoadedSession { session, reason, text, setup } = *other;
+        let conversation = Conversation::resume(session, durability, state.clock.now());
+        Ok((conversation.map_err(|err| err.to_string())?, reason, text, setup))
+    });
+    match resumed {
+        Ok((conversation, reason, text, setup)) => {
+            let switch = PendingSwitch { requester, conversation, reason, text, setup };
+            announce_shutdown(state, switch);
+        }
+        Err(error) => session_change::respond_to_change(state, requester, Err(error)),
+    }
+}
+
+/// Sends `session_shutdown` while the old session is still there.
+fn announce_shutdown(state: &mut SessionState, switch: PendingSwitch) {
+    let host = state.extensions.listening_host("session_shutdown");
+    let Some(host) = host.cloned() else { return finish_switch(state, switch) };
+    let reason = match switch.reason {
+        StartReason::New => ShutdownReason::New,
+        StartReason::Fork => ShutdownReason::Fork,
+        StartReason::Reload => ShutdownReason::Reload,
+        StartReason::Resume | StartReason::Startup => ShutdownReason::Resume,
+    };
+    let target_session_file = switch.conversation.file().map(|file| file.display().to_string());
+    state.transition.begin(Transition::ShuttingDown(Box::new(switch)));
+    state.tasks.spawn(async move {
+        host.emit_and_wait(&ExtensionEvent::SessionShutdown { reason, target_session_file }).await;
+        TransitionEvent::ShutdownAnnounced
+    });
+}
+
+/// Replaces the session. Extensions follow it.
+fn finish_switch(state: &mut SessionState, switch: PendingSwitch) {
+    let PendingSwitch { requester, conversation, reason, text, setup } = switch;
+    let is_new = conversation.session().is_empty();
+    let problems = conversation.session().problems();
+    let is_other_folder = project_state::set_cwd(state, conversation.cwd());
+    // Commands that the client ran there are not appended to another session.
+    state.client_bash.abort_all();
+    state.project.add_diagnostics(problems.iter().map(ToString::to_string));
+    let previous = state.session.replace(conversation);
+    state.queues.forget();
+    state.todos.forget();
+    if reason == StartReason::New {
+        model_state::select_for_new_session(state);
+    }
+    if is_new {
+        model_state::append_choices(state);
+    } else {
+        model_state::restore(state);
+    }
+    for body in setup {
+        if let Err(err) = state.session.append_setup_entry(body, state.clock.now()) {
+            state.emit(Event::SessionError { error: err.to_string() });
+        }
+    }
+    let start = SessionStart { reason, previous };
+    follow_session(state, start, is_other_folder, requester, text);
 }
 
 /// Loads the extensions that a session starts with.
@@ -305,7 +409,7 @@ fn start_loading(state: &mut SessionState, start: SessionStart, kind: LoadKind) 
 
 /// The session has been replaced: extensions follow it. The requester is answered when they are
 /// ready.
-pub(super) fn follow_session(
+fn follow_session(
     state: &mut SessionState,
     start: SessionStart,
     is_other_folder: bool,

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tiller_agent::message::{Content, CustomMessage, Message, Usage};
+use tiller_js::Extensions;
 use tiller_js::hook::{AgentBeforeSettle, Boundary, RunOutcome};
 use tiller_session::{Body, Compaction, Error, Session};
 use tokio_util::sync::CancellationToken;
 
 use super::{ExtensionTaskDone, SessionState, actions, hooks};
 use crate::conversation::Tokens;
-use crate::work::run;
 
 /// The entries of the turn that is about to end.
 #[derive(Default)]
@@ -155,12 +155,27 @@ fn can_continue(state: &mut SessionState) -> bool {
     is_waiting || messages.last().is_some_and(|last| last.as_assistant().is_none())
 }
 
-/// Runs `agent_before_settle`, which may start another run, and then settles.
-pub(crate) fn run_settle_hook(state: &mut SessionState) {
-    let host = state.extensions.listening_host("agent_before_settle").cloned();
-    let Some(host) = host.filter(|_| !state.work.is_shutting_down()) else {
-        return run::settle(state);
-    };
+/// A call of the `agent_before_settle` hook.
+pub(crate) struct SettleHook {
+    host: Extensions,
+    outcome: RunOutcome,
+    cancel: CancellationToken,
+}
+
+impl SettleHook {
+    pub(crate) async fn run(self) -> ExtensionTaskDone {
+        let SettleHook { host, outcome, cancel } = self;
+        let asked = hooks::ask(&host, AgentBeforeSettle { outcome }, &cancel).await;
+        ExtensionTaskDone::SettleHookDone(asked.unwrap_or_default())
+    }
+}
+
+/// Nothing if no extension listens, or if the process ends.
+pub(crate) fn settle_hook(state: &SessionState) -> Option<SettleHook> {
+    let host = state.extensions.listening_host("agent_before_settle")?.clone();
+    if state.work.is_shutting_down() {
+        return None;
+    }
     let outcome = state.work.outcome();
     let mut cancel = state.extensions.hooks.cancel.clone();
     if outcome == RunOutcome::Aborted || state.work.has_deferred() {
@@ -168,17 +183,14 @@ pub(crate) fn run_settle_hook(state: &mut SessionState) {
         cancel = CancellationToken::new();
         cancel.cancel();
     }
-    state.work.begin_settle_hook();
-    state.tasks.spawn(async move {
-        let outcome = hooks::ask(&host, AgentBeforeSettle { outcome }, &cancel).await;
-        ExtensionTaskDone::SettleHookDone(outcome.unwrap_or_default())
-    });
+    Some(SettleHook { host, outcome, cancel })
 }
 
-pub(super) fn settle_hook_done(state: &mut SessionState, proposal: Boundary) {
+/// Appends what the hook proposed. Returns whether the model is asked again.
+pub(crate) fn commit_before_settle(state: &mut SessionState, proposal: Boundary) -> bool {
     let is_continued = commit(state, "agent_before_settle", proposal);
     state.extensions.turn.context_is_stale = false;
-    run::settle_hook_done(state, is_continued);
+    is_continued
 }
 
 /// `{entries, messages, thinkingLevel, model}` as the model would see them. A summary stands before

@@ -20,8 +20,10 @@ pub(crate) fn prompt(
     if state.work.compactions().is_manual() {
         return Err(COMPACTING.to_owned());
     }
-    let is_command = commands::extension_command(state, &text).is_some();
-    if when_busy == WhenBusy::Refuse && state.work.is_in_rule_pause() && !is_command {
+    if when_busy == WhenBusy::Refuse
+        && state.work.is_in_rule_pause()
+        && commands::extension_command(state, &text).is_none()
+    {
         // Between two runs: the prompt takes the place of the run that would follow.
         prompt::check_can_start(state)?;
         stream_rules::cancel_and_settle(state);

@@ -5,7 +5,7 @@ use tiller_agent::message::Message;
 use super::{compaction, run};
 use crate::extensions::actions;
 use crate::requester::Requester;
-use crate::session_change::{self, SessionChange};
+use crate::session_change::SessionChange;
 use crate::state::SessionState;
 use crate::{prompt, transition};
 use tiller_protocol::{Label, Level, Reply};
@@ -61,9 +61,7 @@ fn run_deferred(state: &mut SessionState) {
     {
         match action {
             Deferred::Answer(label) => state.respond(label, Ok(Reply::DONE)),
-            Deferred::Change { requester, change } => {
-                session_change::change(state, requester, change)
-            }
+            Deferred::Change { requester, change } => transition::start(state, requester, change),
             Deferred::Compact { requester, level, focus } => {
                 compaction::compact(state, requester, level, focus);
                 if state.work.has_deferred() {

@@ -7,6 +7,7 @@ use tiller_agent::driver::{End, NotStored, RequestSetup};
 use tiller_agent::event::Event;
 use tiller_agent::message::{AssistantMessage, Message, StopReason};
 use tiller_agent::run;
+use tiller_js::hook::Boundary;
 use tokio_util::sync::CancellationToken;
 
 use super::compaction::PlannedCut;
@@ -248,7 +249,7 @@ fn start_next(state: &mut SessionState, next: Next) {
         Next::AppendRules => stream_rules::take_waiting_injection(state),
         Next::RemindOfTodos => todos::reminder_message(state),
         Next::SendQueued => return start_run(state, Vec::new()),
-        Next::Settle => return boundary::run_settle_hook(state),
+        Next::Settle => return close(state),
         Next::InjectRules | Next::Retry | Next::Compact(_) => {
             unreachable!("{next:?} is carried out before")
         }
@@ -256,8 +257,20 @@ fn start_next(state: &mut SessionState, next: Next) {
     start_run(state, vec![message]);
 }
 
+/// Asks extensions, which may start another run, and then settles.
+pub(crate) fn close(state: &mut SessionState) {
+    match boundary::settle_hook(state) {
+        None => settle(state),
+        Some(hook) => {
+            state.work.begin_settle_hook();
+            state.tasks.spawn(hook.run());
+        }
+    }
+}
+
 /// The `agent_before_settle` hook has finished; it may have asked for another run.
-pub(crate) fn settle_hook_done(state: &mut SessionState, is_continued: bool) {
+pub(crate) fn settle_hook_done(state: &mut SessionState, proposal: Boundary) {
+    let is_continued = boundary::commit_before_settle(state, proposal);
     state.work.leave_phase();
     let facts = facts_after_compaction(state, &End::Complete);
     let outcome = state.work.outcome();
