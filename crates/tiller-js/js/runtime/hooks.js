@@ -1,10 +1,48 @@
-// Combines the results of several handlers. Each hook has a function that is called with one object: `event`;
+// Calls the handlers of an event or a hook, and combines their results. Each hook has a function that is called with one object: `event`;
 // `handlers` in order; `soFar`, the result of earlier engines; `call`, which calls a handler and reports what
 // it throws; `live`, the state of the run; `strictly`, which calls a handler and rethrows; and `report`. It
 // returns `{outcome, ends}`: the result for the host, and whether later handlers are skipped.
 
 import { boundary } from "tiller:boundary";
-import { query, stringify } from "tiller:host";
+import { contextOf, live } from "tiller:context";
+import { report as reportError } from "tiller:errors";
+import { extensions } from "tiller:extensions";
+import { query, runAs, stringify } from "tiller:host";
+
+/** Current handlers of an event, in the order they were registered. */
+export function handlersOf(name, first = 0, last = Infinity) {
+	const found = [];
+	for (const extension of extensions) {
+		if (extension.number < first || extension.number > last) continue;
+		for (const handle of extension.handlers.get(name) ?? []) found.push({ extension, handle });
+	}
+	return found;
+}
+
+export function runHandler({ extension, handle }, event, context) {
+	return runAs(extension, () => handle(event, context ?? contextOf(extension)));
+}
+
+/** Runs a hook on these handlers. */
+export async function runHandlers(name, fields, soFar, handlers, signal) {
+	if (handlers.length === 0) return soFar ?? { outcome: {} };
+	const event = { type: name, ...fields };
+	if (signal) event.signal = signal;
+	const files = event.preparation?.fileOps;
+	for (const kind in files) files[kind] = new Set(files[kind]);
+	const reduced = name === "project_trust" ? (handler) => contextOf(handler.extension).reduced : () => undefined;
+	const strictly = async (handler, event) => runHandler(handler, event, reduced(handler));
+	const report = (handler, error) => reportError(handler.extension.path, name, error);
+	const call = async (handler, event) => {
+		try {
+			return await strictly(handler, event);
+		} catch (error) {
+			report(handler, error);
+			return undefined;
+		}
+	};
+	return hooks[name]({ event, handlers, soFar, call, live, strictly, report });
+}
 
 /** Calls handlers until one cancels; the last object returned counts. */
 async function cancellable({ event, handlers, soFar, call }) {
@@ -42,7 +80,7 @@ async function messages({ event, handlers, soFar, call, report }) {
 	return { outcome: changed ? { messages: current } : {} };
 }
 
-export const hooks = {
+const hooks = {
 	session_before_switch: cancellable,
 	session_before_fork: cancellable,
 	session_before_compact: cancellable,

@@ -5,8 +5,8 @@ import { deliver, hostInfo, native, parse, runAs, stringify, sync } from "tiller
 import { describe, noticeRejection, report, reportRejections } from "tiller:errors";
 import { fire as fireTimer } from "tiller:timers";
 import { PartialMessage } from "tiller:partial-message";
-import { hooks } from "tiller:hooks";
-import { contextOf, live, runSignal } from "tiller:context";
+import { handlersOf, runHandler, runHandlers } from "tiller:hooks";
+import { contextOf, runSignal } from "tiller:context";
 import { watchers } from "tiller:ui";
 import { dispatch } from "tiller:bus";
 import { refreshStoredModels } from "tiller:model-refresh";
@@ -137,20 +137,6 @@ function pathOf(number) {
 	return extensions.find((extension) => extension.number === number)?.path;
 }
 
-/** Current handlers of an event, in the order they were registered. */
-function handlersOf(name, first = 0, last = Infinity) {
-	const found = [];
-	for (const extension of extensions) {
-		if (extension.number < first || extension.number > last) continue;
-		for (const handle of extension.handlers.get(name) ?? []) found.push({ extension, handle });
-	}
-	return found;
-}
-
-function run({ extension, handle }, event, context) {
-	return runAs(extension, () => handle(event, context ?? contextOf(extension)));
-}
-
 // Events are handled one after another: the handlers of an earlier event finish before a later one is
 // dispatched, within a time limit.
 let eventQueue;
@@ -192,7 +178,7 @@ function clearWhenDone(promise) {
 async function dispatchEvent(event) {
 	for (const handler of handlersOf(event.type)) {
 		try {
-			const result = run(handler, event);
+			const result = runHandler(handler, event);
 			if (typeof result?.then === "function") await result;
 		} catch (error) {
 			report(handler.extension.path, event.type, error);
@@ -213,31 +199,16 @@ function waitForEvents() {
 	});
 }
 
-async function runHook({ name, event: fields, so_far: soFar, extensions: [first, last] }, id) {
+async function runHook({ name, event, so_far: soFar, extensions: [first, last] }, id) {
 	if (restarting !== undefined) await restarting;
 	if (eventQueue !== undefined) await waitForEvents();
-	const handlers = handlersOf(name, first, last);
-	if (handlers.length === 0) return soFar ?? { outcome: {} };
-	const event = { type: name, ...fields };
+	let signal;
 	if (name === "session_before_compact" || name === "session_before_tree") {
 		const controller = new AbortController();
 		aborts.set(id, controller);
-		event.signal = controller.signal;
+		signal = controller.signal;
 	}
-	const files = event.preparation?.fileOps;
-	for (const kind in files) files[kind] = new Set(files[kind]);
-	const reduced = name === "project_trust" ? (handler) => contextOf(handler.extension).reduced : () => undefined;
-	const strictly = async (handler, event) => run(handler, event, reduced(handler));
-	const reportError = (handler, error) => report(handler.extension.path, name, error);
-	const call = async (handler, event) => {
-		try {
-			return await run(handler, event, reduced(handler));
-		} catch (error) {
-			reportError(handler, error);
-			return undefined;
-		}
-	};
-	return hooks[name]({ event, handlers, soFar, call, live, strictly, report: reportError });
+	return runHandlers(name, event, soFar, handlersOf(name, first, last), signal);
 }
 
 function extensionOf(number) {
