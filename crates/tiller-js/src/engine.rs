@@ -21,6 +21,30 @@ pub(crate) enum Engine {
     Sidecar(Sidecar),
 }
 
+/// What an engine is asked to do.
+pub(crate) enum EngineMessage<'a> {
+    Call {
+        call: u64,
+        entry: Entry,
+        json: &'a str,
+    },
+    Emit {
+        json: &'a str,
+    },
+    Abort {
+        call: u64,
+    },
+    /// Fires a timer. Only the embedded engine has any: a sidecar has its own clock.
+    Fire {
+        timer: u64,
+    },
+    RunSignal(&'static str),
+    Deliver {
+        operation: u64,
+        event: OperationEvent,
+    },
+}
+
 /// The outcome of a turn.
 pub(crate) struct TurnOutcome {
     pub result: Result<(), JsError>,
@@ -35,64 +59,21 @@ impl Engine {
         }
     }
 
-    /// Runs `work` for `task`, then all jobs that are ready. A sidecar only starts with it, and
-    /// reports later that it is done.
+    /// Hands a message to JavaScript for `task`, and runs all jobs that are ready. A sidecar only
+    /// starts with it, and reports later that it is done.
     pub(crate) fn turn(
         &self,
         task: Task,
         limit: Duration,
         what: &'static str,
-        work: impl FnOnce(&Engine) -> Result<(), JsError>,
+        message: EngineMessage<'_>,
     ) -> TurnOutcome {
         match self {
-            Engine::Embedded(embedded) => embedded.turn(task, limit, || work(self)),
+            Engine::Embedded(embedded) => embedded.turn(task, limit, message),
             Engine::Sidecar(sidecar) => {
-                sidecar.next_turn(task, limit, what);
-                TurnOutcome { result: work(self), interrupted: false }
+                let result = sidecar.turn(task, limit, what, message);
+                TurnOutcome { result, interrupted: false }
             }
-        }
-    }
-
-    pub(crate) fn call(&self, call: u64, entry: Entry, json: &str) -> Result<(), JsError> {
-        match self {
-            Engine::Embedded(embedded) => embedded.call(call, entry.name(), json),
-            Engine::Sidecar(sidecar) => sidecar.call(call, entry.name(), json),
-        }
-    }
-
-    pub(crate) fn emit(&self, json: &str) -> Result<(), JsError> {
-        match self {
-            Engine::Embedded(embedded) => embedded.emit(json),
-            Engine::Sidecar(sidecar) => sidecar.emit(json),
-        }
-    }
-
-    pub(crate) fn abort(&self, call: u64) -> Result<(), JsError> {
-        match self {
-            Engine::Embedded(embedded) => embedded.abort(call),
-            Engine::Sidecar(sidecar) => sidecar.abort(call),
-        }
-    }
-
-    /// Fires a timer. Only the embedded engine has any: a sidecar has its own clock.
-    pub(crate) fn fire(&self, timer: u64) -> Result<(), JsError> {
-        match self {
-            Engine::Embedded(embedded) => embedded.fire(timer),
-            Engine::Sidecar(_) => Ok(()),
-        }
-    }
-
-    pub(crate) fn run_signal(&self, signal: &'static str) -> Result<(), JsError> {
-        match self {
-            Engine::Embedded(embedded) => embedded.run_signal(signal),
-            Engine::Sidecar(sidecar) => sidecar.run_signal(signal),
-        }
-    }
-
-    pub(crate) fn deliver(&self, operation: u64, event: OperationEvent) -> Result<(), JsError> {
-        match self {
-            Engine::Embedded(embedded) => embedded.deliver(operation, event),
-            Engine::Sidecar(sidecar) => sidecar.deliver(operation, event),
         }
     }
 

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use crate::bus::Bus;
 use crate::config::{Config, EngineClock, Permissions};
-use crate::engine::Engine;
 use crate::engine::sidecar::Sidecar;
+use crate::engine::{Engine, EngineMessage};
 use crate::engine_handle::{
     CallError, EngineCall, EngineSender, EngineSpec, HandleState, JsError, Message, RunSignal,
 };
@@ -175,12 +175,12 @@ impl EngineLoop<'_> {
             Message::Call(call) => self.call(call),
             Message::Emit { what, json, .. } => {
                 let limit = self.state.config.limits.slice;
-                self.turn(Task::default(), limit, what, |engine| engine.emit(&json));
+                self.turn(Task::default(), limit, what, EngineMessage::Emit { json: &json });
             }
             Message::Abort { call } => {
                 let limit = self.state.config.limits.slice;
                 let task = Task { call, extension: 0 };
-                self.turn(task, limit, "abort", |engine| engine.abort(call));
+                self.turn(task, limit, "abort", EngineMessage::Abort { call });
             }
             Message::Operation { id, event, .. } => self.operation(id, event),
             Message::Run(signal) => {
@@ -190,7 +190,7 @@ impl EngineLoop<'_> {
                     RunSignal::Aborted => "aborted",
                     RunSignal::Ended => "ended",
                 };
-                self.turn(Task::default(), limit, "run", |engine| engine.run_signal(signal));
+                self.turn(Task::default(), limit, "run", EngineMessage::RunSignal(signal));
             }
             Message::Sidecar(event) => {
                 if let Some(sidecar) = self.engine.sidecar() {
@@ -219,7 +219,8 @@ impl EngineLoop<'_> {
         };
         self.state.calls.borrow_mut().insert(call.id, active);
         let task = Task { call: call.id, extension: 0 };
-        self.turn(task, slice, call.what, |engine| engine.call(call.id, call.entry, &call.json));
+        let message = EngineMessage::Call { call: call.id, entry: call.entry, json: &call.json };
+        self.turn(task, slice, call.what, message);
     }
 
     fn operation(&mut self, id: u64, event: OperationEvent) {
@@ -232,7 +233,7 @@ impl EngineLoop<'_> {
         // The operation was cancelled.
         let Some(task) = task else { return };
         let limit = self.slice_of(task);
-        self.turn(task, limit, "operation", |engine| engine.deliver(id, event));
+        self.turn(task, limit, "operation", EngineMessage::Deliver { operation: id, event });
     }
 
     fn fire_timers(&mut self) {
@@ -240,7 +241,7 @@ impl EngineLoop<'_> {
         for _ in 0..TIMERS_AT_ONCE {
             let Some((id, task)) = self.state.timers.borrow_mut().take_due(now) else { return };
             let limit = self.slice_of(task);
-            self.turn(task, limit, "timer", |engine| engine.fire(id));
+            self.turn(task, limit, "timer", EngineMessage::Fire { timer: id });
         }
     }
 
@@ -259,11 +260,11 @@ impl EngineLoop<'_> {
         task: Task,
         limit: Duration,
         what: &'static str,
-        work: impl FnOnce(&Engine) -> Result<(), JsError>,
+        message: EngineMessage<'_>,
     ) {
         // Work that a call started is reported under the call's label.
         let what = self.state.calls.borrow().get(&task.call).map_or(what, |call| call.what);
-        let outcome = self.engine.turn(task, limit, what, work);
+        let outcome = self.engine.turn(task, limit, what, message);
         let collect_at = self.collect_at.unwrap_or_else(|| Instant::now() + COLLECT_AFTER);
         self.collect_at = Some(collect_at);
         let extension = self.state.task.get().extension;
@@ -311,7 +312,7 @@ impl EngineLoop<'_> {
             self.state.answer(id, Err(CallError::TimedOut(lasted)));
             let limit = self.state.config.limits.slice;
             let task = Task { call: id, extension: 0 };
-            self.turn(task, limit, "abort", |engine| engine.abort(id));
+            self.turn(task, limit, "abort", EngineMessage::Abort { call: id });
         }
     }
 

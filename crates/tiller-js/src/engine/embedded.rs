@@ -11,7 +11,7 @@ use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, Error, Function, Module, Persistent, Runtime, Value,
 };
 
-use super::TurnOutcome;
+use super::{EngineMessage, TurnOutcome};
 use crate::bindings;
 use crate::engine_handle::JsError;
 use crate::engine_loop::OperationEvent;
@@ -67,18 +67,18 @@ impl Embedded {
         Ok(Embedded { state, entries, context, runtime })
     }
 
-    /// Runs `work` for `task`, then all jobs that are ready.
-    pub(crate) fn turn(
+    /// Handles a message for `task`, then runs all jobs that are ready.
+    pub(super) fn turn(
         &self,
         task: Task,
         limit: Duration,
-        work: impl FnOnce() -> Result<(), JsError>,
+        message: EngineMessage<'_>,
     ) -> TurnOutcome {
         let state = &self.state;
         state.task.set(task);
         self.runtime.set_memory_limit(state.memory.left().max(1));
         state.budget.begin(limit);
-        let result = work();
+        let result = self.handle(message);
         self.finish_jobs();
         if state.rejected.get() && !state.budget.was_hit() {
             state.rejected.set(false);
@@ -90,7 +90,21 @@ impl Embedded {
         TurnOutcome { result, interrupted: state.budget.end() }
     }
 
-    pub(crate) fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), JsError> {
+    fn handle(&self, message: EngineMessage<'_>) -> Result<(), JsError> {
+        match message {
+            EngineMessage::Call { call, entry, json } => self.call(call, entry.name(), json),
+            EngineMessage::Emit { json } => {
+                self.state.shared.backlog.fetch_sub(1, Ordering::Relaxed);
+                self.enter(&self.entries.emit, (json,))
+            }
+            EngineMessage::Abort { call } => self.enter(&self.entries.abort, (call as f64,)),
+            EngineMessage::Fire { timer } => self.enter(&self.entries.fire, (timer as f64,)),
+            EngineMessage::RunSignal(signal) => self.enter(&self.entries.run_signal, (signal,)),
+            EngineMessage::Deliver { operation, event } => self.deliver(operation, event),
+        }
+    }
+
+    fn call(&self, call: u64, entry: &str, json: &str) -> Result<(), JsError> {
         self.context.with(|ctx| {
             let token = self.state.reply_token(call);
             let called = self.entries.call.clone().restore(&ctx).and_then(|enter| {
@@ -107,24 +121,7 @@ impl Embedded {
         self.runtime.run_gc();
     }
 
-    pub(crate) fn emit(&self, json: &str) -> Result<(), JsError> {
-        self.state.shared.backlog.fetch_sub(1, Ordering::Relaxed);
-        self.enter(&self.entries.emit, (json,))
-    }
-
-    pub(crate) fn abort(&self, call: u64) -> Result<(), JsError> {
-        self.enter(&self.entries.abort, (call as f64,))
-    }
-
-    pub(crate) fn fire(&self, timer: u64) -> Result<(), JsError> {
-        self.enter(&self.entries.fire, (timer as f64,))
-    }
-
-    pub(crate) fn run_signal(&self, signal: &str) -> Result<(), JsError> {
-        self.enter(&self.entries.run_signal, (signal,))
-    }
-
-    pub(crate) fn deliver(&self, operation: u64, event: OperationEvent) -> Result<(), JsError> {
+    fn deliver(&self, operation: u64, event: OperationEvent) -> Result<(), JsError> {
         self.context.with(|ctx| {
             let deliver = self.entries.deliver.clone().restore(&ctx);
             let delivered = deliver.and_then(|deliver| {

@@ -32,6 +32,7 @@ pub(crate) use program::Program;
 use protocol::{FromSidecar, Greeting, SidecarReply, ToSidecar, ToSidecarKind};
 
 use crate::bindings;
+use crate::engine::EngineMessage;
 use crate::engine_handle::{CallError, JsError, Message};
 use crate::engine_loop::OperationEvent;
 use crate::engine_state::{EngineState, Task};
@@ -60,8 +61,6 @@ pub(crate) struct Sidecar {
     unhandled: mpsc::Receiver<()>,
     generation: u64,
     turns: RefCell<Turns>,
-    /// Task, time limit and label of the next message.
-    next: Cell<(Task, Duration, &'static str)>,
     /// The extension whose code last ran, as far as is known.
     running_extension: Cell<u32>,
     end: RefCell<Option<String>>,
@@ -154,42 +153,44 @@ impl Sidecar {
             unhandled,
             generation,
             turns: RefCell::default(),
-            next: Cell::default(),
             running_extension: Cell::new(0),
             end: RefCell::default(),
         })
     }
 
-    /// Sets the task of the next message, and how long that may block the sidecar's thread.
-    pub(super) fn next_turn(&self, task: Task, limit: Duration, what: &'static str) {
-        self.next.set((task, limit, what));
+    /// Sends a message for `task`, which may block the sidecar's thread no longer than `limit`.
+    pub(super) fn turn(
+        &self,
+        task: Task,
+        limit: Duration,
+        what: &'static str,
+        message: EngineMessage<'_>,
+    ) -> Result<(), JsError> {
+        let kind = match message {
+            EngineMessage::Call { call: id, entry, json } => {
+                ToSidecarKind::Call { id, entry: entry.name(), json }
+            }
+            EngineMessage::Emit { json } => ToSidecarKind::Emit { json },
+            EngineMessage::Abort { call: id } => ToSidecarKind::Abort { id },
+            EngineMessage::Fire { .. } => return Ok(()),
+            EngineMessage::RunSignal(signal) => ToSidecarKind::RunSignal { signal },
+            EngineMessage::Deliver { operation: id, event: OperationEvent::Event(output) } => {
+                ToSidecarKind::Event { id, output: output.into() }
+            }
+            EngineMessage::Deliver { operation: id, event: OperationEvent::Done(result) } => {
+                ToSidecarKind::Done { id, output: result.into() }
+            }
+        };
+        self.send(task, limit, what, kind)
     }
 
-    pub(super) fn call(&self, id: u64, entry: &str, json: &str) -> Result<(), JsError> {
-        self.send(ToSidecarKind::Call { id, entry, json })
-    }
-
-    pub(super) fn emit(&self, json: &str) -> Result<(), JsError> {
-        self.send(ToSidecarKind::Emit { json })
-    }
-
-    pub(super) fn abort(&self, id: u64) -> Result<(), JsError> {
-        self.send(ToSidecarKind::Abort { id })
-    }
-
-    pub(super) fn run_signal(&self, signal: &str) -> Result<(), JsError> {
-        self.send(ToSidecarKind::RunSignal { signal })
-    }
-
-    pub(super) fn deliver(&self, id: u64, event: OperationEvent) -> Result<(), JsError> {
-        self.send(match event {
-            OperationEvent::Event(output) => ToSidecarKind::Event { id, output: output.into() },
-            OperationEvent::Done(result) => ToSidecarKind::Done { id, output: result.into() },
-        })
-    }
-
-    fn send(&self, kind: ToSidecarKind<'_>) -> Result<(), JsError> {
-        let (task, limit, what) = self.next.get();
+    fn send(
+        &self,
+        task: Task,
+        limit: Duration,
+        what: &'static str,
+        kind: ToSidecarKind<'_>,
+    ) -> Result<(), JsError> {
         let is_event = matches!(kind, ToSidecarKind::Emit { .. });
         let turn = self.turns.borrow_mut().begin(task, limit, what, is_event, Instant::now());
         let message = ToSidecar { turn, task: (task.call, task.extension), kind };
@@ -328,9 +329,8 @@ impl Sidecar {
             _ => (Task::default(), "sidecar"),
         };
         drop(calls);
-        self.next_turn(task, limit, what);
         // An object of three numbers always serializes.
-        self.send(ToSidecarKind::Ping).ok();
+        self.send(task, limit, what, ToSidecarKind::Ping).ok();
     }
 
     /// Why the sidecar cannot be used any longer, if so.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{End, EngineContext, EngineLoop};
+use crate::engine::EngineMessage;
 use crate::engine::sidecar::SidecarFailure;
 use crate::engine_handle::{CallError, JsError, Message};
 use crate::engine_state::{EngineState, Task, VIOLATIONS_COUNT_FOR};
@@ -124,9 +125,8 @@ impl EngineLoop<'_> {
             .collect();
         let json = json!({ "steps": steps, "guards": self.replay.guards }).to_string();
         let limit = self.state.config.limits.long_slice;
-        self.turn(Task::default(), limit, "restart", |engine| {
-            engine.call(0, Entry::Restore, &json)
-        });
+        let message = EngineMessage::Call { call: 0, entry: Entry::Restore, json: &json };
+        self.turn(Task::default(), limit, "restart", message);
     }
 }
 
