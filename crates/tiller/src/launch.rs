@@ -2,33 +2,35 @@
 //! read.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::tool::Tool;
+use tiller_config::credentials::Credentials;
+use tiller_config::models::{ModelTable, Models};
+use tiller_config::project::{Dirs, Project, ResourceFlags};
+use tiller_config::settings::{Scope, Settings};
+use tiller_config::startup_model::ModelArgs;
+use tiller_config::tool_filter::ToolRules;
 use tiller_demo::demo::Demo;
 use tiller_demo::script::{Script, ScriptProvider};
 use tiller_export::Export;
 use tiller_js::EngineClock;
 use tiller_llm::CacheRetention;
+use tiller_protocol::Level;
+use tiller_server::clock::Clock;
+use tiller_server::conversation::Conversation;
+use tiller_server::extensions::find::{Discovery, Problem, find, missing_path};
+use tiller_server::extensions::{ExtensionEnv, ExtensionPlan, flags, offline_load};
+use tiller_server::session_store::SessionStore;
+use tiller_server::{ServerConfig, TODO_TOOL, ToolConfig, Workspace, with_settings};
 use tiller_session::{Files, Owner, time};
 
 use crate::args::{Args, RunMode};
 use crate::log::{Log, LogRecord};
 use crate::startup_session::StartupSession;
 use crate::usage::StartError;
-use tiller_config::credentials::Credentials;
-use tiller_config::models::{ModelTable, Models};
-use tiller_config::project::{Dirs, Project, ResourceFlags};
-use tiller_config::settings::{Scope, Settings};
-use tiller_config::tool_filter::ToolRules;
-use tiller_protocol::Level;
-use tiller_server::clock::Clock;
-use tiller_server::extensions::find::{Discovery, Problem, find, missing_path};
-use tiller_server::extensions::{ExtensionEnv, ExtensionPlan};
-use tiller_server::extensions::{flags, offline_load};
-use tiller_server::session_store::SessionStore;
-use tiller_server::{ServerConfig, TODO_TOOL, ToolConfig, Workspace, with_settings};
 
 /// The environment of the process.
 pub struct ProcessEnv {
@@ -135,8 +137,8 @@ pub fn list_models(
     let mut models = env.models(&project.settings(), &mut diagnostics);
     add_builtin(&mut models, args)?;
     let Discovery { found, problems } = find(&project, &args.extension_flags());
-    let told = |it: Problem| format!("Failed to load extension \"{}\": {}", it.what, it.error);
-    diagnostics.extend(problems.into_iter().map(told));
+    let message = |it: Problem| format!("Failed to load extension \"{}\": {}", it.what, it.error);
+    diagnostics.extend(problems.into_iter().map(message));
     if !found.is_empty() {
         let extensions: Vec<_> = found.into_iter().map(|found| found.extension).collect();
         let extension_env = ExtensionEnv { has_ui: false, ..extension_env(args, env, &project) };
@@ -194,10 +196,10 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Decides everything.
+    /// Reads settings, keys and the session, and decides everything the server starts with.
     pub fn prepare(args: &Args, env: ProcessEnv) -> Result<Launch, NotLaunched> {
         let mut diagnostics = Vec::new();
-        match Launch::decide(args, env, &mut diagnostics) {
+        match Launch::build(args, env, &mut diagnostics) {
             Ok(mut launch) => {
                 launch.config.diagnostics = diagnostics;
                 Ok(launch)
@@ -206,101 +208,69 @@ impl Launch {
         }
     }
 
-    fn decide(
+    fn build(
         args: &Args,
         env: ProcessEnv,
         diagnostics: &mut Vec<String>,
     ) -> Result<Launch, StartError> {
         args.session_name().map_err(StartError::Usage)?;
-        let unknown = args.unknown.iter();
-        diagnostics.extend(unknown.map(|option| format!("Unknown option {option} is ignored")));
-        let agent_dir = env.agent_dir();
+        let ignored = args.unknown.iter();
+        diagnostics.extend(ignored.map(|option| format!("Unknown option {option} is ignored")));
         let mut project = env.project(args);
         refuse_missing(&project, args)?;
         let mut settings = project.settings();
-        let variables = &env.variables;
-        let mut models = env.models(&settings, diagnostics);
-        add_builtin(&mut models, args)?;
-        if let (Some(provider), Some(key)) = (&args.provider, &args.api_key) {
-            models.credentials_mut().set_command_line(provider, key);
-        }
-        let log = env.log(args, models.credentials(), diagnostics);
-        models.observe(log.requests());
-        log.watch_children();
+        let (mut models, log) = models_and_log(args, &env, &settings, diagnostics)?;
         let choice = args.model_args();
-        let mut unmet = Vec::new();
-        models.set_scope(choice.scope(&settings), &mut unmet);
         let clock = Clock::System;
-        let chosen = args.session_dir.clone();
-        let mut store = env.session_store(chosen, clock);
+        let mut store = env.session_store(args.session_dir.clone(), clock);
         store.persists = !args.no_session;
         store.chosen = store.chosen.or_else(|| settings.session_dir.clone());
-        let opening = StartupSession { args, store: &store, cwd: &env.cwd, now: clock.now() };
-        opening.refuse_conflicts()?;
-        let session = opening.session(diagnostics)?;
-        let stored = || session.model().map_err(|err| err.to_string());
-        let chosen = choice.select(&mut models, &settings, stored, &mut unmet);
-        let (model, level) = chosen.clone().unwrap_or_default();
-        let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
-        let own_level = || models.thinking(model.as_deref()?);
-        let thinking = args.thinking(diagnostics).or(level).or(stored_level).or_else(own_level);
-        let thinking = thinking.unwrap_or(settings.default_thinking_level);
-        let conversation = opening.conversation(session, &settings, model.as_deref(), thinking)?;
-        diagnostics.extend(conversation.session().problems().iter().map(ToString::to_string));
-        if conversation.cwd() != env.cwd {
-            project = project.reread(conversation.cwd());
+        let startup = StartupSession { args, store: &store, cwd: &env.cwd, now: clock.now() };
+        let start = SessionStart::new(&startup, &choice, &mut models, &settings, diagnostics)?;
+        let SessionStart { conversation, model, thinking, model_warnings } = start;
+        let cwd = conversation.cwd();
+        if cwd != env.cwd {
+            project = project.reread(cwd.clone());
             settings = project.settings();
         }
-        let mut rules = ToolRules::of(args.tool_flags(), &settings);
-        rules.unknown.retain(|name| name != TODO_TOOL);
-        let mut tools = ToolConfig {
-            active: selected_tools(&rules, &settings),
-            // Selected like all others, but it belongs to the server.
-            todo_tool: rules.selects(TODO_TOOL),
-            rules,
-        };
-        let key_variables = models.credentials().key_variables();
-        let child_env = child_env(&agent_dir, &env, |name, value| {
-            let is_key = args.api_key.as_deref() == Some(value) || key_variables.contains(name);
-            is_key && !settings.tools.passes(name)
-        });
-        let workspace = Workspace::new(conversation.cwd(), child_env, &settings);
-        let level = args.level(variables);
-        let on_eof = args.on_eof();
+        let mut tools = tool_config(args, &settings);
+        let child_env = child_env(args, &env, models.credentials(), &settings);
+        let workspace = Workspace::new(cwd.clone(), child_env, &settings);
+        let known_model = model.as_ref().ok().cloned().flatten();
         log.write(&LogRecord::Start {
             version: env!("CARGO_PKG_VERSION"),
             mode: args.mode().name(),
-            cwd: conversation.cwd().to_string_lossy(),
-            model: model.as_ref().map(|model| format!("{}/{}", model.provider, model.id)),
+            cwd: cwd.to_string_lossy(),
+            model: known_model.as_ref().map(|model| format!("{}/{}", model.provider, model.id)),
         });
         let extension_env =
             ExtensionEnv { hook_observer: log.hooks(), ..extension_env(args, &env, &project) };
         let extension_plan = ExtensionPlan::find(&project, args.extension_flags(), extension_env);
+        // Extensions may register missing flags, models and tools: with them, these are reported
+        // after loading.
         if extension_plan.is_empty() {
             if let Some(why) = &args.unknown_flags_error {
                 return Err(StartError::Usage(why.clone()));
             }
-            chosen?;
-            diagnostics.extend(unmet);
-            // Extensions may register missing tools; with them, unknown names are reported later.
+            model?;
+            diagnostics.extend(model_warnings);
             let unknown = tools.rules.unknown.drain(..);
             diagnostics.extend(unknown.map(|name| format!("unknown tool `{name}`")));
         }
-        let wants_titles = variables.get("PI_RPC_EMIT_TITLE").is_some_and(|value| value == "1");
-        let shows_titles = level != Level::Xcsh || wants_titles;
+        let level = args.level(&env.variables);
         let config = ServerConfig {
             level,
-            on_eof,
+            on_eof: args.on_eof(),
             settings,
             models,
-            model,
+            model: known_model,
             choice,
             thinking,
             workspace,
             tools,
             project,
             extension_plan,
-            shows_titles,
+            shows_titles: level != Level::Xcsh || env.variable("PI_RPC_EMIT_TITLE") == Some("1"),
             conversation,
             store,
             clock,
@@ -308,6 +278,64 @@ impl Launch {
         };
         Ok(Launch { config, log })
     }
+}
+
+/// The session that the process starts with, and its model.
+struct SessionStart {
+    conversation: Conversation,
+    /// An error is final only if no extension can register the model.
+    model: Result<Option<Arc<Model>>, StartError>,
+    thinking: ThinkingLevel,
+    /// Warnings about model names. Extensions may make them obsolete.
+    model_warnings: Vec<String>,
+}
+
+impl SessionStart {
+    fn new(
+        startup: &StartupSession<'_>,
+        choice: &ModelArgs,
+        models: &mut Models,
+        settings: &Settings,
+        diagnostics: &mut Vec<String>,
+    ) -> Result<SessionStart, StartError> {
+        let mut model_warnings = Vec::new();
+        models.set_scope(choice.scope(settings), &mut model_warnings);
+        startup.refuse_conflicts()?;
+        let session = startup.session(diagnostics)?;
+        let stored_model = || session.model().map_err(|err| err.to_string());
+        let selected = choice.select(models, settings, stored_model, &mut model_warnings);
+        let (model, level) = match selected {
+            Ok((model, level)) => (Ok(model), level),
+            Err(why) => (Err(why), None),
+        };
+        let known_model = model.as_ref().ok().and_then(Option::as_deref);
+        let stored_level = session.thinking_level().map_err(|err| err.to_string())?;
+        let thinking = startup.args.thinking(diagnostics);
+        let thinking = thinking.or(level).or(stored_level);
+        let thinking = thinking.or_else(|| models.thinking(known_model?));
+        let thinking = thinking.unwrap_or(settings.default_thinking_level);
+        let conversation = startup.conversation(session, settings, known_model, thinking)?;
+        diagnostics.extend(conversation.session().problems().iter().map(ToString::to_string));
+        Ok(SessionStart { conversation, model, thinking, model_warnings })
+    }
+}
+
+/// The model registry with the keys of the command line, and the log that observes its requests.
+fn models_and_log(
+    args: &Args,
+    env: &ProcessEnv,
+    settings: &Settings,
+    diagnostics: &mut Vec<String>,
+) -> Result<(Models, Log), String> {
+    let mut models = env.models(settings, diagnostics);
+    add_builtin(&mut models, args)?;
+    if let (Some(provider), Some(key)) = (&args.provider, &args.api_key) {
+        models.credentials_mut().set_command_line(provider, key);
+    }
+    let log = env.log(args, models.credentials(), diagnostics);
+    models.observe(log.requests());
+    log.watch_children();
+    Ok((models, log))
 }
 
 /// A missing extension named on the command line is an error, strict or not.
@@ -343,8 +371,8 @@ fn extension_env(args: &Args, env: &ProcessEnv, project: &Project) -> ExtensionE
 
 /// Sidecars are allowed unless one of the settings files forbids them.
 fn may_have_sidecars(project: &Project) -> bool {
-    let said = |scope| project.layers().value::<Option<bool>>(scope, "extensionSidecars");
-    [Scope::User, Scope::Project].into_iter().all(|scope| said(scope) != Some(false))
+    let setting = |scope| project.layers().value::<Option<bool>>(scope, "extensionSidecars");
+    [Scope::User, Scope::Project].into_iter().all(|scope| setting(scope) != Some(false))
 }
 
 fn add_builtin(models: &mut Models, args: &Args) -> Result<(), String> {
@@ -359,6 +387,14 @@ fn add_builtin(models: &mut Models, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
+fn tool_config(args: &Args, settings: &Settings) -> ToolConfig {
+    let mut rules = ToolRules::of(args.tool_flags(), settings);
+    // Selected like all others, but it belongs to the server.
+    rules.unknown.retain(|name| name != TODO_TOOL);
+    let todo_tool = rules.selects(TODO_TOOL);
+    ToolConfig { active: selected_tools(&rules, settings), todo_tool, rules }
+}
+
 fn selected_tools(rules: &ToolRules, settings: &Settings) -> Vec<Tool> {
     let is_default = |name: &str| tiller_tools::DEFAULT.contains(&name);
     let is_selected = |tool: &Tool| rules.selects(tool.name()).unwrap_or(is_default(tool.name()));
@@ -369,20 +405,26 @@ fn selected_tools(rules: &ToolRules, settings: &Settings) -> Vec<Tool> {
 }
 
 /// Environment of every child process: marks it as started by an agent, and extends `PATH` with the
-/// agent folder's programs. Variables that hold a key are emptied; `holds_key` says which.
+/// agent folder's programs. Variables that hold a key are emptied, unless the settings pass them.
 fn child_env(
-    agent_dir: &Path,
+    args: &Args,
     env: &ProcessEnv,
-    holds_key: impl Fn(&str, &str) -> bool,
+    keys: &Credentials,
+    settings: &Settings,
 ) -> Arc<[(String, String)]> {
-    let bin = agent_dir.join("bin").to_string_lossy().into_owned();
+    let bin = env.agent_dir().join("bin").to_string_lossy().into_owned();
     let path = match env.variable("PATH") {
         Some(path) => format!("{bin}:{path}"),
         None => bin,
     };
-    let pairs = [("PATH", path.as_str()), ("PI_CODING_AGENT", "true"), ("AI_AGENT", "pi")];
-    let emptied = env.variables.iter().filter(|(name, value)| holds_key(name, value));
+    let key_variables = keys.key_variables();
+    let holds_key = |(name, value): &(&String, &String)| {
+        let is_key = args.api_key.as_ref() == Some(value) || key_variables.contains(name.as_str());
+        is_key && !settings.tools.passes(name)
+    };
+    let emptied = env.variables.iter().filter(holds_key);
     let emptied = emptied.map(|(name, _)| (name.clone(), String::new()));
-    let told = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    emptied.chain(told).collect()
+    let set = [("PATH", path.as_str()), ("PI_CODING_AGENT", "true"), ("AI_AGENT", "pi")];
+    let set = set.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    emptied.chain(set).collect()
 }

@@ -56,18 +56,7 @@ impl Origins {
             Cause::Lost(LostWhen::InAnswer) => {
                 format!("the connection to {address} was lost in the middle of the answer.")
             }
-            Cause::NotTheApi => {
-                let suspect = match (proxy, self.check_address(&model.provider)) {
-                    (Some(proxy), Some(check)) => format!("{check}, and the proxy {proxy}"),
-                    (Some(proxy), None) => format!("The proxy {proxy} may have answered instead"),
-                    (None, Some(check)) => check,
-                    (None, None) => "A proxy or gateway may have answered instead".to_owned(),
-                };
-                format!(
-                    "the server at {address} does not implement the API {}. {suspect}.",
-                    model.api
-                )
-            }
+            Cause::NotTheApi => self.not_the_api(model, trouble),
             Cause::NoAddress => {
                 let check = self.check_address(&model.provider).unwrap_or_default();
                 format!("the address must begin with https:// or http://. {check}.")
@@ -104,6 +93,17 @@ impl Origins {
             }
         };
         format!("{}: {advice}", full_name(&model.provider, &model.id))
+    }
+
+    fn not_the_api(&self, model: &Model, trouble: &Diagnosis) -> String {
+        let Diagnosis { address, proxy, .. } = trouble;
+        let suspect = match (proxy, self.check_address(&model.provider)) {
+            (Some(proxy), Some(check)) => format!("{check}, and the proxy {proxy}"),
+            (Some(proxy), None) => format!("The proxy {proxy} may have answered instead"),
+            (None, Some(check)) => check,
+            (None, None) => "A proxy or gateway may have answered instead".to_owned(),
+        };
+        format!("the server at {address} does not implement the API {}. {suspect}.", model.api)
     }
 
     fn certificate_hint(
