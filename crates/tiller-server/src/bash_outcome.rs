@@ -2,9 +2,8 @@
 //! of the part that is shown.
 
 use serde::{Serialize, Serializer};
-use tiller_tools::command::{BashOutcome, Extent};
-
 use tiller_protocol::Level;
+use tiller_tools::command::{BashOutcome, Extent};
 
 /// An outcome for a client of the given level.
 pub(crate) struct ShapedOutcome<'a> {

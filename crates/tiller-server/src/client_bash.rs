@@ -7,16 +7,16 @@ use tiller_agent::event::Event;
 use tiller_agent::message::{BashExecution, Message, UnixMs};
 use tiller_agent::tool::Failure;
 use tiller_js::Extensions;
+use tiller_protocol::{Label, Level, Reply};
 use tiller_tools::command::{BashCommand, BashOutcome, execute};
 use tokio_util::sync::CancellationToken;
 
-use super::bash_outcome::ShapedOutcome;
-use super::extensions::user_bash;
-use super::server::Input;
-use super::state::SessionState;
-use super::tasks::Tasks;
-use super::work::storing;
-use tiller_protocol::{Label, Level, Reply};
+use crate::bash_outcome::ShapedOutcome;
+use crate::extensions::user_bash;
+use crate::server::Input;
+use crate::state::SessionState;
+use crate::tasks::Tasks;
+use crate::work::storing;
 
 #[derive(Default)]
 pub(crate) struct ClientBash {

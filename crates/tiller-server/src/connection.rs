@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
+use tiller_protocol::{Level, Stream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::lines::Line;
-use super::out::{Out, Pipe};
-use super::outbox::{Outbox, Outgoing};
-use tiller_protocol::{Level, Stream};
+use crate::lines::Line;
+use crate::out::{Out, Pipe};
+use crate::outbox::{Outbox, Outgoing};
 
 /// What arrives from a client, or from the process on its behalf.
 pub enum ClientInput {

@@ -1,13 +1,14 @@
 //! Routes a command to its handler, and turns the handler's result into exactly one response.
 
-use super::connection::WireFormat;
-use super::extensions::dialogs;
-use super::held_requests::TOO_MANY;
-use super::project_state::LoadReason;
-use super::state::SessionState;
-use super::work::run;
-use super::{handlers, project_state};
 use tiller_protocol::{Command, Image, Label, Refusal, Reply, Request};
+
+use crate::connection::WireFormat;
+use crate::extensions::dialogs;
+use crate::held_requests::TOO_MANY;
+use crate::project_state::LoadReason;
+use crate::state::SessionState;
+use crate::work::run;
+use crate::{handlers, project_state};
 
 /// The result of a handler.
 pub(crate) enum Response {

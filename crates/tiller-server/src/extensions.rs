@@ -46,15 +46,15 @@ use tiller_js::host_api::{
 use tiller_js::{Extensions, LoadReport, RegisteredCommand};
 use tokio_util::sync::CancellationToken;
 
-use super::prompt::{self, InputHookResult, StartHookResult};
-use super::requester::{ExtensionReply, Requester};
-use super::session_change::{self, SessionChange};
-use super::state::SessionState;
-use super::tasks::Responder;
-use super::tools;
-use super::work::run;
 use crate::extensions::find::DiscoveredExtension;
 use crate::extensions::flags::ExtensionFlags;
+use crate::prompt::{self, InputHookResult, StartHookResult};
+use crate::requester::{ExtensionReply, Requester};
+use crate::session_change::{self, SessionChange};
+use crate::state::SessionState;
+use crate::tasks::Responder;
+use crate::tools;
+use crate::work::run;
 use commands::ActiveCommands;
 use dialogs::Dialogs;
 use events::UpdateForwarding;

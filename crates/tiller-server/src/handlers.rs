@@ -20,8 +20,9 @@ pub(super) mod thinking;
 pub(super) mod todos;
 pub(super) mod tree;
 
-use super::dispatch::{Handled, Response};
 use tiller_protocol::Reply;
+
+use crate::dispatch::{Handled, Response};
 
 /// A successful response without data.
 fn done() -> Handled {

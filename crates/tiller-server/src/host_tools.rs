@@ -12,10 +12,10 @@ use std::time::Duration;
 use tiller_agent::event::Event;
 use tiller_agent::message::Arguments;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
-
-use super::server::Input;
-use super::tasks::{Responder, Tasks};
 use tiller_protocol::HostTool;
+
+use crate::server::Input;
+use crate::tasks::{Responder, Tasks};
 
 #[derive(Default)]
 pub(crate) struct HostTools {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use tiller_agent::event::Event;
 use tiller_agent::model::{Model, ThinkingLevel};
-use tiller_js::event::ModelSource;
-use tiller_session::{Body, Session};
-
-use super::extensions::providers;
-use super::state::SessionState;
 use tiller_config::models::Models;
 use tiller_config::settings::Settings;
 use tiller_config::start_error::StartError;
 use tiller_config::startup_model::{ModelArgs, SelectedModel};
+use tiller_js::event::ModelSource;
+use tiller_session::{Body, Session};
+
+use crate::extensions::providers;
+use crate::state::SessionState;
 
 pub(crate) struct ModelState {
     registry: Models,

@@ -2,9 +2,9 @@
 //! are never written to disk; what the client has not set follows the settings.
 
 use tiller_agent::modes::{InterruptMode, QueueMode};
-
-use super::state::SessionState;
 use tiller_config::settings::{CompactionSettings, RetrySettings, Settings};
+
+use crate::state::SessionState;
 
 /// The modes that the client has set.
 #[derive(Default)]

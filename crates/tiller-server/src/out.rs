@@ -16,12 +16,12 @@ use serde_json::value::RawValue;
 use tiller_agent::event::{Event, Update};
 use tiller_agent::message::ToolCall;
 use tiller_agent::tool::ToolOutput;
+use tiller_protocol::{Detail, Label, Level, RecordWriter, Refusal, Reply};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::connection::WireFormat;
-use super::outbox::Outgoing;
-use tiller_protocol::{Detail, Label, Level, RecordWriter, Refusal, Reply};
+use crate::connection::WireFormat;
+use crate::outbox::Outgoing;
 
 /// With more than this unread, updates are merged.
 const CONGESTED_BYTES: usize = 8 << 20;

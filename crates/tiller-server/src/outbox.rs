@@ -3,9 +3,9 @@
 
 use serde_json::value::RawValue;
 use tiller_agent::event::Event;
-
-use super::connection::WireFormat;
 use tiller_protocol::{Label, Refusal, Reply};
+
+use crate::connection::WireFormat;
 
 #[derive(Default)]
 pub(crate) struct Outbox {

@@ -13,19 +13,19 @@ use serde::Serialize;
 use serde_json::Value;
 use tiller_agent::stream_rules::RuleSet;
 use tiller_agent::tool::ToolSet;
-
-use super::modes::ClientModes;
-use super::requester::Requester;
-use super::server::Input;
-use super::state::SessionState;
-use super::tools;
-use super::transition::{self, TransitionEvent, TrustDecision};
-use crate::extensions::find::{Discovery, find};
-use crate::extensions::flags::ExtensionFlags;
 use tiller_config::project::{ExtensionPaths, Project, Resources};
 use tiller_config::prompt::SystemPrompt;
 use tiller_config::settings::Settings;
 use tiller_protocol::{Reply, Request};
+
+use crate::extensions::find::{Discovery, find};
+use crate::extensions::flags::ExtensionFlags;
+use crate::modes::ClientModes;
+use crate::requester::Requester;
+use crate::server::Input;
+use crate::state::SessionState;
+use crate::tools;
+use crate::transition::{self, TransitionEvent, TrustDecision};
 
 pub(crate) struct ProjectState {
     project: Project,

@@ -10,14 +10,14 @@ use tiller_agent::compaction::Reason;
 use tiller_agent::driver::Queue;
 use tiller_agent::message::{Block, Message};
 use tiller_js::hook::PromptChange;
-
-use super::dispatch::{Handled, Response};
-use super::extensions::{self, commands, prompt_hooks};
-use super::state::SessionState;
-use super::todos;
-use super::work::compaction::{self, AfterCompaction};
-use super::work::{deferred, run};
 use tiller_protocol::{Disposition, Label, Level, WhenBusy};
+
+use crate::dispatch::{Handled, Response};
+use crate::extensions::{self, commands, prompt_hooks};
+use crate::state::SessionState;
+use crate::todos;
+use crate::work::compaction::{self, AfterCompaction};
+use crate::work::{deferred, run};
 
 /// A prompt on its way to a queue or a run.
 pub(crate) struct PromptRequest {

@@ -1,10 +1,10 @@
 //! The client or the extension that waits for a response.
 
 use serde_json::Value;
-
-use super::state::SessionState;
-use super::tasks::Responder;
 use tiller_protocol::{Label, Reply};
+
+use crate::state::SessionState;
+use crate::tasks::Responder;
 
 /// Where an extension waits for a response.
 pub type ExtensionReply = Responder<Result<Value, String>>;

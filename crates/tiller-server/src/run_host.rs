@@ -17,12 +17,12 @@ use tiller_js::hook::{Boundary, TurnEnd};
 use tiller_tools::image::{Resize, normalise};
 use tokio_util::sync::CancellationToken;
 
-use super::extensions::boundary::TurnEntries;
-use super::extensions::hooks::{self, value};
-use super::server::Input;
-use super::tasks::{Responder, Tasks};
-use super::work::outcome;
 use crate::clock::Clock;
+use crate::extensions::boundary::TurnEntries;
+use crate::extensions::hooks::{self, value};
+use crate::server::Input;
+use crate::tasks::{Responder, Tasks};
+use crate::work::outcome;
 
 pub(crate) struct RunHost {
     pub(crate) tasks: Tasks,

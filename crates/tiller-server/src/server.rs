@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use tiller_agent::driver::End;
 use tiller_agent::event::Event;
+use tiller_protocol::{Label, Reply, Request};
 use tokio::sync::mpsc;
 
-use super::client_bash::{self, BashEnded};
-use super::connection::{Channels, ClientInput, Connection, at};
-use super::dispatch::{dispatch, receive};
-use super::extensions::{self, ExitRequest, ExtensionRequest, ExtensionTaskDone, loading};
-use super::host_tools::HostCall;
-use super::project_state::{self, ResourcesLoaded};
-use super::run_host::RunRequest;
-use super::shutdown::{SHUTDOWN_LIMIT, Shutdown};
-use super::state::SessionState;
-use super::todos::{self, TodoDue, TodoWrite};
-use super::transition::{self, TransitionEvent};
-use super::work::compaction::{self, SummaryDone};
-use super::work::{retry, run, storing, stream_rules};
+use crate::client_bash::{self, BashEnded};
 use crate::config::ServerConfig;
-use tiller_protocol::{Label, Reply, Request};
+use crate::connection::{Channels, ClientInput, Connection, at};
+use crate::dispatch::{dispatch, receive};
+use crate::extensions::{self, ExitRequest, ExtensionRequest, ExtensionTaskDone, loading};
+use crate::host_tools::HostCall;
+use crate::project_state::{self, ResourcesLoaded};
+use crate::run_host::RunRequest;
+use crate::shutdown::{SHUTDOWN_LIMIT, Shutdown};
+use crate::state::SessionState;
+use crate::todos::{self, TodoDue, TodoWrite};
+use crate::transition::{self, TransitionEvent};
+use crate::work::compaction::{self, SummaryDone};
+use crate::work::{retry, run, storing, stream_rules};
 
 /// Everything that can happen to a session, except for what its client sends.
 pub enum Input {

@@ -8,11 +8,11 @@ use serde_json::json;
 use tiller_protocol::Reply;
 use tiller_session::Body;
 
-use super::extensions::session_hooks;
-use super::requester::Requester;
-use super::state::SessionState;
-use super::tree_navigation::Navigation;
-use super::work::deferred::{self, Deferred};
+use crate::extensions::session_hooks;
+use crate::requester::Requester;
+use crate::state::SessionState;
+use crate::tree_navigation::Navigation;
+use crate::work::deferred::{self, Deferred};
 
 /// The target of a session change.
 pub enum SessionChange {

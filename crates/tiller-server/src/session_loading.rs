@@ -7,10 +7,10 @@ use tiller_agent::message::UnixMs;
 use tiller_js::event::StartReason;
 use tiller_session::{Body, Error, Forked, Session, SessionId};
 
-use super::session_change::SessionChange;
-use super::state::SessionState;
-use super::tree_navigation::Navigation;
+use crate::session_change::SessionChange;
 use crate::session_store::SessionStore;
+use crate::state::SessionState;
+use crate::tree_navigation::Navigation;
 
 /// The session to change to.
 pub struct LoadedSession {

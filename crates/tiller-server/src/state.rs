@@ -4,27 +4,27 @@
 use tiller_agent::driver::Queue;
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
+use tiller_protocol::{Label, Reply};
 use tiller_session::Body;
 use tokio::sync::mpsc;
 
-use super::client_bash::ClientBash;
-use super::extensions::ExtensionState;
-use super::extensions::events;
-use super::model_state::ModelState;
-use super::open_session::OpenSession;
-use super::outbox::Outbox;
-use super::project_state::ProjectState;
-use super::queues::Queues;
-use super::server::Input;
-use super::tasks::Tasks;
-use super::todos::Todos;
-use super::tools::Tools;
-use super::transition::TransitionState;
-use super::work::Work;
-use super::workspace::Workspace;
+use crate::client_bash::ClientBash;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use tiller_protocol::{Label, Reply};
+use crate::extensions::ExtensionState;
+use crate::extensions::events;
+use crate::model_state::ModelState;
+use crate::open_session::OpenSession;
+use crate::outbox::Outbox;
+use crate::project_state::ProjectState;
+use crate::queues::Queues;
+use crate::server::Input;
+use crate::tasks::Tasks;
+use crate::todos::Todos;
+use crate::tools::Tools;
+use crate::transition::TransitionState;
+use crate::work::Work;
+use crate::workspace::Workspace;
 
 pub(crate) struct SessionState {
     pub(crate) session: OpenSession,

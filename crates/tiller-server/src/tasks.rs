@@ -10,8 +10,8 @@ use tiller_agent::event::Event;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::run_host::RunRequest;
-use super::server::Input;
+use crate::run_host::RunRequest;
+use crate::server::Input;
 
 /// Runs work and sends its result to the server.
 #[derive(Clone)]

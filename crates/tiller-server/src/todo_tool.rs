@@ -7,9 +7,9 @@ use tiller_agent::provider::ToolSpec;
 use tiller_agent::todo::ops::Op;
 use tiller_agent::tool::{Failure, Tool, ToolResult};
 
-use super::server::Input;
-use super::tasks::{Responder, Tasks};
-use super::todos::TodoWrite;
+use crate::server::Input;
+use crate::tasks::{Responder, Tasks};
+use crate::todos::TodoWrite;
 
 pub const NAME: &str = "todo_write";
 

@@ -14,14 +14,14 @@ use tiller_agent::message::{Content, CustomMessage, Message, UserMessage};
 use tiller_agent::todo::TodoList;
 use tiller_agent::todo::ops::Op;
 use tiller_agent::tool::{ToolOutput, ToolResult};
-use tiller_session::Body;
-
-use super::server::Input;
-use super::state::SessionState;
-use super::tasks::{Pause, Responder};
-use super::todo_tool;
 use tiller_config::settings::TodoSettings;
 use tiller_protocol::Level;
+use tiller_session::Body;
+
+use crate::server::Input;
+use crate::state::SessionState;
+use crate::tasks::{Pause, Responder};
+use crate::todo_tool;
 
 pub(crate) struct Todos {
     /// Nothing until the list is first used in this session.

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tiller_agent::tool::{Tool, ToolSet};
-use tiller_js::{Extensions, RegisteredTool};
-
-use super::host_tools::HostTools;
-use super::state::SessionState;
-use super::tasks::Tasks;
-use super::{todo_tool, todos};
 use tiller_config::settings::Settings;
 use tiller_config::tool_filter::ToolRules;
+use tiller_js::{Extensions, RegisteredTool};
+
+use crate::host_tools::HostTools;
+use crate::state::SessionState;
+use crate::tasks::Tasks;
+use crate::{todo_tool, todos};
 
 /// The tools that a session starts with.
 #[derive(Default)]

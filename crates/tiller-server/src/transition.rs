@@ -22,18 +22,18 @@ use tiller_js::event::{Event as ExtensionEvent, ShutdownReason, StartReason};
 use tiller_session::Body;
 use tokio_util::sync::CancellationToken;
 
-use super::extensions::loading::{self, LoadKind};
-use super::held_requests::HeldRequests;
-use super::model_state;
-use super::project_state::{self, LoadReason};
-use super::requester::Requester;
-use super::session_change::{self, SessionChange};
-use super::session_loading::{self, ChangePlan, LoadedSession};
-use super::state::SessionState;
-use super::tree_navigation::{self, Navigation, NavigationDecision};
-use super::work::deferred;
 use crate::conversation::Conversation;
 use crate::extensions::find::Discovery;
+use crate::extensions::loading::{self, LoadKind};
+use crate::held_requests::HeldRequests;
+use crate::model_state;
+use crate::project_state::{self, LoadReason};
+use crate::requester::Requester;
+use crate::session_change::{self, SessionChange};
+use crate::session_loading::{self, ChangePlan, LoadedSession};
+use crate::state::SessionState;
+use crate::tree_navigation::{self, Navigation, NavigationDecision};
+use crate::work::deferred;
 
 /// The current step, and what waits for the last one.
 #[derive(Default)]

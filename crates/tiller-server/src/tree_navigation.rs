@@ -16,13 +16,13 @@ use tiller_js::hook::{SessionBeforeTree, TreeChange, TreeSummary};
 use tiller_session::{BranchDiff, BranchSummary, Error};
 use tokio_util::sync::CancellationToken;
 
-use super::extensions::{compaction_hooks, hooks};
-use super::requester::Requester;
-use super::state::SessionState;
-use super::transition::{Transition, TransitionEvent};
-use super::work::compaction::ProgressSender;
-use super::work::run;
-use super::{model_state, prompt, session_change};
+use crate::extensions::{compaction_hooks, hooks};
+use crate::requester::Requester;
+use crate::state::SessionState;
+use crate::transition::{Transition, TransitionEvent};
+use crate::work::compaction::ProgressSender;
+use crate::work::run;
+use crate::{model_state, prompt, session_change};
 
 /// The target and the options of a navigation.
 pub struct Navigation {

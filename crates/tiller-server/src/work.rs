@@ -20,7 +20,7 @@ use tiller_agent::message::Message;
 use tiller_js::hook::RunOutcome;
 use tokio_util::sync::CancellationToken;
 
-use super::tasks::Pause;
+use crate::tasks::Pause;
 use compaction::Compactions;
 use deferred::Deferred;
 use retry::Retries;

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_config::settings::Settings;
 use tiller_tools::Shell;
 use tiller_tools::command::BashCommand;
 use tiller_tools::image::Resize;
-
-use tiller_config::settings::Settings;
 
 pub struct Workspace {
     cwd: Arc<PathBuf>,

@@ -8,12 +8,12 @@ use ignore::DirEntry;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::truncate::MAX_BYTES;
 use tokio_util::sync::CancellationToken;
 
 use crate::listing::Listing;
 use crate::walk::{self, SearchHit, SmallestPaths, below};
 use crate::{blocking, path, typed};
-use tiller_agent::truncate::MAX_BYTES;
 
 pub fn tool() -> Tool {
     let description = "Find files and directories by name. `pattern` is a glob: `*.ts` matches a \

@@ -13,13 +13,13 @@ use ignore::overrides::{Override, OverrideBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::truncate::MAX_BYTES;
 use tokio_util::sync::CancellationToken;
 
 use crate::grep::lines::{LINE_MAX_CHARS, Lines};
 use crate::listing::Listing;
 use crate::walk::{self, SmallestPaths};
 use crate::{blocking, path, typed};
-use tiller_agent::truncate::MAX_BYTES;
 
 pub fn tool() -> Tool {
     let description = "Search files for lines that match a regular expression. Returns lines as \

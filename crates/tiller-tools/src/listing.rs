@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value};
 use tiller_agent::tool::ToolOutput;
-
 use tiller_agent::truncate::{self, TextLimits, TextSize, size_text};
 
 pub(crate) struct Listing {

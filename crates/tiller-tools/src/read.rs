@@ -12,11 +12,11 @@ use serde::Deserialize;
 use serde_json::json;
 use tiller_agent::message::Block;
 use tiller_agent::tool::{Failure, Tool, ToolContext, ToolOutput, ToolResult};
+use tiller_agent::truncate::{self, MAX_BYTES, TextLimits, TextSize, TruncatedBy, size_text};
 use tokio_util::sync::CancellationToken;
 
 use crate::image::{self, Normalised, Resize};
 use crate::{blocking, os_error, path, typed};
-use tiller_agent::truncate::{self, MAX_BYTES, TextLimits, TextSize, TruncatedBy, size_text};
 
 pub fn tool() -> Tool {
     with(Resize::ToFit)

@@ -9,15 +9,15 @@ use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
 use tiller_agent::model::ThinkingLevel;
-
-use crate::print_mode::print_stderr;
-use crate::usage::usage_error;
 use tiller_config::project::ResourceFlags;
 use tiller_config::startup_model::ModelArgs;
 use tiller_config::tool_filter::{self, ToolFlags};
 use tiller_protocol::Level;
 use tiller_server::OnEof;
 use tiller_server::extensions::flags::{ExtensionFlag, ExtensionFlags, unknown_options};
+
+use crate::print_mode::print_stderr;
+use crate::usage::usage_error;
 
 /// A coding agent that other programs drive
 #[derive(Debug, Parser)]

@@ -9,10 +9,10 @@ use std::os::fd::AsFd;
 
 use clap::Parser;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
-
-use crate::launch::ProcessEnv;
 use tiller_config::credentials::{remove, set};
 use tiller_config::settings::Settings;
+
+use crate::launch::ProcessEnv;
 
 /// Store API keys of providers
 #[derive(Debug, Parser)]

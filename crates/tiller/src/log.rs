@@ -19,11 +19,11 @@ use serde_json::Value;
 use tiller_export::Mask;
 use tiller_js::{HookObserver, HookTiming};
 use tiller_llm::{ExchangeEnd, Observed, Observer};
+use tiller_server::clock::Clock;
 use tiller_session::time;
 use tiller_tools::process::ChildEvent;
 
 use crate::print_mode::print_stderr;
-use tiller_server::clock::Clock;
 
 /// A handle to the log, or to none.
 #[derive(Clone, Default)]

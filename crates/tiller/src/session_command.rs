@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use tiller_server::clock::Clock;
 use tiller_session::check::{Report, check, repair};
 
 use crate::launch::ProcessEnv;
 use crate::startup_session::one_line;
-use tiller_server::clock::Clock;
 
 /// List and check stored sessions
 #[derive(Debug, Parser)]

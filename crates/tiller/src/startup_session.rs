@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use tiller_agent::message::UnixMs;
 use tiller_agent::model::{Model, ThinkingLevel};
+use tiller_config::settings::Settings;
+use tiller_server::conversation::Conversation;
+use tiller_server::model_change;
+use tiller_server::session_store::SessionStore;
 use tiller_session::list::SessionInfo;
 use tiller_session::{Body, NewSession, Session, SessionId, Storage};
 
 use crate::args::Args;
 use crate::usage::StartError;
-use tiller_config::settings::Settings;
-use tiller_server::conversation::Conversation;
-use tiller_server::model_change;
-use tiller_server::session_store::SessionStore;
 
 pub(crate) struct StartupSession<'a> {
     pub(crate) args: &'a Args,

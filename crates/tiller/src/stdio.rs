@@ -5,15 +5,15 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
-
-use crate::print_mode::print_stderr;
 use tiller_server::ServerConfig;
 use tiller_server::connection::{Channels, ClientInput, Signal};
 use tiller_server::lines::{LINE_MAX_BYTES, Lines};
 use tiller_server::out::{Drain, pipe};
 use tiller_server::server::{INPUTS_MAX, serve};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::print_mode::print_stderr;
 
 /// How many reads from stdin, each with all its lines, may wait for the server.
 const READS_MAX: usize = 8;

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 pub(crate) use crate::listing::decode;
-use crate::stream::Decode;
 use expect_test::Expect;
+
+use crate::stream::Decode;
 
 /// Decodes a recording whole and then byte by byte; both must print the same.
 pub(crate) fn check<D: Decode>(decoder: impl Fn() -> D, recording: &str, expect: Expect) {

@@ -8,6 +8,7 @@ use tiller_agent::model::ThinkingLevel;
 use tiller_agent::tool::ToolContext;
 use tiller_js::event::Event as ExtensionEvent;
 use tiller_js::host_api::{Action, Delivery, Request};
+use tiller_protocol::{Level, WhenBusy};
 use tiller_session::Body;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +18,6 @@ use crate::prompt::{self, PromptRequest};
 use crate::requester::{ExtensionReply, Requester};
 use crate::work::{run, storing};
 use crate::{handlers, project_state, tools};
-use tiller_protocol::{Level, WhenBusy};
 
 /// Runs an action at once. An error is reported as `extension_error`.
 pub(super) fn act(state: &mut SessionState, action: Action) {

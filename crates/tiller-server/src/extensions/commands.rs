@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use tiller_js::host_api::ExtensionError;
+use tiller_protocol::{Disposition, Label};
 
 use super::{ExtensionTaskDone, SessionState};
-use tiller_protocol::{Disposition, Label};
 
 /// Commands that are running.
 #[derive(Default)]

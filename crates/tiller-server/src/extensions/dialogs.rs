@@ -7,6 +7,7 @@ use serde_json::Value;
 use tiller_agent::dialog::UiRequest;
 use tiller_agent::event::Event;
 use tiller_js::host_api::{Dialog, DialogKind, Notice};
+use tiller_protocol::UiAnswer;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -14,7 +15,6 @@ use super::ExtensionTaskDone;
 use crate::extensions::host_api::no_answer;
 use crate::state::SessionState;
 use crate::tasks::Responder;
-use tiller_protocol::UiAnswer;
 
 /// Dialogs and notices for the client.
 pub(super) struct Dialogs {

@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use serde_json::Value;
 use tiller_agent::program::{Program, ProgramSink};
+use tiller_config::settings;
 use tiller_js::host_api::{
     Action, BoxFuture, Child, Dialog, DialogKind, ExtensionError, HostApi, HttpRequest,
     HttpResponse, LogLine, ModelRequest, Notice, Query, Request, SettingsLayer, SettingsRead,
@@ -24,7 +25,6 @@ use crate::clock::Clock;
 use crate::extensions::ExtensionRequest;
 use crate::server::Input;
 use crate::tasks::Responder;
-use tiller_config::settings;
 
 pub(crate) struct ServerHostApi {
     pub(crate) inputs: mpsc::Sender<Input>,

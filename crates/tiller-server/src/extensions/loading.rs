@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tiller_agent::event::Event;
+use tiller_config::project::{DiscoveredPath, ExtensionPaths, Project};
+use tiller_config::settings::resolve;
+use tiller_config::start_error::USAGE;
 use tiller_js::event::{Event as ExtensionEvent, ShutdownReason, StartReason};
 use tiller_js::hook::{DiscoveredPaths, ProjectTrust, ResourcesDiscover, Trust, Trusted};
 use tiller_js::{
@@ -20,9 +23,6 @@ use crate::extensions::request_hooks::RequestHooks;
 use crate::tasks::Tasks;
 use crate::tools;
 use crate::transition::{self, SessionStart, TransitionEvent, TrustDeciders, TrustDecision};
-use tiller_config::project::{DiscoveredPath, ExtensionPaths, Project};
-use tiller_config::settings::resolve;
-use tiller_config::start_error::USAGE;
 
 /// What extensions are started with.
 #[derive(Default)]

@@ -11,7 +11,6 @@ use tiller_agent::address;
 use tiller_agent::message::{Message, UnixMs};
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::{Request, ToolSpec};
-
 use tiller_config::models::RequestOverrides;
 
 /// The request and its overrides. `model` is the model to use.

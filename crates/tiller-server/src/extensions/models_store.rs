@@ -1,11 +1,11 @@
 //! What providers of extensions store about their models, in `models-store.json`, as pi does.
 
 use serde_json::{Map, Value};
+use tiller_config::credentials::change_json;
+use tiller_config::project::text_file;
 
 use super::SessionState;
 use crate::requester::ExtensionReply;
-use tiller_config::credentials::change_json;
-use tiller_config::project::text_file;
 
 const FILE: &str = "models-store.json";
 

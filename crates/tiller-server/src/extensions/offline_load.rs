@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tiller_config::models::Models;
 use tiller_js::host_api::Action;
 use tiller_js::{Extension, Extensions, LoadError, LoadReport, RegisteredFlag};
 use tokio::sync::mpsc;
@@ -13,7 +14,6 @@ use super::host_api::ServerHostApi;
 use super::provider::registration;
 use crate::extensions::{ExtensionEnv, ExtensionRequest};
 use crate::server::{INPUTS_MAX, Input};
-use tiller_config::models::Models;
 
 /// Adds the models that extensions register. Returns the problems.
 pub fn add_models(

@@ -6,11 +6,11 @@ use tiller_agent::message::{Block, Content, CustomMessage, Message, UnixMs};
 use tiller_js::hook::{
     BeforeAgentStart, Input as InputHook, InputOutcome, InputSource, PromptChange,
 };
+use tiller_protocol::{Label, Level, WhenBusy};
 
 use super::{ExtensionTaskDone, SessionState, hooks, prompt_options};
 use crate::project_state;
 use crate::prompt::{InputHookResult, PromptRequest, StartHookResult};
-use tiller_protocol::{Label, Level, WhenBusy};
 
 /// Shows a prompt to extensions, which may change or handle it.
 pub(crate) fn run_input_hook(state: &mut SessionState, mut prompt: PromptRequest) {

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tiller_agent::tool::Tool;
+use tiller_config::project::ContextFile;
+use tiller_config::prompt::Parts;
 
 use super::SessionState;
 use crate::{project_state, tools};
-use tiller_config::project::ContextFile;
-use tiller_config::prompt::Parts;
 
 /// The parts as an extension returned them. Missing parts are left out of the prompt.
 #[derive(Default, Deserialize)]

@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use tiller_agent::message::Message;
 use tiller_agent::model::ThinkingLevel;
 use tiller_agent::provider::{EventStream, ProviderError, Request, StreamEvent};
+use tiller_config::credentials::{SignIn, SignedIn};
+use tiller_config::models::{ProviderRegistration, ResolvedAuth, StreamsAnswers};
 use tiller_js::Extensions;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::decoder::Decoder;
-use tiller_config::credentials::{SignIn, SignedIn};
-use tiller_config::models::{ProviderRegistration, ResolvedAuth, StreamsAnswers};
 
 pub(crate) struct ExtensionProvider {
     pub(crate) extensions: Extensions,

@@ -4,6 +4,7 @@ use serde_json::Value;
 use tiller_agent::message::{Message, UnixMs};
 use tiller_js::Extensions;
 use tiller_js::hook::{ForkPosition, SessionBeforeFork, SessionBeforeSwitch, SwitchReason};
+use tiller_protocol::Level;
 use tiller_session::Body;
 
 use super::prompt_hooks::custom;
@@ -12,7 +13,6 @@ use crate::handlers;
 use crate::requester::{ExtensionReply, Requester};
 use crate::session_change::{self, SessionChange};
 use crate::tree_navigation::Navigation;
-use tiller_protocol::Level;
 
 /// `ctx.newSession`: a session that starts with these entries.
 pub(super) fn extension_new_session(

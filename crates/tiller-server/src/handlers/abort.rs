@@ -1,6 +1,7 @@
 //! `abort` and `abort_and_prompt`: stop the current run.
 
 use tiller_agent::message::Block;
+use tiller_protocol::Label;
 
 use super::done;
 use crate::dispatch::{Handled, Response};
@@ -8,7 +9,6 @@ use crate::extensions::commands;
 use crate::prompt;
 use crate::state::SessionState;
 use crate::work::deferred::{self, Deferred};
-use tiller_protocol::Label;
 
 pub(crate) fn abort(state: &mut SessionState, label: &Label) -> Handled {
     if !state.is_occupied() {

@@ -1,10 +1,11 @@
 //! `bash` and `abort_bash`: shell commands of the client.
 
+use tiller_protocol::{Label, Level};
+
 use super::done;
 use crate::client_bash;
 use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
-use tiller_protocol::{Label, Level};
 
 pub(crate) fn bash(
     state: &mut SessionState,

@@ -1,6 +1,8 @@
 //! `compact` and `set_auto_compaction`: compact the conversation, or set whether that happens
 //! automatically.
 
+use tiller_protocol::{Label, Level};
+
 use super::done;
 use crate::dispatch::{Handled, Response};
 use crate::modes;
@@ -8,7 +10,6 @@ use crate::prompt;
 use crate::requester::Requester;
 use crate::state::SessionState;
 use crate::work::deferred::{self, Deferred};
-use tiller_protocol::{Label, Level};
 
 /// The current run is closed first.
 pub(crate) fn compact(

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tiller_export::{Export, IN_MEMORY, NOTHING_YET, Setting};
+use tiller_protocol::{Label, Level, Reply};
 
 use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
 use crate::{project_state, tools};
-use tiller_protocol::{Label, Level, Reply};
 
 #[derive(Serialize)]
 struct Exported {

@@ -8,17 +8,17 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tiller_agent::message::{AssistantMessage, Message, StopReason, text_of};
 use tiller_agent::model::Model;
+use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::provider::ToolSpec;
 use tiller_agent::todo::TodoList;
 use tiller_agent::tool::ToolSet;
+use tiller_config::models::Models;
+use tiller_protocol::{Level, Messages, Reply, stored};
 
 use super::data;
 use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
 use crate::{project_state, todos, tools};
-use tiller_agent::modes::{InterruptMode, QueueMode};
-use tiller_config::models::Models;
-use tiller_protocol::{Level, Messages, Reply, stored};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

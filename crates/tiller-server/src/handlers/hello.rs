@@ -1,6 +1,7 @@
 //! `hello`: a client names itself, chooses its level, and gets the server's capabilities.
 
 use serde::Serialize;
+use tiller_protocol::{COMMANDS, EVENTS, Hello, Level, Stream};
 
 use super::data;
 use crate::connection::WireFormat;
@@ -8,7 +9,6 @@ use crate::dispatch::Handled;
 use crate::lines::LINE_MAX_BYTES;
 use crate::server::version;
 use crate::state::SessionState;
-use tiller_protocol::{COMMANDS, EVENTS, Hello, Level, Stream};
 
 #[derive(Serialize)]
 struct Greeting<'a> {

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 use tiller_agent::tool::{ToolOutput, ToolResult};
+use tiller_protocol::HostTool;
 
 use super::data;
 use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
-use tiller_protocol::HostTool;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

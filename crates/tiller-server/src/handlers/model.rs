@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use tiller_agent::model::Model;
 use tiller_js::event::ModelSource;
+use tiller_protocol::Reply;
 
 use super::data;
 use crate::dispatch::{Handled, Response};
 use crate::model_state;
 use crate::server::version;
 use crate::state::SessionState;
-use tiller_protocol::Reply;
 
 pub(crate) fn set_model(state: &mut SessionState, provider: &str, id: &str) -> Handled {
     let model = state.models.registry().usable(provider, id);

@@ -3,11 +3,11 @@
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use tiller_protocol::{Level, Message, PageFields};
 
 use super::data;
 use crate::dispatch::Handled;
 use crate::state::SessionState;
-use tiller_protocol::{Level, Message, PageFields};
 
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 256;

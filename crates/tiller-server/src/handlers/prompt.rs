@@ -1,13 +1,13 @@
 //! `prompt`, `steer`, `follow_up`: send the agent a user message, now or later.
 
 use tiller_agent::message::Block;
+use tiller_protocol::{Label, Level, WhenBusy};
 
 use crate::dispatch::Handled;
 use crate::extensions::commands;
 use crate::prompt::{self, PromptRequest};
 use crate::state::SessionState;
 use crate::work::stream_rules;
-use tiller_protocol::{Label, Level, WhenBusy};
 
 pub(crate) fn prompt(
     state: &mut SessionState,

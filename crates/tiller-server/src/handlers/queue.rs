@@ -1,12 +1,12 @@
 //! The queues: their content and their modes.
 
 use serde::Serialize;
+use tiller_agent::modes::{InterruptMode, QueueMode};
 
 use super::{data, done};
 use crate::dispatch::Handled;
 use crate::modes;
 use crate::state::SessionState;
-use tiller_agent::modes::{InterruptMode, QueueMode};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

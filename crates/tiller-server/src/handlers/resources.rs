@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
+use tiller_config::project::SourceInfo;
+use tiller_protocol::Label;
 
 use super::data;
 use crate::dispatch::{Handled, Response};
 use crate::project_state;
 use crate::requester::Requester;
 use crate::state::SessionState;
-use tiller_config::project::SourceInfo;
-use tiller_protocol::Label;
 
 #[derive(Serialize)]
 struct Commands {

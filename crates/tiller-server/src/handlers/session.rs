@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tiller_agent::event::Event;
+use tiller_protocol::{Label, ListSessions, Reply};
 use tiller_session::Error;
 use tiller_session::list::Cursor;
 
@@ -11,7 +12,6 @@ use crate::dispatch::{Handled, Response};
 use crate::requester::Requester;
 use crate::session_change::{self, SessionChange};
 use crate::state::SessionState;
-use tiller_protocol::{Label, ListSessions, Reply};
 
 pub(crate) fn set_name(state: &mut SessionState, name: &str) -> Handled {
     let now = state.clock.now();

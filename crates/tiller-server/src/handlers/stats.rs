@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tiller_protocol::Level;
 use tiller_session::Stats;
 
 use super::data;
 use crate::conversation::Tokens;
 use crate::dispatch::Handled;
 use crate::state::SessionState;
-use tiller_protocol::Level;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

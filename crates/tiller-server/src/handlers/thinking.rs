@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 use tiller_agent::model::ThinkingLevel;
+use tiller_protocol::Reply;
 
 use super::{data, done};
 use crate::dispatch::{Handled, Response};
 use crate::model_state;
 use crate::state::SessionState;
-use tiller_protocol::Reply;
 
 /// A model without this level uses the nearest one; the request is remembered for the next model.
 pub(crate) fn set_level(state: &mut SessionState, level: ThinkingLevel) -> Handled {

@@ -1,6 +1,7 @@
 //! The session tree: its entries and the current one.
 
 use serde::Serialize;
+use tiller_protocol::{Label, Reply};
 use tiller_session::{Error, ForkMessage, Session};
 
 use super::session::change;
@@ -9,7 +10,6 @@ use crate::dispatch::{Handled, Response};
 use crate::session_change::SessionChange;
 use crate::state::SessionState;
 use crate::tree_navigation::Navigation;
-use tiller_protocol::{Label, Reply};
 
 pub(crate) fn navigate(state: &mut SessionState, label: &Label, entry_id: String) -> Handled {
     if !state.session.conversation().session().contains(&entry_id) {

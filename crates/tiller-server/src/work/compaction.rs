@@ -18,6 +18,8 @@ use tiller_agent::message::{AssistantMessage, Message, StopReason};
 use tiller_agent::model::Model;
 use tiller_agent::provider::ProviderError;
 use tiller_agent::tokens;
+use tiller_config::settings::CompactionSettings;
+use tiller_protocol::{CompactionResult, Label, Level, Reply};
 use tiller_session::Compaction;
 use tokio_util::sync::CancellationToken;
 
@@ -30,8 +32,6 @@ use crate::server::Input;
 use crate::state::SessionState;
 use crate::tasks::{Responder, Tasks};
 use crate::{project_state, prompt, tools};
-use tiller_config::settings::CompactionSettings;
-use tiller_protocol::{CompactionResult, Label, Level, Reply};
 
 /// The current compaction, and the outcome of earlier ones.
 pub(crate) struct Compactions {

@@ -1,6 +1,7 @@
 //! Actions that wait until the run has closed: responses, session changes, compactions, prompts.
 
 use tiller_agent::message::Message;
+use tiller_protocol::{Label, Level, Reply};
 
 use super::{compaction, run};
 use crate::extensions::actions;
@@ -8,7 +9,6 @@ use crate::requester::Requester;
 use crate::session_change::SessionChange;
 use crate::state::SessionState;
 use crate::{prompt, transition};
-use tiller_protocol::{Label, Level, Reply};
 
 /// An action for when the run has closed.
 pub(crate) enum Deferred {

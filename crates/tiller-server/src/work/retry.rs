@@ -4,11 +4,11 @@
 use tiller_agent::driver::{End, NotStored};
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
+use tiller_config::settings::RetrySettings;
 
 use super::{Phase, run};
 use crate::server::Input;
 use crate::state::SessionState;
-use tiller_config::settings::RetrySettings;
 
 pub(super) struct Retries {
     pub(super) settings: RetrySettings,

@@ -13,12 +13,12 @@ use serde_json::json;
 use tiller_agent::event::Event;
 use tiller_agent::message::{Content, CustomMessage, Message, UnixMs};
 use tiller_agent::stream_rules::{Rule, RuleMatch};
+use tiller_config::settings::{TtsrContextMode, TtsrRepeatMode};
 use tiller_session::Body;
 
 use super::{Phase, retry, run};
 use crate::server::Input;
 use crate::state::SessionState;
-use tiller_config::settings::{TtsrContextMode, TtsrRepeatMode};
 
 /// Between an interrupted answer and the next run.
 const PAUSE: Duration = Duration::from_millis(50);

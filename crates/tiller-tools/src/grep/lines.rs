@@ -3,9 +3,9 @@
 use std::io;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use tiller_agent::truncate::MAX_BYTES;
 
 use crate::walk::SearchHit;
-use tiller_agent::truncate::MAX_BYTES;
 
 pub(super) const LINE_MAX_CHARS: usize = 500;
 

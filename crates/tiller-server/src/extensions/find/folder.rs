@@ -8,11 +8,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tiller_config::project::text_file;
+use tiller_config::settings::resolve;
 
 use super::Problem;
 use super::patterns::{self, PatternRules};
-use tiller_config::project::text_file;
-use tiller_config::settings::resolve;
 
 /// A file to load, and the names it goes by besides its own.
 #[derive(Clone, Debug, PartialEq)]

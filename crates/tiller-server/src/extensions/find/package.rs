@@ -11,11 +11,12 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use tiller_config::project::Project;
+use tiller_config::settings::{self, PackagePart, Scope, resolve};
+
 use super::folder::{self, FolderEntry};
 use super::patterns::PatternRules;
 use super::{Problem, base};
-use tiller_config::project::Project;
-use tiller_config::settings::{self, PackagePart, Scope, resolve};
 
 /// A configured package, or a part of it.
 pub(super) struct ConfiguredPackage {

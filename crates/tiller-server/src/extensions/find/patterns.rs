@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
-
 use tiller_config::settings::resolve;
 
 pub(super) fn is_pattern(text: &str) -> bool {

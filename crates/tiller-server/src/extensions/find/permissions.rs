@@ -9,12 +9,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use tiller_config::project::Project;
+use tiller_config::settings::{ExtensionEngine, ExtensionSettings, Scope, resolve};
 use tiller_js::{EngineChoice, Extension, Permissions, Runtime};
 
 use super::folder::name_of;
 use super::patterns::{Pattern, is_pattern};
-use tiller_config::project::Project;
-use tiller_config::settings::{ExtensionEngine, ExtensionSettings, Scope, resolve};
 
 pub(super) struct PermissionRules {
     files: Vec<Vec<PermissionRule>>,

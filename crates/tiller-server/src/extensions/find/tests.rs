@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
+use tiller_config::project::{Dirs, ResourceFlags};
 use tiller_js::EngineChoice;
 
 use super::package::PackageOrigin;
 use super::*;
-use tiller_config::project::{Dirs, ResourceFlags};
 
 /// A home folder with an agent folder and a project.
 struct Home(TempDir);
