@@ -321,8 +321,8 @@ fn report_at(state: &mut SessionState, path: &str, event: &str, error: String) {
 
 fn report(state: &mut SessionState, error: ExtensionError) {
     let ExtensionError { extension_path: path, event, error, at, .. } = error;
-    let place = at.map(|at| format!(" ({at})")).unwrap_or_default();
-    state.project.print_warning(&format!("extension {path}, {event}: {error}{place}"));
+    let location = at.map(|at| format!(" ({at})")).unwrap_or_default();
+    state.project.print_warning(&format!("extension {path}, {event}: {error}{location}"));
     state.emit(Event::ExtensionError { path, event, error });
 }
 

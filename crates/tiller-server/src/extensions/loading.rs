@@ -304,8 +304,8 @@ pub(super) fn loaded(state: &mut SessionState, report: LoadReport) {
 }
 
 fn report_not_loaded(state: &mut SessionState, path: String, error: String, at: Option<String>) {
-    let project = at.map(|at| format!(" ({at})")).unwrap_or_default();
-    state.project.warn(format!("Failed to load extension \"{path}\": {error}{project}"));
+    let location = at.map(|at| format!(" ({at})")).unwrap_or_default();
+    state.project.warn(format!("Failed to load extension \"{path}\": {error}{location}"));
     if state.extensions.cli_flags.is_strict {
         state.extensions.fail(1);
     }
