@@ -41,13 +41,13 @@ fn complaint(tool: &str, violations: &[Violation], arguments: &Arguments) -> Str
     for Violation { path, message } in violations.iter().take(VIOLATIONS_MAX) {
         let path = if path.is_empty() { "root" } else { path };
         // Writing to a string cannot fail.
-        writeln!(text, "  - {path}: {message}").expect("a string takes every text");
+        writeln!(text, "  - {path}: {message}").expect("writing to a String cannot fail");
     }
     if let Some(more) = violations.len().checked_sub(VIOLATIONS_MAX + 1) {
-        writeln!(text, "  - and {} more", more + 1).expect("a string takes every text");
+        writeln!(text, "  - and {} more", more + 1).expect("writing to a String cannot fail");
     }
     let received = serde_json::to_string_pretty(arguments).expect("JSON values can be written");
-    write!(text, "\nReceived arguments:\n{received}").expect("a string takes every text");
+    write!(text, "\nReceived arguments:\n{received}").expect("writing to a String cannot fail");
     text
 }
 

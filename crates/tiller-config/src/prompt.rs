@@ -138,7 +138,7 @@ impl PromptText {
     }
 }
 
-const TAKES_ALL: &str = "a string takes every text";
+const TAKES_ALL: &str = "writing to a String cannot fail";
 
 fn tool_lines(tools: &[&Tool]) -> String {
     let lines: Vec<String> = tools

@@ -66,7 +66,8 @@ pub fn list_error(list: &[String]) -> Option<String> {
     let changes = list.iter().filter(|entry| is_change(entry)).count();
     let is_mixed = changes > 0 && changes < list.len();
     is_mixed.then(|| {
-        "--tools takes names, or +name and -name, which change the usual tools; not both".to_owned()
+        "--tools takes names, or +name and -name, which change the default tools; not both"
+            .to_owned()
     })
 }
 

@@ -122,7 +122,7 @@ impl Article<'_> {
             Some(Body::ThinkingLevelChange { level }) => self.note("Thinking", level.name(), None),
             Some(Body::SessionInfo { name }) => self.note("Name", name, None),
             Some(Body::TtsrInjection { rules }) => {
-                let what = format!("the model was told {}", rules.join(", "));
+                let what = format!("the model was reminded of {}", rules.join(", "));
                 self.note("Rules", &what, None)
             }
             Some(Body::Label { label, .. }) => {
@@ -137,7 +137,7 @@ impl Article<'_> {
                 self.note("Usage", &spent, None)
             }
             Some(Body::Custom { custom_type, .. }) if custom_type == LEAF_MARK => {
-                self.note("Navigation", "the conversation goes on from here", None)
+                self.note("Navigation", "the conversation continues from here", None)
             }
             Some(Body::Custom { custom_type, data }) => {
                 self.note(custom_type, "", data.as_ref().and_then(pretty).as_deref())

@@ -94,7 +94,7 @@ impl Page<'_> {
                 self.text(&shown(&self.mask.text(&name)))
             }
             "jsonl" => self.jsonl(),
-            _ => unreachable!("page.html has a index that nothing belongs to: {slot}"),
+            _ => unreachable!("page.html has an unknown placeholder: {slot}"),
         }
     }
 
@@ -120,7 +120,7 @@ impl Page<'_> {
         self.tree.push(b'[');
         if live > 0 {
             let note = format!(
-                "<noscript><p class=\"hint\">{} of {} are folded away; scripting unfolds them.</p></noscript>\n",
+                "<noscript><p class=\"hint\">{} of {} are hidden; enable scripts to show them.</p></noscript>\n",
                 grouped(live as u64),
                 entries(self.rows.len()),
             );

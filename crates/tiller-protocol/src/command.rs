@@ -239,7 +239,7 @@ impl Command {
             command: &'a Command,
         }
         let id = id.filter(|_| self.has_response());
-        serde_json::to_string(&Line { id, command: self }).expect("our own shapes can be written")
+        serde_json::to_string(&Line { id, command: self }).expect("our own types serialize to JSON")
     }
 
     /// Whether there is a response to the command. Without one, only a refusal is written.

@@ -66,13 +66,13 @@ pub use writer::{Detail, RecordWriter};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// The shapes of pi 0.80.2: every update carries the whole message so far.
+    /// Records of pi 0.80.2: every update carries the whole message so far.
     #[default]
     Pi,
-    /// The shapes of pi since 0.84: updates carry only what is new.
+    /// Records of pi since 0.84: updates carry only what is new.
     #[serde(alias = "pi@1")]
     PiDelta,
-    /// The shapes of xcsh, with a `ready` record before everything else.
+    /// Records of xcsh, with a `ready` record before everything else.
     Xcsh,
 }
 

@@ -82,7 +82,7 @@ impl Reply {
     pub const DONE: Reply = Reply(None);
 
     pub fn data(data: &impl Serialize) -> Reply {
-        Reply(Some(serde_json::to_vec(data).expect("our own shapes can be written")))
+        Reply(Some(serde_json::to_vec(data).expect("our own types serialize to JSON")))
     }
 
     /// Data that is JSON text already.

@@ -197,7 +197,7 @@ fn tail(message: &AssistantMessage, level: Level) -> Vec<u8> {
 }
 
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &str) {
-    serde_json::to_writer(out, value).expect("a vector takes every byte");
+    serde_json::to_writer(out, value).expect("writing to a Vec cannot fail");
 }
 
 /// Appends `text` as it stands inside a JSON string.

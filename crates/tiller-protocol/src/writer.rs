@@ -258,7 +258,7 @@ fn line(out: &mut Vec<u8>, record: &impl Serialize) {
 }
 
 fn write(out: &mut Vec<u8>, record: &impl Serialize) {
-    serde_json::to_writer(out, record).expect("our own shapes can be written");
+    serde_json::to_writer(out, record).expect("our own types serialize to JSON");
 }
 
 fn open_todo(item: &TodoItem) -> OpenTodo<'_> {
@@ -306,10 +306,10 @@ fn write_step(step: &Step<'_>, out: &mut Vec<u8>) {
         Step::TextDelta { content_index, delta } => (TEXT_DELTA, content_index, delta),
         Step::ThinkingDelta { content_index, delta } => (THINKING_DELTA, content_index, delta),
         Step::CallDelta { content_index, delta } => (CALL_DELTA, content_index, delta),
-        _ => return serde_json::to_writer(out, step).expect("a vector takes every byte"),
+        _ => return serde_json::to_writer(out, step).expect("writing to a Vec cannot fail"),
     };
     out.extend_from_slice(head);
-    serde_json::to_writer(&mut *out, index).expect("a vector takes every byte");
+    serde_json::to_writer(&mut *out, index).expect("writing to a Vec cannot fail");
     out.extend_from_slice(br#","delta":"#);
     write_json(out, delta);
     out.push(b'}');

@@ -43,7 +43,7 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// A session of this project in memory, at level `pi-delta`: with the usual tools and without
+    /// A session of this project in memory, at level `pi-delta`: with the default tools and without
     /// extensions. Every field can be changed before the start.
     pub fn new(project: Project, models: Models, model: Arc<Model>) -> ServerConfig {
         let settings = project.settings();

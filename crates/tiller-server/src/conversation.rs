@@ -318,4 +318,4 @@ fn no_result(call: &ToolCall, text: &str, now: UnixMs) -> Arc<Message> {
 const NOT_EXECUTED: &str =
     "The tool was not executed: the session file could not be written at that time.";
 const INTERRUPTED: &str =
-    "No result: tiller was ended while the tool was at work. Check what it has done so far.";
+    "No result: tiller exited while the tool was running. Check what it has already done.";

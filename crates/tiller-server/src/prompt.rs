@@ -223,7 +223,6 @@ pub(super) fn check_can_start(state: &mut SessionState) -> Result<(), String> {
     state.session.conversation_mut().messages().map(|_| ()).map_err(|err| err.to_string())
 }
 
-const CHANGING_SESSION: &str =
-    "Another session, or another place in this one, is about to be opened";
+const CHANGING_SESSION: &str = "Cannot start a run while another session or entry is being opened";
 
 const NO_MODEL: &str = include_str!("../texts/no-model.md");

@@ -73,7 +73,7 @@ impl SessionHandle {
         loop {
             if let Some(Line::Text(text)) = self.ready.pop_front() {
                 let record = serde_json::from_slice(&text);
-                return Some(record.expect("each record of the server can be read"));
+                return Some(record.expect("every record of the server is valid"));
             }
             let chunk = self.drain.next().await?;
             self.drain.wrote(chunk.len());

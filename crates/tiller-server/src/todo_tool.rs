@@ -25,7 +25,7 @@ pub(super) fn tool(tasks: &Tasks) -> Tool {
         parameters: serde_json::from_str(PARAMETERS).expect("our own schema is JSON"),
     };
     Tool::new(spec, move |arguments, _| write(tasks.clone(), arguments))
-        .snippet("Keep a list of the steps of a larger task and of how far they are")
+        .snippet("Keep a list of the steps of a larger task and their progress")
 }
 
 #[derive(Deserialize)]

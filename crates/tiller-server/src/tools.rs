@@ -25,7 +25,7 @@ pub struct ToolConfig {
 }
 
 impl ToolConfig {
-    /// The usual tools, without `todo_write`.
+    /// The default tools, without `todo_write`.
     pub fn defaults(settings: &Settings) -> ToolConfig {
         let is_default = |tool: &Tool| tiller_tools::DEFAULT.contains(&tool.name());
         let defaults = tiller_tools::builtin().into_iter().filter(is_default);

@@ -219,7 +219,7 @@ impl TransitionState {
 
     /// Begins a step. The one before has ended.
     pub(super) fn begin(&mut self, step: Transition) {
-        debug_assert!(!self.is_active(), "one step at a time");
+        debug_assert!(!self.is_active(), "the previous transition has ended");
         self.step = step;
     }
 }

@@ -148,7 +148,7 @@ impl Work {
     }
 
     fn enter(&mut self, phase: Phase) {
-        debug_assert!(matches!(self.phase, Phase::Idle), "a phase begins when the last is over");
+        debug_assert!(matches!(self.phase, Phase::Idle), "the previous phase has ended");
         self.phase = phase;
     }
 

@@ -63,7 +63,7 @@ impl Beside {
         let mut file = self.open(flags)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.nlink() != 1 {
-            return Err(io::Error::other("not a plain file of ours"));
+            return Err(io::Error::other("not a regular file with one name"));
         }
         file.write_all(bytes)?;
         file.sync_data()

@@ -84,7 +84,7 @@ impl fmt::Display for Problem {
             }
             Problem::Migrated { from } => write!(f, "migrated from version {from} to version 3"),
             Problem::NewerVersion { version } => {
-                write!(f, "version {version} is newer than this program knows")
+                write!(f, "version {version} is newer than this program supports")
             }
             Problem::NotLocked { reason } => {
                 write!(f, "the file cannot be locked against other writers: {reason}")

@@ -101,7 +101,7 @@ impl Session {
     pub(crate) fn of(storage_state: StorageState, log: Log, scan: Scan) -> Session {
         let lines_read = scan.lines_read();
         let Scan { header, tree, problems, .. } = scan;
-        let header = header.expect("a scan without a header is no session");
+        let header = header.expect("a session has a header");
         let context_len = context::project(&tree, tree.leaf()).items.len();
         let durability = Durability::Os;
         Session { storage_state, log, header, tree, problems, lines_read, context_len, durability }
@@ -352,7 +352,7 @@ impl Session {
     /// Writes a line and, if that succeeds, adds it to the tree.
     fn commit(&mut self, line: &str, syncs: bool) -> Result<(), Error> {
         let HeadLine::Entry(head) = HeadLine::read(line.as_bytes()) else {
-            unreachable!("we wrote something that is no entry: {line}");
+            unreachable!("wrote a line that is not an entry: {line}");
         };
         if self.tree.is_full(&head.id, line.len() as u64) {
             let path = self.path().map(Path::to_owned).unwrap_or_default();

@@ -22,7 +22,7 @@ pub(crate) struct Index(NonZeroU32);
 impl Index {
     fn of(position: usize) -> Index {
         let number = u32::try_from(position + 1).ok().and_then(NonZeroU32::new);
-        Index(number.expect("fewer than four billion entries: checked by Tree::is_full"))
+        Index(number.expect("Tree::is_full keeps the count below four billion"))
     }
 
     pub(crate) fn position(self) -> usize {
@@ -116,13 +116,13 @@ impl Tree {
             None => &mut self.newest_root,
         };
         let older_sibling = siblings.replace(index);
-        let id_at = u32::try_from(self.ids.len()).expect("Tree::is_full was asked");
+        let id_at = u32::try_from(self.ids.len()).expect("Tree::is_full was checked");
         self.ids.push_str(&head.id);
         self.nodes.push(Node {
             offset: at.start,
-            len: u32::try_from(at.end - at.start).expect("Tree::is_full was asked"),
+            len: u32::try_from(at.end - at.start).expect("Tree::is_full was checked"),
             id_at,
-            id_len: u16::try_from(head.id.len()).expect("Tree::is_full was asked"),
+            id_len: u16::try_from(head.id.len()).expect("Tree::is_full was checked"),
             kind: head.kind,
             replaces: head.replaces,
             parent,

@@ -268,12 +268,12 @@ impl ValueEnum for WireLevel {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self.0 {
             Level::Pi => PossibleValue::new("pi")
-                .help("The shapes of pi 0.80.2: every update carries the whole message so far"),
+                .help("Records of pi 0.80.2: every update carries the whole message so far"),
             Level::PiDelta => PossibleValue::new("pi-delta")
                 .alias("pi@1")
-                .help("The shapes of pi since 0.84: updates carry only what is new"),
+                .help("Records of pi since 0.84: updates carry only what is new"),
             Level::Xcsh => PossibleValue::new("xcsh")
-                .help("The shapes of xcsh, with a `ready` record before everything else"),
+                .help("Records of xcsh, with a `ready` record before everything else"),
         })
     }
 }

@@ -50,13 +50,13 @@ impl AuthCommand {
                     return Err("no key was given; nothing was stored".to_owned());
                 }
                 set(&path, &provider, &key)?;
-                Ok(format!("The key for {provider} is in {}\n", path.display()))
+                Ok(format!("Stored the key for {provider} in {}\n", path.display()))
             }
             AuthCommand::Remove { provider } => {
                 if !remove(&path, &provider)? {
                     return Err(format!("there is no key for {provider} in {}", path.display()));
                 }
-                Ok(format!("The key for {provider} is no longer in {}\n", path.display()))
+                Ok(format!("Removed the key for {provider} from {}\n", path.display()))
             }
             AuthCommand::List => Ok(list(env)),
         }

@@ -56,7 +56,7 @@ fn start() -> Result<u8, StartError> {
         Err(EarlyExit::UsageError(why)) => return Err(StartError::Usage(why)),
     };
     if let Some(folder) = &args.cwd {
-        let cannot = |err| format!("cannot work in {} (--cwd): {err}", folder.display());
+        let cannot = |err| format!("cannot change to {} (--cwd): {err}", folder.display());
         std::env::set_current_dir(folder).map_err(cannot)?;
     }
     let env = ProcessEnv::of_process()?;

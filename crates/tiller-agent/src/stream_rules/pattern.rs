@@ -433,7 +433,7 @@ impl Reader {
     }
 }
 
-const TAKES_ALL: &str = "a string takes every text";
+const TAKES_ALL: &str = "writing to a String cannot fail";
 const NEVER_CLOSED: &str = "a class is never closed";
 
 /// Writes a character as a literal.

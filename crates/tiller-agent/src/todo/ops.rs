@@ -200,7 +200,7 @@ impl TodoList {
     }
 }
 
-const TAKES_ALL: &str = "a string takes every text";
+const TAKES_ALL: &str = "writing to a String cannot fail";
 const EMPTY_ON_UPDATE: &str = " (todo list is empty — was it replaced or not yet created?)";
 const EMPTY_ON_REMOVAL: &str = " (todo list is empty)";
 

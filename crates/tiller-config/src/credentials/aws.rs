@@ -171,7 +171,7 @@ fn parse_credential_process(output: &str) -> Result<(AwsKeys, Option<UnixMs>), S
         expiration: Option<String>,
     }
     let output: Output = serde_json::from_str(output)
-        .map_err(|_| "the command printed no JSON with AccessKeyId and SecretAccessKey")?;
+        .map_err(|_| "the command did not print JSON with AccessKeyId and SecretAccessKey")?;
     let ends = output.expiration.as_deref().and_then(time::read_iso);
     let token = output.session_token.as_deref();
     Ok((keys(&output.access_key_id, &output.secret_access_key, token), ends))

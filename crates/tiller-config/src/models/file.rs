@@ -124,7 +124,10 @@ impl ModelsFile {
             let place = format!("provider `{name}`: ");
             let name = azure::canonical(&name).to_owned();
             if self.provider(&name).is_some() {
-                problems.push(piece.problem(format!("{place}described before; this is ignored")));
+                problems
+                    .push(piece.problem(format!(
+                        "{place}defined twice; the second definition is ignored"
+                    )));
                 continue;
             }
             match DescribedProvider::read(name, piece, catalogue, problems) {
@@ -237,7 +240,7 @@ impl DescribedProvider {
         let place = format!("model `{id}`: ");
         let named = |what: &str| piece.problem(format!("{place}{what}"));
         if self.model(&id).is_some() {
-            return Err(named("described before; this is ignored"));
+            return Err(named("defined twice; the second definition is ignored"));
         }
         let mut change =
             ModelOverride::read(&mut object).map_err(|JsonProblem { line, what }| JsonProblem {
@@ -330,7 +333,8 @@ impl ModelOverride {
             reasoning: object.take("reasoning", "true or false")?,
             levels: object.take("thinkingLevelMap", "a string or null for each level")?,
             input: object.take("input", "a list of text and image")?,
-            cost: object.take("cost", "prices as numbers, and `tiers` with all of them")?,
+            cost: object
+                .take("cost", "a number for each price, and all prices in each of `tiers`")?,
             context_window: object.take("contextWindow", "a number of tokens")?,
             max_tokens: object.take("maxTokens", "a number of tokens")?,
             headers: headers(object)?,

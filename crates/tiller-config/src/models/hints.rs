@@ -38,7 +38,7 @@ impl Origins {
                 capitalised(&self.key_name())
             ),
             Cause::Credit => format!(
-                "the account behind {} has no credit or quota left. See to it at {}, or choose \
+                "the account behind {} has no credit or quota left. Add credit at {}, or choose \
                  another model.",
                 self.key_name(),
                 model.provider
@@ -87,8 +87,9 @@ impl Origins {
                 let variable =
                     if address.starts_with("http:") { "HTTP_PROXY" } else { "HTTPS_PROXY" };
                 format!(
-                    "the proxy {proxy} {how}. It is set by {variable} or ALL_PROXY, with a password \
-                     as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not used for."
+                    "the proxy {proxy} {how}. It is set by {variable} or ALL_PROXY, with a \
+                     password as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not \
+                     used for."
                 )
             }
         };
@@ -119,16 +120,16 @@ impl Origins {
         };
         match fault {
             CertificateFault::UnknownAuthority | CertificateFault::Other => format!(
-                "the certificate of {address} cannot be trusted. {whose}An authority of your own, or \
-                 a self-signed certificate, belongs to the system's certificates, or into the file \
-                 that SSL_CERT_FILE names."
+                "the certificate of {address} cannot be trusted. {whose}Add your own authority or \
+                 self-signed certificate to the system's certificates, or to the file that \
+                 SSL_CERT_FILE names."
             ),
             CertificateFault::AuthorityAsServer => format!(
                 "the server at {address} uses the certificate of an authority as its own, which is \
-                 refused also where it is trusted. {whose}Give the server a certificate that this \
-                 authority signed, and name the authority's file with SSL_CERT_FILE; or make the \
-                 self-signed one again with `openssl req -x509 -addext \
-                 basicConstraints=critical,CA:FALSE …`, and name that."
+                 refused even if that authority is trusted. {whose}Give the server a certificate \
+                 signed by this authority, and set SSL_CERT_FILE to the authority's file; or \
+                 create the self-signed certificate again with `openssl req -x509 -addext \
+                 basicConstraints=critical,CA:FALSE …`, and set SSL_CERT_FILE to it."
             ),
             CertificateFault::OtherName => {
                 let check = self.check_address(&model.provider);
@@ -137,8 +138,8 @@ impl Origins {
                 format!("the certificate of {address} is for another name. {whose}{check}")
             }
             CertificateFault::OutOfDate => format!(
-                "the certificate of {address} is out of date. {whose}Renew it where the server is \
-                 yours, and see whether the clock of this machine is right."
+                "the certificate of {address} is out of date. {whose}Renew it if the server is \
+                 yours, and check the clock of this machine."
             ),
         }
         .trim_end()
@@ -151,7 +152,7 @@ impl Origins {
             Some(KeySource::CommandLine) => "the key given with --api-key".to_owned(),
             Some(KeySource::Ambient(name)) => format!("the identity that {name} names"),
             Some(KeySource::Variable(name)) => format!("the key in {name}"),
-            Some(KeySource::Extension) => "the key that an extension gave".to_owned(),
+            Some(KeySource::Extension) => "the key from an extension".to_owned(),
             Some(source @ (KeySource::AuthFile | KeySource::ModelsFile)) => {
                 format!("the key in {source}")
             }
@@ -209,7 +210,7 @@ fn unknown_model(model: &Model) -> String {
     let Model { provider, id, .. } = model;
     if model.api == "azure-openai-responses" {
         return format!(
-            "there is no deployment of this name. Say what it is called with \
+            "there is no deployment of this name. Set the deployment's name with \
              AZURE_OPENAI_DEPLOYMENT_NAME_MAP={id}=DEPLOYMENT."
         );
     }

@@ -72,7 +72,7 @@ pub(super) fn is_trusted(
             (None, Some(_)) => format!("Not used because an extension does not trust it: {names}"),
             (None, None) => {
                 let start = if inputs.approved_elsewhere {
-                    "--approve counts for the folder tiller is started in: start it there"
+                    "--approve applies only to the folder tiller is started in: start it there"
                 } else {
                     "Start with --approve"
                 };

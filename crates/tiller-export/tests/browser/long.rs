@@ -68,7 +68,7 @@ fn without_scripting_a_long_page_names_what_is_folded() {
             "[...document.querySelectorAll('#page > *, noscript')].map(e => e.textContent).join()",
         );
         let text = text.as_str().unwrap();
-        assert!(text.contains("5,000 of 7,000 entries are folded away"), "{text:.500}");
+        assert!(text.contains("5,000 of 7,000 entries are hidden"), "{text:.500}");
         assert!(text.contains("Answer 7000 with code in it."));
     });
 }

@@ -73,7 +73,7 @@ impl BeforeCompactHook {
             _ if decided.cancel || cancel.is_cancelled() => Err(SummaryError::Cancelled),
             None => Ok(None),
             Some(compaction) => serde_json::from_value(compaction).map(Some).map_err(|err| {
-                SummaryError::Failed(format!("an extension brought no compaction: {err}"))
+                SummaryError::Failed(format!("an extension returned an invalid compaction: {err}"))
             }),
         }
     }

@@ -157,7 +157,7 @@ impl Decoder {
                 Some("text") => BlockKind::Text,
                 Some("thinking") => BlockKind::Thinking,
                 Some("toolCall") => BlockKind::Call,
-                _ => return Err(invalid("a content block of no known type")),
+                _ => return Err(invalid("a content block of unknown type")),
             };
             if index == self.blocks.len() {
                 self.start(kind, block, out);
@@ -357,7 +357,7 @@ mod tests {
             &[done],
             expect![[r#"
                 Start
-                Fatal { message: "invalid stream from the extension's provider: a content block of no known type" }
+                Fatal { message: "invalid stream from the extension's provider: a content block of unknown type" }
             "#]],
         );
     }

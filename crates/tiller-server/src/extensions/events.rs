@@ -69,7 +69,7 @@ pub(crate) fn forward_event(state: &mut SessionState, event: &Event) {
         Event::SessionInfoChanged { name } => {
             ExtensionEvent::SessionInfoChanged { name: name.clone() }
         }
-        _ => unreachable!("{name} has no form for extensions"),
+        _ => unreachable!("{name} is not sent to extensions"),
     };
     host.emit(&forwarded);
 }

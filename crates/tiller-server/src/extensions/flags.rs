@@ -65,7 +65,7 @@ pub fn help(flags: &[RegisteredFlag]) -> String {
     if flags.is_empty() {
         String::new()
     } else {
-        format!("\nOptions of extensions:\n{}", flags.iter().map(line).collect::<String>())
+        format!("\nExtension options:\n{}", flags.iter().map(line).collect::<String>())
     }
 }
 

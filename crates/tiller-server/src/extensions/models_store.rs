@@ -50,7 +50,7 @@ fn at_store(
     let env = state.extensions.env.as_ref();
     let path = env.map(|env| env.agent_dir.join(FILE));
     tokio::task::spawn_blocking(move || {
-        let done = path.ok_or_else(|| "there is no folder for it".to_owned());
+        let done = path.ok_or_else(|| "there is no agent folder".to_owned());
         answer.respond(done.and_then(|path| work(&path)));
     });
 }

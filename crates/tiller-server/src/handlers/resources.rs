@@ -89,7 +89,7 @@ pub(crate) fn command_list(state: &mut SessionState) -> Value {
         source_info: skill.source.info(&skill.path),
     });
     let all: Vec<_> = commands.chain(templates).chain(skills).collect();
-    serde_json::to_value(all).expect("our own shapes can be written")
+    serde_json::to_value(all).expect("our own types serialize to JSON")
 }
 
 pub(crate) fn reload(state: &mut SessionState, label: &Label) -> Handled {

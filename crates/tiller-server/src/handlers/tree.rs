@@ -60,7 +60,7 @@ fn with_leaf(
     write(&mut text).map_err(|err| err.to_string())?;
     text.extend_from_slice(br#","leafId":"#);
     let leaf = serde_json::to_writer(&mut text, &session.leaf());
-    leaf.expect("a vector takes every byte");
+    leaf.expect("writing to a Vec cannot fail");
     text.push(b'}');
     Ok(Response::Now(Reply::text(text)))
 }

@@ -251,7 +251,7 @@ fn start_next(state: &mut SessionState, next: Next) {
         Next::SendQueued => return start_run(state, Vec::new()),
         Next::Settle => return close(state),
         Next::InjectRules | Next::Retry | Next::Compact(_) => {
-            unreachable!("{next:?} is carried out before")
+            unreachable!("{next:?} is handled by the caller")
         }
     };
     start_run(state, vec![message]);

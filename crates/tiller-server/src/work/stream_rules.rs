@@ -164,7 +164,7 @@ fn injection(rules: &[Arc<Rule>], timestamp: UnixMs) -> Message {
             "{gap}<system-interrupt reason=\"rule_violation\" rule=\"{name}\" path=\"{path}\">\n\
              {explanation}\n\n{content}\n</system-interrupt>"
         )
-        .expect("a string takes every text");
+        .expect("writing to a String cannot fail");
     }
     let names: Vec<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
     Message::Custom(CustomMessage {

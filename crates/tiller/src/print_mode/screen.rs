@@ -154,7 +154,7 @@ fn shown(record: &Record) -> Option<Shown> {
             Some(Shown::Note(format!("[retry {attempt} of {of} in {seconds} s] {why}")))
         }
         "compaction_start" | "auto_compaction_start" => {
-            Some(Shown::Note("[compaction] summing up the conversation …".to_owned()))
+            Some(Shown::Note("[compaction] summarizing the conversation …".to_owned()))
         }
         _ => None,
     }
@@ -236,7 +236,7 @@ mod tests {
             ],
             expect![[r#"
                 <waiting for p/m …>Let me <\r\u{1b}[K>see.
-                <[bash] ls -l\n><[bash] failed\n><[todo] {\"n\":1}\n><[retry 1 of 3 in 1.5 s] 529 busy\n><[compaction] summing up the conversation …\n><waiting for p/m …>All of it.
+                <[bash] ls -l\n><[bash] failed\n><[todo] {\"n\":1}\n><[retry 1 of 3 in 1.5 s] 529 busy\n><[compaction] summarizing the conversation …\n><waiting for p/m …>All of it.
                 <\r\u{1b}[K>"#]],
         );
     }

@@ -115,7 +115,7 @@ fn help_lists_extension_options() {
     assert!(!without.contains("Options of extensions"), "{without}");
     let path = place.path().join(".pi/agent/extensions/flags.ts");
     let options = format!(
-        "\nOptions of extensions:\n      --plan            Start in plan mode\n      \
+        "\nExtension options:\n      --plan            Start in plan mode\n      \
          --preset <VALUE>  Preset to use\n      --bare            Registered by {}\n",
         path.display()
     );

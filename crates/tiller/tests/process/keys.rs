@@ -243,23 +243,23 @@ fn keys_are_set_listed_and_removed() {
     expect![[r#"
         groq  environment (GROQ_API_KEY)
         exit 0
-        The key for anthropic is in ~/.pi/agent/auth.json
+        Stored the key for anthropic in ~/.pi/agent/auth.json
         exit 0
-        The key for openai is in ~/.pi/agent/auth.json
+        Stored the key for openai in ~/.pi/agent/auth.json
         exit 0
         Error: no key was given; nothing was stored
         exit 1
         Error: Unknown provider: opneai (did you mean openai?); nothing was stored. Use --yes to store it anyway
         exit 1
-        The key for opneai is in ~/.pi/agent/auth.json
+        Stored the key for opneai in ~/.pi/agent/auth.json
         exit 0
-        The key for opneai is no longer in ~/.pi/agent/auth.json
+        Removed the key for opneai from ~/.pi/agent/auth.json
         exit 0
         anthropic  auth.json
         groq       environment (GROQ_API_KEY)
         openai     cannot be used: in auth.json: the variable NOT_SET is not set
         exit 0
-        The key for anthropic is no longer in ~/.pi/agent/auth.json
+        Removed the key for anthropic from ~/.pi/agent/auth.json
         exit 0
         Error: there is no key for anthropic in ~/.pi/agent/auth.json
         exit 1

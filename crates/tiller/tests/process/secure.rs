@@ -263,7 +263,7 @@ fn untrusted_certificate_is_explained() {
     expect![[r#"
         Connection error: the server's certificate is signed by an unknown authority
 
-        secure/m: the certificate of URL cannot be trusted. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names."#]].assert_eq(&told);
+        secure/m: the certificate of URL cannot be trusted. Add your own authority or self-signed certificate to the system's certificates, or to the file that SSL_CERT_FILE names."#]].assert_eq(&told);
 }
 
 #[test]

@@ -351,13 +351,13 @@ fn wrong_folder_or_mixed_tool_list_ends_the_start() {
     check(
         &["--mode", "rpc", "--cwd", "nowhere"],
         expect![[r#"
-        Error: cannot work in nowhere (--cwd): No such file or directory (os error 2)
+        Error: cannot change to nowhere (--cwd): No such file or directory (os error 2)
         exit 1"#]],
     );
     check(
         &["--tools", "read,+ls", "-p", "Hi"],
         expect![[r#"
-        Error: --tools takes names, or +name and -name, which change the usual tools; not both
+        Error: --tools takes names, or +name and -name, which change the default tools; not both
         exit 2"#]],
     );
 }

@@ -74,7 +74,7 @@ async fn keys_come_from_the_environment_or_a_profile() {
         AWS_PROFILE: W AwsKeys { access_key_id: "W", secret_access_key: [redacted], session_token: Some([redacted]), region: Some("eu-west-1") }
         AWS_PROFILE: W AwsKeys { access_key_id: "W", secret_access_key: [redacted], session_token: Some([redacted]), region: Some("eu-west-1") }
         AWS_PROFILE: ! the profile `sso` has no keys and no credential_process. Set what `aws configure export-credentials --profile sso --format env` prints
-        AWS_PROFILE: ! credential_process of `odd`: the command printed no JSON with AccessKeyId and SecretAccessKey
+        AWS_PROFILE: ! credential_process of `odd`: the command did not print JSON with AccessKeyId and SecretAccessKey
         AWS_PROFILE: ! credential_process of `bad`: the command `exit …` failed with exit code 3
         AWS_PROFILE: ! there is no profile `nobody`. Set what `aws configure export-credentials --profile nobody --format env` prints
         AWS_PROFILE: no keys

@@ -65,18 +65,18 @@ fn problems_name_their_line_and_the_rest_is_kept() {
             line 9: provider `good`: model `b`: field `reasoning`: expected true or false
             line 10: provider `good`: a model without the field `id`
             line 11: provider `good`: model `d`: field `cost`: expected input, output, cacheRead and cacheWrite
-            line 12: provider `good`: model `a`: described before; this is ignored
+            line 12: provider `good`: model `a`: defined twice; the second definition is ignored
             line 13: provider `good`: model `e`: field `samplingParams` is unknown and ignored
             line 14: provider `good`: model `f`: tiller does not support the API `telepathy`
             line 15: provider `good`: expected an object
             line 19: provider `good`: change to `zzz`: there is no such model
-            line 20: provider `good`: change to `c`: field `cost`: expected prices as numbers, and `tiers` with all of them
+            line 20: provider `good`: change to `c`: field `cost`: expected a number for each price, and all prices in each of `tiers`
             line 22: provider `good`: change to `b`: field `headers`: expected a string for each header
             line 27: provider `bad`: field `apiKey`: expected a string
             line 29: provider `worse`: expected an object
             line 30: provider `homeless`: model `a`: missing field `baseUrl`
             line 30: provider `homeless`: model `b`: missing field `api`
-            line 31: provider `good`: described before; this is ignored
+            line 31: provider `good`: defined twice; the second definition is ignored
         "#]],
     );
 }

@@ -164,7 +164,7 @@ async fn empty_account_names_the_provider() {
     check("openai-responses", "402 Payment Required", "", expect![[r#"
         [auth] 402 status code (no body)
 
-        p/m: the account behind the key in models.json has no credit or quota left. See to it at p, or choose another model.
+        p/m: the account behind the key in models.json has no credit or quota left. Add credit at p, or choose another model.
     "#]]).await;
     check(
         "openai-completions",
@@ -173,7 +173,7 @@ async fn empty_account_names_the_provider() {
         expect![[r#"
             [auth] 429 You exceeded your current quota
 
-            p/m: the account behind the key in models.json has no credit or quota left. See to it at p, or choose another model.
+            p/m: the account behind the key in models.json has no credit or quota left. Add credit at p, or choose another model.
         "#]],
     )
     .await;
@@ -191,7 +191,7 @@ async fn unknown_model_suggests_listing_models() {
     check("azure-openai-responses", "404 Not Found", body, expect![[r#"
         [fatal] Azure OpenAI API error (404): 404 no such deployment
 
-        p/m: there is no deployment of this name. Say what it is called with AZURE_OPENAI_DEPLOYMENT_NAME_MAP=m=DEPLOYMENT.
+        p/m: there is no deployment of this name. Set the deployment's name with AZURE_OPENAI_DEPLOYMENT_NAME_MAP=m=DEPLOYMENT.
     "#]]).await;
 }
 
@@ -360,11 +360,11 @@ fn hints_name_the_proxy() {
     }
     expect![[r#"
         anthropic/claude-opus-4-8: the proxy corp:3128 asks for a name and a password. It is set by HTTPS_PROXY or ALL_PROXY, with a password as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not used for.
-        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. The proxy corp:3128 may have replaced it. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
-        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. An authority of your own, or a self-signed certificate, belongs to the system's certificates, or into the file that SSL_CERT_FILE names.
-        anthropic/claude-opus-4-8: the server at https://api.anthropic.com uses the certificate of an authority as its own, which is refused also where it is trusted. Give the server a certificate that this authority signed, and name the authority's file with SSL_CERT_FILE; or make the self-signed one again with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE …`, and name that.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. The proxy corp:3128 may have replaced it. Add your own authority or self-signed certificate to the system's certificates, or to the file that SSL_CERT_FILE names.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com cannot be trusted. Add your own authority or self-signed certificate to the system's certificates, or to the file that SSL_CERT_FILE names.
+        anthropic/claude-opus-4-8: the server at https://api.anthropic.com uses the certificate of an authority as its own, which is refused even if that authority is trusted. Give the server a certificate signed by this authority, and set SSL_CERT_FILE to the authority's file; or create the self-signed certificate again with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE …`, and set SSL_CERT_FILE to it.
         anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com is for another name.
-        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com is out of date. Renew it where the server is yours, and see whether the clock of this machine is right.
+        anthropic/claude-opus-4-8: the certificate of https://api.anthropic.com is out of date. Renew it if the server is yours, and check the clock of this machine.
         anthropic/claude-opus-4-8: cannot make a secure connection to https://api.anthropic.com. Check the network connection; behind a proxy, set HTTPS_PROXY.
         anthropic/claude-opus-4-8: the conversation does not fit into the model's context window of 1000000 tokens. Shorten the message or the files with it, begin a new session, or choose a model with a larger window.
         anthropic/claude-opus-4-8: https://api.anthropic.com closed the connection before it answered.

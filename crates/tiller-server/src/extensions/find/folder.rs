@@ -181,7 +181,7 @@ fn list(folder: &Path, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
         Err(err) if err.kind() == ErrorKind::NotFound => return Vec::new(),
         Err(err) => {
             let what = folder.display().to_string();
-            let error = format!("Cannot look for extensions in {what}: {err}");
+            let error = format!("Cannot read the extension folder {what}: {err}");
             problems.push(Problem { what, error });
             return Vec::new();
         }

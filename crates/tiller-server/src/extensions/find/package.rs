@@ -100,7 +100,7 @@ impl ConfiguredPackage {
                 }
                 _ if paths.is_empty() => format!("{source:?} is not a valid package source"),
                 _ => format!(
-                    "Package {source} is not installed: there is nothing at {paths}. Install it \
+                    "Package {source} is not installed: not found at {paths}. Install it \
                      with `pi install {source}`"
                 ),
             };

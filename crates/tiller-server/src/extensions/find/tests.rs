@@ -205,7 +205,7 @@ fn no_extensions_flag_keeps_named_ones() {
             cli temporary HOME/work/cli.ts
             npm:@scope/pack temporary HOME/.pi/agent/npm/node_modules/@scope/pack/extensions/packed.ts in HOME/.pi/agent/npm/node_modules/@scope/pack
             ! "npm:../../x" is not a valid package source
-            ! Package git:github.com/a/b@v1 is not installed: there is nothing at HOME/work/.pi/git/github.com/a/b nor at HOME/.pi/agent/git/github.com/a/b. Install it with `pi install git:github.com/a/b@v1`"#]],
+            ! Package git:github.com/a/b@v1 is not installed: not found at HOME/work/.pi/git/github.com/a/b nor at HOME/.pi/agent/git/github.com/a/b. Install it with `pi install git:github.com/a/b@v1`"#]],
     );
 }
 
@@ -279,7 +279,7 @@ fn packages_load_the_configured_part() {
             ~/bare user HOME/bare/index.ts in HOME/bare
             npm:changed user HOME/.pi/agent/npm/node_modules/changed/extensions/b.ts in HOME/.pi/agent/npm/node_modules/changed
             npm:changed user HOME/.pi/agent/npm/node_modules/changed/extensions/c.ts in HOME/.pi/agent/npm/node_modules/changed
-            ! Package npm:gone@1 is not installed: there is nothing at HOME/.pi/agent/npm/node_modules/gone. Install it with `pi install npm:gone@1`"#]],
+            ! Package npm:gone@1 is not installed: not found at HOME/.pi/agent/npm/node_modules/gone. Install it with `pi install npm:gone@1`"#]],
     );
 }
 
@@ -390,7 +390,7 @@ fn file_in_place_of_a_folder_is_reported() {
         &home,
         &[],
         expect![
-            "! Cannot look for extensions in HOME/.pi/agent/extensions: Not a directory (os error 20)"
+            "! Cannot read the extension folder HOME/.pi/agent/extensions: Not a directory (os error 20)"
         ],
     );
     let home = Home::with(
