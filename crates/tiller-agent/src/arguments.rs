@@ -116,7 +116,7 @@ impl<'a> Checker<'a> {
     ) -> Result<(), Exceeded> {
         let schema = resolve(self.root, schema, &mut self.effort)?;
         if schema == &Value::Bool(false) {
-            return self.complain(path, "is not allowed");
+            return self.report(path, "is not allowed");
         }
         if let Some(choices) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
             self.any_of(choices, value, path)?;
@@ -169,7 +169,7 @@ impl<'a> Checker<'a> {
         }
         match converted {
             Some(attempt) => *value = attempt,
-            None => self.complain(path, "must match one of the allowed forms")?,
+            None => self.report(path, "must match one of the allowed forms")?,
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl<'a> Checker<'a> {
             *value = converted;
             return Ok(true);
         }
-        self.complain(path, &format!("must be {}", names.join(" or ")))?;
+        self.report(path, &format!("must be {}", names.join(" or ")))?;
         Ok(false)
     }
 
@@ -209,13 +209,13 @@ impl<'a> Checker<'a> {
             self.effort.spend(allowed.len().saturating_mul(size_of(value)))?;
             if !allowed.contains(value) {
                 let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
-                self.complain(path, &format!("must be one of {}", allowed.join(", ")))?;
+                self.report(path, &format!("must be one of {}", allowed.join(", ")))?;
             }
         }
         if let Some(constant) = schema.get("const") {
             self.effort.spend(size_of(value))?;
             if constant != value {
-                self.complain(path, &format!("must be {constant}"))?;
+                self.report(path, &format!("must be {constant}"))?;
             }
         }
         Ok(())
@@ -234,7 +234,7 @@ impl<'a> Checker<'a> {
         for name in &required {
             if !object.contains_key(*name) {
                 let message = format!("must have required properties {name}");
-                path.with(name, |path| self.complain(path, &message))?;
+                path.with(name, |path| self.report(path, &message))?;
             }
         }
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -244,7 +244,7 @@ impl<'a> Checker<'a> {
             match (properties.and_then(|properties| properties.get(name)), additional) {
                 (Some(schema), _) => path.with(name, |path| self.value(schema, value, path))?,
                 (None, Some(Value::Bool(false))) => {
-                    self.complain(path, "must not have additional properties")?;
+                    self.report(path, "must not have additional properties")?;
                 }
                 (None, Some(schema @ Value::Object(_))) => {
                     path.with(name, |path| self.value(schema, value, path))?;
@@ -304,17 +304,17 @@ impl<'a> Checker<'a> {
         if let Some(least) = schema.get(least).and_then(Value::as_f64)
             && size < least
         {
-            self.complain(path, &format!("must be >= {least}{space}{unit}"))?;
+            self.report(path, &format!("must be >= {least}{space}{unit}"))?;
         }
         if let Some(most) = schema.get(most).and_then(Value::as_f64)
             && size > most
         {
-            self.complain(path, &format!("must be <= {most}{space}{unit}"))?;
+            self.report(path, &format!("must be <= {most}{space}{unit}"))?;
         }
         Ok(())
     }
 
-    fn complain(&mut self, path: &Path, message: &str) -> Result<(), Exceeded> {
+    fn report(&mut self, path: &Path, message: &str) -> Result<(), Exceeded> {
         let path = path.0.join(".");
         self.effort.spend_bytes(path.len() + message.len())?;
         self.violations.push(Violation { path, message: message.to_owned() });
@@ -370,8 +370,8 @@ fn convert(name: &str, value: &Value) -> Option<Value> {
 
 fn read_number(text: &str) -> Option<Number> {
     let text = text.trim();
-    if let Ok(whole) = text.parse::<i64>() {
-        return Some(whole.into());
+    if let Ok(integer) = text.parse::<i64>() {
+        return Some(integer.into());
     }
     Number::from_f64(text.parse::<f64>().ok()?)
 }

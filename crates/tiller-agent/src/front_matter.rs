@@ -20,13 +20,13 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// The front matter runs from a first line `---` to the next one. The body after it is trimmed.
     pub fn split(text: &'a str) -> Document<'a> {
-        let whole = Document { head: None, body: text };
+        let without_head = Document { head: None, body: text };
         let Some(inside) = text.trim_start_matches('\u{feff}').strip_prefix("---") else {
-            return whole;
+            return without_head;
         };
         match inside.split_once("\n---") {
             Some((head, body)) => Document { head: Some(head), body: body.trim() },
-            None => whole,
+            None => without_head,
         }
     }
 
@@ -68,7 +68,7 @@ struct YamlReader {
     /// By number. Zero stands for no anchor.
     anchors: HashMap<usize, Value>,
     copied: usize,
-    whole: Option<Value>,
+    root: Option<Value>,
 }
 
 impl YamlReader {
@@ -77,7 +77,7 @@ impl YamlReader {
             let (event, span) = event.map_err(|err| error_text(&err))?;
             self.event(event).map_err(|why| format!("{why} at line {}", span.start.line()))?;
         }
-        Ok(self.whole.unwrap_or(Value::Null))
+        Ok(self.root.unwrap_or(Value::Null))
     }
 
     fn event(&mut self, event: Event<'_>) -> Result<(), &'static str> {
@@ -124,7 +124,7 @@ impl YamlReader {
             self.anchors.insert(anchor, value.clone());
         }
         match self.open.last_mut().map(|open| &mut open.content) {
-            None => self.whole = self.whole.take().or(Some(value)),
+            None => self.root = self.root.take().or(Some(value)),
             Some(Collection::List(items)) => items.push(value),
             Some(Collection::Mapping { fields, key }) => match key.take() {
                 Some(key) => drop(fields.insert(key, value)),
@@ -169,8 +169,8 @@ fn number(text: &str) -> Option<Value> {
     if let Some(digits) = text.strip_prefix("0o") {
         return u64::from_str_radix(digits, 8).ok().map(Value::from);
     }
-    if let Ok(whole) = text.parse::<i64>() {
-        return Some(Value::from(whole));
+    if let Ok(integer) = text.parse::<i64>() {
+        return Some(Value::from(integer));
     }
     // Rust also reads words such as `inf`.
     if !text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b)) {

@@ -264,8 +264,8 @@ pub struct UsageCost {
 
 /// A malformed `usage` of an extension's tool must not make its result unreadable.
 fn if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Usage>, D::Error> {
-    let said = Value::deserialize(deserializer)?;
-    Ok(Usage::deserialize(said).ok())
+    let value = Value::deserialize(deserializer)?;
+    Ok(Usage::deserialize(value).ok())
 }
 
 /// The result of a tool call.

@@ -20,7 +20,7 @@ pub struct PartialJson {
     /// The prefix of `clean` that can be closed by brackets alone.
     safe: usize,
     open: Vec<Bracket>,
-    place: Position,
+    position: Position,
     token: Token,
 }
 
@@ -150,19 +150,19 @@ impl PartialJson {
         if c.is_ascii_whitespace() {
             return;
         }
-        match (self.place, c) {
+        match (self.position, c) {
             (Position::Start, '{') => self.open(Bracket::Object),
             (Position::Key { .. }, '"') => self.start_string(true),
             (Position::Key { first: true }, '}') => self.close(),
             (Position::Colon, ':') => {
                 self.clean.push(':');
-                self.place = Position::Value { first: false };
+                self.position = Position::Value { first: false };
             }
             (Position::Value { first: true }, ']') => self.close(),
             (Position::Value { .. }, _) => self.start_value(c),
             (Position::CommaOrEnd, ',') => {
                 self.clean.push(',');
-                self.place = match self.open.last() {
+                self.position = match self.open.last() {
                     Some(Bracket::Array) => Position::Value { first: false },
                     _ => Position::Key { first: false },
                 };
@@ -173,7 +173,7 @@ impl PartialJson {
             (Position::CommaOrEnd, ']') if self.open.last() == Some(&Bracket::Array) => {
                 self.close()
             }
-            _ => self.place = Position::Broken,
+            _ => self.position = Position::Broken,
         }
     }
 
@@ -190,20 +190,20 @@ impl PartialJson {
                     self.clean.push(c);
                     self.token = Token::Number(number, self.valid_end(number, 0));
                 }
-                None => self.place = Position::Broken,
+                None => self.position = Position::Broken,
             },
         }
     }
 
     fn open(&mut self, bracket: Bracket) {
         if self.open.len() == DEPTH_MAX {
-            self.place = Position::Broken;
+            self.position = Position::Broken;
             return;
         }
         self.clean.push(if bracket == Bracket::Object { '{' } else { '[' });
         self.safe = self.clean.len();
         self.open.push(bracket);
-        self.place = match bracket {
+        self.position = match bracket {
             Bracket::Object => Position::Key { first: true },
             Bracket::Array => Position::Value { first: true },
         };
@@ -218,7 +218,7 @@ impl PartialJson {
 
     fn value_done(&mut self) {
         self.safe = self.clean.len();
-        self.place = if self.open.is_empty() { Position::End } else { Position::CommaOrEnd };
+        self.position = if self.open.is_empty() { Position::End } else { Position::CommaOrEnd };
     }
 
     fn start_string(&mut self, is_key: bool) {
@@ -240,7 +240,7 @@ impl PartialJson {
                 self.flush_surrogate(&mut string);
                 self.clean.push('"');
                 if string.is_key {
-                    self.place = Position::Colon;
+                    self.position = Position::Colon;
                 } else {
                     self.value_done();
                 }
@@ -270,8 +270,8 @@ impl PartialJson {
                     self.flush_surrogate(&mut string);
                     string.escape = Escape::None;
                     self.clean.push_str("\\\\u");
-                    for place in (0..digits).rev() {
-                        let digit = u32::from(value >> (4 * place) & 0xf);
+                    for shift in (0..digits).rev() {
+                        let digit = u32::from(value >> (4 * shift) & 0xf);
                         self.clean.extend(char::from_digit(digit, 16));
                     }
                     return self.in_string(string, c);
@@ -334,7 +334,7 @@ impl PartialJson {
             self.value_done();
             self.between(c);
         } else {
-            self.place = Position::Broken;
+            self.position = Position::Broken;
         }
     }
 
@@ -352,7 +352,7 @@ impl PartialJson {
                 self.clean.push(c);
                 self.token = Token::Literal(rest);
             }
-            None => self.place = Position::Broken,
+            None => self.position = Position::Broken,
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct Program {
     /// Open files that the child inherits beside the standard three, with the same descriptor
     /// numbers.
     #[serde(skip)]
-    pub keeps: Vec<Arc<OwnedFd>>,
+    pub inherited: Vec<Arc<OwnedFd>>,
 }
 
 /// Events of a program, in order.

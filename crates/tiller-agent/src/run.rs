@@ -72,11 +72,11 @@ impl<H: Driver> Run<'_, H> {
             {
                 return self.not_stored(why).await;
             }
-            let (goes_on, end) = self.turn().await;
+            let (continues, end) = self.turn().await;
             if let Some(end) = end {
                 return end;
             }
-            if goes_on {
+            if continues {
                 waiting = self.host.dequeue(Queue::Steering).await;
             } else {
                 waiting = self.next_queued().await;
@@ -132,8 +132,8 @@ impl<H: Driver> Run<'_, H> {
         if let Some(context) = self.host.after_turn_end().await {
             self.context = context;
         }
-        let goes_on = is_wanted || (calls_tools && !ends_run);
-        (goes_on, end.or_else(|| self.aborted()))
+        let continues = is_wanted || (calls_tools && !ends_run);
+        (continues, end.or_else(|| self.aborted()))
     }
 
     fn aborted(&self) -> Option<End> {
@@ -230,7 +230,7 @@ impl<H: Driver> Run<'_, H> {
             // Calls of a failed message get results too: a call without a result would make the
             // conversation unusable.
             StopReason::Aborted => batch.answer_aborted(calls).await,
-            StopReason::Error => batch.decline(calls, not_whole).await,
+            StopReason::Error => batch.decline(calls, incomplete_call).await,
             _ => batch.run(calls).await,
         }
     }
@@ -289,7 +289,7 @@ fn stopped(_: &ToolCall) -> String {
     format!("Tool execution was aborted: {STOPPED}")
 }
 
-fn not_whole(call: &ToolCall) -> String {
+fn incomplete_call(call: &ToolCall) -> String {
     format!(
         "Tool call \"{}\" was not executed: the response failed before it was complete.",
         call.name

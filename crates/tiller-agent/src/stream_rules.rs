@@ -70,11 +70,11 @@ pub enum RuleInterruptMode {
 
 impl RuleInterruptMode {
     /// Whether a match of this kind stops the model.
-    pub fn stops(self, place: StreamKind) -> bool {
+    pub fn stops(self, kind: StreamKind) -> bool {
         match self {
             RuleInterruptMode::Never => false,
-            RuleInterruptMode::ProseOnly => place == StreamKind::Prose,
-            RuleInterruptMode::ToolOnly => place == StreamKind::Call,
+            RuleInterruptMode::ProseOnly => kind == StreamKind::Prose,
+            RuleInterruptMode::ToolOnly => kind == StreamKind::Call,
             RuleInterruptMode::Always => true,
         }
     }

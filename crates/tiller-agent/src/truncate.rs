@@ -76,13 +76,13 @@ impl TextLimits {
     pub const LIST: TextLimits = TextLimits { lines: (1 << 53) - 1, bytes: MAX_BYTES };
 }
 
-/// Keeps whole lines from the start. `text` may be just the beginning of a text of size `whole`, as
+/// Keeps whole lines from the start. `text` may be just the beginning of a text of size `total`, as
 /// long as it is longer than the limits.
-pub fn head(text: &str, whole: TextSize, limits: TextLimits) -> Truncation {
+pub fn head(text: &str, total: TextSize, limits: TextLimits) -> Truncation {
     let mut end = 0;
     let mut lines = 0;
     let mut cut = None;
-    while lines < whole.lines {
+    while lines < total.lines {
         if lines == limits.lines {
             cut = Some(TruncatedBy::Lines);
             break;
@@ -101,18 +101,18 @@ pub fn head(text: &str, whole: TextSize, limits: TextLimits) -> Truncation {
     let content = if cut.is_some() { &text[..end] } else { text };
     Truncation {
         first_line_exceeds_limit: cut == Some(TruncatedBy::Bytes) && lines == 0,
-        ..kept(content, lines, cut, whole, limits)
+        ..truncation(content, lines, cut, total, limits)
     }
 }
 
 /// Keeps whole lines from the end, or the end of the last one if it alone is too long. `text` may
-/// be just the end of a text of size `whole`, as long as it is longer than the limits.
-pub fn tail(text: &str, whole: TextSize, limits: TextLimits) -> Truncation {
+/// be just the end of a text of size `total`, as long as it is longer than the limits.
+pub fn tail(text: &str, total: TextSize, limits: TextLimits) -> Truncation {
     let body = text.strip_suffix('\n').unwrap_or(text);
     let mut start = body.len();
     let mut lines = 0;
     let mut cut = None;
-    while lines < whole.lines {
+    while lines < total.lines {
         if lines == limits.lines {
             cut = Some(TruncatedBy::Lines);
             break;
@@ -127,30 +127,30 @@ pub fn tail(text: &str, whole: TextSize, limits: TextLimits) -> Truncation {
         lines += 1;
     }
     if cut.is_none() {
-        return kept(text, lines, None, whole, limits);
+        return truncation(text, lines, None, total, limits);
     }
     if lines > 0 {
-        return kept(&body[start..], lines, cut, whole, limits);
+        return truncation(&body[start..], lines, cut, total, limits);
     }
     let too_much = body.len() - limits.bytes;
     let start = (too_much..body.len()).find(|&at| body.is_char_boundary(at)).unwrap_or(body.len());
     let end_of_line = &body[start..];
-    Truncation { last_line_partial: true, ..kept(end_of_line, 1, cut, whole, limits) }
+    Truncation { last_line_partial: true, ..truncation(end_of_line, 1, cut, total, limits) }
 }
 
-fn kept(
+fn truncation(
     content: &str,
     lines: usize,
     cut: Option<TruncatedBy>,
-    whole: TextSize,
+    total: TextSize,
     limits: TextLimits,
 ) -> Truncation {
     Truncation {
         content: content.to_owned(),
         truncated: cut.is_some(),
         truncated_by: cut,
-        total_lines: whole.lines,
-        total_bytes: whole.bytes,
+        total_lines: total.lines,
+        total_bytes: total.bytes,
         output_lines: lines,
         output_bytes: content.len(),
         last_line_partial: false,
@@ -188,8 +188,8 @@ mod tests {
         let mut report = String::new();
         for text in texts {
             report += &format!("{text:?}\n");
-            let whole = TextSize::of(text);
-            for (end, t) in [("head", head(text, whole, SMALL)), ("tail", tail(text, whole, SMALL))]
+            let total = TextSize::of(text);
+            for (end, t) in [("head", head(text, total, SMALL)), ("tail", tail(text, total, SMALL))]
             {
                 let by = match t.truncated_by {
                     None => "all",
@@ -305,8 +305,8 @@ mod tests {
 
         #[test]
         fn kept_text_is_within_limits_and_an_end_of_the_text(text in "([a-zé]{0,4}\n?){0,6}") {
-            let whole = TextSize::of(&text);
-            let (head, tail) = (head(&text, whole, SMALL), tail(&text, whole, SMALL));
+            let total = TextSize::of(&text);
+            let (head, tail) = (head(&text, total, SMALL), tail(&text, total, SMALL));
             prop_assert!(text.starts_with(&head.content));
             prop_assert!(text.trim_end_matches('\n').ends_with(tail.content.trim_end_matches('\n')));
             for t in [head, tail] {

@@ -134,11 +134,11 @@ impl PromptText {
     fn section(&mut self, name: &str, body: &str) {
         let gap = if self.0.is_empty() { "" } else { "\n\n" };
         let body = body.trim_end();
-        write!(self.0, "{gap}<{name}>\n{body}\n</{name}>").expect(TAKES_ALL);
+        write!(self.0, "{gap}<{name}>\n{body}\n</{name}>").expect(CANNOT_FAIL);
     }
 }
 
-const TAKES_ALL: &str = "writing to a String cannot fail";
+const CANNOT_FAIL: &str = "writing to a String cannot fail";
 
 fn tool_lines(tools: &[&Tool]) -> String {
     let lines: Vec<String> = tools
@@ -170,7 +170,7 @@ fn project_context(files: &[ContextFile]) -> String {
     for file in files {
         let (path, content) = (file.path.display(), file.text.trim_end());
         let open = format!("<project_instructions path=\"{path}\">");
-        write!(text, "\n\n{open}\n{content}\n</project_instructions>").expect(TAKES_ALL);
+        write!(text, "\n\n{open}\n{content}\n</project_instructions>").expect(CANNOT_FAIL);
     }
     text
 }
@@ -185,7 +185,7 @@ fn skills(skills: &[&Skill]) -> String {
             "  <skill>\n    <name>{name}</name>\n    <description>{description}</description>\n    \
              <location>{location}</location>\n  </skill>\n"
         )
-        .expect(TAKES_ALL);
+        .expect(CANNOT_FAIL);
     }
     text.push_str("</available_skills>");
     text
@@ -198,7 +198,7 @@ fn standing_rules(rules: &RuleFiles) -> String {
         let [name, path] = [&rule.name, &*path].map(escaped);
         let content = rule.content.trim_end();
         write!(text, "\n\n<rule name=\"{name}\" path=\"{path}\">\n{content}\n</rule>")
-            .expect(TAKES_ALL);
+            .expect(CANNOT_FAIL);
     }
     text
 }
@@ -208,7 +208,7 @@ fn rule_files(rules: &RuleFiles) -> String {
     for rule in &rules.listed {
         let description = rule.description.as_deref().unwrap_or_default();
         let path = rule.path.display();
-        writeln!(text, "- {} ({path}): {description}", rule.name).expect(TAKES_ALL);
+        writeln!(text, "- {} ({path}): {description}", rule.name).expect(CANNOT_FAIL);
     }
     text
 }

@@ -151,10 +151,10 @@ impl Article<'_> {
         match message {
             Message::User(user) => {
                 self.head("User", "");
-                let said = self.content(&user.content, Breaks::Kept);
-                match SkillMention::read(&said) {
+                let text = self.content(&user.content, Breaks::Kept);
+                match SkillMention::read(&text) {
                     Some(skill) => format!("{}: {}", skill.name, skill.rest),
-                    None => unmarked(&said),
+                    None => unmarked(&text),
                 }
             }
             Message::Assistant(answer) => self.answer(answer),
@@ -190,16 +190,16 @@ impl Article<'_> {
     fn answer(&mut self, answer: &AssistantMessage) -> String {
         self.head("Assistant", &cost(&answer.usage, &answer.model));
         let mut preview = String::new();
-        let mut says_something = false;
+        let mut has_text = false;
         for block in &answer.content {
             match block {
                 Block::Text { text, .. } if text.trim().is_empty() => {}
                 Block::Text { text, .. } => {
                     self.markdown(text, Breaks::Soft);
-                    if !says_something {
+                    if !has_text {
                         preview = unmarked(text);
                     }
-                    says_something = true;
+                    has_text = true;
                 }
                 Block::Thinking { thinking, redacted, .. } => self.thinking(thinking, *redacted),
                 Block::Image { data, mime_type } => tool::image(data, mime_type, self.out),
@@ -223,7 +223,7 @@ impl Article<'_> {
             _ => {}
         }
         self.is_failed = answer.stop_reason == StopReason::Error;
-        if says_something {
+        if has_text {
             return preview;
         }
         // The calls have their own lines in the tree, with their results.

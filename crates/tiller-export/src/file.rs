@@ -9,7 +9,12 @@ use tempfile::NamedTempFile;
 
 /// The absolute path for a session's page: what the user asked for, else a name derived from the
 /// session's.
-pub(crate) fn place(session: &Path, requested: Option<&Path>, prefix: &str, cwd: &Path) -> PathBuf {
+pub(crate) fn output_path(
+    session: &Path,
+    requested: Option<&Path>,
+    prefix: &str,
+    cwd: &Path,
+) -> PathBuf {
     match requested.filter(|path| !path.as_os_str().is_empty()) {
         Some(path) => plain(&cwd.join(path)),
         None => {
@@ -43,8 +48,8 @@ pub(crate) fn replace(
     let mut out = BufWriter::with_capacity(256 * 1024, temp);
     write(&mut out)?;
     let temp: NamedTempFile = out.into_inner().map_err(|err| err.into_error())?;
-    if let Ok(there) = fs::metadata(path) {
-        temp.as_file().set_permissions(there.permissions())?;
+    if let Ok(existing) = fs::metadata(path) {
+        temp.as_file().set_permissions(existing.permissions())?;
     }
     temp.persist(path).map_err(|err| err.error)?;
     Ok(())
@@ -53,7 +58,7 @@ pub(crate) fn replace(
 /// Refuses what a rename would destroy: a link, a device, a FIFO or a socket.
 fn check_replaceable(path: &Path) -> io::Result<()> {
     let kind = match fs::symlink_metadata(path) {
-        Ok(there) => there.file_type(),
+        Ok(existing) => existing.file_type(),
         // There is no file; other problems with the path show when the file is created.
         Err(_) => return Ok(()),
     };
@@ -113,7 +118,7 @@ mod tests {
         let session = Path::new("/s/2026_abc.jsonl");
         let cwd = Path::new("/home/me");
         let at = |requested: Option<&str>| {
-            place(session, requested.map(Path::new), "pi", cwd).to_string_lossy().into_owned()
+            output_path(session, requested.map(Path::new), "pi", cwd).to_string_lossy().into_owned()
         };
         assert_eq!(at(None), "/home/me/pi-session-2026_abc.html");
         assert_eq!(at(Some("")), "/home/me/pi-session-2026_abc.html");

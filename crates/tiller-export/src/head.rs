@@ -29,13 +29,13 @@ pub(crate) fn head(
     out.push_str("<p class=\"kicker\">Session</p>\n<h1 dir=\"auto\">");
     show(&title(session, scan, mask), out);
     out.push_str("</h1>\n<p class=\"when\">");
-    if let (Some(begun), Some(ended)) = (scan.begun, scan.ended) {
+    if let (Some(started), Some(ended)) = (scan.started, scan.ended) {
         out.push_str(&format!(
             "<time datetime=\"{}\">{}</time>",
-            tiller_session::time::iso(begun),
-            time::date(begun)
+            tiller_session::time::iso(started),
+            time::date(started)
         ));
-        out.push_str(&format!("<span>{}</span>", time::length(ended.saturating_sub(begun))));
+        out.push_str(&format!("<span>{}</span>", time::length(ended.saturating_sub(started))));
     }
     out.push_str("<code>");
     show(&mask.text(&session.cwd().to_string_lossy()), out);
@@ -49,9 +49,9 @@ pub(crate) fn head(
 fn stats(stats: &Stats, scan: &Scan, out: &mut String) {
     let Stats { user_messages, assistant_messages, tool_calls, tokens, cost, .. } = stats;
     out.push_str("<dl class=\"stats\">");
-    let said =
+    let detail =
         format!("{} user, {} assistant", grouped(*user_messages), grouped(*assistant_messages));
-    stat("Messages", &grouped(user_messages + assistant_messages), &said, out);
+    stat("Messages", &grouped(user_messages + assistant_messages), &detail, out);
     stat("Tool calls", &grouped(*tool_calls), &counted(stats.tool_results, "result"), out);
     let cached = tokens.cache_read.saturating_add(tokens.cache_write);
     let kinds =

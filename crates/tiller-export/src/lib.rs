@@ -63,8 +63,13 @@ pub struct Setting {
 
 impl Export {
     /// The path of the page. `prefix` names the kind of client that asks.
-    pub fn place(session: &Path, requested: Option<&Path>, prefix: &str, cwd: &Path) -> PathBuf {
-        file::place(session, requested, prefix, cwd)
+    pub fn output_path(
+        session: &Path,
+        requested: Option<&Path>,
+        prefix: &str,
+        cwd: &Path,
+    ) -> PathBuf {
+        file::output_path(session, requested, prefix, cwd)
     }
 
     /// Reads the session and writes the page. Call it on a blocking thread.

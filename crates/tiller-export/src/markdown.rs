@@ -158,7 +158,7 @@ impl<'t> SafeEvents<'t, '_> {
     }
 
     fn link(&mut self, to: &str, dead: &'static str) {
-        if leads_somewhere_safe(to) {
+        if is_safe_link(to) {
             let mut html = String::from("<a href=\"");
             escape(to, &mut html);
             html.push_str(if to.starts_with('#') {
@@ -221,7 +221,7 @@ fn address_len(text: &str) -> usize {
 }
 
 /// An allow-list of URL schemes. Anything a browser could interpret differently is excluded.
-fn leads_somewhere_safe(to: &str) -> bool {
+fn is_safe_link(to: &str) -> bool {
     let begins = |scheme: &str| {
         to.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     };
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn nothing_takes_long() {
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         for text in [
             "[".repeat(100_000),
             "*a_ ".repeat(50_000),
@@ -404,6 +404,6 @@ mod tests {
             let mut out = String::new();
             markdown(&text, Breaks::Soft, &mut Colours::new(), &mut out);
         }
-        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 }

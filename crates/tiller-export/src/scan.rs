@@ -47,7 +47,7 @@ pub(crate) struct Scan {
     pub kinds: Vec<EntryKind>,
     /// `provider/model`, in the order of their first answers.
     pub models: Vec<String>,
-    pub begun: Option<UnixMs>,
+    pub started: Option<UnixMs>,
     pub ended: Option<UnixMs>,
     pub answers: Vec<Answer>,
     /// Their indexes in the file.
@@ -92,7 +92,7 @@ pub(crate) fn scan(outline: &mut Outline<'_>, mask: &Mask) -> Result<Scan, Error
         let line = outline.line(index)?;
         let peek = serde_json::from_str::<Peek>(&line).unwrap_or_default();
         if let Some(at) = time::read_iso(&peek.timestamp) {
-            scan.begun = Some(scan.begun.map_or(at, |begun| begun.min(at)));
+            scan.started = Some(scan.started.map_or(at, |started| started.min(at)));
             scan.ended = Some(scan.ended.map_or(at, |ended| ended.max(at)));
         }
         let kind = peek.kind();

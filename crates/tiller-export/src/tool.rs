@@ -27,7 +27,7 @@ pub(crate) fn unanswered(call: &ToolCall, colours: &mut Colours, out: &mut Strin
     subject(call, out);
     aside("no result", out);
     out.push_str("</header>");
-    asked(call, colours, out);
+    show_arguments(call, colours, out);
     edits(call, out);
     out.push_str("</div>");
 }
@@ -53,7 +53,7 @@ pub(crate) fn card(
     out.push_str(at);
     out.push_str("</header>");
     if let Some(call) = call {
-        asked(call, colours, out);
+        show_arguments(call, colours, out);
     }
     let is_edit_shown = match (diff, call) {
         (Some(diff), _) => {
@@ -121,7 +121,7 @@ fn subject(call: &ToolCall, out: &mut String) {
 }
 
 /// The arguments that the first line of the card does not show.
-fn asked(call: &ToolCall, colours: &mut Colours, out: &mut String) {
+fn show_arguments(call: &ToolCall, colours: &mut Colours, out: &mut String) {
     let arguments = &call.arguments;
     match (call.name.as_str(), path(call)) {
         ("bash", _) if text(arguments, "command").is_some() => {

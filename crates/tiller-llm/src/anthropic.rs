@@ -108,24 +108,24 @@ impl AnthropicDecoder {
         self.count(message.usage.unwrap_or_default(), out);
     }
 
-    fn start_block(&mut self, theirs: usize, block: NativeBlock, out: &mut Vec<StreamEvent>) {
+    fn start_block(&mut self, wire_index: usize, block: NativeBlock, out: &mut Vec<StreamEvent>) {
         match block {
-            NativeBlock::Text { text } => self.blocks.start_text(theirs, out).grow(text, out),
+            NativeBlock::Text { text } => self.blocks.start_text(wire_index, out).grow(text, out),
             NativeBlock::Thinking { thinking, signature } => {
-                let block = self.blocks.start_thinking(theirs, out);
+                let block = self.blocks.start_thinking(wire_index, out);
                 block.grow(thinking, out);
                 block.signature = signature;
             }
             NativeBlock::RedactedThinking { data } => {
-                let block = self.blocks.start_thinking(theirs, out);
+                let block = self.blocks.start_thinking(wire_index, out);
                 block.grow(HIDDEN.to_owned(), out);
                 block.signature = data;
                 block.redacted = true;
             }
             NativeBlock::ToolUse { id, name, input } => {
-                let block = self.blocks.start_call(theirs, id, name, out);
+                let block = self.blocks.start_call(wire_index, id, name, out);
                 if !input.is_empty() {
-                    block.whole = Value::Object(input).to_string();
+                    block.full_text = Value::Object(input).to_string();
                 }
                 self.calls = true;
             }
@@ -133,8 +133,8 @@ impl AnthropicDecoder {
         }
     }
 
-    fn grow_block(&mut self, theirs: usize, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
-        let Some(block) = self.blocks.get(theirs) else {
+    fn grow_block(&mut self, wire_index: usize, delta: AnthropicDelta, out: &mut Vec<StreamEvent>) {
+        let Some(block) = self.blocks.get(wire_index) else {
             return;
         };
         // A delta that does not match its block, or of an unknown kind, is ignored.

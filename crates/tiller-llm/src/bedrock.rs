@@ -111,27 +111,27 @@ impl Decode for BedrockDecoder {
 }
 
 impl BedrockDecoder {
-    fn start_call(&mut self, theirs: usize, call: BedrockWireCall, out: &mut Vec<StreamEvent>) {
-        self.blocks.end(theirs, out);
+    fn start_call(&mut self, wire_index: usize, call: BedrockWireCall, out: &mut Vec<StreamEvent>) {
+        self.blocks.end(wire_index, out);
         self.calls = true;
-        self.blocks.start_call(theirs, call.tool_use_id, call.name, out);
+        self.blocks.start_call(wire_index, call.tool_use_id, call.name, out);
     }
 
     /// Only calls have a start event; other blocks start with their first delta.
-    fn grow(&mut self, theirs: usize, delta: BedrockDelta, out: &mut Vec<StreamEvent>) {
-        let is_new = self.blocks.get(theirs).is_none();
+    fn grow(&mut self, wire_index: usize, delta: BedrockDelta, out: &mut Vec<StreamEvent>) {
+        let is_new = self.blocks.get(wire_index).is_none();
         if let Some(text) = delta.text {
             if is_new {
-                self.blocks.start_text(theirs, out);
+                self.blocks.start_text(wire_index, out);
             }
-            if let Some(block) = self.blocks.get_kind(theirs, BlockKind::Text) {
+            if let Some(block) = self.blocks.get_kind(wire_index, BlockKind::Text) {
                 block.grow(text, out);
             }
         } else if let Some(thought) = delta.reasoning_content {
             if is_new {
-                self.blocks.start_thinking(theirs, out);
+                self.blocks.start_thinking(wire_index, out);
             }
-            if let Some(block) = self.blocks.get_kind(theirs, BlockKind::Thinking) {
+            if let Some(block) = self.blocks.get_kind(wire_index, BlockKind::Thinking) {
                 block.signature.push_str(&thought.signature.unwrap_or_default());
                 if let Some(hidden) = thought.redacted_content {
                     block.signature.push_str(&hidden);
@@ -140,7 +140,7 @@ impl BedrockDecoder {
                 block.grow(thought.text.unwrap_or_default(), out);
             }
         } else if let Some(call) = delta.tool_use
-            && let Some(block) = self.blocks.get_kind(theirs, BlockKind::Call)
+            && let Some(block) = self.blocks.get_kind(wire_index, BlockKind::Call)
         {
             block.grow(call.input, out);
         }

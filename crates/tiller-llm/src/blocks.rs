@@ -13,13 +13,13 @@ pub(crate) struct BlockMap {
 
 #[derive(Debug)]
 pub(crate) struct OpenBlock {
-    theirs: usize,
+    wire_index: usize,
     pub(crate) index: usize,
     pub(crate) kind: BlockKind,
     /// Whether any of it was streamed.
     pub(crate) streamed: bool,
     /// The content, emitted at the end if none of it was streamed.
-    pub(crate) whole: String,
+    pub(crate) full_text: String,
     /// The part of the block that the last delta belonged to, where the API has parts.
     pub(crate) part: usize,
     /// Empty if there is none.
@@ -37,40 +37,40 @@ pub(crate) enum BlockKind {
 impl BlockMap {
     pub(crate) fn start_text(
         &mut self,
-        theirs: usize,
+        wire_index: usize,
         out: &mut Vec<StreamEvent>,
     ) -> &mut OpenBlock {
         out.push(StreamEvent::TextStart { index: self.started });
-        self.open(theirs, BlockKind::Text)
+        self.open(wire_index, BlockKind::Text)
     }
 
     pub(crate) fn start_thinking(
         &mut self,
-        theirs: usize,
+        wire_index: usize,
         out: &mut Vec<StreamEvent>,
     ) -> &mut OpenBlock {
         out.push(StreamEvent::ThinkingStart { index: self.started });
-        self.open(theirs, BlockKind::Thinking)
+        self.open(wire_index, BlockKind::Thinking)
     }
 
     pub(crate) fn start_call(
         &mut self,
-        theirs: usize,
+        wire_index: usize,
         id: String,
         name: String,
         out: &mut Vec<StreamEvent>,
     ) -> &mut OpenBlock {
         out.push(StreamEvent::CallStart { index: self.started, id, name });
-        self.open(theirs, BlockKind::Call)
+        self.open(wire_index, BlockKind::Call)
     }
 
-    fn open(&mut self, theirs: usize, kind: BlockKind) -> &mut OpenBlock {
+    fn open(&mut self, wire_index: usize, kind: BlockKind) -> &mut OpenBlock {
         let block = OpenBlock {
-            theirs,
+            wire_index,
             index: self.started,
             kind,
             streamed: false,
-            whole: String::new(),
+            full_text: String::new(),
             part: 0,
             signature: String::new(),
             redacted: false,
@@ -80,23 +80,27 @@ impl BlockMap {
     }
 
     /// The open block with this number of the API's.
-    pub(crate) fn get(&mut self, theirs: usize) -> Option<&mut OpenBlock> {
-        self.open.iter_mut().find(|block| block.theirs == theirs)
+    pub(crate) fn get(&mut self, wire_index: usize) -> Option<&mut OpenBlock> {
+        self.open.iter_mut().find(|block| block.wire_index == wire_index)
     }
 
     /// The same if it is of this kind.
-    pub(crate) fn get_kind(&mut self, theirs: usize, kind: BlockKind) -> Option<&mut OpenBlock> {
-        self.get(theirs).filter(|block| block.kind == kind)
+    pub(crate) fn get_kind(
+        &mut self,
+        wire_index: usize,
+        kind: BlockKind,
+    ) -> Option<&mut OpenBlock> {
+        self.get(wire_index).filter(|block| block.kind == kind)
     }
 
     /// Closes a block without emitting its end.
-    pub(crate) fn take(&mut self, theirs: usize) -> Option<OpenBlock> {
-        let at = self.open.iter().position(|block| block.theirs == theirs)?;
+    pub(crate) fn take(&mut self, wire_index: usize) -> Option<OpenBlock> {
+        let at = self.open.iter().position(|block| block.wire_index == wire_index)?;
         Some(self.open.remove(at))
     }
 
-    pub(crate) fn end(&mut self, theirs: usize, out: &mut Vec<StreamEvent>) {
-        if let Some(block) = self.take(theirs) {
+    pub(crate) fn end(&mut self, wire_index: usize, out: &mut Vec<StreamEvent>) {
+        if let Some(block) = self.take(wire_index) {
             block.end(out);
         }
     }
@@ -123,8 +127,8 @@ impl OpenBlock {
 
     pub(crate) fn end(mut self, out: &mut Vec<StreamEvent>) {
         if !self.streamed {
-            let whole = std::mem::take(&mut self.whole);
-            self.grow(whole, out);
+            let full_text = std::mem::take(&mut self.full_text);
+            self.grow(full_text, out);
         }
         let OpenBlock { index, redacted, .. } = self;
         let signature = (!self.signature.is_empty()).then_some(self.signature);

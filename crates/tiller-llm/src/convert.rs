@@ -82,10 +82,10 @@ pub(crate) fn conversation<'a>(
         (false, false) => ImagePolicy::Unseen,
     };
     let mut ids = CallIds { clean: rules.clean_id, given: HashSet::new(), repeats: HashMap::new() };
-    let mut said = Vec::with_capacity(messages.len());
-    let kept: Vec<&Message> = messages.iter().map(|message| &**message).filter(heard).collect();
+    let mut turns = Vec::with_capacity(messages.len());
+    let sent: Vec<&Message> = messages.iter().map(|message| &**message).filter(is_sent).collect();
 
-    let mut stretches = kept.as_slice();
+    let mut stretches = sent.as_slice();
     while let Some((first, after)) = stretches.split_first() {
         // An answer and everything up to the next one: the results of its calls are among it.
         let end = after.iter().position(|message| message.as_assistant().is_some());
@@ -95,24 +95,26 @@ pub(crate) fn conversation<'a>(
             _ => stretches.split_at(end.map_or(stretches.len(), |end| end + 1)),
         };
         if let Message::Assistant(answer) = first {
-            push_answer(&mut said, answer, others, model, pictures, &mut ids);
+            push_answer(&mut turns, answer, others, model, pictures, &mut ids);
         }
-        said.extend(others.iter().filter_map(|message| user_parts(message, pictures)));
+        turns.extend(others.iter().filter_map(|message| user_parts(message, pictures)));
         stretches = rest;
     }
 
     // An empty prompt is still sent: without it the conversation would end with an answer, or be
     // empty, which no API accepts.
-    let asked = kept.last().is_some_and(|message| message.as_assistant().is_none());
-    if asked && !matches!(said.last(), Some(ConvertedTurn::User(_) | ConvertedTurn::Results(_))) {
-        said.push(ConvertedTurn::User(vec![UserPart::Text(Cow::Borrowed("(empty message)"))]));
+    let ends_with_user = sent.last().is_some_and(|message| message.as_assistant().is_none());
+    if ends_with_user
+        && !matches!(turns.last(), Some(ConvertedTurn::User(_) | ConvertedTurn::Results(_)))
+    {
+        turns.push(ConvertedTurn::User(vec![UserPart::Text(Cow::Borrowed("(empty message)"))]));
     }
-    said
+    turns
 }
 
 /// Failed answers are left out; their results then belong to no call and are dropped, too. An
 /// answer that the user aborted is kept, so that the model knows what it had said so far.
-fn heard(message: &&Message) -> bool {
+fn is_sent(message: &&Message) -> bool {
     match message {
         Message::Assistant(answer) => answer.stop_reason != StopReason::Error,
         Message::BashExecution(bash) => !bash.exclude_from_context,
@@ -123,7 +125,7 @@ fn heard(message: &&Message) -> bool {
 /// Adds the answer, then a result for every call: the stored one, or a placeholder. Results without
 /// a call are left out.
 fn push_answer<'a>(
-    said: &mut Vec<ConvertedTurn<'a>>,
+    turns: &mut Vec<ConvertedTurn<'a>>,
     answer: &'a AssistantMessage,
     others: &[&'a Message],
     model: &Model,
@@ -138,12 +140,12 @@ fn push_answer<'a>(
             stored.entry(&result.tool_call_id).or_default().push_back(result);
         }
     }
-    let mut spoken = Vec::with_capacity(answer.content.len());
+    let mut parts = Vec::with_capacity(answer.content.len());
     let mut results = Vec::new();
     for block in &answer.content {
         match block {
             Block::ToolCall(call) => {
-                let id = ids.give(&call.id);
+                let id = ids.assign(&call.id);
                 let result = stored.get_mut(&*call.id).and_then(VecDeque::pop_front);
                 results.push(match result {
                     Some(result) => call_result(id.clone(), result, pictures),
@@ -153,23 +155,23 @@ fn push_answer<'a>(
                 let own_id = same_model.then_some(&*call.id);
                 let name = call.name.as_str();
                 let arguments = &call.arguments;
-                spoken.push(AssistantPart::Call { id, own_id, name, arguments, signature });
+                parts.push(AssistantPart::Call { id, own_id, name, arguments, signature });
             }
             // Incomplete thinking has no signature, and without one no API accepts it.
             Block::Thinking { thinking_signature: None, .. }
                 if answer.stop_reason == StopReason::Aborted => {}
-            block => spoken.extend(spoken_block(block, same_model)),
+            block => parts.extend(assistant_part(block, same_model)),
         }
     }
-    if !spoken.is_empty() {
-        said.push(ConvertedTurn::Assistant(spoken));
+    if !parts.is_empty() {
+        turns.push(ConvertedTurn::Assistant(parts));
     }
     if !results.is_empty() {
-        said.push(ConvertedTurn::Results(results));
+        turns.push(ConvertedTurn::Results(results));
     }
 }
 
-fn spoken_block(block: &Block, same_model: bool) -> Option<AssistantPart<'_>> {
+fn assistant_part(block: &Block, same_model: bool) -> Option<AssistantPart<'_>> {
     match block {
         Block::Text { text, text_signature } => {
             let signature = text_signature.as_deref().filter(|_| same_model);
@@ -297,7 +299,7 @@ struct CallIds {
 }
 
 impl CallIds {
-    fn give(&mut self, id: &str) -> String {
+    fn assign(&mut self, id: &str) -> String {
         let clean = (self.clean)(id);
         if self.given.insert(clean.clone()) {
             return clean;

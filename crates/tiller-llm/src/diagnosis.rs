@@ -105,7 +105,7 @@ pub(crate) fn advised(
 }
 
 /// The cause of an error response, sent by the server or by a proxy in its place.
-pub(crate) fn behind(failure: &Failure<'_>, err: &ProviderError, model: &Model) -> Option<Cause> {
+pub(crate) fn cause_of(failure: &Failure<'_>, err: &ProviderError, model: &Model) -> Option<Cause> {
     let proxy = || client::proxy_for(&model.base_url);
     if failure.status == Some(407) {
         return Some(Cause::Proxy("asks for a name and a password".to_owned()));
@@ -191,7 +191,7 @@ mod tests {
             let (status, body) = line.split_once(' ').unwrap_or((line, ""));
             let failure = Failure { status: status.parse().ok(), body, after: None };
             let err = failure.classify(String::new());
-            let kind = behind(&failure, &err, &testing::model());
+            let kind = cause_of(&failure, &err, &testing::model());
             let kind = kind.map_or("-".to_owned(), |kind| format!("{kind:?}"));
             printed += &format!("{kind:10} {line}\n");
         }

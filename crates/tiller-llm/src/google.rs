@@ -47,7 +47,7 @@ pub(crate) struct GoogleDecoder {
     /// The requested model.
     model: String,
     /// The number of messages before this answer.
-    place: usize,
+    message_index: usize,
     response_id: Option<String>,
     /// The model that answers, once it was named.
     answered_by: Option<String>,
@@ -68,10 +68,10 @@ struct Finish {
 }
 
 impl GoogleDecoder {
-    fn new(model: &str, place: usize) -> GoogleDecoder {
+    fn new(model: &str, message_index: usize) -> GoogleDecoder {
         GoogleDecoder {
             model: model.to_owned(),
-            place,
+            message_index,
             response_id: None,
             answered_by: None,
             blocks: BlockMap::default(),
@@ -189,20 +189,20 @@ impl GoogleDecoder {
         self.blocks.end_all(out);
         let id = self.call_id(call.id, &call.name);
         let block = self.blocks.start_call(ONLY, id, call.name, out);
-        block.whole = Value::Object(call.args.unwrap_or_default()).to_string();
+        block.full_text = Value::Object(call.args.unwrap_or_default()).to_string();
         block.signature = signature.unwrap_or_default();
         self.blocks.end_all(out);
     }
 
     /// The API's id, if there is one. Most models identify calls only by their order, but ids must
     /// be unique in the whole conversation.
-    fn call_id(&mut self, theirs: Option<String>, name: &str) -> String {
-        let theirs = theirs.filter(|id| !id.is_empty() && !self.calls.contains(id));
-        let id = theirs.unwrap_or_else(|| {
+    fn call_id(&mut self, sent_id: Option<String>, name: &str) -> String {
+        let sent_id = sent_id.filter(|id| !id.is_empty() && !self.calls.contains(id));
+        let id = sent_id.unwrap_or_else(|| {
             let number = self.calls.len() + 1;
             match &self.response_id {
                 Some(response) => format!("{name}_{response}_{number}"),
-                None => format!("{name}_{}_{number}", self.place),
+                None => format!("{name}_{}_{number}", self.message_index),
             }
         });
         self.calls.insert(id.clone());

@@ -35,7 +35,7 @@ impl fmt::Debug for Interceptor {
 }
 
 /// Headers with credentials. Interceptors do not see them, but may replace them.
-pub(crate) const OURS: &[&str] =
+pub(crate) const OWN_HEADERS: &[&str] =
     &["authorization", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token", "cookie"];
 
 /// Applies the interceptor to the headers.
@@ -43,7 +43,7 @@ pub(crate) async fn headers(
     Interceptor(interceptor): &Interceptor,
     mut headers: HeaderMap,
 ) -> Result<HeaderMap, ProviderError> {
-    let shown = texts(&headers, |name| !OURS.contains(&name));
+    let shown = texts(&headers, |name| !OWN_HEADERS.contains(&name));
     let names: Vec<String> = shown.iter().map(|(name, _)| name.clone()).collect();
     let Some(changed) = interceptor.headers(shown).await else { return Ok(headers) };
     for name in names {

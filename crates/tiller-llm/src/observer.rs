@@ -13,7 +13,7 @@ use reqwest::header::HeaderMap;
 use tiller_agent::model::Model;
 
 use crate::diagnosis::shown;
-use crate::interceptor::{self, OURS};
+use crate::interceptor::{self, OWN_HEADERS};
 use crate::request_options::{REDACTED, RequestOptions};
 
 /// How much of a response is recorded.
@@ -77,7 +77,7 @@ pub(crate) struct Exchange {
     /// The model's URL, which may contain a password.
     address: String,
     id: u64,
-    begun: Instant,
+    started: Instant,
     bytes: u64,
     body: Vec<u8>,
     end: ExchangeEnd,
@@ -107,7 +107,7 @@ impl Exchange {
             access: access.clone(),
             address: model.base_url.clone(),
             id,
-            begun: Instant::now(),
+            started: Instant::now(),
             bytes: 0,
             body: Vec::new(),
             end: ExchangeEnd::Dropped,
@@ -119,7 +119,7 @@ impl Exchange {
             id: self.id,
             status: response.status().as_u16(),
             headers: visible(response.headers(), &self.access, &self.address),
-            after: self.begun.elapsed(),
+            after: self.started.elapsed(),
         });
     }
 
@@ -142,7 +142,7 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         (self.observer.record)(Observed::Ended {
             id: self.id,
-            after: self.begun.elapsed(),
+            after: self.started.elapsed(),
             bytes: self.bytes,
             body: self
                 .access
@@ -155,7 +155,7 @@ impl Drop for Exchange {
 /// Headers with masked credentials. Headers that the user configured may be tokens, too.
 fn visible(headers: &HeaderMap, access: &RequestOptions, address: &str) -> Vec<(String, String)> {
     let is_secret = |name: &str| {
-        OURS.contains(&name)
+        OWN_HEADERS.contains(&name)
             || name == "set-cookie"
             || access.headers.keys().any(|own| own.eq_ignore_ascii_case(name))
     };

@@ -47,7 +47,7 @@ pub(crate) struct CompletionsDecoder {
     /// The requested model.
     model: String,
     /// Whether an answer without a finish reason was cut off.
-    says_why: bool,
+    needs_finish_reason: bool,
     response_id: Option<String>,
     response_model: Option<String>,
     /// The emitted blocks, in the order they started.
@@ -73,10 +73,10 @@ enum CompletionsBlock {
 }
 
 impl CompletionsDecoder {
-    fn new(model: &str, says_why: bool) -> CompletionsDecoder {
+    fn new(model: &str, needs_finish_reason: bool) -> CompletionsDecoder {
         CompletionsDecoder {
             model: model.to_owned(),
-            says_why,
+            needs_finish_reason,
             response_id: None,
             response_model: None,
             blocks: Vec::new(),
@@ -149,7 +149,7 @@ impl CompletionsDecoder {
         }
         for text in [delta.content.text, delta.refusal.unwrap_or_default()] {
             if !text.is_empty() {
-                self.say(text, out);
+                self.push_text(text, out);
             }
         }
         for call in delta.tool_calls.unwrap_or_default() {
@@ -160,7 +160,7 @@ impl CompletionsDecoder {
         }
     }
 
-    fn say(&mut self, delta: String, out: &mut Vec<StreamEvent>) {
+    fn push_text(&mut self, delta: String, out: &mut Vec<StreamEvent>) {
         let index = *self.text.get_or_insert_with(|| {
             let index = self.blocks.len();
             self.blocks.push(CompletionsBlock::Text);
@@ -185,7 +185,7 @@ impl CompletionsDecoder {
             return;
         };
         let call = &mut self.calls.all[at];
-        if let Some(index) = call.ours {
+        if let Some(index) = call.block_index {
             out.extend(arguments.map(|delta| StreamEvent::CallDelta { index, delta }));
             return;
         }
@@ -201,7 +201,7 @@ impl CompletionsDecoder {
         let index = self.blocks.len();
         self.blocks.push(CompletionsBlock::Call(at));
         let call = &mut self.calls.all[at];
-        call.ours = Some(index);
+        call.block_index = Some(index);
         let (id, name) = (call.id.clone(), call.name.clone());
         out.push(StreamEvent::CallStart { index, id, name });
         out.extend(call.held.take().map(|delta| StreamEvent::CallDelta { index, delta }));
@@ -257,7 +257,7 @@ impl CompletionsDecoder {
         let mut nameless = false;
         for at in 0..self.calls.all.len() {
             let call = &mut self.calls.all[at];
-            if call.ours.is_some() {
+            if call.block_index.is_some() {
                 continue;
             }
             if call.name.is_empty() {
@@ -277,7 +277,7 @@ impl CompletionsDecoder {
         let failed = |reason| format!("Provider finish_reason: {reason}");
         match raw {
             // Several servers report `stop` after tool calls.
-            Some("stop" | "end" | "eos" | "tool_calls" | "function_call") => Ok(self.whole()),
+            Some("stop" | "end" | "eos" | "tool_calls" | "function_call") => Ok(self.normal_stop()),
             Some("length" | "max_tokens" | "model_length") => Ok(StopReason::Length),
             Some(reason @ ("error" | "network_error" | "insufficient_system_resource")) => {
                 Err(ProviderError::retry(failed(reason)))
@@ -286,14 +286,14 @@ impl CompletionsDecoder {
                 Err(ProviderError::Overflow { message: failed(reason).into() })
             }
             Some(other) => Err(ProviderError::fatal(failed(other))),
-            None if self.says_why => {
+            None if self.needs_finish_reason => {
                 Err(ProviderError::retry("Stream ended without finish_reason"))
             }
-            None => Ok(self.whole()),
+            None => Ok(self.normal_stop()),
         }
     }
 
-    fn whole(&self) -> StopReason {
+    fn normal_stop(&self) -> StopReason {
         if self.calls.all.is_empty() { StopReason::Stop } else { StopReason::ToolUse }
     }
 }

@@ -69,7 +69,7 @@ pub(crate) struct ResponsesDecoder {
     model: String,
     blocks: BlockMap,
     calls: bool,
-    begun: bool,
+    has_started: bool,
     done: bool,
 }
 
@@ -79,7 +79,7 @@ impl ResponsesDecoder {
             model: model.to_owned(),
             blocks: BlockMap::default(),
             calls: false,
-            begun: false,
+            has_started: false,
             done: false,
         }
     }
@@ -146,30 +146,30 @@ impl Decode for ResponsesDecoder {
 
 impl ResponsesDecoder {
     fn begin(&mut self, response: NativeResponse, out: &mut Vec<StreamEvent>) {
-        if self.begun {
+        if self.has_started {
             return;
         }
-        self.begun = true;
+        self.has_started = true;
         out.extend(response.id.map(StreamEvent::ResponseId));
         let other = response.model.filter(|model| *model != self.model);
         out.extend(other.map(StreamEvent::ResponseModel));
     }
 
-    fn start_item(&mut self, theirs: usize, item: &NativeItem, out: &mut Vec<StreamEvent>) {
-        self.blocks.end(theirs, out);
+    fn start_item(&mut self, wire_index: usize, item: &NativeItem, out: &mut Vec<StreamEvent>) {
+        self.blocks.end(wire_index, out);
         match item {
             NativeItem::Message { .. } => {
-                self.blocks.start_text(theirs, out);
+                self.blocks.start_text(wire_index, out);
             }
             NativeItem::Reasoning { .. } => {
-                self.blocks.start_thinking(theirs, out);
+                self.blocks.start_thinking(wire_index, out);
             }
             NativeItem::FunctionCall { id, call_id, name, .. } => {
                 let id = match id {
                     Some(id) if !id.is_empty() => format!("{call_id}|{id}"),
                     _ => call_id.clone(),
                 };
-                self.blocks.start_call(theirs, id, name.clone(), out);
+                self.blocks.start_call(wire_index, id, name.clone(), out);
                 self.calls = true;
             }
             NativeItem::Unknown => (),
@@ -179,13 +179,13 @@ impl ResponsesDecoder {
     /// A delta that does not match its item is ignored.
     fn grow(
         &mut self,
-        theirs: usize,
+        wire_index: usize,
         kind: BlockKind,
         part: usize,
         delta: Option<String>,
         out: &mut Vec<StreamEvent>,
     ) {
-        if let (Some(block), Some(delta)) = (self.blocks.get_kind(theirs, kind), delta) {
+        if let (Some(block), Some(delta)) = (self.blocks.get_kind(wire_index, kind), delta) {
             if block.streamed && block.part != part {
                 block.grow(BETWEEN_PARTS.to_owned(), out);
             }
@@ -197,30 +197,30 @@ impl ResponsesDecoder {
     /// The complete item. Emits what was not streamed.
     fn end_item(
         &mut self,
-        theirs: usize,
+        wire_index: usize,
         item: NativeItem,
-        whole: Option<Value>,
+        raw: Option<Value>,
         out: &mut Vec<StreamEvent>,
     ) {
         // An item with another or no announcement starts here.
-        let announced = item.kind().and_then(|kind| self.blocks.get_kind(theirs, kind));
+        let announced = item.kind().and_then(|kind| self.blocks.get_kind(wire_index, kind));
         if announced.is_none() {
-            self.start_item(theirs, &item, out);
+            self.start_item(wire_index, &item, out);
         }
-        let Some(mut block) = self.blocks.take(theirs) else { return };
+        let Some(mut block) = self.blocks.take(wire_index) else { return };
         match item {
             NativeItem::Message { id, phase, content } => {
-                block.whole = joined(&content, "");
+                block.full_text = joined(&content, "");
                 let signature = id.map(|id| TextSignature { v: 1, id, phase });
                 let signature = signature.and_then(|it| serde_json::to_string(&it).ok());
                 block.signature = signature.unwrap_or_default();
             }
             NativeItem::Reasoning { summary, content } => {
                 let parts = if summary.is_empty() { content.unwrap_or_default() } else { summary };
-                block.whole = joined(&parts, BETWEEN_PARTS);
-                block.signature = whole.map(|item| item.to_string()).unwrap_or_default();
+                block.full_text = joined(&parts, BETWEEN_PARTS);
+                block.signature = raw.map(|item| item.to_string()).unwrap_or_default();
             }
-            NativeItem::FunctionCall { arguments, .. } => block.whole = arguments,
+            NativeItem::FunctionCall { arguments, .. } => block.full_text = arguments,
             NativeItem::Unknown => (),
         }
         block.end(out);

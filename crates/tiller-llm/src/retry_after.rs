@@ -25,7 +25,7 @@ pub(crate) fn in_header(headers: &HeaderMap, now: SystemTime) -> Option<Duration
 
 /// In the error itself.
 pub(crate) fn in_body(body: &str) -> Option<Duration> {
-    retry_info(body).or_else(|| in_words(body))
+    retry_info(body).or_else(|| from_text(body))
 }
 
 /// Google's `RetryInfo` in the details of an error: `"retryDelay": "13.5s"`.
@@ -54,11 +54,11 @@ pub(crate) fn retry_info(body: &str) -> Option<Duration> {
 }
 
 /// OpenAI and compatible servers: "Please try again in 1m2.5s." and "retry after 20 seconds".
-fn in_words(text: &str) -> Option<Duration> {
+fn from_text(text: &str) -> Option<Duration> {
     const BEFORE: [&str; 4] = ["try again in ", "retry in ", "try again after ", "retry after "];
     let text = text.to_lowercase();
-    let behind = BEFORE.iter().find_map(|before| text.split_once(before))?.1;
-    span(behind).map(|(wait, _)| wait)
+    let after = BEFORE.iter().find_map(|before| text.split_once(before))?.1;
+    span(after).map(|(wait, _)| wait)
 }
 
 /// A duration such as `1h2m3.5s`, `20ms` or `6 seconds`, and the text after it.
@@ -67,9 +67,9 @@ fn span(text: &str) -> Option<(Duration, &str)> {
     let mut wait = None;
     loop {
         let digits = rest.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b'.')).count();
-        let behind = rest[digits..].trim_start_matches(' ');
-        let letters = behind.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let seconds = match &behind[..letters] {
+        let after = rest[digits..].trim_start_matches(' ');
+        let letters = after.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let seconds = match &after[..letters] {
             "ms" | "milliseconds" => 0.001,
             "s" | "sec" | "second" | "seconds" => 1.0,
             "m" | "min" | "minute" | "minutes" => 60.0,
@@ -79,7 +79,7 @@ fn span(text: &str) -> Option<(Duration, &str)> {
         let Ok(number) = rest[..digits].parse::<f64>() else { return Some((wait?, rest)) };
         let part = Duration::try_from_secs_f64(number * seconds).ok()?;
         wait = Some(wait.unwrap_or(Duration::ZERO).checked_add(part)?);
-        rest = &behind[letters..];
+        rest = &after[letters..];
     }
 }
 

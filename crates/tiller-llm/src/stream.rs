@@ -16,7 +16,7 @@ use tiller_agent::model::Model;
 use tiller_agent::provider::{EventStream, Provider, ProviderError, Request, StreamEvent};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::diagnosis::{Cause, LostWhen, advised, behind};
+use crate::diagnosis::{Cause, LostWhen, advised, cause_of};
 use crate::errors::{self, Failure};
 use crate::interceptor::Interceptor;
 use crate::observer::Exchange;
@@ -86,10 +86,10 @@ struct HttpProvider<A> {
 
 impl<A: Api> Provider for HttpProvider<A> {
     fn stream(&self, request: Request) -> EventStream {
-        let unasked = NotSent { request, access: self.access.clone() };
-        let answer = Some(ResponseStream::<A>::Unasked(Box::new(unasked)));
-        let telling = EventReader { events: Vec::new().into_iter(), failure: None, answer };
-        Box::pin(stream::unfold(telling, EventReader::next).fuse())
+        let unsent = UnsentRequest { request, access: self.access.clone() };
+        let answer = Some(ResponseStream::<A>::UnsentRequest(Box::new(unsent)));
+        let reader = EventReader { events: Vec::new().into_iter(), failure: None, answer };
+        Box::pin(stream::unfold(reader, EventReader::next).fuse())
     }
 }
 
@@ -118,11 +118,11 @@ impl<A: Api> EventReader<A> {
 
 /// Moved with every chunk, so it is kept small.
 enum ResponseStream<A: Api> {
-    Unasked(Box<NotSent>),
+    UnsentRequest(Box<UnsentRequest>),
     Open(Box<OpenResponse<A>>),
 }
 
-struct NotSent {
+struct UnsentRequest {
     request: Request,
     access: Arc<RequestOptions>,
 }
@@ -131,7 +131,7 @@ struct OpenResponse<A: Api> {
     response: Response,
     silence: IdleTimer,
     /// Whether anything of the answer has arrived.
-    begun: bool,
+    has_started: bool,
     sse: sse::SseDecoder,
     decoder: A::Decoder,
     model: Arc<Model>,
@@ -151,8 +151,8 @@ impl<A: Api> ResponseStream<A> {
     async fn step(self) -> (Batch, Option<ResponseStream<A>>) {
         let mut batch = Batch::default();
         let next = match self {
-            ResponseStream::Unasked(unasked) => {
-                let opened = OpenResponse::<A>::ask(*unasked).await;
+            ResponseStream::UnsentRequest(unsent) => {
+                let opened = OpenResponse::<A>::ask(*unsent).await;
                 opened.inspect(|_| batch.events.push(StreamEvent::Start)).map(Some)
             }
             ResponseStream::Open(open) => open.read(&mut batch.events).await,
@@ -168,8 +168,8 @@ impl<A: Api> ResponseStream<A> {
 }
 
 impl<A: Api> OpenResponse<A> {
-    async fn ask(unasked: NotSent) -> Result<Box<OpenResponse<A>>, ProviderError> {
-        let NotSent { request, access } = unasked;
+    async fn ask(unsent: UnsentRequest) -> Result<Box<OpenResponse<A>>, ProviderError> {
+        let UnsentRequest { request, access } = unsent;
         let mut post = A::post(&request, &access)?;
         if let Some(Interceptor(interceptor)) = &access.interceptor
             && let Some(body) = interceptor.body(&post.body).await
@@ -206,11 +206,11 @@ impl<A: Api> OpenResponse<A> {
         }
         let sse = sse::SseDecoder::default();
         let decoder = A::decoder(&request);
-        let begun = false;
+        let has_started = false;
         Ok(Box::new(OpenResponse {
             response,
             silence,
-            begun,
+            has_started,
             sse,
             decoder,
             model,
@@ -254,7 +254,7 @@ impl<A: Api> OpenResponse<A> {
             exchange.read(chunk);
         }
         if let Some(first) = chunk.as_ref().and_then(|bytes| bytes.trim_ascii_start().first())
-            && !std::mem::replace(&mut self.begun, true)
+            && !std::mem::replace(&mut self.has_started, true)
             && matches!(first, b'<' | b'{' | b'[')
         {
             return Err(self.not_a_stream(chunk.unwrap_or_default().to_vec()).await);
@@ -265,10 +265,10 @@ impl<A: Api> OpenResponse<A> {
         };
         decoded.map_err(|err| {
             let err = err.reworded(|message| self.access.scrub(message, &self.model.base_url));
-            let said = Failure { body: err.message(), ..Failure::default() };
+            let failure = Failure { body: err.message(), ..Failure::default() };
             let kind = match err {
                 ProviderError::Auth { .. } | ProviderError::Overflow { .. } => {
-                    behind(&said, &err, &self.model)
+                    cause_of(&failure, &err, &self.model)
                 }
                 _ => None,
             };
@@ -283,15 +283,15 @@ impl<A: Api> OpenResponse<A> {
 
     /// The server responded with something else than a stream: an HTML page, or an error with a
     /// success status. No event stream begins like this, and no frame of Amazon's.
-    async fn not_a_stream(mut self, begun: Vec<u8>) -> ProviderError {
-        let rest = rest_of(self.response, begun).await;
+    async fn not_a_stream(mut self, beginning: Vec<u8>) -> ProviderError {
+        let rest = read_rest(self.response, beginning).await;
         let body = self.access.scrub(rest, &self.model.base_url);
         if errors::is_error(&body) {
             // The decoder recognises its API's errors.
             let event = sse::Event { name: "error", data: &body };
             if let Err(err) = self.decoder.push(event, &mut Vec::new()) {
-                let told = Failure { body: &body, ..Failure::default() };
-                let kind = behind(&told, &err, &self.model);
+                let failure = Failure { body: &body, ..Failure::default() };
+                let kind = cause_of(&failure, &err, &self.model);
                 return advised(err, kind, &self.model, &self.access);
             }
         }
@@ -354,16 +354,16 @@ impl IdleTimer {
 /// Built-in headers first, then the model's, then the user's. A later value replaces an earlier
 /// one, except for the header that is a list of beta features.
 fn all_headers(
-    ours: &[(&'static str, String)],
+    own: &[(&'static str, String)],
     request: &Request,
     access: &RequestOptions,
 ) -> Result<HeaderMap, ProviderError> {
-    let ours = ours.iter().map(|(name, value)| (*name, value.as_str()));
+    let own = own.iter().map(|(name, value)| (*name, value.as_str()));
     let models = request.model.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let users = access.headers.iter().map(|(name, value)| (name.as_str(), value.expose()));
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    for (name, value) in ours.chain(models).chain(users) {
+    for (name, value) in own.chain(models).chain(users) {
         // The value may be the key, so the error names only the header.
         let invalid = || ProviderError::fatal(format!("header {name:?} cannot be sent"));
         let header = HeaderName::try_from(name).map_err(|_| invalid())?;
@@ -386,21 +386,21 @@ async fn refused<A: Api>(
 ) -> ProviderError {
     let status = response.status();
     let after = retry_after::in_header(response.headers(), SystemTime::now());
-    let body = access.scrub(rest_of(response, Vec::new()).await, &model.base_url);
+    let body = access.scrub(read_rest(response, Vec::new()).await, &model.base_url);
     let text = match body.trim() {
         "" => format!("{} status code (no body)", status.as_u16()),
         body => A::error_text(status.as_u16(), body),
     };
     let failure = Failure { status: Some(status.as_u16()), body: &body, after };
     let err = failure.classify(text);
-    let kind = behind(&failure, &err, model);
+    let kind = cause_of(&failure, &err, model);
     advised(err, kind, model, access)
 }
 
 /// As much of the body as arrives soon, up to a limit.
-async fn rest_of(mut response: Response, mut body: Vec<u8>) -> String {
+async fn read_rest(mut response: Response, mut body: Vec<u8>) -> String {
     const MAX_BYTES: usize = 64 << 10;
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const READ_TIMEOUT: Duration = Duration::from_secs(10);
     let read = async {
         while body.len() < MAX_BYTES
             && let Ok(Some(chunk)) = response.chunk().await
@@ -409,7 +409,7 @@ async fn rest_of(mut response: Response, mut body: Vec<u8>) -> String {
         }
     };
     // On a timeout, what has arrived is used; the status is the most important part.
-    timeout(PATIENCE, read).await.unwrap_or(());
+    timeout(READ_TIMEOUT, read).await.unwrap_or(());
     body.truncate(MAX_BYTES);
     String::from_utf8_lossy(&body).into_owned()
 }

@@ -91,12 +91,12 @@ pub(crate) fn old_user(text: &str) -> Message {
 
 /// An answer of the requested model.
 pub(crate) fn answer(content: Vec<Block>) -> Message {
-    let asked = model();
+    let requested = model();
     Message::Assistant(AssistantMessage {
         content,
-        api: asked.api,
-        provider: asked.provider,
-        model: asked.id,
+        api: requested.api,
+        provider: requested.provider,
+        model: requested.id,
         usage: Usage::default(),
         stop_reason: StopReason::Stop,
         timestamp: 1,

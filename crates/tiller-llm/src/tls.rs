@@ -16,18 +16,18 @@ pub(crate) fn explain(err: &Error) -> (String, Cause) {
             (reason, Cause::Certificate(fault))
         }
         Error::AlertReceived(alert) => {
-            let reason = format!("the server refuses the TLS connection: {}", in_words(alert));
+            let reason = format!("the server refuses the TLS connection: {}", describe(alert));
             (reason, Cause::NotSecure)
         }
         Error::PeerIncompatible(why) => {
-            let reason = format!("the server's TLS is not compatible: {}", in_words(why));
+            let reason = format!("the server's TLS is not compatible: {}", describe(why));
             (reason, Cause::NotSecure)
         }
         Error::PeerMisbehaved(why) => {
-            let reason = format!("the server breaks the rules of TLS: {}", in_words(why));
+            let reason = format!("the server breaks the rules of TLS: {}", describe(why));
             (reason, Cause::NotSecure)
         }
-        err => (format!("TLS fails: {}", in_words(err)), Cause::NotSecure),
+        err => (format!("TLS fails: {}", describe(err)), Cause::NotSecure),
     }
 }
 
@@ -64,15 +64,15 @@ fn certificate(err: &CertificateError) -> (String, CertificateFault) {
             CertificateFault::AuthorityAsServer,
         ),
         CertificateError::Other(err) => {
-            return (format!("is not valid: {}", in_words(&err.0)), CertificateFault::Other);
+            return (format!("is not valid: {}", describe(&err.0)), CertificateFault::Other);
         }
-        err => return (format!("is not valid: {}", in_words(err)), CertificateFault::Other),
+        err => return (format!("is not valid: {}", describe(err)), CertificateFault::Other),
     };
     (reason.to_owned(), fault)
 }
 
 /// `HandshakeFailure` as "handshake failure": the first name in the `Debug` output.
-fn in_words(value: &impl fmt::Debug) -> String {
+fn describe(value: &impl fmt::Debug) -> String {
     let printed = format!("{value:?}");
     let end = printed.find(|c: char| !c.is_alphanumeric()).unwrap_or(printed.len());
     let mut words = String::new();

@@ -36,10 +36,10 @@ impl Serialize for ShapedOutcome<'_> {
 
 fn extents(outcome: &BashOutcome) -> Extents {
     let shown = Extent::of(&outcome.output);
-    let whole = outcome.whole.unwrap_or(shown);
+    let total = outcome.total.unwrap_or(shown);
     Extents {
-        total_lines: whole.lines,
-        total_bytes: whole.bytes,
+        total_lines: total.lines,
+        total_bytes: total.bytes,
         output_lines: shown.lines,
         output_bytes: shown.bytes,
     }

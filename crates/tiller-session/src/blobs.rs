@@ -27,7 +27,7 @@ pub(crate) struct Blobs(Option<PathBuf>);
 
 impl Blobs {
     /// `<agent folder>/blobs`, for `<agent folder>/sessions/<folder>/<file>`.
-    pub(crate) fn beside(session: Option<&Path>) -> Blobs {
+    pub(crate) fn next_to(session: Option<&Path>) -> Blobs {
         let sessions = session.and_then(|file| file.parent()?.parent());
         Blobs(sessions.and_then(Path::parent).map(|agent| agent.join("blobs")))
     }
@@ -52,27 +52,27 @@ impl Blobs {
     /// match.
     pub(crate) fn inline(&self, line: String) -> String {
         const OPENING: &str = "\"blob:sha256:";
-        let mut whole = String::new();
+        let mut restored = String::new();
         let mut rest = line.as_str();
         while let Some(at) = rest.find(OPENING) {
             let (before, from) = rest.split_at(at + OPENING.len());
             let hash = from.get(..HASH_CHARS).filter(|_| from[HASH_CHARS..].starts_with('"'));
             match hash.and_then(|hash| self.read(hash)) {
                 Some(bytes) => {
-                    whole.push_str(&before[..at + 1]);
-                    whole.push_str(&STANDARD.encode(bytes));
+                    restored.push_str(&before[..at + 1]);
+                    restored.push_str(&STANDARD.encode(bytes));
                     rest = &from[HASH_CHARS..];
                 }
                 None => {
-                    whole.push_str(before);
+                    restored.push_str(before);
                     rest = from;
                 }
             }
         }
-        if whole.is_empty() {
+        if restored.is_empty() {
             return line;
         }
-        whole + rest
+        restored + rest
     }
 
     fn read(&self, hash: &str) -> Option<Vec<u8>> {

@@ -21,13 +21,13 @@ impl Session {
     /// Compares the leaf's path with the path to this entry.
     pub fn branch_diff(&self, to: &str) -> Result<BranchDiff, Error> {
         let tree = self.tree();
-        let here = tree.path(tree.leaf());
-        let there = tree.path(Some(self.find(to)?));
-        let shared = here.iter().zip(&there).take_while(|(here, there)| here == there).count();
+        let old_path = tree.path(tree.leaf());
+        let new_path = tree.path(Some(self.find(to)?));
+        let shared = old_path.iter().zip(&new_path).take_while(|(old, new)| old == new).count();
         let id = |index: &_| tree.id(*index).to_owned();
         Ok(BranchDiff {
-            common: shared.checked_sub(1).map(|last| id(&here[last])),
-            abandoned: here[shared..].iter().map(id).collect(),
+            common: shared.checked_sub(1).map(|last| id(&old_path[last])),
+            abandoned: old_path[shared..].iter().map(id).collect(),
         })
     }
 
@@ -50,10 +50,10 @@ impl Session {
     /// again. For any other entry: the entry itself.
     pub fn resend_parent(&self, id: &str) -> Result<Option<String>, Error> {
         let index = self.find(id)?;
-        let place = match self.tree().kind(index) {
+        let parent = match self.tree().kind(index) {
             Kind::User | Kind::CustomMessage | Kind::CustomRole => self.tree().parent(index),
             _ => Some(index),
         };
-        Ok(place.map(|index| self.tree().id(index).to_owned()))
+        Ok(parent.map(|index| self.tree().id(index).to_owned()))
     }
 }

@@ -34,14 +34,14 @@ const PROBLEMS_MAX: usize = 10_000;
 
 /// Reads every line of a file to its end. Changes nothing.
 pub fn check(path: &Path) -> Result<Report, Error> {
-    report(&Session::look_at(path, Problems::up_to(PROBLEMS_MAX))?)
+    report(&Session::read_only_with(path, Problems::up_to(PROBLEMS_MAX))?)
 }
 
 /// Writes the entries of a file into a new one and drops lines that are not entries. The old file
 /// does not change. A damaged line whose place in the tree is known becomes an entry that holds the
 /// rest of its text.
 pub fn repair(path: &Path, into: &Path, now: UnixMs) -> Result<Report, Error> {
-    let session = Session::look_at(path, Problems::up_to(PROBLEMS_MAX))?;
+    let session = Session::read_only_with(path, Problems::up_to(PROBLEMS_MAX))?;
     session.write_clean(into, now)?;
     report(&session)
 }
@@ -66,7 +66,7 @@ fn not_json(session: &Session, known: &[Problem]) -> Result<Vec<Problem>, Error>
     let known: HashSet<u64> = known.iter().filter_map(Problem::broken_line).collect();
     let mut found = Problems::up_to(PROBLEMS_MAX);
     let mut number = 0;
-    let mut look = |line: &[u8]| {
+    let mut check_line = |line: &[u8]| {
         number += 1;
         let checked = match str::from_utf8(line) {
             Ok("") => Ok(()),
@@ -81,14 +81,14 @@ fn not_json(session: &Session, known: &[Problem]) -> Result<Vec<Problem>, Error>
     };
     let log = session.log().read_from(0).take(session.log().end());
     let read = lines::lines(256 * 1024, log, 0, |line, _| {
-        look(line);
+        check_line(line);
         ControlFlow::<()>::Continue(())
     });
     // An unterminated last line is an entry if it is valid JSON; otherwise it was reported as torn.
     if let ControlFlow::Continue(tail) = read.map_err(session.read_error())?
         && serde_json::from_slice::<IgnoredAny>(&tail.bytes).is_ok()
     {
-        look(tail.bytes.trim_ascii());
+        check_line(tail.bytes.trim_ascii());
     }
     Ok(found.list())
 }

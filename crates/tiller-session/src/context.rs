@@ -106,7 +106,7 @@ impl Session {
     pub(crate) fn message(&self, kind: Kind, line: &str) -> Result<Message, String> {
         let mut message = message_line::message(kind, line)?;
         if blobs::may_be_in(line) {
-            Blobs::beside(self.path()).restore(&mut message);
+            Blobs::next_to(self.path()).restore(&mut message);
         }
         Ok(message)
     }

@@ -384,7 +384,7 @@ impl Serialize for RawEntry<'_> {
                 map.serialize_entry("type", "custom")?;
                 map.serialize_entry("customType", custom_type)?;
                 if_some(&mut map, "data", data)?;
-                self.place(&mut map)?;
+                self.serialize_position(&mut map)?;
             }
             Body::CustomMessage(message) => {
                 map.serialize_entry("type", "custom_message")?;
@@ -392,7 +392,7 @@ impl Serialize for RawEntry<'_> {
                 map.serialize_entry("content", &message.content)?;
                 map.serialize_entry("display", &message.display)?;
                 if_some(&mut map, "details", &message.details)?;
-                self.place(&mut map)?;
+                self.serialize_position(&mut map)?;
             }
             Body::Label { target_id, label } => {
                 self.head("label", &mut map)?;
@@ -415,10 +415,10 @@ impl Serialize for RawEntry<'_> {
 impl RawEntry<'_> {
     fn head<M: SerializeMap>(&self, kind: &str, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("type", kind)?;
-        self.place(map)
+        self.serialize_position(map)
     }
 
-    fn place<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+    fn serialize_position<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         map.serialize_entry("id", self.id)?;
         map.serialize_entry("parentId", &self.parent_id)?;
         map.serialize_entry("timestamp", &self.timestamp)

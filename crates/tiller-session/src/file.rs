@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::NamedTempFile;
 
-use crate::beside::{self, Beside, FileId};
 use crate::files::Files;
 use crate::lock;
+use crate::sibling_file::{self, FileId, SiblingFile};
 
 /// An open session file.
 pub(crate) struct FileDisk {
@@ -61,12 +61,12 @@ impl FileDisk {
     /// Whether the path still refers to this file. Checking that the path exists is not enough: if
     /// another file was put there while this one was renamed, there would be two writers.
     pub(crate) fn location(&self) -> io::Result<FileLocation> {
-        let ours = self.file.metadata()?;
+        let open = self.file.metadata()?;
         match fs::symlink_metadata(&self.path) {
-            Ok(there) if FileId::of(&there) == FileId::of(&ours) => Ok(FileLocation::InPlace),
+            Ok(at_path) if FileId::of(&at_path) == FileId::of(&open) => Ok(FileLocation::InPlace),
             Ok(_) => Ok(FileLocation::Replaced),
             Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
-            Err(_) if ours.nlink() == 0 => Ok(FileLocation::Deleted),
+            Err(_) if open.nlink() == 0 => Ok(FileLocation::Deleted),
             Err(_) => Ok(FileLocation::Moved),
         }
     }
@@ -176,14 +176,14 @@ impl PendingFile {
 
     /// Moves the file to a path where no file is, or an empty one. It is locked before it gets its
     /// name.
-    pub(crate) fn place(self, path: &Path) -> io::Result<FileDisk> {
+    pub(crate) fn persist(self, path: &Path) -> io::Result<FileDisk> {
         let Temp { file: temp, files } = self.finish()?;
         lock::hold(temp.as_file())?;
-        let there = fs::symlink_metadata(path);
-        let is_empty = there.is_ok_and(|there| there.is_file() && there.len() == 0);
-        files.system().place()?;
-        let placed = if is_empty { temp.persist(path) } else { temp.persist_noclobber(path) };
-        let file = placed.map_err(|err| err.error)?;
+        let existing = fs::symlink_metadata(path);
+        let is_empty = existing.is_ok_and(|existing| existing.is_file() && existing.len() == 0);
+        files.system().persist()?;
+        let persisted = if is_empty { temp.persist(path) } else { temp.persist_noclobber(path) };
+        let file = persisted.map_err(|err| err.error)?;
         Ok(FileDisk::new(file, path, files, true))
     }
 
@@ -194,7 +194,7 @@ impl PendingFile {
         temp.as_file().set_permissions(fs::symlink_metadata(path)?.permissions())?;
         files.system().sync(temp.as_file())?;
         lock::hold(temp.as_file())?;
-        files.system().place()?;
+        files.system().persist()?;
         let file = temp.persist(path).map_err(|err| err.error)?;
         let disk = FileDisk::new(file, path, files, true);
         disk.syncer().sync()?;
@@ -202,10 +202,10 @@ impl PendingFile {
     }
 
     /// Moves the file, without locking it, to a path where no file is.
-    pub(crate) fn place_unlocked(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn persist_unlocked(self, path: &Path) -> io::Result<()> {
         let Temp { file: temp, files } = self.finish()?;
         files.system().sync(temp.as_file())?;
-        files.system().place()?;
+        files.system().persist()?;
         temp.persist_noclobber(path).map_err(|err| err.error)?;
         Ok(())
     }
@@ -217,8 +217,8 @@ impl PendingFile {
 
 /// Saves bytes that are about to be cut from a session file in `FILE.torn` beside it.
 pub(crate) fn save_torn_tail(path: &Path, id: FileId, bytes: &[u8]) -> io::Result<PathBuf> {
-    Beside::of(path, id, "torn")?.append(&[bytes, b"\n"].concat())?;
-    Ok(beside::path_of(path, "torn"))
+    SiblingFile::of(path, id, "torn")?.append(&[bytes, b"\n"].concat())?;
+    Ok(sibling_file::path_of(path, "torn"))
 }
 
 pub(crate) fn dir_of(path: &Path) -> &Path {

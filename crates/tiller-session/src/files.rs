@@ -15,7 +15,7 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// Called before a complete file is renamed to its path.
-    fn place(&self) -> io::Result<()> {
+    fn persist(&self) -> io::Result<()> {
         Ok(())
     }
 

@@ -84,7 +84,7 @@ impl Session {
         new.parent_session = new.parent_session.or_else(|| self.saved_path());
         let mut copy = Copy::begin(self, new, storage, &entries)?;
         let mut reader = self.log().reader();
-        let blobs = Blobs::beside(self.path());
+        let blobs = Blobs::next_to(self.path());
         for index in entries {
             let line = blobs.inline(self.readable_line(&mut reader, index, now)?);
             copy.add(&line)?;
@@ -103,7 +103,7 @@ impl Session {
             let line = self.readable_line(&mut reader, index, now)?;
             draft.write((line + "\n").as_bytes()).map_err(Error::write(path))?;
         }
-        draft.place_unlocked(path).map_err(Error::write(path))
+        draft.persist_unlocked(path).map_err(Error::write(path))
     }
 
     fn branch_off(
@@ -118,7 +118,7 @@ impl Session {
             NewSession { id, cwd: self.cwd().to_owned(), parent_session: self.saved_path(), now };
         let mut copy = Copy::begin(self, new, storage, &path)?;
         let mut reader = self.log().reader();
-        let blobs = Blobs::beside(self.path());
+        let blobs = Blobs::next_to(self.path());
         // Maps an entry that is left out to its next descendant that is copied.
         let mut stand_ins: HashMap<Index, Index> = HashMap::new();
         let mut left_out = Vec::new();
@@ -275,8 +275,8 @@ impl Copy {
         let (storage_state, log) = match (to, storage_state) {
             (Target::Memory(bytes), storage_state) => (storage_state, Log::in_memory(bytes)),
             (Target::File(draft), StorageState::Planned { path, owner, files }) => {
-                let placed = draft.place(&path).and_then(|disk| Ok((disk.id()?, disk)));
-                let (id, disk) = placed.map_err(Error::write(&path))?;
+                let persisted = draft.persist(&path).and_then(|disk| Ok((disk.id()?, disk)));
+                let (id, disk) = persisted.map_err(Error::write(&path))?;
                 let note = LockNote::write(&path, id, &owner);
                 (StorageState::File { path, owner, files, note }, Log::on_disk(disk, at))
             }

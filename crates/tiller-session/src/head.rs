@@ -158,7 +158,7 @@ impl<'a> HeadLine<'a> {
         let mut walk = Walk::new(line);
         match walk.object(|walk, key| seen.field(walk, key, line)) {
             Some(Step::On) if walk.is_done() => seen.finish(),
-            Some(Step::Enough) if looks_whole(line) => seen.finish(),
+            Some(Step::Enough) if looks_complete(line) => seen.finish(),
             _ => HeadLine::read_leniently(line, seen),
         }
     }
@@ -373,7 +373,7 @@ impl UsageTotals {
 
 /// A quick check of a `message` entry that was not scanned to its end: it must end like one, and
 /// not contain two. Quotes inside strings are escaped, so a whole line cannot contain this text.
-fn looks_whole(line: &[u8]) -> bool {
+fn looks_complete(line: &[u8]) -> bool {
     line.ends_with(b"}}") && GLUE.find(line).is_none()
 }
 

@@ -15,7 +15,7 @@ mod json_skip;
 mod session;
 mod files;
 mod file;
-mod beside;
+mod sibling_file;
 mod log;
 mod lock;
 mod open;

@@ -87,8 +87,8 @@ pub fn list(scope: Scope<'_>, limit: usize, before: Option<&Cursor>) -> io::Resu
     let files = candidates(scope)?;
     let start = match before {
         Some(cursor) => {
-            let place = (cursor.modified_ns, cursor.name.as_str());
-            files.partition_point(|file| file.place() >= place)
+            let sort_key = (cursor.modified_ns, cursor.name.as_str());
+            files.partition_point(|file| file.sort_key() >= sort_key)
         }
         None => 0,
     };
@@ -161,7 +161,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn place(&self) -> (u128, &str) {
+    fn sort_key(&self) -> (u128, &str) {
         (self.modified_ns, &self.name)
     }
 
@@ -185,7 +185,7 @@ fn candidates(scope: Scope<'_>) -> io::Result<Vec<Candidate>> {
             collect(sessions, &mut files)?;
         }
     }
-    files.sort_unstable_by(|a, b| b.place().cmp(&a.place()));
+    files.sort_unstable_by(|a, b| b.sort_key().cmp(&a.sort_key()));
     Ok(files)
 }
 

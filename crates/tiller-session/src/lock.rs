@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::beside::{Beside, FileId};
 use crate::error::Error;
 use crate::problem::Problem;
+use crate::sibling_file::{FileId, SiblingFile};
 
 /// Who writes to a session. Passed in by the caller, since this crate does not read the
 /// environment.
@@ -56,8 +56,8 @@ impl LockNote {
     /// Writes the note again beside the file that is now at the session's path.
     pub(crate) fn renew(&mut self, session: FileId, owner: &Owner) {
         let text = serde_json::to_string(owner).expect("an owner is plain data") + "\n";
-        let beside = Beside::of(&self.session, session, "owner");
-        self.file = beside.and_then(|note| note.replace(text.as_bytes())).ok();
+        let note = SiblingFile::of(&self.session, session, "owner");
+        self.file = note.and_then(|note| note.replace(text.as_bytes())).ok();
     }
 }
 
@@ -65,8 +65,8 @@ impl Drop for LockNote {
     fn drop(&mut self) {
         // Only our own note is removed: if another session file is at this path now, the note is
         // another process's. If removing fails, a stale note stays, which is ignored.
-        if let (Some(file), Ok(note)) = (&self.file, Beside::new(&self.session, "owner")) {
-            note.remove_ours(file).ok();
+        if let (Some(file), Ok(note)) = (&self.file, SiblingFile::new(&self.session, "owner")) {
+            note.remove_if_same(file).ok();
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn take(file: &File, path: &Path) -> Result<Option<Problem>, Error> {
         Ok(()) => {
             // An existing note was left by a process that died. If it cannot be removed, it is
             // overwritten.
-            Beside::new(path, "owner").and_then(|note| note.remove()).ok();
+            SiblingFile::new(path, "owner").and_then(|note| note.remove()).ok();
             Ok(None)
         }
         Err(TryLockError::WouldBlock) => {
@@ -97,5 +97,5 @@ pub(crate) fn hold(file: &File) -> io::Result<()> {
 }
 
 fn read_note(path: &Path) -> Option<Owner> {
-    serde_json::from_slice(&Beside::new(path, "owner").ok()?.read().ok()?).ok()
+    serde_json::from_slice(&SiblingFile::new(path, "owner").ok()?.read().ok()?).ok()
 }

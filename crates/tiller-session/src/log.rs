@@ -93,11 +93,11 @@ impl Log {
             FileLocation::Replaced => return Ok(Change::Replaced),
         }
         // The rest of our own failed write is not another program's line.
-        let is_ours =
+        let was_written_here =
             |len| self.torn.as_ref().is_some_and(|torn| torn.len.is_none_or(|torn| torn == len));
         Ok(match disk.len()? {
             len if len < self.end => Change::Shrunk,
-            len if len > self.end && !is_ours(len) => Change::Grown(len),
+            len if len > self.end && !was_written_here(len) => Change::Grown(len),
             _ => Change::None,
         })
     }
@@ -277,9 +277,9 @@ impl Reader<'_> {
     }
 
     fn fill(&mut self, at: &Range<u64>) -> io::Result<()> {
-        let goes_on = at.start >= self.last_end && at.start - self.last_end <= Reader::GAP;
+        let continues = at.start >= self.last_end && at.start - self.last_end <= Reader::GAP;
         let wanted = at.end - at.start;
-        let len = if goes_on { wanted.max(Reader::WINDOW) } else { wanted };
+        let len = if continues { wanted.max(Reader::WINDOW) } else { wanted };
         let len = len.min(self.log.end - at.start);
         self.window.resize(len as usize, 0);
         self.window_at = at.start;

@@ -26,7 +26,7 @@ pub(crate) fn message(kind: Kind, line: &str) -> Result<Message, String> {
         Kind::ToolResult => Message::ToolResult(inner::<ToolResultMessage>(line)?),
         Kind::BashExecution => Message::BashExecution(inner::<BashExecution>(line)?),
         Kind::CustomRole => Message::Custom(inner::<CustomMessage>(line)?),
-        Kind::XcshRole => inner::<FromXcsh>(line)?.into_ours(),
+        Kind::XcshRole => inner::<FromXcsh>(line)?.into_message(),
         Kind::CustomMessage => {
             let custom = entry::custom_message(line, &timestamp(line));
             Message::Custom(custom.ok_or("not a custom message")?)

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::beside::FileId;
 use crate::error::Error;
 use crate::file::{self, FileDisk, PendingFile};
 use crate::files::Files;
@@ -17,6 +16,7 @@ use crate::migrate;
 use crate::problem::{Problem, Problems};
 use crate::scan::{Ending, Scan, Stop};
 use crate::session::{Session, StorageState};
+use crate::sibling_file::FileId;
 
 impl Session {
     /// Opens a session for writing. This reads the whole file, at some hundred megabytes a second:
@@ -57,18 +57,18 @@ impl Session {
     /// Opens a session read-only, also while another process writes to it. Nothing on disk is
     /// changed; entries appended there later are not seen.
     pub fn open_read_only(path: &Path) -> Result<Session, Error> {
-        Session::look_at(path, Problems::default())
+        Session::read_only_with(path, Problems::default())
     }
 
     /// Like `open_read_only`, with the caller's limit on problems.
-    pub(crate) fn look_at(path: &Path, problems: Problems) -> Result<Session, Error> {
+    pub(crate) fn read_only_with(path: &Path, problems: Problems) -> Result<Session, Error> {
         let opened = OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK)).open(path);
         let file = opened.map_err(Error::read(path))?;
         check_is_file(&file, path)?;
         let mut log = log_of(FileDisk::new(file, path, Files::default(), false), path)?;
         let mut loaded = load(&log, path, problems)?;
         if let Loaded::Old(_, problems) = loaded {
-            log = Log::in_memory(migrate::to_current(&whole(&log, path)?));
+            log = Log::in_memory(migrate::to_current(&read_all(&log, path)?));
             loaded = load(&log, path, problems)?;
         }
         let Loaded::Current(mut scan, ending) = loaded else {
@@ -99,9 +99,9 @@ fn open_locked(path: &Path) -> Result<(File, Option<Problem>), Error> {
         })?;
         check_is_file(&file, path)?;
         let not_locked = lock::take(&file, path)?;
-        let ours = file.metadata().map_err(Error::read(path))?;
-        let there = fs::symlink_metadata(path).map_err(Error::read(path))?;
-        if FileId::of(&ours) == FileId::of(&there) {
+        let open = file.metadata().map_err(Error::read(path))?;
+        let at_path = fs::symlink_metadata(path).map_err(Error::read(path))?;
+        if FileId::of(&open) == FileId::of(&at_path) {
             return Ok((file, not_locked));
         }
     }
@@ -148,7 +148,7 @@ fn load(log: &Log, path: &Path, problems: Problems) -> Result<Loaded, Error> {
 
 /// Replaces an old file by its migrated version.
 fn rewrite(log: &Log, path: &Path, files: &Files) -> Result<Log, Error> {
-    let migrated = migrate::to_current(&whole(log, path)?);
+    let migrated = migrate::to_current(&read_all(log, path)?);
     let replaced = PendingFile::begin(file::dir_of(path), files).and_then(|mut draft| {
         draft.write(&migrated)?;
         draft.replace(path)
@@ -156,7 +156,7 @@ fn rewrite(log: &Log, path: &Path, files: &Files) -> Result<Log, Error> {
     log_of(replaced.map_err(Error::write(path))?, path)
 }
 
-fn whole(log: &Log, path: &Path) -> Result<Vec<u8>, Error> {
+fn read_all(log: &Log, path: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     log.read_from(0).read_to_end(&mut bytes).map_err(Error::read(path))?;
     Ok(bytes)

@@ -33,38 +33,38 @@ impl Outline<'_> {
         self.all.is_empty()
     }
 
-    pub fn id(&self, place: usize) -> &str {
-        self.session.tree().id(self.all[place])
+    pub fn id(&self, index: usize) -> &str {
+        self.session.tree().id(self.all[index])
     }
 
     /// Always before the entry itself.
-    pub fn parent(&self, place: usize) -> Option<usize> {
-        self.session.tree().parent(self.all[place]).map(Index::position)
+    pub fn parent(&self, index: usize) -> Option<usize> {
+        self.session.tree().parent(self.all[index]).map(Index::position)
     }
 
     pub fn leaf(&self) -> Option<usize> {
         self.session.tree().leaf().map(Index::position)
     }
 
-    pub fn label(&self, place: usize) -> Option<&str> {
-        self.session.tree().label(self.all[place]).map(|label| label.text.as_str())
+    pub fn label(&self, index: usize) -> Option<&str> {
+        self.session.tree().label(self.all[index]).map(|label| label.text.as_str())
     }
 
     /// Whether its end is unreadable: its place in the tree is known, its content is not.
-    pub fn is_damaged(&self, place: usize) -> bool {
-        self.session.tree().kind(self.all[place]) == Kind::Damaged
+    pub fn is_damaged(&self, index: usize) -> bool {
+        self.session.tree().kind(self.all[index]) == Kind::Damaged
     }
 
     /// The length of its line.
-    pub fn bytes(&self, place: usize) -> u64 {
-        let at = self.session.tree().at(self.all[place]);
+    pub fn bytes(&self, index: usize) -> u64 {
+        let at = self.session.tree().at(self.all[index]);
         at.end - at.start
     }
 
     /// Parses the entry from this line, which may be an edited copy of its own. Unknown parts of a
     /// message are dropped.
-    pub fn entry(&self, place: usize, line: &str) -> Option<Entry> {
-        let kind = self.session.tree().kind(self.all[place]);
+    pub fn entry(&self, index: usize, line: &str) -> Option<Entry> {
+        let kind = self.session.tree().kind(self.all[index]);
         if !kind.is_message() {
             return Entry::read(line);
         }
@@ -73,8 +73,8 @@ impl Outline<'_> {
     }
 
     /// The line as it is in the file. Neighbouring lines cost one read.
-    pub fn line(&mut self, place: usize) -> Result<Cow<'_, str>, Error> {
-        let at = self.session.tree().at(self.all[place]);
+    pub fn line(&mut self, index: usize) -> Result<Cow<'_, str>, Error> {
+        let at = self.session.tree().at(self.all[index]);
         self.reader.text(at).map_err(self.session.read_error())
     }
 }

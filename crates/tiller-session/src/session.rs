@@ -12,7 +12,6 @@ use tiller_agent::durability::Durability;
 use tiller_agent::message::{Message, UnixMs};
 use tiller_agent::time;
 
-use crate::beside::FileId;
 use crate::context;
 use crate::entry::{self, Body, Entry, Header};
 use crate::error::Error;
@@ -26,6 +25,7 @@ use crate::name::{self, SessionId};
 use crate::paths;
 use crate::problem::{Problem, Problems};
 use crate::scan::{Ending, Scan};
+use crate::sibling_file::FileId;
 use crate::stats::Stats;
 use crate::tree::{Index, Tree};
 
@@ -147,7 +147,9 @@ impl Session {
     pub fn is_at(&self, path: &Path) -> bool {
         let id = |path: &Path| fs::metadata(path).ok().map(|found| FileId::of(&found));
         match self.path().filter(|_| self.is_on_disk()) {
-            Some(ours) => ours == path || id(ours).is_some_and(|ours| id(path) == Some(ours)),
+            Some(own_path) => {
+                own_path == path || id(own_path).is_some_and(|own_id| id(path) == Some(own_id))
+            }
             None => self.path() == Some(path),
         }
     }
@@ -378,10 +380,10 @@ impl Session {
             Err(Error::Write { path, source }) => Err(Error::NotSynced { path, source }),
             other => other,
         };
-        let goes_on = self.tree.leaf();
+        let leaf_before = self.tree.leaf();
         let pushed = self.tree.push(&head, at);
         let is_plain = !matches!(head.kind, Kind::Compaction | Kind::ContextEdit)
-            && self.tree.parent(pushed.index) == goes_on;
+            && self.tree.parent(pushed.index) == leaf_before;
         if is_plain {
             self.context_len += usize::from(head.kind.is_in_context());
         } else {
@@ -403,7 +405,7 @@ impl Session {
                 draft.write(line.as_bytes())?;
                 draft.write(b"\n")?;
             }
-            let disk = draft.place(path)?;
+            let disk = draft.persist(path)?;
             Ok((disk.id()?, disk))
         });
         let (id, disk) = written.map_err(Error::write(path))?;
@@ -437,7 +439,7 @@ impl Session {
         };
         let written = PendingFile::begin(file::dir_of(path), files).and_then(|mut draft| {
             draft.copy(&mut self.log.read_from(0).take(self.log.end()))?;
-            let disk = draft.place(path)?;
+            let disk = draft.persist(path)?;
             Ok((disk.id()?, disk))
         });
         let (id, disk) = written.map_err(Error::write(path))?;

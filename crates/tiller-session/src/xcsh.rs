@@ -72,7 +72,7 @@ pub(crate) struct PythonExecution {
 }
 
 impl FromXcsh {
-    pub(crate) fn into_ours(self) -> Message {
+    pub(crate) fn into_message(self) -> Message {
         match self {
             FromXcsh::Developer(message) => custom("developer", message.content, message.timestamp),
             FromXcsh::FileMention(mention) => {

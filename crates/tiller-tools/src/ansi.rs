@@ -74,10 +74,10 @@ impl AnsiStripper {
             text.push_str(from);
             return;
         }
-        text.extend(from.chars().filter(|&c| self.keeps(c)));
+        text.extend(from.chars().filter(|&c| self.is_text(c)));
     }
 
-    fn keeps(&mut self, c: char) -> bool {
+    fn is_text(&mut self, c: char) -> bool {
         let (state, keep) = match (self.state, c) {
             (State::StringEscape, '\\') => (State::Text, false),
             (_, '\u{1b}') if self.state == State::String => (State::StringEscape, false),

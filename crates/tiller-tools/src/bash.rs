@@ -120,7 +120,7 @@ impl Live {
 }
 
 impl Listener for Live {
-    fn hear(&mut self, output: &[u8]) {
+    fn on_output(&mut self, output: &[u8]) {
         self.output.push(output);
         self.news = true;
     }
@@ -358,7 +358,7 @@ mod tests {
     #[tokio::test]
     async fn background_children_do_not_delay_the_result() {
         let scratch = Scratch::new();
-        let begun = Instant::now();
+        let started = Instant::now();
         let calls = [
             json!({"command": "sleep 60 & echo started"}),
             // Never silent.
@@ -367,7 +367,7 @@ mod tests {
         for call in calls {
             scratch.result(tool(), call).await.ok();
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
     #[tokio::test]
@@ -377,9 +377,9 @@ mod tests {
             touch survived) & echo started";
         scratch.result(tool(), json!({ "command": command })).await.unwrap();
         scratch.write("go", "");
-        let begun = Instant::now();
+        let started = Instant::now();
         while !scratch.path("survived").exists() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it did not survive");
+            assert!(started.elapsed() < Duration::from_secs(20), "it did not survive");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -438,9 +438,9 @@ mod tests {
         call.abort();
         assert!(call.await.unwrap_err().is_cancelled());
         let pid = Pid::from_raw(scratch.read("pid").trim().parse().unwrap());
-        let begun = Instant::now();
+        let started = Instant::now();
         while kill(pid, None).is_ok() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "it still runs");
+            assert!(started.elapsed() < Duration::from_secs(20), "it still runs");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

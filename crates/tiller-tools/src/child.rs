@@ -29,7 +29,7 @@ const LEFTOVER_MAX_BYTES: usize = 1024 * 1024;
 /// Starts a program. Returns when it runs, or with the error of the operating system. `sink` is
 /// called on its own thread, for the last time with [`ProgramEvent::Closed`].
 pub fn spawn(program: Program, sink: ProgramSink) -> io::Result<Handle> {
-    let Program { command, args, cwd, env, stdin, argv0, keeps } = program;
+    let Program { command, args, cwd, env, stdin, argv0, inherited } = program;
     let mut command = Command::new(command);
     command.args(args).current_dir(cwd).env_clear().envs(env);
     if let Some(argv0) = argv0 {
@@ -46,11 +46,11 @@ pub fn spawn(program: Program, sink: ProgramSink) -> io::Result<Handle> {
         command.stdin(Stdio::null());
         Stdin::Closed
     };
-    if !keeps.is_empty() {
+    if !inherited.is_empty() {
         // SAFETY: between fork and exec this makes one system call per file and nothing else.
         #[allow(unsafe_code)]
         unsafe {
-            command.pre_exec(move || keep(&keeps));
+            command.pre_exec(move || keep(&inherited));
         }
     }
     let link = process::launch(command, None)?;
@@ -220,7 +220,11 @@ impl Reader {
 }
 
 /// Reads once and returns the number of bytes. Closes the pipe at its end.
-fn take(pipe: &mut Option<PipeReader>, buffer: &mut [u8], mut tell: impl FnMut(Vec<u8>)) -> usize {
+fn take(
+    pipe: &mut Option<PipeReader>,
+    buffer: &mut [u8],
+    mut on_chunk: impl FnMut(Vec<u8>),
+) -> usize {
     let Some(reader) = pipe else { return 0 };
     match reader.read(buffer) {
         Err(err) if err.kind() == io::ErrorKind::Interrupted => 0,
@@ -229,7 +233,7 @@ fn take(pipe: &mut Option<PipeReader>, buffer: &mut [u8], mut tell: impl FnMut(V
             0
         }
         Ok(n) => {
-            tell(buffer[..n].to_vec());
+            on_chunk(buffer[..n].to_vec());
             n
         }
     }

@@ -39,7 +39,7 @@ pub struct BashOutcome {
     pub full_output_path: Option<String>,
     /// The size before truncation; sent only to some clients.
     #[serde(skip)]
-    pub whole: Option<Extent>,
+    pub total: Option<Extent>,
 }
 
 /// The size of a text. Text after the last line end counts as a line, too.
@@ -64,13 +64,13 @@ pub async fn execute(
 ) -> Result<BashOutcome, Failure> {
     let BashCommand { command, cwd, env, shell } = command;
     let invocation = Invocation { command, cwd, env, shell, timeout: None };
-    let told =
+    let forwarder =
         OutputForwarder { plain: AnsiStripper::default(), output: Output::default(), on_chunk };
-    let (end, mut told) = shell::run(invocation, told, &cancel).await?;
+    let (end, mut forwarder) = shell::run(invocation, forwarder, &cancel).await?;
     let output = blocking::finish(move || {
-        let rest = told.plain.finish();
-        told.tell(rest);
-        told.output.finish()
+        let rest = forwarder.plain.finish();
+        forwarder.forward(rest);
+        forwarder.output.finish()
     })
     .await?;
     Ok(BashOutcome {
@@ -81,7 +81,7 @@ pub async fn execute(
         cancelled: end == End::Cancelled,
         truncated: output.truncation.truncated,
         full_output_path: output.full_path().map(|path| path.to_string_lossy().into_owned()),
-        whole: Some(Extent { lines: output.newlines + 1, bytes: output.truncation.total_bytes }),
+        total: Some(Extent { lines: output.newlines + 1, bytes: output.truncation.total_bytes }),
         output: output.truncation.content,
     })
 }
@@ -93,7 +93,7 @@ struct OutputForwarder<F> {
 }
 
 impl<F: FnMut(String)> OutputForwarder<F> {
-    fn tell(&mut self, text: String) {
+    fn forward(&mut self, text: String) {
         if !text.is_empty() {
             self.output.push(text.as_bytes());
             (self.on_chunk)(text);
@@ -102,9 +102,9 @@ impl<F: FnMut(String)> OutputForwarder<F> {
 }
 
 impl<F: FnMut(String) + Send + 'static> Listener for OutputForwarder<F> {
-    fn hear(&mut self, output: &[u8]) {
+    fn on_output(&mut self, output: &[u8]) {
         let text = self.plain.push(output);
-        self.tell(text);
+        self.forward(text);
     }
 }
 
@@ -131,12 +131,12 @@ mod tests {
     async fn check(scratch: &Scratch, commands: &[&str], expect: Expect) {
         let mut report = String::new();
         for text in commands {
-            let told = Arc::new(Mutex::new(String::new()));
-            let hears = told.clone();
-            let on_chunk = move |chunk: String| hears.lock().unwrap().push_str(&chunk);
+            let output = Arc::new(Mutex::new(String::new()));
+            let chunks = output.clone();
+            let on_chunk = move |chunk: String| chunks.lock().unwrap().push_str(&chunk);
             let outcome =
                 execute(command(scratch, text), on_chunk, CancellationToken::new()).await.unwrap();
-            assert_eq!(*told.lock().unwrap(), outcome.output);
+            assert_eq!(*output.lock().unwrap(), outcome.output);
             report += &format!("> {text}\n{}\n", serde_json::to_string(&outcome).unwrap());
         }
         expect.assert_eq(&report);
@@ -190,7 +190,7 @@ mod tests {
     async fn cancelling_kills_all_commands_with_the_token() {
         let scratch = Scratch::new();
         let cancel = CancellationToken::new();
-        let begun = Instant::now();
+        let started = Instant::now();
         let run = |ready: &str| {
             let command = command(&scratch, &format!("echo running; touch {ready}; sleep 60"));
             execute(command, drop, cancel.clone())
@@ -208,6 +208,6 @@ mod tests {
                 r#"{"output":"running\n","cancelled":true,"truncated":false}"#
             );
         }
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(started.elapsed() < Duration::from_secs(20));
     }
 }

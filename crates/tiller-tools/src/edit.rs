@@ -99,8 +99,8 @@ fn mend(arguments: &mut Arguments) {
     if let Some(edit @ Value::Object(_)) = arguments.get_mut("edits") {
         *edit = Value::Array(vec![edit.take()]);
     }
-    let beside = |name: &str| arguments.get(name).is_some_and(Value::is_string);
-    if beside("oldText") && beside("newText") {
+    let has_text = |name: &str| arguments.get(name).is_some_and(Value::is_string);
+    if has_text("oldText") && has_text("newText") {
         let old = arguments.shift_remove("oldText");
         let new = arguments.shift_remove("newText");
         let edits = arguments.entry("edits").or_insert_with(|| json!([]));

@@ -97,14 +97,14 @@ impl SearchHit for Found {
 struct Pattern {
     glob: GlobMatcher,
     /// The whole path, or only the file name.
-    whole: bool,
+    matches_path: bool,
 }
 
 impl Pattern {
     fn new(pattern: &str) -> Result<Pattern, Failure> {
-        let whole = pattern.contains('/');
+        let matches_path = pattern.contains('/');
         // A path pattern matches at any depth, unless it is absolute or begins with `**/`.
-        let anchored = if whole && !pattern.starts_with('/') && !pattern.starts_with("**/") {
+        let anchored = if matches_path && !pattern.starts_with('/') && !pattern.starts_with("**/") {
             format!("**/{pattern}")
         } else {
             pattern.trim_start_matches('/').to_owned()
@@ -114,11 +114,11 @@ impl Pattern {
             .case_insensitive(!pattern.chars().any(char::is_uppercase))
             .build()
             .map_err(|err| Failure::new(format!("Invalid pattern: {err}")))?;
-        Ok(Pattern { glob: glob.compile_matcher(), whole })
+        Ok(Pattern { glob: glob.compile_matcher(), matches_path })
     }
 
     fn matches(&self, root: &Path, entry: &DirEntry) -> bool {
-        if self.whole {
+        if self.matches_path {
             self.glob.is_match(below(root, entry))
         } else {
             self.glob.is_match(entry.file_name())

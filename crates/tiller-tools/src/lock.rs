@@ -19,7 +19,7 @@ pub(crate) struct Locked {
     pub path: PathBuf,
     // Dropped before the entry, which then sees whether other calls are waiting.
     _turn: OwnedMutexGuard<()>,
-    _place: LockEntry,
+    _entry: LockEntry,
 }
 
 /// Waits for exclusive access to a file, which need not exist.
@@ -27,22 +27,22 @@ pub(crate) async fn lock(path: PathBuf, cancel: &CancellationToken) -> Result<Lo
     let path =
         blocking::finish(move || real(&path).map_err(|err| os_error::failure(&err, "open", &path)))
             .await??;
-    let place = LockEntry::of(path.clone());
+    let entry = LockEntry::of(path.clone());
     let turn = tokio::select! {
         biased;
         () = cancel.cancelled() => return Err(Failure::aborted()),
-        turn = place.mutex.clone().lock_owned() => turn,
+        turn = entry.mutex.clone().lock_owned() => turn,
     };
-    Ok(Locked { path, _turn: turn, _place: place })
+    Ok(Locked { path, _turn: turn, _entry: entry })
 }
 
 type Mutexes = BTreeMap<PathBuf, Arc<tokio::sync::Mutex<()>>>;
 
 /// Files that are being changed or waited for, and no others.
-static PLACES: Mutex<Mutexes> = Mutex::new(Mutexes::new());
+static MUTEXES: Mutex<Mutexes> = Mutex::new(Mutexes::new());
 
-fn places() -> MutexGuard<'static, Mutexes> {
-    mutex::lock(&PLACES)
+fn mutexes() -> MutexGuard<'static, Mutexes> {
+    mutex::lock(&MUTEXES)
 }
 
 struct LockEntry {
@@ -52,17 +52,17 @@ struct LockEntry {
 
 impl LockEntry {
     fn of(path: PathBuf) -> LockEntry {
-        let mutex = places().entry(path.clone()).or_default().clone();
+        let mutex = mutexes().entry(path.clone()).or_default().clone();
         LockEntry { path, mutex }
     }
 }
 
 impl Drop for LockEntry {
     fn drop(&mut self) {
-        let mut places = places();
+        let mut mutexes = mutexes();
         // The table's reference and this one.
         if Arc::strong_count(&self.mutex) == 2 {
-            places.remove(&self.path);
+            mutexes.remove(&self.path);
         }
     }
 }
@@ -109,7 +109,7 @@ mod tests {
             _ = &mut second => panic!("both have the lock"),
             () = async {
                 // Until the second call is waiting.
-                while Arc::strong_count(&places()[&file]) < 4 {
+                while Arc::strong_count(&mutexes()[&file]) < 4 {
                     tokio::task::yield_now().await;
                 }
             } => (),
@@ -118,8 +118,8 @@ mod tests {
         drop(lock(dir.path().join("other"), &cancel).await.unwrap());
         drop(first);
         drop(second.await.unwrap());
-        assert!(!places().contains_key(&file));
-        assert!(!places().contains_key(&file.with_file_name("other")));
+        assert!(!mutexes().contains_key(&file));
+        assert!(!mutexes().contains_key(&file.with_file_name("other")));
     }
 
     #[tokio::test]
@@ -128,10 +128,10 @@ mod tests {
         let cancel = CancellationToken::new();
         let held = lock(dir.path().join("f"), &cancel).await.unwrap();
         cancel.cancel();
-        let given_up = lock(dir.path().join("f"), &cancel).await;
-        assert!(given_up.is_err_and(|failure| failure == Failure::aborted()));
+        let cancelled = lock(dir.path().join("f"), &cancel).await;
+        assert!(cancelled.is_err_and(|failure| failure == Failure::aborted()));
         let file = held.path.clone();
         drop(held);
-        assert!(!places().contains_key(&file));
+        assert!(!mutexes().contains_key(&file));
     }
 }

@@ -48,21 +48,21 @@ pub(crate) struct Finished {
 }
 
 impl Output {
-    pub(crate) fn push(&mut self, said: &[u8]) {
-        if said.is_empty() {
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        if chunk.is_empty() {
             return;
         }
-        self.count(said);
+        self.count(chunk);
         let size = self.size();
         if size.bytes > MAX_BYTES || size.lines > MAX_LINES {
-            self.save(said);
+            self.save(chunk);
         }
-        if said.len() >= TAIL_BYTES {
+        if chunk.len() >= TAIL_BYTES {
             self.tail.clear();
-        } else if self.tail.len() + said.len() > 2 * TAIL_BYTES {
-            self.tail.drain(..self.tail.len() + said.len() - TAIL_BYTES);
+        } else if self.tail.len() + chunk.len() > 2 * TAIL_BYTES {
+            self.tail.drain(..self.tail.len() + chunk.len() - TAIL_BYTES);
         }
-        self.tail.extend_from_slice(&said[said.len().saturating_sub(TAIL_BYTES)..]);
+        self.tail.extend_from_slice(&chunk[chunk.len().saturating_sub(TAIL_BYTES)..]);
     }
 
     /// The truncation of the output so far.
@@ -87,19 +87,19 @@ impl Output {
         Finished { truncation, newlines, last_line_bytes, full }
     }
 
-    fn count(&mut self, said: &[u8]) {
-        self.bytes += said.len();
-        self.newlines += memchr::memchr_iter(b'\n', said).count();
+    fn count(&mut self, chunk: &[u8]) {
+        self.bytes += chunk.len();
+        self.newlines += memchr::memchr_iter(b'\n', chunk).count();
         // The last line is the text after the last newline, unless the output ends with one.
-        let (said, ended) = match said.split_last() {
+        let (chunk, ended) = match chunk.split_last() {
             Some((b'\n', before)) => (before, true),
-            _ => (said, false),
+            _ => (chunk, false),
         };
-        match memchr::memrchr(b'\n', said) {
-            Some(newline) => self.last_line_bytes = said.len() - newline - 1,
+        match memchr::memrchr(b'\n', chunk) {
+            Some(newline) => self.last_line_bytes = chunk.len() - newline - 1,
             // A lone newline after a newline is an empty line.
-            None if self.last_line_ended => self.last_line_bytes = said.len(),
-            None => self.last_line_bytes += said.len(),
+            None if self.last_line_ended => self.last_line_bytes = chunk.len(),
+            None => self.last_line_bytes += chunk.len(),
         }
         self.last_line_ended = ended;
     }
@@ -119,7 +119,7 @@ impl Output {
         String::from_utf8_lossy(&self.tail[cut..]).into_owned()
     }
 
-    fn save(&mut self, said: &[u8]) {
+    fn save(&mut self, chunk: &[u8]) {
         if matches!(self.full, Full::InTail) {
             // So far the tail is the full output.
             self.full = match Spill::create()
@@ -130,7 +130,7 @@ impl Output {
             };
         }
         if let Full::InFile(spill) = &mut self.full
-            && let Err(err) = spill.write(said)
+            && let Err(err) = spill.write(chunk)
         {
             self.full = Full::Lost(err);
         }

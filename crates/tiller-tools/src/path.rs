@@ -8,17 +8,17 @@ use std::path::{Component, Path, PathBuf};
 use unicode_normalization::UnicodeNormalization;
 
 /// An absolute path without `.` and `..`, which need not exist.
-pub(crate) fn resolve(cwd: &Path, asked: &str) -> PathBuf {
-    locate(cwd, &plain_spaces(asked), home())
+pub(crate) fn resolve(cwd: &Path, requested: &str) -> PathBuf {
+    locate(cwd, &plain_spaces(requested), home())
 }
 
 /// Like [`resolve`], but if the path does not exist, tries other spellings of it.
-pub(crate) fn resolve_existing(cwd: &Path, asked: &str) -> PathBuf {
-    let path = resolve(cwd, asked);
+pub(crate) fn resolve_existing(cwd: &Path, requested: &str) -> PathBuf {
+    let path = resolve(cwd, requested);
     if path.exists() {
         return path;
     }
-    let as_written = locate(cwd, asked, home());
+    let as_written = locate(cwd, requested, home());
     let found = [as_written].into_iter().chain(spellings(&path)).find(|other| other.exists());
     found.unwrap_or(path)
 }
@@ -27,17 +27,17 @@ fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute())
 }
 
-fn locate(cwd: &Path, asked: &str, home: Option<PathBuf>) -> PathBuf {
-    let asked = asked.strip_prefix('@').unwrap_or(asked);
-    let path = if let Some(url) = asked.strip_prefix("file://") {
+fn locate(cwd: &Path, requested: &str, home: Option<PathBuf>) -> PathBuf {
+    let requested = requested.strip_prefix('@').unwrap_or(requested);
+    let path = if let Some(url) = requested.strip_prefix("file://") {
         // The part before the first slash is the host, which is ignored.
         let path = url.find('/').map_or("/", |slash| &url[slash..]);
         PathBuf::from(percent_decoded(path))
     } else {
-        match (asked.strip_prefix('~'), home) {
+        match (requested.strip_prefix('~'), home) {
             (Some(""), Some(home)) => home,
             (Some(rest), Some(home)) if rest.starts_with('/') => home.join(&rest[1..]),
-            _ => PathBuf::from(asked),
+            _ => PathBuf::from(requested),
         }
     };
     without_dots(&cwd.join(path))
@@ -59,8 +59,8 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// Replaces every kind of space by U+0020.
-fn plain_spaces(asked: &str) -> String {
-    asked.chars().map(|c| if is_odd_space(c) { ' ' } else { c }).collect()
+fn plain_spaces(requested: &str) -> String {
+    requested.chars().map(|c| if is_odd_space(c) { ' ' } else { c }).collect()
 }
 
 pub(crate) fn is_odd_space(c: char) -> bool {
@@ -105,10 +105,11 @@ mod tests {
 
     use super::*;
 
-    fn check(asked: &[&str], expect: Expect) {
-        let lines = asked.iter().map(|asked| {
-            let path = locate(Path::new("/project"), &plain_spaces(asked), Some("/home/u".into()));
-            format!("{asked:?} is {}\n", path.display())
+    fn check(requested: &[&str], expect: Expect) {
+        let lines = requested.iter().map(|requested| {
+            let path =
+                locate(Path::new("/project"), &plain_spaces(requested), Some("/home/u".into()));
+            format!("{requested:?} is {}\n", path.display())
         });
         expect.assert_eq(&lines.collect::<String>());
     }
@@ -167,9 +168,9 @@ mod tests {
             ("l'\u{e9}t\u{e9}.txt", "l\u{2019}e\u{301}te\u{301}.txt"),
             ("wide\u{3000}space", "wide\u{3000}space"),
         ];
-        for (asked, stored) in pairs {
+        for (requested, stored) in pairs {
             std::fs::write(dir.path().join(stored), "").unwrap();
-            assert_eq!(resolve_existing(dir.path(), asked), dir.path().join(stored));
+            assert_eq!(resolve_existing(dir.path(), requested), dir.path().join(stored));
         }
         assert_eq!(resolve_existing(dir.path(), "gone"), dir.path().join("gone"));
     }

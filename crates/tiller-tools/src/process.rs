@@ -224,7 +224,7 @@ impl Drop for Tree {
             None => self.ender().end(),
             Some(exit) => {
                 if exit.leaves_children {
-                    self.link.say(DRAIN);
+                    self.link.send(DRAIN);
                 }
                 self.link.release(exit);
             }
@@ -264,13 +264,13 @@ pub(crate) fn launch(
         return Err(io::Error::other("tiller is about to exit"));
     }
     registry.reap();
-    let told = OBSERVER.get().map(|observer| (observer, program_and_arguments(&command)));
+    let observed = OBSERVER.get().map(|observer| (observer, program_and_arguments(&command)));
     let link = Arc::new(start(command, output)?);
     registry.links.push(link.clone());
     drop(registry);
     #[cfg(target_os = "linux")]
     watch::follow(link.clone());
-    if let Some((observer, (program, arguments))) = told {
+    if let Some((observer, (program, arguments))) = observed {
         observer(ChildEvent::Started { pid: link.program.as_raw(), program, arguments });
     }
     Ok(link)
@@ -311,7 +311,7 @@ impl GuardianSocket {
             return;
         }
         #[cfg(target_os = "linux")]
-        self.say(SIGNAL | signal);
+        self.send(SIGNAL | signal);
         #[cfg(not(target_os = "linux"))]
         if let Ok(signal) = nix::sys::signal::Signal::try_from(i32::from(signal)) {
             // An empty group is not an error.
@@ -328,7 +328,7 @@ impl GuardianSocket {
     }
 
     fn end(&self) {
-        self.say(END);
+        self.send(END);
         #[cfg(not(target_os = "linux"))]
         {
             // Errors are ignored: the shell leads its group, and an empty group is fine.
@@ -336,7 +336,7 @@ impl GuardianSocket {
         }
     }
 
-    fn say(&self, word: u8) {
+    fn send(&self, word: u8) {
         // If the write fails, the guardian has ended, which is what most commands ask for.
         _ = (&self.socket).write_all(&[word]).ok();
     }
@@ -445,15 +445,15 @@ impl Registry {
 /// code starts are in tiller's session; what a shell starts never is.
 #[cfg(target_os = "linux")]
 fn is_orphan(links: &[Arc<GuardianSocket>], child: &children::ChildProcess) -> bool {
-    let ours = nix::unistd::getsid(None).map_or(0, Pid::as_raw);
-    child.session != ours && !links.iter().any(|link| link.pid.as_raw() == child.pid)
+    let own_session = nix::unistd::getsid(None).map_or(0, Pid::as_raw);
+    child.session != own_session && !links.iter().any(|link| link.pid.as_raw() == child.pid)
 }
 
 /// Starts the shell under a guardian.
 #[cfg(target_os = "linux")]
 fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<GuardianSocket> {
-    let (mut ours, theirs) = UnixStream::pair()?;
-    let link = theirs.as_raw_fd();
+    let (mut near, far) = UnixStream::pair()?;
+    let link = far.as_raw_fd();
     let output = output.map(PipeReader::as_raw_fd);
     // SAFETY: after the fork only this thread exists and any lock may be held forever. `split`
     // makes system calls and touches its own stack; it neither allocates, locks nor panics.
@@ -463,23 +463,23 @@ fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Guardi
     }
     let child = command.spawn()?;
     // Only our end is left open, so that reading returns if the guardian is killed right now.
-    drop(theirs);
+    drop(far);
     // If the shell kills its guardian at once, its pid is never sent. The socket then reports the
     // end, and what the shell started is killed.
     let mut program = [0; 4];
-    ours.read_exact(&mut program).ok();
+    near.read_exact(&mut program).ok();
     let program = Pid::from_raw(i32::from_ne_bytes(program));
     let pid = Pid::from_raw(child.id() as i32);
     let killed = AtomicBool::new(false);
     let started = Instant::now();
-    Ok(GuardianSocket { pid, program, socket: ours, killed, started })
+    Ok(GuardianSocket { pid, program, socket: near, killed, started })
 }
 
 /// Starts the shell without a guardian. A thread sends the guardian's messages.
 #[cfg(not(target_os = "linux"))]
 fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<GuardianSocket> {
     use std::os::unix::process::ExitStatusExt;
-    let (ours, mut theirs) = UnixStream::pair()?;
+    let (near, mut far) = UnixStream::pair()?;
     // SAFETY: `setsid` is a system call and nothing else.
     #[allow(unsafe_code)]
     unsafe {
@@ -491,9 +491,9 @@ fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<Guard
         let Ok(status) = child.wait() else { return };
         let [a, b, c, d] = status.into_raw().to_ne_bytes();
         // Fails only if the reader is gone, which is fine.
-        theirs.write_all(&[a, b, c, d, 0]).ok();
+        far.write_all(&[a, b, c, d, 0]).ok();
     });
-    Ok(GuardianSocket { pid, program: pid, socket: ours, started: Instant::now() })
+    Ok(GuardianSocket { pid, program: pid, socket: near, started: Instant::now() })
 }
 
 /// A larger pipe lets a busy command continue while its output is written to disk. The kernel may

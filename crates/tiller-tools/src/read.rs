@@ -100,7 +100,7 @@ struct SelectedLines {
     /// The size of all selected lines.
     size: TextSize,
     /// How many lines were selected. One more than in `size` if the last of them is empty.
-    asked: usize,
+    requested: usize,
     /// The length of the first selected line.
     first_bytes: usize,
     /// The number of lines in the file.
@@ -118,7 +118,7 @@ fn select(
     const KEPT_MAX_BYTES: usize = MAX_BYTES + 64;
     let end = limit.map_or(usize::MAX, |limit| first.saturating_add(limit));
     let mut lines = SelectedLines::default();
-    let mut kept = Vec::new();
+    let mut selected = Vec::new();
     // How many lines have ended so far, and the lengths of the last of them and of the current one.
     let mut complete = 0;
     let (mut ended_bytes, mut open_bytes) = (0, 0);
@@ -141,8 +141,8 @@ fn select(
                 if complete == first {
                     lines.first_bytes += line.len() - usize::from(newline.is_some());
                 }
-                let room = KEPT_MAX_BYTES - kept.len();
-                kept.extend_from_slice(&line[..line.len().min(room)]);
+                let room = KEPT_MAX_BYTES - selected.len();
+                selected.extend_from_slice(&line[..line.len().min(room)]);
             }
             open_bytes += line.len();
             if newline.is_some() {
@@ -157,21 +157,21 @@ fn select(
     // Text after the last line end counts as a line, even if it is empty: pi counts this way, and
     // clients compare the notes.
     lines.in_file = complete + 1;
-    lines.asked = lines.in_file.min(end).saturating_sub(first);
+    lines.requested = lines.in_file.min(end).saturating_sub(first);
     let last_bytes = if end < lines.in_file {
         // The line end before the first line that was not selected.
-        kept.truncate(lines.size.bytes.saturating_sub(1));
+        selected.truncate(lines.size.bytes.saturating_sub(1));
         lines.size.bytes = lines.size.bytes.saturating_sub(1);
         ended_bytes
     } else {
         open_bytes
     };
-    lines.size.lines = lines.asked.saturating_sub(usize::from(last_bytes == 0));
-    lines.text = String::from_utf8_lossy(&kept).into_owned();
+    lines.size.lines = lines.requested.saturating_sub(usize::from(last_bytes == 0));
+    lines.text = String::from_utf8_lossy(&selected).into_owned();
     Ok(lines)
 }
 
-fn text(asked: &str, first: usize, lines: &SelectedLines) -> ToolResult {
+fn text(requested: &str, first: usize, lines: &SelectedLines) -> ToolResult {
     let total = lines.in_file;
     if first > 0 && first >= total {
         let offset = first + 1;
@@ -180,7 +180,7 @@ fn text(asked: &str, first: usize, lines: &SelectedLines) -> ToolResult {
         )));
     }
     let shown = truncate::head(&lines.text, lines.size, TextLimits::TEXT);
-    let next = first + if shown.truncated { shown.output_lines } else { lines.asked };
+    let next = first + if shown.truncated { shown.output_lines } else { lines.requested };
     let note = match shown.truncated_by {
         Some(_) if shown.first_line_exceeds_limit => {
             let note = format!(
@@ -188,7 +188,7 @@ fn text(asked: &str, first: usize, lines: &SelectedLines) -> ToolResult {
                 line = first + 1,
                 size = size_text(lines.first_bytes),
                 max = size_text(MAX_BYTES),
-                path = shell_word(asked),
+                path = shell_word(requested),
             );
             return Ok(ToolOutput::text(note).details(json!({ "truncation": shown })));
         }

@@ -39,7 +39,7 @@ pub(crate) struct Invocation {
 /// Receives the output. Runs on a blocking thread and may block; a command that writes faster has
 /// to wait.
 pub(crate) trait Listener: Send + 'static {
-    fn hear(&mut self, output: &[u8]);
+    fn on_output(&mut self, output: &[u8]);
 
     /// When `tick` should be called next, even without new output.
     fn due(&self) -> Option<Instant> {
@@ -120,9 +120,9 @@ fn start(invocation: Invocation) -> Result<Tree, Failure> {
 }
 
 fn default_shell() -> PathBuf {
-    let usual = Path::new("/bin/bash");
-    if usual.exists() {
-        return usual.to_owned();
+    let default = Path::new("/bin/bash");
+    if default.exists() {
+        return default.to_owned();
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut elsewhere = std::env::split_paths(&path).map(|dir| dir.join("bash"));
@@ -150,11 +150,11 @@ fn pump(
     loop {
         let next = [deadline, listener.due(), silence, last_call].into_iter().flatten().min();
         let wait = next.map(|at| at.saturating_duration_since(Instant::now()));
-        let happening = tree.next(&mut buffer, wait)?;
+        let event = tree.next(&mut buffer, wait)?;
         let now = Instant::now();
-        match happening {
+        match event {
             ProcessEvent::Output(n) => {
-                listener.hear(&buffer[..n]);
+                listener.on_output(&buffer[..n]);
                 silence = end.map(|_| now + SILENCE);
             }
             ProcessEvent::OutputClosed => closed = true,

@@ -36,9 +36,9 @@ where
 
 /// A positive count. Some models fill every field and write 0 for "no limit", so anything below 1
 /// counts as not given. Some models write `2.0`, which is why inputs hold an `f64`.
-pub(crate) fn count(asked: Option<f64>) -> Option<usize> {
+pub(crate) fn count(value: Option<f64>) -> Option<usize> {
     // The cast saturates, and turns NaN into 0.
-    asked.map(|n| n as usize).filter(|&n| n > 0)
+    value.map(|n| n as usize).filter(|&n| n > 0)
 }
 
 /// A plain object schema: type, properties with descriptions, required. No references, titles or

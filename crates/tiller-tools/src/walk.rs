@@ -42,7 +42,7 @@ pub(crate) fn walk<T, V>(
                 return WalkState::Continue;
             }
             // In path order, a directory's content comes after it.
-            if firsts.is_full() && !firsts.wants(below(root, &entry)) {
+            if firsts.is_full() && !firsts.accepts(below(root, &entry)) {
                 return WalkState::Skip;
             }
             if let Some(answer) = visit(&entry) {
@@ -71,12 +71,12 @@ pub(crate) trait SearchHit: Send {
 pub(crate) struct SmallestPaths<T> {
     max_count: usize,
     max_bytes: usize,
-    kept: Mutex<Kept<T>>,
+    collected: Mutex<Collected<T>>,
     /// Whether paths after the last one can be skipped. Can be read without the lock.
     full: AtomicBool,
 }
 
-struct Kept<T> {
+struct Collected<T> {
     answers: BTreeMap<PathBuf, T>,
     count: usize,
     bytes: usize,
@@ -84,8 +84,8 @@ struct Kept<T> {
 
 impl<T: SearchHit> SmallestPaths<T> {
     pub(crate) fn new(max_count: usize, max_bytes: usize) -> SmallestPaths<T> {
-        let kept = Mutex::new(Kept { answers: BTreeMap::new(), count: 0, bytes: 0 });
-        SmallestPaths { max_count, max_bytes, kept, full: AtomicBool::new(false) }
+        let collected = Mutex::new(Collected { answers: BTreeMap::new(), count: 0, bytes: 0 });
+        SmallestPaths { max_count, max_bytes, collected, full: AtomicBool::new(false) }
     }
 
     fn is_full(&self) -> bool {
@@ -93,35 +93,36 @@ impl<T: SearchHit> SmallestPaths<T> {
     }
 
     /// Whether a result with this path, or below it, would be kept.
-    fn wants(&self, path: &Path) -> bool {
-        !self.is_full() || self.kept().answers.last_key_value().is_none_or(|(last, _)| path < last)
+    fn accepts(&self, path: &Path) -> bool {
+        !self.is_full()
+            || self.collected().answers.last_key_value().is_none_or(|(last, _)| path < last)
     }
 
     fn add(&self, path: PathBuf, answer: T) {
-        let mut kept = self.kept();
-        kept.count += answer.count();
-        kept.bytes += answer.bytes();
-        kept.answers.insert(path, answer);
+        let mut collected = self.collected();
+        collected.count += answer.count();
+        collected.bytes += answer.bytes();
+        collected.answers.insert(path, answer);
         loop {
-            let full = kept.count > self.max_count || kept.bytes > self.max_bytes;
+            let full = collected.count > self.max_count || collected.bytes > self.max_bytes;
             self.full.store(full, Ordering::Relaxed);
-            let Some((_, last)) = kept.answers.last_key_value() else { return };
-            let (count, bytes) = (kept.count - last.count(), kept.bytes - last.bytes());
+            let Some((_, last)) = collected.answers.last_key_value() else { return };
+            let (count, bytes) = (collected.count - last.count(), collected.bytes - last.bytes());
             // Whether the limits are still exceeded without the last one.
             if count <= self.max_count && bytes <= self.max_bytes {
                 return;
             }
-            (kept.count, kept.bytes) = (count, bytes);
-            kept.answers.pop_last();
+            (collected.count, collected.bytes) = (count, bytes);
+            collected.answers.pop_last();
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept<T>> {
-        mutex::lock(&self.kept)
+    fn collected(&self) -> MutexGuard<'_, Collected<T>> {
+        mutex::lock(&self.collected)
     }
 
     pub(crate) fn into_answers(self) -> BTreeMap<PathBuf, T> {
-        self.kept.into_inner().unwrap_or_else(PoisonError::into_inner).answers
+        self.collected.into_inner().unwrap_or_else(PoisonError::into_inner).answers
     }
 }
 
@@ -154,7 +155,7 @@ mod tests {
         ) {
             let firsts = SmallestPaths::new(5, 60);
             for (path, answer) in answers.clone() {
-                if firsts.wants(Path::new(&path)) {
+                if firsts.accepts(Path::new(&path)) {
                     firsts.add(path.into(), answer);
                 }
             }

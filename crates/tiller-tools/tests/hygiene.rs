@@ -188,7 +188,7 @@ fn start_child(script: String) -> child::Handle {
         env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
         stdin: true,
         argv0: None,
-        keeps: Vec::new(),
+        inherited: Vec::new(),
     };
     child::spawn(program, Box::new(drop)).unwrap()
 }

@@ -173,7 +173,7 @@ pub fn export(args: &Args, env: &ProcessEnv, paths: &[PathBuf]) -> Result<PathBu
     let models = env.models(&settings, &mut diagnostics);
     let prefix = args.level(&env.variables).file_prefix();
     let export = Export {
-        to: Export::place(&session, paths.get(1).map(PathBuf::as_path), prefix, cwd),
+        to: Export::output_path(&session, paths.get(1).map(PathBuf::as_path), prefix, cwd),
         session,
         secrets: models.secrets(),
         windows: models.context_windows(),

@@ -34,7 +34,7 @@ pub fn plan(messages: &[Arc<Message>], keep: u64) -> Option<Plan> {
         Some(Message::CompactionSummary(summary)) => (Some(SummaryText::read(&summary.summary)), 1),
         _ => (None, 0),
     };
-    let cut = place(messages, start, keep)?;
+    let cut = cut_index(messages, start, keep)?;
     // A turn that began before the cut and ends after it is summarised separately from the turns
     // before it.
     let is_inside = messages[cut].as_assistant().is_some();
@@ -57,14 +57,14 @@ pub fn plan(messages: &[Arc<Message>], keep: u64) -> Option<Plan> {
 
 /// The first possible cut at or after the point where the newest messages have `keep` tokens; if
 /// there is none, the last one before it.
-fn place(messages: &[Arc<Message>], start: usize, keep: u64) -> Option<usize> {
+fn cut_index(messages: &[Arc<Message>], start: usize, keep: u64) -> Option<usize> {
     let mut tokens = 0;
     let full = (start..messages.len()).rev().find(|&at| {
         tokens += tokens::estimate(&messages[at]);
         tokens >= keep
     })?;
-    let behind = (full..messages.len()).find(|&at| can_begin(&messages[at]));
-    let cut = behind.or_else(|| (start..full).rev().find(|&at| can_begin(&messages[at])))?;
+    let after = (full..messages.len()).find(|&at| can_begin(&messages[at]));
+    let cut = after.or_else(|| (start..full).rev().find(|&at| can_begin(&messages[at])))?;
     (cut > start).then_some(cut)
 }
 

@@ -75,7 +75,7 @@ pub enum Progress {
 
 /// Receives the progress, in order.
 pub trait ProgressListener: Send + Sync {
-    fn tell(&self, progress: Progress) -> impl Future<Output = ()> + Send;
+    fn on_progress(&self, progress: Progress) -> impl Future<Output = ()> + Send;
 }
 
 impl Summarizer {
@@ -330,15 +330,15 @@ impl<L: ProgressListener> PartialSummary<'_, L> {
                 delay_ms: delay.as_millis() as u64,
                 error: error.to_string(),
             };
-            self.listener.tell(scheduled).await;
+            self.listener.on_progress(scheduled).await;
             tokio::select! {
                 () = self.writer.cancel.cancelled() => break Err(AttemptError::Cancelled),
                 () = tokio::time::sleep(delay) => {}
             }
-            self.listener.tell(Progress::RetryBegins).await;
+            self.listener.on_progress(Progress::RetryBegins).await;
         };
         if attempt > 0 {
-            self.listener.tell(Progress::RetriesOver).await;
+            self.listener.on_progress(Progress::RetriesOver).await;
         }
         let answer = result?;
         useful(&answer)

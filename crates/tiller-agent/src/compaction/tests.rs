@@ -254,10 +254,10 @@ fn overflow() -> Vec<Result<StreamEvent, ProviderError>> {
 
 /// Records all progress.
 #[derive(Default)]
-struct Heard(Mutex<Vec<Progress>>);
+struct RecordedProgress(Mutex<Vec<Progress>>);
 
-impl ProgressListener for Heard {
-    async fn tell(&self, progress: Progress) {
+impl ProgressListener for RecordedProgress {
+    async fn on_progress(&self, progress: Progress) {
         self.0.lock().unwrap().push(progress);
     }
 }
@@ -294,8 +294,8 @@ async fn summarise(
         now: 0,
         cancel: CancellationToken::new(),
     };
-    let heard = Heard::default();
-    let result = writer.write(plan, Some("the point"), &heard).await;
+    let progress = RecordedProgress::default();
+    let result = writer.write(plan, Some("the point"), &progress).await;
     let mut shown = String::new();
     for asked in played.asked.lock().unwrap().iter() {
         let (conversation, rest) = asked.split_once("\n</conversation>").unwrap();
@@ -312,7 +312,7 @@ async fn summarise(
         }
         shown.push('\n');
     }
-    for progress in heard.0.lock().unwrap().iter() {
+    for progress in progress.0.lock().unwrap().iter() {
         shown.push_str(&format!("{progress:?}\n"));
     }
     match result {

@@ -28,9 +28,9 @@ pub(super) fn parts(messages: &[Arc<Message>]) -> Vec<String> {
     parts
 }
 
-fn push_part(who: &str, text: &str, parts: &mut Vec<String>) {
+fn push_part(role: &str, text: &str, parts: &mut Vec<String>) {
     if !text.is_empty() {
-        parts.push(format!("[{who}]: {text}"));
+        parts.push(format!("[{role}]: {text}"));
     }
 }
 

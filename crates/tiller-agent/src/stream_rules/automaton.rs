@@ -67,14 +67,15 @@ impl Automaton {
         let hir =
             |of: &'_ Expression| if of.is_everywhere { never.clone() } else { of.hir.clone() };
         let hirs: Vec<Hir> = expressions.iter().map(hir).collect();
-        let said = |err: &dyn std::fmt::Display| err.to_string();
-        let nfa = compiler(ALL_MAX_BYTES).build_many_from_hir(&hirs).map_err(|err| said(&err))?;
+        let message = |err: &dyn std::fmt::Display| err.to_string();
+        let nfa =
+            compiler(ALL_MAX_BYTES).build_many_from_hir(&hirs).map_err(|err| message(&err))?;
         let config = DFA::config().match_kind(MatchKind::All).skip_cache_capacity_check(true);
-        let least = config.get_minimum_cache_capacity(&nfa).map_err(|err| said(&err))?;
+        let least = config.get_minimum_cache_capacity(&nfa).map_err(|err| message(&err))?;
         let cache_bytes = CACHE_BYTES.max(8 * least);
         let config = config.cache_capacity(cache_bytes);
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa);
-        let dfa = dfa.map_err(|err| said(&err))?;
+        let dfa = dfa.map_err(|err| message(&err))?;
         let depends_on_next_byte =
             expressions.iter().map(|expression| expression.depends_on_next_byte).collect();
         Ok(Automaton { dfa, cache_bytes, depends_on_next_byte })
@@ -111,7 +112,7 @@ impl Cursor {
             };
             self.state = next;
             if next.is_match() && last_match != Some(next) {
-                self.tell(automaton, next, &mut found);
+                self.report_matches(automaton, next, &mut found);
                 last_match = Some(next);
             }
         }
@@ -144,11 +145,16 @@ impl Cursor {
     fn look_ahead(&mut self, automaton: &Automaton, mut found: impl FnMut(usize)) {
         let Ok(end) = automaton.dfa.next_eoi_state(&mut self.cache, self.state) else { return };
         if end.is_match() {
-            self.tell(automaton, end, &mut found);
+            self.report_matches(automaton, end, &mut found);
         }
     }
 
-    fn tell(&self, automaton: &Automaton, state: LazyStateID, found: &mut impl FnMut(usize)) {
+    fn report_matches(
+        &self,
+        automaton: &Automaton,
+        state: LazyStateID,
+        found: &mut impl FnMut(usize),
+    ) {
         for at in 0..automaton.dfa.match_len(&self.cache, state) {
             found(automaton.dfa.match_pattern(&self.cache, state, at).as_usize());
         }

@@ -16,7 +16,7 @@ use crate::event::Update;
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleMatch {
     pub rule: Arc<Rule>,
-    pub place: StreamKind,
+    pub kind: StreamKind,
 }
 
 /// Where a rule matched.
@@ -101,7 +101,7 @@ impl RuleMatcher {
         if !is_news {
             return Vec::new();
         }
-        let place = match stream {
+        let kind = match stream {
             Stream::Call { .. } => StreamKind::Call,
             Stream::Text | Stream::Thinking => StreamKind::Prose,
         };
@@ -110,7 +110,7 @@ impl RuleMatcher {
             let is_met = || watcher.conditions.iter().any(|&number| reading.found.seen[number]);
             if !*reported && is_met() && watcher.scope.covers(stream) {
                 *reported = true;
-                matches.push(RuleMatch { rule: watcher.rule.clone(), place });
+                matches.push(RuleMatch { rule: watcher.rule.clone(), kind });
             }
         }
         matches
@@ -140,13 +140,13 @@ struct Found {
 }
 
 impl Found {
-    fn see(&mut self, number: usize) {
+    fn mark_found(&mut self, number: usize) {
         self.unseen -= usize::from(!std::mem::replace(&mut self.seen[number], true));
     }
 
     /// Records a match of the automaton.
     fn record(&mut self, conditions: &Conditions, number: usize) {
-        if conditions.is_loose[number] { self.near[number] = true } else { self.see(number) }
+        if conditions.is_loose[number] { self.near[number] = true } else { self.mark_found(number) }
     }
 
     /// Whether to try the full expression: its approximation matched, and it has not matched yet.
@@ -198,7 +198,7 @@ impl Reading {
 fn try_full_expressions(conditions: &Conditions, found: &mut Found, window: MatchWindow<'_>) {
     for around in &conditions.around {
         if found.is_open(around) && window.finds(&around.exact) {
-            found.see(around.number);
+            found.mark_found(around.number);
         }
     }
 }

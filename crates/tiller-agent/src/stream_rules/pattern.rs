@@ -130,8 +130,8 @@ impl Reader {
             match c {
                 '\\' => self.escape()?,
                 '[' => self.class()?,
-                '.' if around.dot_all => self.put(ANYTHING),
-                '.' => self.put(NOT_LINE_END),
+                '.' if around.dot_all => self.write(ANYTHING),
+                '.' => self.write(NOT_LINE_END),
                 '(' => self.group(&mut open)?,
                 ')' if around.looks_around => {
                     open.pop();
@@ -140,10 +140,10 @@ impl Reader {
                 }
                 ')' => {
                     open.pop();
-                    self.put(")");
+                    self.write(")");
                 }
                 '{' => self.brace(),
-                '^' | '$' | '|' | '*' | '+' | '?' => self.put(c.encode_utf8(&mut [0; 4])),
+                '^' | '$' | '|' | '*' | '+' | '?' => self.write(c.encode_utf8(&mut [0; 4])),
                 c => self.literal(c),
             }
         }
@@ -154,11 +154,11 @@ impl Reader {
         }
     }
 
-    fn put(&mut self, text: &str) {
-        self.put_either(text, text);
+    fn write(&mut self, text: &str) {
+        self.write_both(text, text);
     }
 
-    fn put_either(&mut self, exact: &str, loose: &str) {
+    fn write_both(&mut self, exact: &str, loose: &str) {
         self.out.push_str(exact);
         if self.hidden == 0 {
             self.loose.push_str(loose);
@@ -192,21 +192,21 @@ impl Reader {
     fn literal(&mut self, c: char) {
         let mut text = String::new();
         literal(&mut text, c);
-        self.put(&text);
+        self.write(&text);
     }
 
     fn group(&mut self, open: &mut Vec<OpenGroup>) -> Result<(), String> {
         let dot_all = open.last().is_some_and(|open| open.dot_all);
         let plain = OpenGroup { dot_all, looks_around: false };
         if !self.takes("?") {
-            self.put("(");
+            self.write("(");
             open.push(plain);
             return Ok(());
         }
         for mark in ["=", "!", "<=", "<!"] {
             if self.takes(mark) {
                 // Something has to be here: a quantifier may follow.
-                self.put_either(&format!("(?{mark}"), "(?:)");
+                self.write_both(&format!("(?{mark}"), "(?:)");
                 self.hidden += 1;
                 open.push(OpenGroup { dot_all, looks_around: true });
                 return Ok(());
@@ -215,7 +215,7 @@ impl Reader {
         if self.takes("<") {
             // Names are only needed for references, which are made by number.
             self.until('>').ok_or("the name of a group never ends")?;
-            self.put("(");
+            self.write("(");
             open.push(plain);
             return Ok(());
         }
@@ -228,12 +228,12 @@ impl Reader {
         let dot_all = (dot_all || on.contains('s')) && !off.contains('s');
         match self.next() {
             Some(':') => {
-                self.put(&format!("(?{flags}:"));
+                self.write(&format!("(?{flags}:"));
                 open.push(OpenGroup { dot_all, looks_around: false });
             }
             // Flags at the beginning, as in other languages; JavaScript does not have them.
             Some(')') if !flags.is_empty() && start == 2 => {
-                self.put(&format!("(?{flags})"));
+                self.write(&format!("(?{flags})"));
                 *open = vec![OpenGroup { dot_all, looks_around: false }];
             }
             _ => return Err("a group that JavaScript does not know".to_owned()),
@@ -249,7 +249,7 @@ impl Reader {
         let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
         if is_closed && !least.is_empty() && is_number(least) && is_number(most) {
             self.at += inside.len() + 1;
-            self.put(&format!("{{{inside}}}"));
+            self.write(&format!("{{{inside}}}"));
         } else {
             self.literal('{');
         }
@@ -259,8 +259,8 @@ impl Reader {
         let c = self.next().ok_or("a backslash at the end")?;
         let around = self.groups.look_around;
         match c {
-            'b' => self.put_either(if around { BOUNDARY } else { "(?-u:\\b)" }, "(?-u:\\b)"),
-            'B' => self.put_either(if around { NO_BOUNDARY } else { "(?-u:\\B)" }, "(?-u:\\B)"),
+            'b' => self.write_both(if around { BOUNDARY } else { "(?-u:\\b)" }, "(?-u:\\b)"),
+            'B' => self.write_both(if around { NO_BOUNDARY } else { "(?-u:\\B)" }, "(?-u:\\B)"),
             'k' if self.takes("<") => {
                 let name = self.until('>').unwrap_or_default();
                 let number = self.groups.names.get(&name);
@@ -283,7 +283,7 @@ impl Reader {
             }
             c => match self.item(c)? {
                 Item::Char(c) => self.literal(c),
-                Item::Set(set) => self.put(&format!("[{set}]")),
+                Item::Set(set) => self.write(&format!("[{set}]")),
             },
         }
         Ok(())
@@ -291,7 +291,7 @@ impl Reader {
 
     /// In the loose version, a back-reference matches anything.
     fn refer(&mut self, group: &str) {
-        self.put_either(&format!("(?:\\{group})"), &format!("(?:{ANYTHING}*)"));
+        self.write_both(&format!("(?:\\{group})"), &format!("(?:{ANYTHING}*)"));
     }
 
     /// Up to three octal digits, as in very old scripts; or the digit itself.
@@ -408,10 +408,10 @@ impl Reader {
             }
         }
         match (inside.is_empty(), is_negated) {
-            (true, true) => self.put(ANYTHING),
-            (true, false) => self.put(NOTHING),
-            (false, true) => self.put(&format!("[^{inside}]")),
-            (false, false) => self.put(&format!("[{inside}]")),
+            (true, true) => self.write(ANYTHING),
+            (true, false) => self.write(NOTHING),
+            (false, true) => self.write(&format!("[^{inside}]")),
+            (false, false) => self.write(&format!("[{inside}]")),
         }
         Ok(())
     }
@@ -433,13 +433,13 @@ impl Reader {
     }
 }
 
-const TAKES_ALL: &str = "writing to a String cannot fail";
+const CANNOT_FAIL: &str = "writing to a String cannot fail";
 const NEVER_CLOSED: &str = "a class is never closed";
 
 /// Writes a character as a literal.
 fn literal(out: &mut String, c: char) {
     if c.is_ascii() && !c.is_ascii_alphanumeric() {
-        write!(out, "\\x{{{:X}}}", u32::from(c)).expect(TAKES_ALL);
+        write!(out, "\\x{{{:X}}}", u32::from(c)).expect(CANNOT_FAIL);
     } else {
         out.push(c);
     }

@@ -63,15 +63,15 @@ impl RuleSet {
         let (mut expressions, mut around) = (Vec::new(), Vec::new());
         let mut watchers = Vec::new();
         for rule in rules {
-            let mut said = Vec::new();
-            let conditions = read_all(&rule.condition, &mut said);
+            let mut reasons = Vec::new();
+            let conditions = read_all(&rule.condition, &mut reasons);
             let scope = if conditions.is_empty() {
                 None
             } else {
-                Some(Scope::read(&rule.scope, &rule.globs, &mut said))
+                Some(Scope::read(&rule.scope, &rule.globs, &mut reasons))
             };
             let shown = rule.path.display();
-            let problems = said.into_iter().map(|why| format!("rule {shown}: {why}"));
+            let problems = reasons.into_iter().map(|why| format!("rule {shown}: {why}"));
             compiled.problems.extend(problems);
             match scope {
                 None => compiled.rest.push(rule),
@@ -136,12 +136,12 @@ impl fmt::Debug for RuleSet {
     }
 }
 
-fn read_all(sources: &[String], said: &mut Vec<String>) -> Vec<Condition> {
+fn read_all(sources: &[String], reasons: &mut Vec<String>) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for source in sources {
         match read(source) {
             Ok(condition) => conditions.push(condition),
-            Err(why) => said.push(format!("the condition `{source}` is ignored: {why}")),
+            Err(why) => reasons.push(format!("the condition `{source}` is ignored: {why}")),
         }
     }
     conditions

@@ -99,7 +99,7 @@ fn check(rules: Vec<Rule>, script: &str, expected: Expect) {
                     "step {}: {} ({:?})",
                     line + 1,
                     found.rule.name,
-                    found.place
+                    found.kind
                 ));
             }
         }

@@ -143,7 +143,7 @@ impl TodoList {
     pub fn summary(&self, errors: &[String]) -> String {
         let mut text = String::new();
         if !errors.is_empty() {
-            writeln!(text, "Errors: {}", errors.join("; ")).expect(TAKES_ALL);
+            writeln!(text, "Errors: {}", errors.join("; ")).expect(CANNOT_FAIL);
         }
         if self.tasks().next().is_none() {
             if errors.is_empty() {
@@ -154,10 +154,10 @@ impl TodoList {
         self.write_open(&mut text);
         self.write_progress(&mut text);
         for phase in &self.phases {
-            writeln!(text, "  {}:", phase.name).expect(TAKES_ALL);
+            writeln!(text, "  {}:", phase.name).expect(CANNOT_FAIL);
             for task in &phase.tasks {
                 let sign = sign(task.status);
-                writeln!(text, "    {sign} {} {}", task.id, task.content).expect(TAKES_ALL);
+                writeln!(text, "    {sign} {} {}", task.id, task.content).expect(CANNOT_FAIL);
             }
         }
         text.trim_end().to_owned()
@@ -169,14 +169,14 @@ impl TodoList {
             text.push_str("Remaining items: none.\n");
             return;
         }
-        writeln!(text, "Remaining items ({}):", open.len()).expect(TAKES_ALL);
+        writeln!(text, "Remaining items ({}):", open.len()).expect(CANNOT_FAIL);
         for (phase, task) in open {
             let TodoItem { id, content, status, details, .. } = task;
             let status = status.name();
-            writeln!(text, "  - {id} {content} [{status}] ({})", phase.name).expect(TAKES_ALL);
+            writeln!(text, "  - {id} {content} [{status}] ({})", phase.name).expect(CANNOT_FAIL);
             let details = details.as_deref().filter(|_| task.status == TodoStatus::InProgress);
             for line in details.unwrap_or_default().lines() {
-                writeln!(text, "      {line}").expect(TAKES_ALL);
+                writeln!(text, "      {line}").expect(CANNOT_FAIL);
             }
         }
     }
@@ -196,11 +196,11 @@ impl TodoList {
             phase.name,
             phase.tasks.len(),
         )
-        .expect(TAKES_ALL);
+        .expect(CANNOT_FAIL);
     }
 }
 
-const TAKES_ALL: &str = "writing to a String cannot fail";
+const CANNOT_FAIL: &str = "writing to a String cannot fail";
 const EMPTY_ON_UPDATE: &str = " (todo list is empty — was it replaced or not yet created?)";
 const EMPTY_ON_REMOVAL: &str = " (todo list is empty)";
 
@@ -245,12 +245,12 @@ mod tests {
     /// Applies the operations of several calls, and prints the last result.
     fn check(calls: &[&str], expect: Expect) {
         let mut list = TodoList::default();
-        let mut told = String::new();
+        let mut summary = String::new();
         for ops in calls {
             let errors = list.apply(serde_json::from_str(ops).unwrap());
-            told = list.summary(&errors);
+            summary = list.summary(&errors);
         }
-        expect.assert_eq(&told);
+        expect.assert_eq(&summary);
     }
 
     const PLAN: &str = r#"[{"op":"replace","phases":[

@@ -102,9 +102,9 @@ impl Sidecar {
             UnixStream::pair().map_err(|err| failed(&err))?;
         let (message_writer, their_message_socket) =
             UnixStream::pair().map_err(|err| failed(&err))?;
-        let keeps =
+        let inherited =
             [their_request_socket, their_message_socket].map(|end| Arc::new(OwnedFd::from(end)));
-        let files = [keeps[0].as_raw_fd(), keeps[1].as_raw_fd()];
+        let files = [inherited[0].as_raw_fd(), inherited[1].as_raw_fd()];
         let request = ChildProgram {
             command: program.path.to_string_lossy().into_owned(),
             args: program.arguments(state.config.limits.memory_bytes, files),
@@ -112,7 +112,7 @@ impl Sidecar {
             env: state.config.env.clone(),
             stdin: false,
             argv0: None,
-            keeps: keeps.into(),
+            inherited: inherited.into(),
         };
         let to = state.to.clone();
         let ended = Box::new(move |code, signal| {

@@ -317,10 +317,10 @@ impl HostApi for Fake {
             .stdin(if request.stdin { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let keeps = request.keeps;
-        if !keeps.is_empty() {
+        let inherited = request.inherited;
+        if !inherited.is_empty() {
             let keep = move || {
-                keeps.iter().try_for_each(|file| {
+                inherited.iter().try_for_each(|file| {
                     nix::fcntl::fcntl(file, FcntlArg::F_SETFD(FdFlag::empty())).map(drop)
                 })?;
                 Ok(())

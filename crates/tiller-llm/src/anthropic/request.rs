@@ -86,11 +86,11 @@ impl<'a> AnthropicBody<'a> {
         let model = &*request.model;
         let cache = Cache::new(model, access);
         let rules = ConvertRules { block_images: access.block_images, clean_id };
-        let said = convert::conversation(&request.messages, model, &rules);
+        let turns = convert::conversation(&request.messages, model, &rules);
         let empty_signatures = flag(model, "allowEmptySignature", false);
-        let mut messages: Vec<AnthropicTurn> = said
+        let mut messages: Vec<AnthropicTurn> = turns
             .into_iter()
-            .map(|said| AnthropicTurn::new(said, empty_signatures))
+            .map(|turn| AnthropicTurn::new(turn, empty_signatures))
             .filter(|turn| !turn.content.is_empty())
             .collect();
         if messages.is_empty() {
@@ -162,8 +162,8 @@ struct AnthropicTurn<'a> {
 }
 
 impl<'a> AnthropicTurn<'a> {
-    fn new(said: ConvertedTurn<'a>, empty_signatures: bool) -> AnthropicTurn<'a> {
-        match said {
+    fn new(turn: ConvertedTurn<'a>, empty_signatures: bool) -> AnthropicTurn<'a> {
+        match turn {
             ConvertedTurn::User(parts) => AnthropicTurn {
                 role: "user",
                 content: parts.into_iter().map(AnthropicItem::part).collect(),
@@ -172,9 +172,10 @@ impl<'a> AnthropicTurn<'a> {
                 role: "user",
                 content: results.into_iter().map(AnthropicItem::result).collect(),
             },
-            ConvertedTurn::Assistant(spoken) => {
-                let items =
-                    spoken.into_iter().filter_map(|it| AnthropicItem::spoken(it, empty_signatures));
+            ConvertedTurn::Assistant(parts) => {
+                let items = parts
+                    .into_iter()
+                    .filter_map(|it| AnthropicItem::assistant(it, empty_signatures));
                 AnthropicTurn { role: "assistant", content: items.collect() }
             }
         }
@@ -253,8 +254,8 @@ impl<'a> AnthropicItem<'a> {
         AnthropicItem::Text { text: text.into(), cache_control: None }
     }
 
-    fn spoken(spoken: AssistantPart<'a>, empty_signatures: bool) -> Option<AnthropicItem<'a>> {
-        match spoken {
+    fn assistant(part: AssistantPart<'a>, empty_signatures: bool) -> Option<AnthropicItem<'a>> {
+        match part {
             AssistantPart::Text { text, .. } => {
                 (!text.trim().is_empty()).then(|| AnthropicItem::text(text))
             }

@@ -96,28 +96,28 @@ impl<'a> BedrockBody<'a> {
     ) -> Result<BedrockBody<'a>, ProviderError> {
         let model = &*request.model;
         let rules = ConvertRules { block_images: access.block_images, clean_id };
-        let said = convert::conversation(&request.messages, model, &rules);
-        let mut messages = turns(said, model);
+        let converted = convert::conversation(&request.messages, model, &rules);
+        let mut messages = turns(converted, model);
         if messages.is_empty() {
             return Err(ProviderError::fatal(
                 "there is nothing to send: the conversation is empty",
             ));
         }
-        let keeps = keeps(model);
+        let caches = caches(model);
         // Everything up to the last user message is cached: the next request begins with it.
-        if let Some(turn) = messages.last_mut().filter(|turn| keeps && turn.role == "user") {
+        if let Some(turn) = messages.last_mut().filter(|turn| caches && turn.role == "user") {
             turn.content.push(BedrockBlock::CachePoint(CachePoint::DEFAULT));
         }
         let mut system = Vec::new();
         if !request.system.trim().is_empty() {
             system.push(BedrockBlock::Text((&*request.system).into()));
-            system.extend(keeps.then_some(BedrockBlock::CachePoint(CachePoint::DEFAULT)));
+            system.extend(caches.then_some(BedrockBlock::CachePoint(CachePoint::DEFAULT)));
         }
         let max_tokens = max_tokens::max_tokens(request);
         Ok(BedrockBody {
             system,
             inference_config: InferenceConfig { max_tokens, temperature: request.temperature },
-            tool_config: ToolConfig::new(request, &messages, keeps),
+            tool_config: ToolConfig::new(request, &messages, caches),
             additional_model_request_fields: thinking(request, access, max_tokens),
             messages,
         })
@@ -137,7 +137,7 @@ fn clean_id(id: &str) -> String {
 
 /// A price for cache reads means that the model has a cache. Other makers' models have no cache
 /// marks.
-fn keeps(model: &Model) -> bool {
+fn caches(model: &Model) -> bool {
     is_claude(model) && model.cost.cache_read > 0.0
 }
 
@@ -148,18 +148,18 @@ struct BedrockTurn<'a> {
 }
 
 /// Roles must alternate, so consecutive messages of one role are merged.
-fn turns<'a>(said: Vec<ConvertedTurn<'a>>, model: &Model) -> Vec<BedrockTurn<'a>> {
-    let mut turns: Vec<BedrockTurn> = Vec::with_capacity(said.len());
-    for said in said {
-        let (role, content): (_, Vec<BedrockBlock>) = match said {
+fn turns<'a>(converted: Vec<ConvertedTurn<'a>>, model: &Model) -> Vec<BedrockTurn<'a>> {
+    let mut turns: Vec<BedrockTurn> = Vec::with_capacity(converted.len());
+    for turn in converted {
+        let (role, content): (_, Vec<BedrockBlock>) = match turn {
             ConvertedTurn::User(parts) => {
                 ("user", parts.into_iter().map(BedrockBlock::part).collect())
             }
             ConvertedTurn::Results(results) => {
                 ("user", results.into_iter().map(BedrockBlock::result).collect())
             }
-            ConvertedTurn::Assistant(spoken) => {
-                let blocks = spoken.into_iter().filter_map(|it| BedrockBlock::spoken(it, model));
+            ConvertedTurn::Assistant(parts) => {
+                let blocks = parts.into_iter().filter_map(|it| BedrockBlock::assistant(it, model));
                 ("assistant", blocks.collect())
             }
         };
@@ -242,8 +242,8 @@ impl<'a> BedrockBlock<'a> {
         }
     }
 
-    fn spoken(spoken: AssistantPart<'a>, model: &Model) -> Option<BedrockBlock<'a>> {
-        match spoken {
+    fn assistant(part: AssistantPart<'a>, model: &Model) -> Option<BedrockBlock<'a>> {
+        match part {
             AssistantPart::Text { text, .. } => {
                 (!text.trim().is_empty()).then(|| BedrockBlock::Text(text.into()))
             }
@@ -306,7 +306,7 @@ impl<'a> ToolConfig<'a> {
     fn new(
         request: &'a Request,
         messages: &[BedrockTurn<'a>],
-        keeps: bool,
+        caches: bool,
     ) -> Option<ToolConfig<'a>> {
         let mut tools: Vec<BedrockTool> = request
             .tools
@@ -320,9 +320,9 @@ impl<'a> ToolConfig<'a> {
         if tools.is_empty() {
             let names: BTreeSet<&'a str> = messages.iter().flat_map(|turn| turn.calls()).collect();
             let schema = || Cow::Owned(json!({"type": "object", "properties": {}}));
-            let gone = "Not available any more.";
-            tools.extend(names.into_iter().map(|name| BedrockTool::spec(name, gone, schema())));
-        } else if keeps {
+            let removed = "Not available any more.";
+            tools.extend(names.into_iter().map(|name| BedrockTool::spec(name, removed, schema())));
+        } else if caches {
             tools.push(BedrockTool::CachePoint(CachePoint::DEFAULT));
         }
         (!tools.is_empty()).then_some(ToolConfig { tools })

@@ -173,8 +173,8 @@ fn push_contents<'a>(
             let parts = parts.into_iter().map(GooglePart::from_user_part).collect();
             contents.push(GoogleContent { parts, role: "user" });
         }
-        ConvertedTurn::Assistant(spoken) => {
-            let mut parts: Vec<GooglePart> = spoken.into_iter().map(spoken_part).collect();
+        ConvertedTurn::Assistant(parts) => {
+            let mut parts: Vec<GooglePart> = parts.into_iter().map(assistant_part).collect();
             if thinking::is_recent(model) {
                 vouch(&mut parts);
             }
@@ -186,8 +186,8 @@ fn push_contents<'a>(
     }
 }
 
-fn spoken_part(spoken: AssistantPart<'_>) -> GooglePart<'_> {
-    match spoken {
+fn assistant_part(part: AssistantPart<'_>) -> GooglePart<'_> {
+    match part {
         AssistantPart::Text { text, signature } => {
             GooglePart { thought_signature: signature, ..GooglePart::text(text) }
         }
@@ -235,7 +235,7 @@ fn push_results<'a>(
         }
         let images: Vec<GooglePart> = images.into_iter().map(GooglePart::from_user_part).collect();
         // Newer models accept images inside results.
-        let own_pictures = if thinking::is_recent(model) {
+        let picture_parts = if thinking::is_recent(model) {
             images
         } else {
             pictures.extend(images);
@@ -249,7 +249,7 @@ fn push_results<'a>(
                 } else {
                     GoogleAnswer::Output(text)
                 },
-                parts: own_pictures,
+                parts: picture_parts,
             }),
             ..GooglePart::default()
         });

@@ -21,7 +21,7 @@ pub(super) struct CompletionsOpenCall {
     pub id: String,
     pub name: String,
     /// The block's index in the message, once it was emitted.
-    pub ours: Option<usize>,
+    pub block_index: Option<usize>,
     /// Arguments that came before the id or the name.
     pub held: Option<String>,
 }

@@ -138,8 +138,8 @@ impl CompletionsWireUsage {
         let prompt = self.prompt_tokens.unwrap_or(0);
         let mut output = self.completion_tokens.unwrap_or(0);
         // xAI counts thinking separately from the answer, others include it. The total shows which.
-        let beside = prompt.saturating_add(output).saturating_add(reasoning);
-        if reasoning > 0 && self.total_tokens == Some(beside) {
+        let with_reasoning = prompt.saturating_add(output).saturating_add(reasoning);
+        if reasoning > 0 && self.total_tokens == Some(with_reasoning) {
             output = output.saturating_add(reasoning);
         }
         let input = prompt.saturating_sub(cache_read).saturating_sub(cache_write);
@@ -184,9 +184,9 @@ fn failure(chunk: &CompletionsChunk, data: &str) -> ProviderError {
 
 /// The error's message, if it can be found.
 pub(super) fn error_message(body: &str) -> String {
-    let whole = || body.trim().to_owned();
+    let full_body = || body.trim().to_owned();
     let Ok(mut value) = json::read::<Value>(body) else {
-        return whole();
+        return full_body();
     };
     // Google wraps it in a list.
     if let Value::Array(list) = &mut value {
@@ -198,7 +198,7 @@ pub(super) fn error_message(body: &str) -> String {
         error => ["message", "detail"].into_iter().find_map(|key| error.get(key)?.as_str()),
     };
     let Some(message) = message.map(str::trim).filter(|message| !message.is_empty()) else {
-        return whole();
+        return full_body();
     };
     // OpenRouter's message is "Provider returned error"; the reason is in another field.
     match error.pointer("/metadata/raw").and_then(Value::as_str).map(str::trim) {

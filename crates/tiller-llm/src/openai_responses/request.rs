@@ -243,8 +243,8 @@ fn push_items<'a>(turn: ConvertedTurn<'a>, input: &mut Vec<ResponsesItem<'a>>) {
             let content = parts.into_iter().map(Input::new).collect();
             input.push(ResponsesItem::User { role: "user", content });
         }
-        ConvertedTurn::Assistant(spoken) => {
-            input.extend(spoken.into_iter().filter_map(spoken_item));
+        ConvertedTurn::Assistant(parts) => {
+            input.extend(parts.into_iter().filter_map(assistant_item));
             // The API refuses reasoning without a following item, as in an answer cut short.
             while matches!(input.last(), Some(ResponsesItem::Reasoning(_))) {
                 input.pop();
@@ -254,8 +254,8 @@ fn push_items<'a>(turn: ConvertedTurn<'a>, input: &mut Vec<ResponsesItem<'a>>) {
     }
 }
 
-fn spoken_item(spoken: AssistantPart<'_>) -> Option<ResponsesItem<'_>> {
-    match spoken {
+fn assistant_item(part: AssistantPart<'_>) -> Option<ResponsesItem<'_>> {
+    match part {
         AssistantPart::Text { text, .. } if text.trim().is_empty() => None,
         AssistantPart::Text { text, signature } => {
             let (id, phase) = signature.map(message_id).unwrap_or_default();

@@ -33,7 +33,7 @@ pub(crate) fn export_html(
         tools: tools::offered(state).specs(),
     };
     let export = Export {
-        to: Export::place(&file, output_path, level.file_prefix(), state.workspace.cwd()),
+        to: Export::output_path(&file, output_path, level.file_prefix(), state.workspace.cwd()),
         session: file,
         secrets: state.models.registry().secrets(),
         windows: state.models.registry().context_windows(),

@@ -544,7 +544,7 @@ pub(crate) struct ProgressSender {
 }
 
 impl ProgressListener for ProgressSender {
-    async fn tell(&self, progress: Progress) {
+    async fn on_progress(&self, progress: Progress) {
         let event = Event::Summarization { reason: self.reason, progress };
         self.tasks.send(Input::Event(event)).await;
     }

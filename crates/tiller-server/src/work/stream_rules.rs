@@ -75,8 +75,8 @@ pub(super) fn matched(state: &mut SessionState, mut matches: Vec<RuleMatch>) -> 
         };
         may_repeat && !state.work.rules.has_match(rule)
     });
-    let stops = matches.iter().any(|RuleMatch { rule, place }| {
-        rule.interrupt_mode.unwrap_or(settings.interrupt_mode).stops(*place)
+    let stops = matches.iter().any(|RuleMatch { rule, kind }| {
+        rule.interrupt_mode.unwrap_or(settings.interrupt_mode).stops(*kind)
     });
     state.work.rules.noted.extend(matches.into_iter().map(|found| found.rule));
     if stops {

@@ -99,7 +99,7 @@ impl FileSystem for Faulty {
         self.plain_call()
     }
 
-    fn place(&self) -> io::Result<()> {
+    fn persist(&self) -> io::Result<()> {
         self.plain_call()
     }
 

@@ -19,7 +19,7 @@ fn program(command: &str, args: &[&str]) -> Program {
         env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap()), ("A".into(), "b".into())],
         stdin: false,
         argv0: None,
-        keeps: Vec::new(),
+        inherited: Vec::new(),
     }
 }
 

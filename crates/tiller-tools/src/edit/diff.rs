@@ -334,8 +334,8 @@ mod tests {
     fn nothing_in_common() {
         let old: String = (0..30_000).map(|i| format!("old {i}\n")).collect();
         let new: String = (0..30_000).map(|i| format!("new {i}\n")).collect();
-        let begun = Instant::now();
+        let started = Instant::now();
         assert!(Diff::between(&old, &new).patch("f").ends_with("+new 29999\n"));
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 }

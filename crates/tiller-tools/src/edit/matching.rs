@@ -53,11 +53,11 @@ pub(super) fn edited(file: &str, edits: &[Replacement], name: &str) -> Result<St
         if count > 1 {
             return Err(refusal.ambiguous(index, count));
         }
-        spans.push(Span { place: start..start + sought.len(), new: &edit.new_text, index });
+        spans.push(Span { range: start..start + sought.len(), new: &edit.new_text, index });
     }
-    spans.sort_by_key(|span| span.place.start);
+    spans.sort_by_key(|span| span.range.start);
     for pair in spans.windows(2) {
-        if pair[0].place.end > pair[1].place.start {
+        if pair[0].range.end > pair[1].range.start {
             return Err(refusal.overlap(pair[0].index, pair[1].index));
         }
     }
@@ -80,8 +80,8 @@ pub(super) fn lf(text: &str) -> Cow<'_, str> {
 /// exactly: the model may not have seen the difference.
 fn occurrences(exact: &str, alike: &str, old: &str) -> usize {
     let sought = self::alike(old);
-    let looking = if sought.is_empty() { 0 } else { alike.matches(&*sought).count() };
-    looking.max(exact.matches(old).count())
+    let approximate = if sought.is_empty() { 0 } else { alike.matches(&*sought).count() };
+    approximate.max(exact.matches(old).count())
 }
 
 /// The text without invisible differences. Has the same number of lines.
@@ -117,7 +117,7 @@ fn plain(c: char) -> char {
 
 /// Where one edit is applied.
 struct Span<'e> {
-    place: Range<usize>,
+    range: Range<usize>,
     new: &'e str,
     index: usize,
 }
@@ -135,16 +135,16 @@ fn rewrite(text: &str, base: &str, spans: &[Span<'_>]) -> String {
     let mut next_line = 0;
     let mut spans = spans.iter().peekable();
     while let Some(span) = spans.next() {
-        let first = line_of(span.place.start);
-        let mut last = line_of(span.place.end - 1);
+        let first = line_of(span.range.start);
+        let mut last = line_of(span.range.end - 1);
         new.extend(originals[next_line..first].iter().copied());
-        let mut rewritten = base[start_of(first)..span.place.start].to_owned() + span.new;
-        let mut done = span.place.end;
-        while let Some(span) = spans.next_if(|span| line_of(span.place.start) <= last) {
-            rewritten += &base[done..span.place.start];
+        let mut rewritten = base[start_of(first)..span.range.start].to_owned() + span.new;
+        let mut done = span.range.end;
+        while let Some(span) = spans.next_if(|span| line_of(span.range.start) <= last) {
+            rewritten += &base[done..span.range.start];
             rewritten += span.new;
-            done = span.place.end;
-            last = line_of(span.place.end - 1);
+            done = span.range.end;
+            last = line_of(span.range.end - 1);
         }
         rewritten += &base[done..start_of(last + 1)];
         if ending == "\n" {
@@ -411,12 +411,12 @@ mod tests {
                 let index = pick.index(pieces.len() / 2) * 2;
                 edits.entry(index).or_insert(new);
             }
-            let asked: Vec<Replacement> =
+            let replacements: Vec<Replacement> =
                 edits.iter().map(|(&index, new)| edit(&pieces[index], new)).collect();
             for (index, new) in &edits {
                 pieces[*index] = new.replace('\n', ending);
             }
-            prop_assert_eq!(edited(&old, &asked, "f").unwrap(), pieces.concat());
+            prop_assert_eq!(edited(&old, &replacements, "f").unwrap(), pieces.concat());
         }
     }
 }

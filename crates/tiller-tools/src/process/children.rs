@@ -39,8 +39,8 @@ pub(super) enum Step {
 
 /// Kills children until there are none. As this process is a subreaper, the children of a killed
 /// child become its own in the next round: generation by generation, parents first, so that they
-/// cannot restart their children. Stops when `go_on` returns false.
-pub(super) fn end_children(mut go_on: impl FnMut(Step) -> bool) {
+/// cannot restart their children. Stops when `keep_going` returns false.
+pub(super) fn end_children(mut keep_going: impl FnMut(Step) -> bool) {
     loop {
         each_child(|child| end(child.pid));
         loop {
@@ -50,7 +50,7 @@ pub(super) fn end_children(mut go_on: impl FnMut(Step) -> bool) {
                 Waited::NoChildren => return,
             };
             let round_is_over = matches!(step, Step::Pause);
-            if !go_on(step) {
+            if !keep_going(step) {
                 return;
             }
             if round_is_over {

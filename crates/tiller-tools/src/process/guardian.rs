@@ -68,7 +68,7 @@ pub(super) fn split(link: RawFd, output: Option<RawFd>) -> io::Result<()> {
             // The first message is the shell's pid. If tiller is gone, the loop sees the closed
             // socket.
             write(link, &child.as_raw().to_ne_bytes()).ok();
-            Guardian { shell: child, exit: None, told: false, link, output }.watch()
+            Guardian { shell: child, exit: None, reported: false, link, output }.watch()
         }
     }
 }
@@ -78,7 +78,7 @@ struct Guardian {
     /// The shell's raw wait status, once it has ended.
     exit: Option<i32>,
     /// Whether the exit was reported to tiller.
-    told: bool,
+    reported: bool,
     link: BorrowedFd<'static>,
     output: BorrowedFd<'static>,
 }
@@ -101,8 +101,8 @@ impl Guardian {
                     Waited::NoChildren => break true,
                 }
             };
-            if let Some(status) = self.exit.filter(|_| !self.told) {
-                self.tell(status, !alone);
+            if let Some(status) = self.exit.filter(|_| !self.reported) {
+                self.report(status, !alone);
             }
             if alone {
                 leave();
@@ -147,16 +147,16 @@ impl Guardian {
 
     /// Reports how the shell ended, or that it was killed.
     fn report_once(&mut self) {
-        if !self.told {
-            self.tell(self.exit.unwrap_or(KILLED), false);
+        if !self.reported {
+            self.report(self.exit.unwrap_or(KILLED), false);
         }
     }
 
-    fn tell(&mut self, status: i32, leaves_children: bool) {
+    fn report(&mut self, status: i32, leaves_children: bool) {
         let [a, b, c, d] = status.to_ne_bytes();
         // If tiller is gone, the loop sees the closed socket.
         write(self.link, &[a, b, c, d, u8::from(leaves_children)]).ok();
-        self.told = true;
+        self.reported = true;
     }
 
     /// Kills everything below the guardian and then exits.
@@ -166,17 +166,17 @@ impl Guardian {
         if self.exit.is_none() {
             killpg(self.shell, Signal::SIGKILL).ok();
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         children::end_children(|step| {
             match step {
                 Step::Reaped { pid, status } => self.note(pid, status),
                 Step::Pause => pause(),
             }
             // tiller may be waiting for the report; nothing waits for the guardian itself.
-            if begun.elapsed() > END_MAX {
+            if started.elapsed() > END_MAX {
                 self.report_once();
             }
-            begun.elapsed() < GIVE_UP
+            started.elapsed() < GIVE_UP
         });
         self.report_once();
         leave();

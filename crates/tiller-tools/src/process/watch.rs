@@ -119,9 +119,9 @@ fn signal_now(link: &GuardianSocket, signal: Signal) {
 
 /// Kills orphans, generation by generation, until there are none.
 fn sweep(max: Duration) {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut pause = Duration::from_millis(1);
-    while begun.elapsed() < max {
+    while started.elapsed() < max {
         let mut registry = registry();
         registry.reap();
         let mut left = false;

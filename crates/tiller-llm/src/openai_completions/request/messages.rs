@@ -110,7 +110,7 @@ pub(super) fn of<'a>(
             ConvertedTurn::User(parts) => {
                 turns.user(parts.into_iter().map(CompletionsItem::part).collect())
             }
-            ConvertedTurn::Assistant(spoken) => turns.assistant(spoken),
+            ConvertedTurn::Assistant(parts) => turns.assistant(parts),
             ConvertedTurn::Results(results) => turns.results(results),
         }
     }
@@ -206,11 +206,11 @@ impl<'a> Turns<'a, '_> {
         self.all.push(CompletionsTurn::User { content });
     }
 
-    fn assistant(&mut self, spoken: Vec<AssistantPart<'a>>) {
+    fn assistant(&mut self, parts: Vec<AssistantPart<'a>>) {
         let mut answer = CompletionsAnswer::default();
         let mut texts: Vec<&str> = Vec::new();
-        for spoken in spoken {
-            match spoken {
+        for part in parts {
+            match part {
                 AssistantPart::Text { text, .. } => texts.push(text),
                 AssistantPart::Thinking { redacted: true, .. } => (),
                 AssistantPart::Thinking { text, .. } if self.server.thinking_as_text => {

@@ -32,25 +32,25 @@ impl FileId {
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
 
 /// The folder of a session file, and the name of a file beside it.
-pub(crate) struct Beside {
+pub(crate) struct SiblingFile {
     folder: File,
     name: OsString,
 }
 
-impl Beside {
+impl SiblingFile {
     /// `FILE.suffix`; the suffix keeps the file out of session lists.
-    pub(crate) fn new(session: &Path, suffix: &str) -> io::Result<Beside> {
+    pub(crate) fn new(session: &Path, suffix: &str) -> io::Result<SiblingFile> {
         let mut name = session.file_name().unwrap_or_default().to_owned();
         name.push(".");
         name.push(suffix);
-        Ok(Beside { folder: open_folder(dir_of(session))?, name })
+        Ok(SiblingFile { folder: open_folder(dir_of(session))?, name })
     }
 
     /// Like `new`, but fails unless the session file in that folder has this `id`.
-    pub(crate) fn of(session: &Path, id: FileId, suffix: &str) -> io::Result<Beside> {
-        let beside = Beside::new(session, suffix)?;
-        match beside.id_of(session.file_name().unwrap_or_default()) {
-            Ok(found) if found == id => Ok(beside),
+    pub(crate) fn of(session: &Path, id: FileId, suffix: &str) -> io::Result<SiblingFile> {
+        let sibling_file = SiblingFile::new(session, suffix)?;
+        match sibling_file.id_of(session.file_name().unwrap_or_default()) {
+            Ok(found) if found == id => Ok(sibling_file),
             Ok(_) => Err(io::ErrorKind::NotFound.into()),
             Err(err) => Err(err),
         }
@@ -96,9 +96,9 @@ impl Beside {
     }
 
     /// Removes the file if it is still the one that `file` refers to.
-    pub(crate) fn remove_ours(&self, file: &File) -> io::Result<()> {
-        let is_ours = self.id_of(&self.name)? == FileId::of(&file.metadata()?);
-        if is_ours { self.remove() } else { Ok(()) }
+    pub(crate) fn remove_if_same(&self, file: &File) -> io::Result<()> {
+        let is_same = self.id_of(&self.name)? == FileId::of(&file.metadata()?);
+        if is_same { self.remove() } else { Ok(()) }
     }
 
     fn open(&self, flags: OFlags) -> io::Result<File> {
