@@ -57,7 +57,7 @@ struct Packer {
     switches: Numbered,
     /// The endpoint and the switches of the following models.
     endpoint: Option<usize>,
-    usual: usize,
+    default_switches: usize,
 }
 
 #[derive(Default)]
@@ -105,7 +105,7 @@ impl Packer {
                 let (api, url) = rest.split_once(' ').ok_or("expected an API and a URL")?;
                 self.endpoint = Some(self.endpoints.number(format!("{api}\t{url}")));
             }
-            "with" => self.usual = self.switches.number(json(rest)?),
+            "with" => self.default_switches = self.switches.number(json(rest)?),
             other => return Err(format!("`{other}` is not a known word")),
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Packer {
             limits: self.limits.number(self::limits(limits)?),
             price: self.prices.number(tiers(price)?),
             levels: None,
-            switches: self.usual,
+            switches: self.default_switches,
             thinks: false,
             sees: false,
         };

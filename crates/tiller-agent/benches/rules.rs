@@ -29,7 +29,7 @@ const WORDS: [&str; 12] = [
 const BYTES: usize = 1 << 20;
 
 fn main() {
-    let usual: Vec<String> = (0..50)
+    let common: Vec<String> = (0..50)
         .map(|number| match number % 5 {
             0 => format!(r"\bforbidden_{number}\b"),
             1 => format!(r"console\.(log|warn{number})\("),
@@ -44,8 +44,8 @@ fn main() {
     let near = [r"self(?=\.forbidden)".to_owned()];
     let mut table = String::from("conditions          1/4 MB       1 MB\n");
     for (name, conditions) in [
-        ("1 usual", &usual[..1]),
-        ("50 usual", &usual[..]),
+        ("1 usual", &common[..1]),
+        ("50 usual", &common[..]),
         ("10 heavy", &heavy[..]),
         ("50 around", &around[..]),
         ("1 around, near", &near[..]),

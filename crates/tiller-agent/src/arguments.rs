@@ -32,11 +32,11 @@ pub fn check(tool: &str, schema: &Value, arguments: &Arguments) -> Result<Argume
     }
     match value {
         Value::Object(checked) if checker.violations.is_empty() => Ok(checked),
-        _ => Err(complaint(tool, &checker.violations, arguments)),
+        _ => Err(violation_message(tool, &checker.violations, arguments)),
     }
 }
 
-fn complaint(tool: &str, violations: &[Violation], arguments: &Arguments) -> String {
+fn violation_message(tool: &str, violations: &[Violation], arguments: &Arguments) -> String {
     let mut text = format!("Validation failed for tool \"{tool}\":\n");
     for Violation { path, message } in violations.iter().take(VIOLATIONS_MAX) {
         let path = if path.is_empty() { "root" } else { path };

@@ -92,7 +92,7 @@ pub struct ResourceFlags {
     /// `--models` was given, so `enabledModels` is ignored.
     pub own_models: bool,
     /// xcsh's RPC mode uses the defaults for todos, whatever the user has set.
-    pub usual_todos: bool,
+    pub default_todos: bool,
     /// Prints problems in files that are read later, for the user who started tiller.
     pub print: Option<fn(&str)>,
 }
@@ -195,7 +195,7 @@ impl Project {
         let Dirs { cwd, home, .. } = &self.dirs;
         let absolute = |dir: PathBuf| resolve(&dir.to_string_lossy(), cwd, home.as_deref());
         settings.session_dir = settings.session_dir.map(absolute);
-        if self.flags.usual_todos {
+        if self.flags.default_todos {
             settings.todo = Default::default();
         }
         settings

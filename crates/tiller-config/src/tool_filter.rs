@@ -22,13 +22,13 @@ pub struct ToolRules {
     excluded: Vec<String>,
     none: bool,
     no_builtin: bool,
-    /// Of our own tools, those that are used from the start.
+    /// The built-in tools that are used from the start.
     defaults: DefaultTools,
-    /// Names that are none of ours.
+    /// Names of no built-in tool.
     pub unknown: Vec<String>,
 }
 
-/// Which of our own tools are used from the start.
+/// Which built-in tools are used from the start.
 #[derive(Default)]
 struct DefaultTools {
     /// These instead of the default ones.
@@ -86,7 +86,7 @@ impl DefaultTools {
         }
     }
 
-    /// Nothing where no list says anything about it.
+    /// None if no list names the tool.
     fn selects(&self, name: &str) -> Option<bool> {
         match &self.names {
             _ if has(&self.removed, name) => Some(false),
@@ -131,7 +131,7 @@ impl ToolRules {
         let named = defaults.names.iter().flatten().chain(&defaults.added).chain(&excluded);
         let unknown = named.filter(|name| !is_builtin(name) && !glob::is_pattern(name));
         ToolRules {
-            // What `--tools` names may be used, whatever else is said.
+            // A tool that `--tools` names may be used, even with `--no-tools`.
             none: no_tools && tools.is_none(),
             no_builtin: no_builtin_tools && tools.is_none(),
             unknown: unknown.cloned().collect(),
@@ -152,7 +152,7 @@ impl ToolRules {
         !self.no_builtin && self.allows(name)
     }
 
-    /// Whether one of ours is used from the start. Nothing if neither the command line nor the
+    /// Whether a built-in tool is used from the start. None if neither the command line nor the
     /// settings say so.
     pub fn selects(&self, name: &str) -> Option<bool> {
         if self.allows_builtin(name) { self.defaults.selects(name) } else { Some(false) }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_replace_or_change_the_usual_tools() {
+    fn lists_replace_or_change_the_default_tools() {
         check(&[], None, "read bash edit write");
         check(&["tools=ls,read"], None, "ls read");
         check(&["tools=*"], None, "read bash edit write grep find ls");

@@ -84,7 +84,7 @@ fn the_tree_is_data() {
 }
 
 #[test]
-fn the_page_may_only_do_what_it_brought() {
+fn the_page_may_only_run_its_own_scripts() {
     let page = page(SESSION, &[]);
     let policy = between(&page, "Content-Security-Policy\" content=\"", "\">");
     assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");

@@ -337,12 +337,12 @@ async fn registrations_after_loading_are_published() {
     let now = stage.extensions.registrations();
     let tools: Vec<&str> = now.tools.iter().map(|tool| tool.tool.name()).collect();
     let commands: Vec<&str> = now.commands.iter().map(|command| command.name.as_str()).collect();
-    let hears = stage.extensions.has_listener("tool_call");
+    let has_listener = stage.extensions.has_listener("tool_call");
     expect![[r#"
         ["late"] ["go", "more"] true Some(("mine", true))
         act RegisterProvider { name: "mine", config: Object {"baseUrl": String("http://x"), "apiKey": String("$K"), "api": String("openai-completions"), "models": Array [Object {"id": String("m")}], "streams": Bool(true), "hasOauth": Bool(false), "extensionPath": String("DIR/ext.ts")} }
         changed"#]].assert_eq(&format!(
-        "{tools:?} {commands:?} {hears} {:?}\n{}",
+        "{tools:?} {commands:?} {has_listener} {:?}\n{}",
         now.providers.first().map(|provider| (&provider.name, provider.streams)),
         stage.log()
     ));

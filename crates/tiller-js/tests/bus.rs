@@ -29,7 +29,7 @@ const SPEAKER: &str = r#"
 const LISTENER: &str = r#"
     export default (pi) => {
         const off = pi.events.on("there", (data) => {
-            console.log("heard", typeof data, JSON.stringify(data));
+            console.log("received", typeof data, JSON.stringify(data));
             if (data === "last") {
                 off();
                 pi.events.emit("answer", { done: true });
@@ -38,10 +38,10 @@ const LISTENER: &str = r#"
     };"#;
 
 /// Sorted, because the two engines run at the same time.
-const HEARD: &str = r#"Info: answered {"done":true}
-Info: heard object {"n":1,"list":[null,"two"],"when":"1970-01-01T00:00:00.000Z"}
-Info: heard string "last"
-Info: heard undefined undefined
+const RECEIVED: &str = r#"Info: answered {"done":true}
+Info: received object {"n":1,"list":[null,"two"],"when":"1970-01-01T00:00:00.000Z"}
+Info: received string "last"
+Info: received undefined undefined
 Info: the same: true
 Warning: pi.events, there: not sent to extensions in other engines: it is a Map"#;
 
@@ -54,7 +54,7 @@ async fn check(stage: Stage, change: impl Fn(&mut tiller_js::Extension)) {
     stage.log();
     stage.command("go").await;
     stage.host.wait_for("answered").await;
-    assert_eq!(stage.sorted_log(), HEARD);
+    assert_eq!(stage.sorted_log(), RECEIVED);
     // The listener is gone, so nothing is sent and nothing is reported.
     stage.command("go").await;
     expect!["Info: the same: true"].assert_eq(&stage.log());

@@ -21,22 +21,35 @@ use crate::workspace::Workspace;
 
 /// Everything a server starts with.
 pub struct ServerConfig {
+    /// The wire level of the client.
     pub level: Level,
+    /// What happens to accepted work when the client closes its input.
     pub on_eof: OnEof,
+    /// The settings of the user and the project.
     pub settings: Settings,
+    /// The model registry, with keys.
     pub models: Models,
+    /// The current model; the client can select one later.
     pub model: Option<Arc<Model>>,
     /// The model flags of the command line.
     pub choice: ModelArgs,
+    /// The thinking level of the first run.
     pub thinking: ThinkingLevel,
+    /// The working directory and the environment of tools.
     pub workspace: Workspace,
+    /// The tools that the model may call.
     pub tools: ToolConfig,
+    /// Skills, templates, rules and trust of the working directory.
     pub project: Project,
+    /// The extensions to load.
     pub extension_plan: ExtensionPlan,
     /// Whether extensions may set the client's window title.
     pub shows_titles: bool,
+    /// The session that the server starts with.
     pub conversation: Conversation,
+    /// Where further sessions are stored.
     pub store: SessionStore,
+    /// The time of messages and entries.
     pub clock: Clock,
     /// Problems found on the way. Not fatal, but shown to the user.
     pub diagnostics: Vec<String>,

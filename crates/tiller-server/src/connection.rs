@@ -53,6 +53,7 @@ pub struct Channels {
     pub lines: mpsc::Receiver<ClientInput>,
     /// Handled even while the client's lines are not.
     pub control: mpsc::Receiver<ClientInput>,
+    /// Takes the records for the client.
     pub pipe: Pipe,
     /// Notified when a writer that was behind has caught up.
     pub caught_up: Arc<Notify>,

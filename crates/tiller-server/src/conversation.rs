@@ -9,6 +9,7 @@ use tiller_agent::message::{Block, Message, ToolCall, ToolResultMessage, UnixMs}
 use tiller_agent::tokens;
 use tiller_session::{Body, BranchSummary, Compaction, Durability, Error, Session};
 
+/// A session and the messages that the model sees of it.
 pub struct Conversation {
     session: Session,
     /// The messages the model sees. A large session is opened without reading them; they are loaded
@@ -50,6 +51,7 @@ impl Tokens {
 }
 
 impl Conversation {
+    /// A conversation in a session that needs no repair.
     pub fn new(mut session: Session, durability: Durability) -> Conversation {
         session.set_durability(durability);
         let context = session.is_empty().then(Vec::new);
@@ -72,10 +74,12 @@ impl Conversation {
         Ok(conversation)
     }
 
+    /// The stored session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
+    /// The id of the session.
     pub fn id(&self) -> &str {
         self.session.id()
     }
@@ -88,6 +92,7 @@ impl Conversation {
         self.session.path()
     }
 
+    /// The working directory of the session.
     pub fn cwd(&self) -> PathBuf {
         self.session.cwd().to_owned()
     }
@@ -237,6 +242,7 @@ impl Conversation {
         std::mem::take(&mut self.owed.stored)
     }
 
+    /// Stores the name and returns it, without surrounding space.
     pub fn set_name(&mut self, name: &str, now: UnixMs) -> Result<String, Error> {
         self.store_owed(now)?;
         self.write(|session| session.set_name(name, now))

@@ -69,7 +69,7 @@ impl HostTools {
         self.version += 1;
     }
 
-    /// Returns what the client is to be told.
+    /// Returns the event for the client.
     pub(super) fn handle(&mut self, call: HostCall) -> Option<Event> {
         match call {
             HostCall::Start(call) => self.begin(*call),

@@ -12,6 +12,7 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// Longer lines than `max_bytes` are skipped.
     pub fn new(max_bytes: usize) -> Lines {
         Lines { partial: Vec::new(), too_long: false, max_bytes }
     }

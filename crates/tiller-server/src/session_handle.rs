@@ -84,7 +84,7 @@ impl SessionHandle {
     /// Ends the session as a client does that closes its input: a run is aborted or finished, as
     /// the configuration says. Records that were not read are dropped. Returns the exit code.
     pub async fn close(mut self) -> u8 {
-        // A session that has ended by itself has nothing to be told.
+        // The send fails if the session has ended by itself.
         self.lines.send(ClientInput::EndOfInput).await.ok();
         while let Some(chunk) = self.drain.next().await {
             self.drain.wrote(chunk.len());

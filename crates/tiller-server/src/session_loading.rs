@@ -29,7 +29,7 @@ impl LoadedSession {
     }
 }
 
-/// What a change comes down to.
+/// What a session change does.
 pub(super) enum ChangePlan {
     /// The session is open already.
     Stay,

@@ -19,6 +19,7 @@ pub struct SessionStore {
     pub root: PathBuf,
     /// The single folder the user chose instead.
     pub chosen: Option<PathBuf>,
+    /// Names this process in the lock of a session.
     pub owner: Owner,
     /// The file system, or a test's substitute.
     pub files: Files,
@@ -39,6 +40,7 @@ impl SessionStore {
         Session::new(new, self.storage(cwd))
     }
 
+    /// Where a new session of this working directory is stored.
     pub fn storage(&self, cwd: &Path) -> Storage {
         if self.persists {
             let (owner, files) = (self.owner.clone(), self.files.clone());

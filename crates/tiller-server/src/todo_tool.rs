@@ -11,10 +11,11 @@ use crate::server::Input;
 use crate::tasks::{Responder, Tasks};
 use crate::todos::TodoWrite;
 
+/// The name of the tool.
 pub const NAME: &str = "todo_write";
 
 const DESCRIPTION: &str = include_str!("../prompts/todo-write.md");
-/// Flat, because not every provider takes alternatives; what an operation lacks is said by us.
+/// Flat, because not every provider takes alternatives; missing fields are reported by the handler.
 const PARAMETERS: &str = include_str!("../prompts/todo-write.schema.json");
 
 pub(super) fn tool(tasks: &Tasks) -> Tool {

@@ -21,6 +21,7 @@ pub struct ToolConfig {
     pub active: Vec<Tool>,
     /// Whether the model gets `todo_write`; if unset, the wire level decides.
     pub todo_tool: Option<bool>,
+    /// Which tools may be active at all.
     pub rules: ToolRules,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct NavigateOptions {
     label: Option<String>,
 }
 
-/// How a navigation goes on.
+/// Whether and how a navigation proceeds, after the hooks.
 pub enum NavigationDecision {
     Proceed {
         summary: Option<Box<BranchSummaryText>>,

@@ -195,7 +195,7 @@ impl Work {
         is_pausing
     }
 
-    /// Notes what an event of the run says about it.
+    /// Updates the state of the run from one of its events.
     fn observe(&mut self, event: &Event) {
         let Some(run) = self.run_mut() else { return };
         match event {

@@ -9,6 +9,7 @@ use tiller_tools::Shell;
 use tiller_tools::command::BashCommand;
 use tiller_tools::image::Resize;
 
+/// The working directory of tools, and how they run commands.
 pub struct Workspace {
     cwd: Arc<PathBuf>,
     /// Environment of every child process.
@@ -18,10 +19,12 @@ pub struct Workspace {
 }
 
 impl Workspace {
+    /// A workspace in this directory; `env` is added to the environment of every command.
     pub fn new(cwd: PathBuf, env: Arc<[(String, String)]>, settings: &Settings) -> Workspace {
         Workspace { cwd: Arc::new(cwd), env, shell: settings.shell(), resize: settings.resize() }
     }
 
+    /// The working directory.
     pub fn cwd(&self) -> &Path {
         &self.cwd
     }

@@ -67,8 +67,11 @@ fn invalid_json_lines_are_left_out_and_reported() {
         fs::write(&path, format!("{HEADER}\n{first}\n{bad}\n{last}\n")).unwrap();
         check_shown(&path, bad);
         let report = check(&path).unwrap();
-        let told: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-        assert!(told.iter().any(|problem| problem.starts_with("line 3 ")), "{bad}: {told:?}");
+        let reported: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+        assert!(
+            reported.iter().any(|problem| problem.starts_with("line 3 ")),
+            "{bad}: {reported:?}"
+        );
         // A repaired copy has no problems.
         let saved = dir.path().join(format!("{number}-saved.jsonl"));
         repair(&path, &saved, NOW).unwrap();
@@ -100,11 +103,11 @@ fn check_reports_every_bad_line() {
     let lines: String = (0..500).map(|_| format!("{}\nnothing\n", BAD[1])).collect();
     fs::write(&path, format!("{HEADER}\n{lines}")).unwrap();
     let problems = check(&path).unwrap().problems;
-    let told = problems.iter().filter_map(|problem| {
+    let reported = problems.iter().filter_map(|problem| {
         problem.to_string().strip_prefix("line ")?.split(' ').next()?.parse().ok()
     });
-    let told: std::collections::HashSet<u64> = told.collect();
-    assert!((2..=1001).all(|line| told.contains(&line)), "{} lines", told.len());
+    let reported: std::collections::HashSet<u64> = reported.collect();
+    assert!((2..=1001).all(|line| reported.contains(&line)), "{} lines", reported.len());
 }
 
 /// Messages on abandoned branches are checked, too.
@@ -150,11 +153,11 @@ fn output_stays_json_with_any_byte_changed() {
                     !line.is_empty() && !text.is_ok_and(valid)
                 });
                 let report = check(&changed).unwrap();
-                let told = report.problems.iter().any(|problem| {
-                    let told = problem.to_string();
-                    !told.contains("parent") && !told.contains("is used twice")
+                let reported = report.problems.iter().any(|problem| {
+                    let reported = problem.to_string();
+                    !reported.contains("parent") && !reported.contains("is used twice")
                 });
-                assert!(told || !is_broken, "{what}: {report:?}");
+                assert!(reported || !is_broken, "{what}: {report:?}");
                 found += u32::from(is_broken);
             }
         }

@@ -378,7 +378,7 @@ impl Args {
             system_prompt: self.system_prompt.clone(),
             append_system_prompt: self.append_system_prompt.clone(),
             own_models: self.models.is_some(),
-            usual_todos: level == Level::Xcsh && self.mode() == RunMode::Rpc,
+            default_todos: level == Level::Xcsh && self.mode() == RunMode::Rpc,
             print: Some(print_stderr),
         }
     }

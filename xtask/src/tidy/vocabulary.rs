@@ -28,6 +28,19 @@ const RETIRED: &[(&str, &str)] = &[
     ("journey", "session start"),
     ("papers", "auth"),
     ("teller", "sender"),
+    ("told", "reported"),
+    ("telling", "reporting"),
+    ("heard", "received"),
+    ("hears", "listens"),
+    ("brought", "registered"),
+    ("usual", "default"),
+    ("complain", "report"),
+    ("complaint", "error"),
+    ("complaints", "errors"),
+    ("spoken", "sent"),
+    ("unmet", "warnings"),
+    ("parting", "shutdown"),
+    ("asides", "messages"),
 ];
 
 pub(super) fn subjects(tree: &Tree) -> Vec<Problem> {

@@ -28,7 +28,7 @@ fn check_and_print(arguments: Value, expect: Expect) {
     let Value::Object(arguments) = arguments else { panic!("an object") };
     let text = match check("t", &schema, &arguments) {
         Ok(checked) => Value::Object(checked).to_string(),
-        Err(complaint) => complaint,
+        Err(message) => message,
     };
     expect.assert_eq(&text);
 }
@@ -254,7 +254,7 @@ fn only_the_first_violations_are_listed() {
     let schema = json!({"properties": {"v": {"items": {"type": "boolean"}}}});
     let values: Vec<u32> = (5..505).collect();
     let arguments = Arguments::from_iter([("v".to_owned(), json!(values))]);
-    let complaint = check("t", &schema, &arguments).unwrap_err();
-    let lines: Vec<&str> = complaint.lines().collect();
+    let message = check("t", &schema, &arguments).unwrap_err();
+    let lines: Vec<&str> = message.lines().collect();
     assert_eq!(lines[100..102], ["  - v.99: must be boolean", "  - and 400 more"]);
 }

@@ -83,8 +83,8 @@ impl Target {
         };
         let glob = inside.map(glob).transpose()?;
         let is_name = |name: &str| {
-            let is_usual = |c: char| c.is_alphanumeric() || "_-.".contains(c);
-            !name.is_empty() && name.chars().all(is_usual)
+            let is_name_char = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+            !name.is_empty() && name.chars().all(is_name_char)
         };
         let of_tool = name.strip_prefix("tool:").or_else(|| name.strip_prefix("toolcall:"));
         match name {

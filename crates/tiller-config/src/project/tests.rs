@@ -350,8 +350,8 @@ fn system_prompt_is_a_text_or_a_file() {
 #[test]
 fn xcsh_hosts_get_default_todo_settings() {
     let home = Home::with(&[(".pi/agent/settings.json", r#"{"todo": {"eager": false}}"#)]);
-    let eager = |usual_todos| {
-        let flags = ResourceFlags { usual_todos, ..ResourceFlags::default() };
+    let eager = |default_todos| {
+        let flags = ResourceFlags { default_todos, ..ResourceFlags::default() };
         home.project("work", flags).settings().todo.eager
     };
     assert!(eager(true) && !eager(false));

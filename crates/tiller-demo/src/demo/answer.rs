@@ -245,7 +245,7 @@ pub(crate) fn project(listing: &Outcome, files: &[String], read: &[Outcome]) -> 
         let about = "I found neither a README nor a manifest, so I can only go by the names.";
         return format!("{about}\n\n{}", self::listing(".", listing));
     }
-    let told = files.iter().zip(read).map(|(path, outcome)| file(path, outcome, Want::Summary));
+    let reported = files.iter().zip(read).map(|(path, outcome)| file(path, outcome, Want::Summary));
     let names = names(listing);
     let folders: Vec<_> = names.iter().filter(|name| name.ends_with('/')).cloned().collect();
     let folders = match &folders[..] {
@@ -255,7 +255,7 @@ pub(crate) fn project(listing: &Outcome, files: &[String], read: &[Outcome]) -> 
             file::list_of(&folders[..folders.len().min(NAMES_MAX)])
         ),
     };
-    format!("{}{folders}", told.collect::<Vec<_>>().join("\n\n"))
+    format!("{}{folders}", reported.collect::<Vec<_>>().join("\n\n"))
 }
 
 pub(crate) fn command(command: &str, outcome: &Outcome) -> String {

@@ -124,12 +124,12 @@ fn markdown(text: &str) -> Option<String> {
             paragraph.push(' ');
         }
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     if let Some(title) = title {
-        told.push(format!("Its title is **{title}**."));
+        reported.push(format!("Its title is **{title}**."));
     }
     if !headings.is_empty() {
-        told.push(format!(
+        reported.push(format!(
             "It has {}: {}.",
             count(headings.len(), "section", "sections"),
             named(&headings)
@@ -137,9 +137,9 @@ fn markdown(text: &str) -> Option<String> {
     }
     let paragraph = cut(paragraph.trim(), 400);
     if !paragraph.is_empty() {
-        told.push(format!("It says first:\n\n> {paragraph}"));
+        reported.push(format!("It says first:\n\n> {paragraph}"));
     }
-    (!told.is_empty()).then(|| told.join(" "))
+    (!reported.is_empty()).then(|| reported.join(" "))
 }
 
 /// What a source file defines, by the first words of its lines.
@@ -222,9 +222,9 @@ fn sections(text: &str) -> Option<String> {
     });
     let known: String = known.collect();
     let names: Vec<&str> = sections.iter().map(String::as_str).collect();
-    let told =
+    let reported =
         format!("It has {}: {}.{known}", count(names.len(), "section", "sections"), named(&names));
-    (!sections.is_empty()).then_some(told)
+    (!sections.is_empty()).then_some(reported)
 }
 
 fn columns(text: &str) -> Option<String> {
@@ -282,7 +282,7 @@ mod tests {
             ("j.txt", "x\ny\n\n[7 more lines in file. Use offset=3 to continue.]"),
             ("k.txt", "x\n\n[a note of their own]"),
         ];
-        let told: String =
+        let reported: String =
             files.iter().map(|(path, text)| format!("{}\n", summary(path, text))).collect();
         expect![[r#"
             `a.json` is a JSON file of 1 line. It is an object with 2 keys: name, sails. Its name is "boat".
@@ -314,6 +314,6 @@ mod tests {
 
             > x
             > [a note of their own]
-        "#]].assert_eq(&told);
+        "#]].assert_eq(&reported);
     }
 }

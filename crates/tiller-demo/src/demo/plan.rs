@@ -236,8 +236,9 @@ fn read(paths: &[String], want: Want, done: &[Outcome], offer: Offer) -> Move {
         }
         ([path], [missing, listing, ..]) => Move::Say(answer::missing(path, missing, listing)),
         _ => {
-            let told = paths.iter().zip(done).map(|(path, file)| answer::file(path, file, want));
-            Move::Say(told.collect::<Vec<_>>().join("\n\n"))
+            let reported =
+                paths.iter().zip(done).map(|(path, file)| answer::file(path, file, want));
+            Move::Say(reported.collect::<Vec<_>>().join("\n\n"))
         }
     }
 }

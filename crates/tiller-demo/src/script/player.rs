@@ -22,7 +22,7 @@ use super::step::Step;
 pub(crate) struct PlayedAnswer {
     steps: Steps,
     request: Arc<Request>,
-    complaints: FailedExpectations,
+    errors: FailedExpectations,
 }
 
 enum Steps {
@@ -35,17 +35,17 @@ impl PlayedAnswer {
     pub(crate) fn known(
         steps: Vec<Step>,
         request: Arc<Request>,
-        complaints: FailedExpectations,
+        errors: FailedExpectations,
     ) -> PlayedAnswer {
-        PlayedAnswer { steps: Steps::Known(steps.into_iter()), request, complaints }
+        PlayedAnswer { steps: Steps::Known(steps.into_iter()), request, errors }
     }
 
     pub(crate) fn live(
         steps: UnboundedReceiver<Step>,
         request: Arc<Request>,
-        complaints: FailedExpectations,
+        errors: FailedExpectations,
     ) -> PlayedAnswer {
-        PlayedAnswer { steps: Steps::Live(steps), request, complaints }
+        PlayedAnswer { steps: Steps::Live(steps), request, errors }
     }
 }
 
@@ -63,10 +63,10 @@ impl FailedExpectations {
         FailedExpectations { name: name.into(), list: Arc::default() }
     }
 
-    pub(crate) fn complain(&self, what: &str) -> ProviderError {
-        let complaint = format!("{}: {what}", self.name);
-        mutex::lock(&self.list).push(complaint.clone());
-        ProviderError::fatal(complaint)
+    pub(crate) fn report(&self, what: &str) -> ProviderError {
+        let error = format!("{}: {what}", self.name);
+        mutex::lock(&self.list).push(error.clone());
+        ProviderError::fatal(error)
     }
 
     pub(crate) fn list(&self) -> Vec<String> {
@@ -147,9 +147,9 @@ impl Player {
         match step {
             Step::Wait(time) => time::sleep(time).await,
             Step::Hang => future::pending().await,
-            Step::Expect(expectation) => expectation
-                .check(&answer.request)
-                .map_err(|complaint| answer.complaints.complain(&complaint))?,
+            Step::Expect(expectation) => {
+                expectation.check(&answer.request).map_err(|error| answer.errors.report(&error))?
+            }
             Step::Fail(error) => return Err(error),
             Step::Deltas { .. } => *deltas = Some(step),
             Step::Event(event) => {

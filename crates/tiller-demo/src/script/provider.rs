@@ -24,7 +24,7 @@ struct AnswerQueue {
     state: Mutex<ProviderState>,
     /// An answer was added, or the feeder was dropped.
     changed: Notify,
-    complaints: FailedExpectations,
+    errors: FailedExpectations,
 }
 
 struct ProviderState {
@@ -79,7 +79,7 @@ impl ScriptProvider {
         let desk = AnswerQueue {
             state: Mutex::new(state),
             changed: Notify::new(),
-            complaints: FailedExpectations::new(&script.name),
+            errors: FailedExpectations::new(&script.name),
         };
         Arc::new(ScriptProvider { desk: Arc::new(desk) })
     }
@@ -95,8 +95,8 @@ impl ScriptProvider {
     }
 
     /// Failed expectations and missing answers.
-    pub fn complaints(&self) -> Vec<String> {
-        self.desk.complaints.list()
+    pub fn errors(&self) -> Vec<String> {
+        self.desk.errors.list()
     }
 }
 
@@ -125,19 +125,19 @@ impl AnswerQueue {
     /// The next answer, or `None` while one may still come.
     fn take(&self, request: &Arc<Request>) -> Result<Option<PlayedAnswer>, ProviderError> {
         let mut state = self.state();
-        let complaints = self.complaints.clone();
+        let errors = self.errors.clone();
         let Some(answer) = state.waiting.pop_front() else {
             if state.fed {
                 return Ok(None);
             }
-            let complaint = exhausted(state.taken, state.last_line);
-            return Err(complaints.complain(&complaint));
+            let error = exhausted(state.taken, state.last_line);
+            return Err(errors.report(&error));
         };
         state.taken += 1;
         state.last_line = answer.line;
         Ok(Some(match answer.steps {
-            WaitingSteps::Known(steps) => PlayedAnswer::known(steps, request.clone(), complaints),
-            WaitingSteps::Live(steps) => PlayedAnswer::live(steps, request.clone(), complaints),
+            WaitingSteps::Known(steps) => PlayedAnswer::known(steps, request.clone(), errors),
+            WaitingSteps::Live(steps) => PlayedAnswer::live(steps, request.clone(), errors),
         }))
     }
 

@@ -100,12 +100,12 @@ impl Tab {
             .unwrap();
         let to = browser.stdin.take().unwrap();
         let mut out = BufReader::new(browser.stdout.take().unwrap());
-        let (heard, from) = channel();
+        let (received, from) = channel();
         thread::spawn(move || {
             let mut bytes = Vec::new();
             while out.read_until(0, &mut bytes).is_ok_and(|len| len > 0) {
                 let message = serde_json::from_slice(&bytes[..bytes.len() - 1]);
-                if message.is_ok_and(|message| heard.send(message).is_err()) {
+                if message.is_ok_and(|message| received.send(message).is_err()) {
                     break;
                 }
                 bytes.clear();

@@ -266,8 +266,8 @@ function infoOf(path, time) {
 	} catch {
 		return undefined;
 	}
-	const spoken = ({ message }) => message?.role === "user" || message?.role === "assistant";
-	const messages = session.getEntries().filter((entry) => entry.type === "message" && spoken(entry));
+	const isUserOrAssistant = ({ message }) => message?.role === "user" || message?.role === "assistant";
+	const messages = session.getEntries().filter((entry) => entry.type === "message" && isUserOrAssistant(entry));
 	const texts = messages.map(({ message: { content } }) =>
 		typeof content === "string" ? content : (content ?? []).map((block) => block.text ?? "").join(" "),
 	);

@@ -178,7 +178,7 @@ fn parse<'a>(
                 return Ok(Parsed { program: script.program, is_script: true });
             }
         }
-        return Err(complaint(path, source, &parsed.diagnostics));
+        return Err(syntax_error(path, source, &parsed.diagnostics));
     }
     let is_script =
         is_module.is_none() && !parsed.module_record.has_module_syntax && looks_like_script(source);
@@ -209,13 +209,13 @@ fn transform_program<'a>(
     let options = TransformOptions::default();
     let done = Transformer::new(allocator, path, &options).build_with_scoping(scoping, program);
     if done.diagnostics.has_errors() {
-        Err(complaint(path, source, &done.diagnostics))
+        Err(syntax_error(path, source, &done.diagnostics))
     } else {
         Ok(done.scoping)
     }
 }
 
-fn complaint(path: &Path, source: &str, diagnostics: &Diagnostics) -> String {
+fn syntax_error(path: &Path, source: &str, diagnostics: &Diagnostics) -> String {
     let Some(first) = diagnostics.errors().next() else {
         return format!("{}: cannot be read", path.display());
     };

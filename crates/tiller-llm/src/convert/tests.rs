@@ -23,7 +23,9 @@ fn check_with(model: &Model, block_images: bool, messages: Vec<Message>, expect:
 fn listed(turns: &ConvertedTurn<'_>) -> String {
     let (who, what): (_, Vec<String>) = match turns {
         ConvertedTurn::User(parts) => ("user", parts.iter().map(part).collect()),
-        ConvertedTurn::Assistant(spoken) => ("assistant", spoken.iter().map(spoken_part).collect()),
+        ConvertedTurn::Assistant(parts) => {
+            ("assistant", parts.iter().map(assistant_part).collect())
+        }
         ConvertedTurn::Results(results) => ("results", results.iter().map(one_result).collect()),
     };
     format!("{who} {}\n", what.join(", "))
@@ -36,12 +38,12 @@ fn part(part: &UserPart<'_>) -> String {
     }
 }
 
-fn spoken_part(spoken: &AssistantPart<'_>) -> String {
+fn assistant_part(parts: &AssistantPart<'_>) -> String {
     let signed = |signature: &Option<&str>| match signature {
         Some(signature) => format!(" signed {signature}"),
         None => String::new(),
     };
-    match spoken {
+    match parts {
         AssistantPart::Text { text, signature } => format!("say {text:?}{}", signed(signature)),
         AssistantPart::Thinking { redacted: true, signature, .. } => {
             format!("hidden{}", signed(signature))

@@ -232,8 +232,8 @@ async fn body_is_streamed_in_chunks() {
     go.send(()).unwrap();
     assert_eq!(answer.body.next().await.unwrap().unwrap(), b"two");
     drop(answer);
-    let heard = tokio::task::spawn_blocking(move || receiver.recv_timeout(SOON));
-    assert!(heard.await.unwrap().unwrap());
+    let received = tokio::task::spawn_blocking(move || receiver.recv_timeout(SOON));
+    assert!(received.await.unwrap().unwrap());
 }
 
 #[tokio::test]

@@ -346,8 +346,8 @@ async fn connection_is_reused_after_an_answer() {
                 return;
             }
             if served > 0 {
-                let told = reused.lock().unwrap().take().map(|reused| reused.send(()));
-                assert!(told.is_none_or(|told| told.is_ok()));
+                let reported = reused.lock().unwrap().take().map(|reused| reused.send(()));
+                assert!(reported.is_none_or(|reported| reported.is_ok()));
             }
             let answer = [OK, &recording("anthropic_text.sse")].concat();
             // The end of the body comes separately, as from servers that flush every event.

@@ -115,7 +115,7 @@ fn base(scope: Scope, project: &Project) -> PathBuf {
 
 struct Search {
     permissions: PermissionRules,
-    /// Files found so far, by identity, through whatever links.
+    /// Files found so far, by identity: a link to a file found before is skipped.
     seen: HashSet<PathBuf>,
     discovery: Discovery,
 }

@@ -6,6 +6,7 @@ use tiller_js::{FlagKind, RegisteredFlag};
 /// Extension flags of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct ExtensionFlags {
+    /// Paths of `-e`.
     pub paths: Vec<String>,
     /// Do not load extensions from the default folders.
     pub only_these: bool,
@@ -20,6 +21,7 @@ pub struct ExtensionFlags {
 pub struct ExtensionFlag {
     /// Without its dashes.
     pub name: String,
+    /// What follows `=`.
     pub value: Option<String>,
 }
 

@@ -39,15 +39,19 @@ pub struct ExtensionPlan {
 /// What extensions see of the process.
 #[derive(Clone)]
 pub struct ExtensionEnv {
+    /// The folder of settings, keys and sessions.
     pub agent_dir: PathBuf,
+    /// The home directory of the user.
     pub home_dir: PathBuf,
     /// `rpc`, `json` or `print`.
     pub mode: &'static str,
     /// Whether a client can answer dialogs.
     pub has_ui: bool,
+    /// The environment variables.
     pub variables: Vec<(String, String)>,
     /// Whether they may run in a sidecar process.
     pub sidecars: bool,
+    /// The clock of the JavaScript engines.
     pub clock: EngineClock,
     /// The program itself, for extensions that start it.
     pub exec_path: PathBuf,

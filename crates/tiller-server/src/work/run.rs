@@ -297,7 +297,7 @@ pub(crate) fn settle(state: &mut SessionState) {
     deferred::run_deferred_if_idle(state);
 }
 
-/// The run has panicked. The client sees a failed message, and the session goes on.
+/// The run has panicked. The client sees a failed message, and the session continues.
 fn close_crashed_run(state: &mut SessionState, run: Option<ActiveRun>, crash: &str) {
     let (mut messages, is_open) = run.map_or_else(Default::default, |run| (run.added, run.is_open));
     let model = state.models.current_or_none();

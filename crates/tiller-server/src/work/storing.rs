@@ -11,7 +11,7 @@ use tiller_session::Error;
 use super::run;
 use crate::state::SessionState;
 
-/// Appends a message. If the write fails, the client is told and the conversation stays as it
+/// Appends a message. If the write fails, the client gets an error and the conversation stays as it
 /// is on disk.
 pub(crate) fn append_message(
     state: &mut SessionState,

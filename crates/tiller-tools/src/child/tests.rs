@@ -212,19 +212,19 @@ fn slow_sink_makes_the_program_wait() {
         let text = std::fs::read_to_string(&count).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
     };
-    let mut heard = 0;
+    let mut received = 0;
     loop {
         match receiver.recv_timeout(PATIENCE).unwrap() {
-            ProgramEvent::Stdout(bytes) => heard += bytes.len(),
+            ProgramEvent::Stdout(bytes) => received += bytes.len(),
             ProgramEvent::Exit { .. } => {}
             ProgramEvent::Closed => break,
             ProgramEvent::Stderr(bytes) => panic!("{}", String::from_utf8_lossy(&bytes)),
         }
         // One pipe, and one chunk in the reader thread.
-        let ahead = (written() * 100_000).saturating_sub(heard);
+        let ahead = (written() * 100_000).saturating_sub(received);
         assert!(ahead <= 64 * 1024 + CHUNK_MAX_BYTES + 100_000, "{ahead}");
     }
-    assert_eq!(heard, 20_000_000);
+    assert_eq!(received, 20_000_000);
     drop(handle);
 }
 

@@ -103,7 +103,7 @@ async fn converse(transcript: &Transcript, disk: &Arc<Faulty>) -> Result<(), Str
 
 /// What was announced is stored, and the server's messages are those of the file.
 async fn check(server: &mut TestServer) -> Result<(), String> {
-    let told: Vec<Value> = server.ended_messages().to_vec();
+    let reported: Vec<Value> = server.ended_messages().to_vec();
     server.take(&[Line::Client(MESSAGES.to_owned())])?;
     server.settle(&mut String::new()).await?;
     let known = server.answer("get_messages")["data"]["messages"].clone();
@@ -113,7 +113,7 @@ async fn check(server: &mut TestServer) -> Result<(), String> {
     if known != stored {
         return Err(format!("memory has {known:?}, the disk has {stored:?}"));
     }
-    match told.iter().find(|message| !stored.contains(&core_of(message))) {
+    match reported.iter().find(|message| !stored.contains(&core_of(message))) {
         Some(message) => Err(format!("told and not stored: {message}")),
         None => Ok(()),
     }

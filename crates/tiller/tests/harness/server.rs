@@ -232,9 +232,9 @@ impl TestServer {
             [] => {}
             lines => return Err(format!("the model was not asked for its lines {lines:?}")),
         }
-        match self.model.complaints().as_slice() {
+        match self.model.errors().as_slice() {
             [] => {}
-            complaints => return Err(complaints.join("; ")),
+            errors => return Err(errors.join("; ")),
         }
         if self.reader.is_gone() {
             return Ok(());

@@ -135,8 +135,8 @@ fn loops_in_session_start_and_prompt_hooks_are_reported() {
             begin(&format!("export default (pi) => pi.on('{name}', () => {{ for (;;); }});"));
         client.say(&json!({"type": "prompt", "message": "Go on"}));
         let records = client.until_type("agent_settled");
-        let told = records.iter().find(|record| record["type"] == "extension_error");
-        assert_eq!(told.unwrap()["event"], name);
+        let reported = records.iter().find(|record| record["type"] == "extension_error");
+        assert_eq!(reported.unwrap()["event"], name);
     }
 }
 

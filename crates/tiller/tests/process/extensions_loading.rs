@@ -64,16 +64,16 @@ fn extension_flags_have_the_typed_values() {
         let mut arguments = vec!["-e", "ext.ts"];
         arguments.extend(typed);
         let mut client = start(&place, &arguments);
-        let told = client.until(|record| record["method"] == "notify");
-        let told: Value = serde_json::from_str(notes(&told)[0]).unwrap();
-        assert_eq!(told, expected, "{typed:?}");
+        let reported = client.until(|record| record["method"] == "notify");
+        let reported: Value = serde_json::from_str(notes(&reported)[0]).unwrap();
+        assert_eq!(reported, expected, "{typed:?}");
         // They are the same in other sessions.
         let mut records = ask(&mut client, json!({"id": "1", "type": "new_session"}));
         if notes(&records).is_empty() {
             records = client.until(|record| record["method"] == "notify");
         }
-        let told: Value = serde_json::from_str(notes(&records)[0]).unwrap();
-        assert_eq!(told[2], expected[2]);
+        let reported: Value = serde_json::from_str(notes(&records)[0]).unwrap();
+        assert_eq!(reported[2], expected[2]);
     }
 }
 

@@ -60,23 +60,23 @@ fn callbacks_change_the_payload_and_see_the_response() {
     let body = local(&server.url)
         + r#"
         const context = { messages: [{ role: "user", content: "hi" }] };
-        const heard = [];
+        const received = [];
         const options = {
             apiKey: "sk-own",
             headers: { "x-own": "1", "X-Model": null, authorization: null },
             onPayload: async (payload, asked) => {
-                heard.push(["payload", payload.model, asked.id]);
+                received.push(["payload", payload.model, asked.id]);
                 await new Promise((done) => setTimeout(done, 1));
                 return { ...payload, seed: 7 };
             },
-            onResponse: ({ status, headers }, asked) => heard.push([status, headers["x-served-by"], asked.id]),
+            onResponse: ({ status, headers }, asked) => received.push([status, headers["x-served-by"], asked.id]),
         };
         const stream = ai.stream(model, context, options);
-        for await (const event of stream) heard.push(event.type);
-        say(heard.splice(0));
+        for await (const event of stream) received.push(event.type);
+        say(received.splice(0));
         const looking = { ...options, headers: {}, onPayload: () => undefined };
         const refused = await ai.complete(model, context, looking);
-        say([heard.splice(0), refused.stopReason]);
+        say([received.splice(0), refused.stopReason]);
         const failing = { apiKey: "k", onPayload: () => { throw new Error("not this"); } };
         const failed = await ai.complete(model, context, failing);
         say([failed.stopReason, failed.errorMessage]);"#;
@@ -231,12 +231,16 @@ fn failed_request_is_an_answer_without_secrets() {
         tell(await ai.complete(model, { messages: [{ role: "poet" }] }, { apiKey: "k" }));"#;
     let mut client = start_with_command(Place::new(), &body, &[]);
     let said = go(&mut client);
-    let told: Vec<&str> = said.iter().map(|each| each[3].as_str().unwrap()).collect();
-    assert!(told[0].contains("401") && !told[0].contains("sk-own-secret"), "{}", told[0]);
-    assert!(told[1].starts_with("No API key found for own"), "{}", told[1]);
-    assert_eq!(told[2], "the model x has no `api`");
-    assert_eq!(told[3], "tiller does not support the API smoke-signals yet");
-    assert!(told[4].starts_with("invalid message 0"), "{}", told[4]);
+    let reported: Vec<&str> = said.iter().map(|each| each[3].as_str().unwrap()).collect();
+    assert!(
+        reported[0].contains("401") && !reported[0].contains("sk-own-secret"),
+        "{}",
+        reported[0]
+    );
+    assert!(reported[1].starts_with("No API key found for own"), "{}", reported[1]);
+    assert_eq!(reported[2], "the model x has no `api`");
+    assert_eq!(reported[3], "tiller does not support the API smoke-signals yet");
+    assert!(reported[4].starts_with("invalid message 0"), "{}", reported[4]);
     for each in said {
         assert_eq!(
             (&each[0], &each[1], &each[2]),

@@ -63,11 +63,11 @@ fn hooks_change_body_and_headers_and_see_the_response() {
         assert!(asked.head.contains(line), "{line} in {}", asked.head);
     }
     assert!(!asked.head.contains("x-gone"), "{}", asked.head);
-    let mut heard = records;
-    if !heard.iter().any(|record| record["method"] == "notify") {
-        heard = client.until_type("extension_ui_request");
+    let mut received = records;
+    if !received.iter().any(|record| record["method"] == "notify") {
+        received = client.until_type("extension_ui_request");
     }
-    let shown = heard.iter().find(|record| record["method"] == "notify").unwrap();
+    let shown = received.iter().find(|record| record["method"] == "notify").unwrap();
     assert_eq!(shown["message"], "200 loopback");
     client.say(&json!({"type": "prompt", "message": "again"}));
     let shown = client.until(|record| record["method"] == "notify").pop().unwrap();

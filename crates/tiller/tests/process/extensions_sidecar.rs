@@ -106,8 +106,11 @@ fn dying_sidecar_is_restarted_a_few_times() {
     for n in 0..3 {
         client.say(&json!({"id": "die", "type": "prompt", "message": "/die"}));
         let records = client.until(|record| record["id"] == "die");
-        let told = of_type(&records, "extension_error");
-        assert!(told.iter().any(|it| it["error"].to_string().contains("signal 9")), "{records:?}");
+        let reported = of_type(&records, "extension_error");
+        assert!(
+            reported.iter().any(|it| it["error"].to_string().contains("signal 9")),
+            "{records:?}"
+        );
         if n == 0 {
             assert_ne!(sidecar_pid(&mut client), first);
         }
@@ -158,9 +161,9 @@ fn refused(node: Option<&str>, settings: &Value) -> String {
     let mut command = place.command(&["--mode", "rpc", "--no-session", "-e", "wasm.ts"]);
     command.env("PATH", format!("{}:/bin", bin.display()));
     let mut client = Client::start(command, place.clone());
-    let told = client.until_type("extension_error").pop().unwrap();
-    assert_eq!(told["event"], "load");
-    let error = told["error"].as_str().unwrap();
+    let reported = client.until_type("extension_error").pop().unwrap();
+    assert_eq!(reported["event"], "load");
+    let error = reported["error"].as_str().unwrap();
     error.replace(&*bin.to_string_lossy(), "BIN")
 }
 
@@ -175,16 +178,16 @@ fn missing_sidecar_error_names_what_is_needed() {
     let lacks = "Failed to load extension: WebAssembly cannot run inside tiller";
     // The machine may have a program of that name in /bin.
     if !["node", "bun"].iter().any(|name| fs::exists(format!("/bin/{name}")).unwrap()) {
-        let told = format!("{lacks}; there is no node or bun in PATH to run it beside");
-        assert_eq!(refused(None, &none), told);
+        let reported = format!("{lacks}; there is no node or bun in PATH to run it beside");
+        assert_eq!(refused(None, &none), reported);
     }
     if !fs::exists("/bin/bun").unwrap() {
-        let told = format!("{lacks}; node (BIN/node) cannot be used: version v1 is too old");
-        assert_eq!(refused(Some(old), &none), told);
+        let reported = format!("{lacks}; node (BIN/node) cannot be used: version v1 is too old");
+        assert_eq!(refused(Some(old), &none), reported);
     }
     assert_eq!(refused(None, &off), format!("{lacks}; sidecars are turned off in the settings"));
-    let told = format!("{lacks}; a sidecar cannot be kept from what the settings deny it: net");
-    assert_eq!(refused(Some(old), &denied), told);
+    let reported = format!("{lacks}; a sidecar cannot be kept from what the settings deny it: net");
+    assert_eq!(refused(Some(old), &denied), reported);
     assert_eq!(refused(None, &here), lacks);
 }
 

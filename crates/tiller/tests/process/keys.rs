@@ -18,15 +18,15 @@ use super::client::{Client, Place, finish};
 /// A server that refuses every request, and quotes it in the error.
 struct EchoingServer {
     url: String,
-    heard: Arc<Mutex<String>>,
+    received: Arc<Mutex<String>>,
 }
 
 impl EchoingServer {
     fn start() -> EchoingServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let heard = Arc::new(Mutex::new(String::new()));
-        let ears = heard.clone();
+        let received = Arc::new(Mutex::new(String::new()));
+        let ears = received.clone();
         // It lives as long as the test.
         thread::spawn(move || {
             for caller in listener.incoming().map_while(Result::ok) {
@@ -34,11 +34,11 @@ impl EchoingServer {
                 ears.lock().unwrap().push_str(&request);
             }
         });
-        EchoingServer { url, heard }
+        EchoingServer { url, received }
     }
 
-    fn heard(&self) -> String {
-        self.heard.lock().unwrap().clone()
+    fn received(&self) -> String {
+        self.received.lock().unwrap().clone()
     }
 }
 
@@ -56,12 +56,13 @@ fn answer(mut caller: TcpStream) -> String {
         head += &line;
     }
     reader.read_exact(&mut vec![0; length]).unwrap();
-    let told = json!({"type": "error", "error": {"type": "authentication_error", "message": head}});
-    let told = told.to_string();
+    let reported =
+        json!({"type": "error", "error": {"type": "authentication_error", "message": head}});
+    let reported = reported.to_string();
     let head = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close";
     // The client may have disconnected.
-    write!(caller, "{head}\r\ncontent-length: {}\r\n\r\n{told}", told.len()).ok();
-    head.to_owned() + &told
+    write!(caller, "{head}\r\ncontent-length: {}\r\n\r\n{reported}", reported.len()).ok();
+    head.to_owned() + &reported
 }
 
 /// Writes a file of the user's agent folder.
@@ -177,18 +178,18 @@ fn secret_reaches_only_its_provider() {
         said += &text(finish(command, ""));
     }
     files(place.path(), &mut said);
-    let heard = gossip.heard();
+    let received = gossip.received();
     for end in ["stored", "printed", "described", "headed", "environment", "given"] {
-        assert!(heard.contains(&format!("sk-secret-{end}")), "{end}: {heard}");
+        assert!(received.contains(&format!("sk-secret-{end}")), "{end}: {received}");
     }
-    assert!(heard.contains("Bearer sk-secret-described") && heard.contains("secret-team"));
-    assert!(heard.contains("sk-ant-oat-secret-signed") && !heard.contains("rt-secret"));
+    assert!(received.contains("Bearer sk-secret-described") && received.contains("secret-team"));
+    assert!(received.contains("sk-ant-oat-secret-signed") && !received.contains("rt-secret"));
     for end in ["session", "process", "bearer"] {
-        assert!(heard.contains(&format!("sk-secret-{end}")), "{end}: {heard}");
+        assert!(received.contains(&format!("sk-secret-{end}")), "{end}: {received}");
     }
     // Requests are signed with these; they are never sent.
-    assert!(heard.contains("AKKEYS") && heard.contains("AKPROCESS"), "{heard}");
-    assert!(!heard.contains("never-secret"), "{heard}");
+    assert!(received.contains("AKKEYS") && received.contains("AKPROCESS"), "{received}");
+    assert!(!received.contains("never-secret"), "{received}");
     let leak = said.find("secret").map(|at| &said[at.saturating_sub(200)..at + 40]);
     assert_eq!(leak, None);
 }
@@ -208,7 +209,7 @@ fn key_stored_while_running_is_used() {
     client.say(&json!({"id": "2", "type": "prompt", "message": "Hello"}));
     assert_eq!(client.response("2")["success"], true);
     client.until_type("agent_settled");
-    assert!(gossip.heard().contains("sk-secret-later"));
+    assert!(gossip.received().contains("sk-secret-later"));
     client.close_stdin();
     assert_eq!(client.end().1, Some(0));
 }
@@ -394,7 +395,7 @@ fn password_in_a_url_reaches_only_its_server() {
     }
     // "me:never-aloud" in base64.
     let encoded = "bWU6bmV2ZXItYWxvdWQ=";
-    assert!(gossip.heard().contains(encoded), "{}", gossip.heard());
+    assert!(gossip.received().contains(encoded), "{}", gossip.received());
     for secret in ["never-aloud", encoded] {
         let leak = said.find(secret).map(|at| &said[at.saturating_sub(200)..at + 40]);
         assert_eq!(leak, None);
@@ -432,9 +433,9 @@ fn key_is_read_from_a_file_or_stdin() {
     let model = ["--no-session", "--provider", "local", "--model", "local/m"];
     let run = |more: &[&str], stdin: &str| text(place.output(&[&model[..], more].concat(), stdin));
     run(&["-p", "--api-key-file", "key", "Hello"], "");
-    assert!(gossip.heard().contains("sk-of-file"), "{}", gossip.heard());
+    assert!(gossip.received().contains("sk-of-file"), "{}", gossip.received());
     run(&["-p", "--api-key", "-"], "sk-of-stdin\nThis is the message\n");
-    assert!(gossip.heard().contains("sk-of-stdin"), "{}", gossip.heard());
+    assert!(gossip.received().contains("sk-of-stdin"), "{}", gossip.received());
     for (arguments, stdin, why) in [
         (
             &["--mode", "rpc", "--api-key", "-"][..],

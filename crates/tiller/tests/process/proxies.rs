@@ -75,18 +75,18 @@ fn ask(base_url: &str, variables: &[(&str, &str)]) -> String {
     let end = records.iter().rfind(|record| record["type"] == "message_end").unwrap();
     let words = end["message"]["errorMessage"].as_str().unwrap();
     let hint = end["message"]["errorHint"].as_str();
-    let told = hint.map_or(words.to_owned(), |hint| format!("{words}\n\n{hint}"));
+    let reported = hint.map_or(words.to_owned(), |hint| format!("{words}\n\n{hint}"));
     assert!(!words.contains("far/m: "), "the hint is a field of its own: {words}");
-    assert!(!told.contains("secret"), "{told}");
-    told
+    assert!(!reported.contains("secret"), "{reported}");
+    reported
 }
 
 fn check(base_url: &str, variable: &str, answer: &str, expect: Expect) {
     let proxy = Proxy::start(answer);
     let url = format!("http://me:secret@127.0.0.1:{}", proxy.port);
-    let told = ask(base_url, &[(variable, &url)]);
+    let reported = ask(base_url, &[(variable, &url)]);
     let asked = proxy.asked.try_iter().collect::<String>().replace("\r\n", "\n");
-    expect.assert_eq(&format!("{asked}{told}\n").replace(&proxy.port.to_string(), "PORT"));
+    expect.assert_eq(&format!("{asked}{reported}\n").replace(&proxy.port.to_string(), "PORT"));
 }
 
 #[test]
@@ -184,13 +184,13 @@ fn unreachable_proxy_is_explained() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let proxy = format!("http://me:secret@127.0.0.1:{port}");
-    let told = |far| ask(far, &[("ALL_PROXY", &proxy)]).replace(&port.to_string(), "PORT");
-    let plain = told("http://far.example/v1");
+    let reported = |far| ask(far, &[("ALL_PROXY", &proxy)]).replace(&port.to_string(), "PORT");
+    let plain = reported("http://far.example/v1");
     expect![[r#"
         Connection error.
 
         far/m: the proxy 127.0.0.1:PORT cannot be reached: connection refused. It is set by HTTP_PROXY or ALL_PROXY, with a password as http://NAME:PASSWORD@HOST; NO_PROXY names the hosts it is not used for."#]].assert_eq(&plain);
-    assert_eq!(told("https://far.example/v1"), plain.replace("HTTP_PROXY", "HTTPS_PROXY"));
+    assert_eq!(reported("https://far.example/v1"), plain.replace("HTTP_PROXY", "HTTPS_PROXY"));
 }
 
 #[test]
@@ -213,8 +213,8 @@ fn socks_proxy_works() {
         caller.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
         talk(caller, "HTTP/1.1 401 Unauthorized\r\ncontent-length: 5\r\n\r\nthere", &tell);
     });
-    let told = ask("http://far.example", &[("ALL_PROXY", &url)]);
-    assert!(told.starts_with("401 there\n"), "{told}");
+    let reported = ask("http://far.example", &[("ALL_PROXY", &url)]);
+    assert!(reported.starts_with("401 there\n"), "{reported}");
     assert_eq!(asked.recv().unwrap(), "far.example");
     assert_eq!(asked.recv().unwrap(), "POST /v1/messages HTTP/1.1\r\n");
 }
@@ -226,10 +226,10 @@ fn no_proxy_hosts_are_requested_directly() {
     let head = format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}", body.len());
     let near = Proxy::start(&format!("{head}\r\n\r\n{body}"));
     let url = format!("http://127.0.0.1:{}", proxy.port);
-    let told = ask(
+    let reported = ask(
         &format!("http://127.0.0.1:{}", near.port),
         &[("HTTP_PROXY", &url), ("NO_PROXY", "localhost,127.0.0.0/8")],
     );
-    assert!(told.starts_with(&format!("401 {body}")), "{told}");
+    assert!(reported.starts_with(&format!("401 {body}")), "{reported}");
     assert_eq!(proxy.asked.try_iter().count(), 0);
 }

@@ -152,14 +152,14 @@ async fn talk_http2(connection: TlsStream<TcpStream>, tell: &Sender<ServerEvent>
 }
 
 async fn talk_http1(mut connection: TlsStream<TcpStream>, tell: &Sender<ServerEvent>) {
-    let mut heard = Vec::new();
-    while connection.read_buf(&mut heard).await.is_ok_and(|read| read > 0) {
+    let mut received = Vec::new();
+    while connection.read_buf(&mut received).await.is_ok_and(|read| read > 0) {
         // Every request ends like this, and nothing inside it looks like its end.
-        if !heard.ends_with(b"}") {
+        if !received.ends_with(b"}") {
             continue;
         }
         tell.send(ServerEvent::Question).ok();
-        let (half, rest) = answer_to(&std::mem::take(&mut heard));
+        let (half, rest) = answer_to(&std::mem::take(&mut received));
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
         let mut answer = format!("{head}{:x}\r\n{half}\r\n", half.len());
         if let Some(rest) = rest {
@@ -259,11 +259,11 @@ fn untrusted_certificate_is_explained() {
     let mut client = start(&server, &stranger.certificate_pem);
     let message = ask(&mut client, "go");
     let [why, hint] = ["errorMessage", "errorHint"].map(|name| message[name].as_str().unwrap());
-    let told = format!("{why}\n\n{hint}").replace(&server.url, "URL");
+    let reported = format!("{why}\n\n{hint}").replace(&server.url, "URL");
     expect![[r#"
         Connection error: the server's certificate is signed by an unknown authority
 
-        secure/m: the certificate of URL cannot be trusted. Add your own authority or self-signed certificate to the system's certificates, or to the file that SSL_CERT_FILE names."#]].assert_eq(&told);
+        secure/m: the certificate of URL cannot be trusted. Add your own authority or self-signed certificate to the system's certificates, or to the file that SSL_CERT_FILE names."#]].assert_eq(&reported);
 }
 
 #[test]
@@ -271,9 +271,9 @@ fn authority_used_as_a_server_is_explained_and_the_advice_works() {
     let server = Server::with_certificate(&["h2"], Certificate::SelfSignedAuthority);
     let mut client = start(&server, &server.certificate_pem);
     let message = ask(&mut client, "go");
-    let told = format!("{}\n{}", message["errorMessage"], message["errorHint"]);
-    assert!(told.contains("is that of a certificate authority (CA:TRUE)"), "{told}");
-    assert!(told.contains("SSL_CERT_FILE") && !told.contains("OtherError"), "{told}");
+    let reported = format!("{}\n{}", message["errorMessage"], message["errorHint"]);
+    assert!(reported.contains("is that of a certificate authority (CA:TRUE)"), "{reported}");
+    assert!(reported.contains("SSL_CERT_FILE") && !reported.contains("OtherError"), "{reported}");
     // The hint's advice: a certificate signed by the authority, or one that is not an authority.
     for kind in [Certificate::SignedByAuthority, Certificate::SelfSigned] {
         let server = Server::with_certificate(&["h2"], kind);

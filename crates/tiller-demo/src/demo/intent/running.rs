@@ -36,8 +36,8 @@ pub(super) fn use_tool(clause: &Clause, known: &Known) -> Option<Task> {
         return Some(Task::UseTool { name, arguments });
     };
     // "use bash to list the files" says what to do, and "use read on a.txt" nearly.
-    let told = clause.position_from(at + 1, "to").is_some();
-    let said = if told { rest.to_owned() } else { format!("{verb} {rest}") };
+    let reported = clause.position_from(at + 1, "to").is_some();
+    let said = if reported { rest.to_owned() } else { format!("{verb} {rest}") };
     let again = Known { tools: &[], last_path: known.last_path.clone() };
     let clauses = clauses(&said);
     let clause = clauses.first().filter(|clause| !clause.begins(CALLING))?;

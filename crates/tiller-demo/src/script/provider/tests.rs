@@ -25,7 +25,7 @@ async fn exhausted_script_is_an_error() {
     "#]]
     .assert_eq(&third);
     assert!(provider.unused().is_empty());
-    assert_eq!(provider.complaints().len(), 1);
+    assert_eq!(provider.errors().len(), 1);
     let shown: Vec<_> = provider.requests().iter().map(|it| it.messages.len()).collect();
     assert_eq!(shown, [0, 0, 1]);
 }

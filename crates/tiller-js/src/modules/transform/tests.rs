@@ -4,7 +4,7 @@ use super::*;
 
 fn check(path: &str, source: &str, expect: Expect) {
     let shown = match transform(Path::new(path), source, None) {
-        Err(complaint) => complaint,
+        Err(error) => error,
         Ok(unit) => {
             let mut shown = format!(
                 "{}\n{}",

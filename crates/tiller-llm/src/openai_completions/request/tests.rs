@@ -52,8 +52,8 @@ fn check_messages(request: &Request, expect: Expect) {
 fn extras(request: &Request, access: &RequestOptions) -> String {
     let HttpRequest { headers, body, .. } = post(request, access).unwrap();
     let Value::Object(mut body) = serde_json::from_slice(&body).unwrap() else { unreachable!() };
-    for usual in ["model", "messages", "stream", "tools"] {
-        body.shift_remove(usual);
+    for name in ["model", "messages", "stream", "tools"] {
+        body.shift_remove(name);
     }
     let headers = headers.iter().filter(|(name, _)| *name != "authorization");
     let names: Vec<_> = headers.map(|(name, _)| *name).collect();
