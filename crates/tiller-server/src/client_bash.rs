@@ -65,7 +65,8 @@ impl ClientBash {
         self.next += 1;
         let cancel = CancellationToken::new();
         self.running.insert(key, cancel.clone());
-        let (id, output_tasks) = (request.label.id.clone(), tasks.clone());
+        let id = request.label.id.clone();
+        let output_tasks = tasks.clone();
         let send_output = move |delta| {
             output_tasks.send_output_blocking(Event::BashUpdate { id: id.clone(), delta });
         };

@@ -259,7 +259,8 @@ pub(super) fn announce_shutdown_once(state: &mut SessionState) -> bool {
             let host = host.clone();
             state.extensions.shutdown = ShutdownNotice::Sending;
             state.tasks.spawn(async move {
-                let (reason, target_session_file) = (ShutdownReason::Quit, None);
+                let reason = ShutdownReason::Quit;
+                let target_session_file = None;
                 let end = ExtensionEvent::SessionShutdown { reason, target_session_file };
                 host.emit_to_each_within(&end, SHUTDOWN_EACH).await;
                 ExtensionTaskDone::ShutdownAnnounced
@@ -315,7 +316,8 @@ pub(super) fn report_action(state: &mut SessionState, event: &str, error: String
 
 /// Reports an error in something of this name that is not a handler of an extension.
 fn report_at(state: &mut SessionState, path: &str, event: &str, error: String) {
-    let (extension_path, event) = (path.to_owned(), event.to_owned());
+    let extension_path = path.to_owned();
+    let event = event.to_owned();
     report(state, ExtensionError { extension_path, event, error, at: None, stack: None });
 }
 

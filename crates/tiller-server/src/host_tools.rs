@@ -91,7 +91,8 @@ impl HostTools {
         if cx.cancel.is_cancelled() {
             return None;
         }
-        let (id, tool_call_id) = (call_id(number), cx.call_id.to_string());
+        let id = call_id(number);
+        let tool_call_id = cx.call_id.to_string();
         let arguments = Box::new(arguments);
         self.open.insert(number, OpenCall { cx, answer });
         Some(Event::HostToolCall { id, tool_call_id, tool_name, arguments })
@@ -155,7 +156,9 @@ struct Caller {
 
 impl Caller {
     fn tool(&self, tool: HostTool) -> Tool {
-        let (caller, name, timeout) = (self.clone(), tool.name.clone(), tool.timeout());
+        let caller = self.clone();
+        let name = tool.name.clone();
+        let timeout = tool.timeout();
         Tool::new(tool.into_spec(), move |arguments, cx| {
             caller.clone().call(name.clone(), timeout, arguments, cx)
         })

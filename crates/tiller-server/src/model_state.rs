@@ -201,7 +201,8 @@ pub(crate) fn set_level(state: &mut SessionState, level: ThinkingLevel) {
 
 /// Providers have changed: looks up the current model and the models to cycle through again.
 pub(super) fn providers_changed(state: &mut SessionState) {
-    let (models, settings) = (&mut state.models, state.project.settings());
+    let models = &mut state.models;
+    let settings = state.project.settings();
     if !models.args.scope(settings).is_empty() {
         // Patterns without a match were reported, or will be when all extensions are loaded.
         models.resolve_scope(settings, &mut Vec::new());

@@ -42,7 +42,8 @@ pub(crate) fn set(state: &mut SessionState, set: impl FnOnce(&mut ClientModes)) 
 
 /// Applies modes: the client's, else those of the settings.
 pub(super) fn apply(state: &mut SessionState) {
-    let (modes, settings) = (state.project.modes(), state.project.settings());
+    let modes = state.project.modes();
+    let settings = state.project.settings();
     state.queues.set_modes(
         modes.steering.unwrap_or(settings.steering_mode),
         modes.follow_up.unwrap_or(settings.follow_up_mode),

@@ -61,7 +61,8 @@ enum Held {
 impl Out {
     pub(crate) fn new(level: Level, pipe: Pipe) -> Out {
         let writer = RecordWriter::new(level);
-        let (batch, held) = (Vec::new(), Vec::new());
+        let batch = Vec::new();
+        let held = Vec::new();
         Out { writer, batch, pipe, held, due: None, block_steps_bytes: 0 }
     }
 

@@ -139,7 +139,8 @@ impl Queues {
     }
 
     pub(crate) fn update(&self) -> Event {
-        let (steering, follow_up) = (texts(&self.steering), texts(&self.follow_up));
+        let steering = texts(&self.steering);
+        let follow_up = texts(&self.follow_up);
         Event::QueueUpdate { steering, follow_up }
     }
 

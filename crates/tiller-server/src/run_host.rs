@@ -88,7 +88,9 @@ impl RunHost {
         if !blocks.iter().any(|block| matches!(block, Block::Image { .. })) {
             return message;
         }
-        let (mut text, mut images, mut notes) = (text_of(blocks), Vec::new(), Vec::new());
+        let mut text = text_of(blocks);
+        let mut images = Vec::new();
+        let mut notes = Vec::new();
         for block in blocks {
             if let Block::Image { data, .. } = block {
                 let normalised = normalise(data.clone(), self.resize).await;

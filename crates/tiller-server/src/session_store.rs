@@ -30,7 +30,8 @@ impl SessionStore {
     pub fn memory() -> SessionStore {
         let owner =
             Owner { program: String::new(), pid: 0, host: String::new(), started: String::new() };
-        let (root, files) = (PathBuf::new(), Files::default());
+        let root = PathBuf::new();
+        let files = Files::default();
         SessionStore { persists: false, root, chosen: None, owner, files }
     }
 
@@ -43,7 +44,8 @@ impl SessionStore {
     /// Where a new session of this working directory is stored.
     pub fn storage(&self, cwd: &Path) -> Storage {
         if self.persists {
-            let (owner, files) = (self.owner.clone(), self.files.clone());
+            let owner = self.owner.clone();
+            let files = self.files.clone();
             Storage::Folder { dir: self.dir(cwd), owner, files }
         } else {
             Storage::Memory

@@ -63,7 +63,8 @@ const REMINDER: &str = include_str!("../prompts/todo-reminder.md");
 
 impl Todos {
     pub(crate) fn new(level: Level) -> Todos {
-        let (list, clearing) = (None, HashMap::new());
+        let list = None;
+        let clearing = HashMap::new();
         Todos { list, clearing, clearings: 0, reminders: 0, is_due: false, level }
     }
 
@@ -226,7 +227,8 @@ pub(super) fn reminder_message(state: &mut SessionState) -> Message {
     let settings = todo_settings(state);
     let open: Vec<_> = todos(state).open().map(|(_, task)| task.clone()).collect();
     state.todos.reminders += 1;
-    let (attempt, max_attempts) = (state.todos.reminders, settings.reminders_max);
+    let attempt = state.todos.reminders;
+    let max_attempts = settings.reminders_max;
     let text = reminder(todos(state), open.len(), attempt, max_attempts);
     state.emit(Event::TodoReminder { todos: open, attempt, max_attempts });
     hidden_message(state, "todo-reminder", text)

@@ -115,7 +115,8 @@ impl Tools {
 
     /// The tools for the next request.
     pub(super) fn offered(&mut self, has_todos: bool, tasks: &Tasks) -> Arc<ToolSet> {
-        let (active, host) = (&self.active, &self.host);
+        let active = &self.active;
+        let host = &self.host;
         let before = &self.offered;
         let is_same = before.active.as_ref().is_some_and(|before| Arc::ptr_eq(before, active))
             && (before.has_todos, before.host_version) == (has_todos, host.version());
@@ -127,7 +128,8 @@ impl Tools {
             } else {
                 active.clone()
             };
-            let (active, host_version) = (Some(active.clone()), host.version());
+            let active = Some(active.clone());
+            let host_version = host.version();
             self.offered = OfferedSet { active, has_todos, host_version, tools };
         }
         self.offered.tools.clone()

@@ -52,7 +52,8 @@ impl Workspace {
 
     /// Returns whether anything has changed.
     pub(super) fn apply_settings(&mut self, settings: &Settings) -> bool {
-        let (shell, resize) = (settings.shell(), settings.resize());
+        let shell = settings.shell();
+        let resize = settings.resize();
         if (&self.shell, self.resize) == (&shell, resize) {
             return false;
         }
@@ -62,7 +63,9 @@ impl Workspace {
 
     /// A shell command of the client.
     pub(super) fn command(&self, command: String) -> BashCommand {
-        let (cwd, env, shell) = (self.cwd.clone(), self.env.clone(), self.shell.clone());
+        let cwd = self.cwd.clone();
+        let env = self.env.clone();
+        let shell = self.shell.clone();
         BashCommand { command, cwd, env, shell }
     }
 

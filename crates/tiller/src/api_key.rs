@@ -105,7 +105,8 @@ fn title_address() -> io::Result<u64> {
 /// The ranges of keys in a command line whose arguments end with NUL.
 fn keys(title: &[u8]) -> Vec<Range<usize>> {
     let mut keys = Vec::new();
-    let (mut start, mut is_key) = (0, false);
+    let mut start = 0;
+    let mut is_key = false;
     for argument in title.split(|&byte| byte == 0) {
         let end = start + argument.len();
         if is_key && argument != b"-" {

@@ -291,7 +291,9 @@ impl Args {
     /// Parses the command line. `arguments` begins with the program's own name.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, EarlyExit> {
         let mut arguments = expand_short_flags(arguments);
-        let (mut unknown, mut unknown_flags, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        let mut unknown = Vec::new();
+        let mut unknown_flags = Vec::new();
+        let mut errors = Vec::new();
         let mut args = loop {
             match Args::try_parse_from(&arguments) {
                 Ok(args) => break args,

@@ -23,7 +23,8 @@ pub fn first_message(
     files: &[PathBuf],
     typed: Option<String>,
 ) -> Result<Option<InitialMessage>, String> {
-    let (mut attached, mut images) = (String::new(), Vec::new());
+    let mut attached = String::new();
+    let mut images = Vec::new();
     for path in files {
         let name = path.display();
         let bytes = read(path).map_err(|why| format!("cannot attach {name}: {why}"))?;

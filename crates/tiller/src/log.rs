@@ -120,7 +120,8 @@ impl Log {
             return Err(format!("cannot log to {}: it is not a regular file", path.display()));
         }
         file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
-        let (mask, is_broken) = (Mask::new(secrets), AtomicBool::new(false));
+        let mask = Mask::new(secrets);
+        let is_broken = AtomicBool::new(false);
         Ok(Log(Some(Arc::new(OpenLog { file, mask, started: Instant::now(), is_broken }))))
     }
 

@@ -76,8 +76,10 @@ const CUT_OFF: u8 = 3;
 
 /// On a terminal the answer is printed as it streams, and progress goes to stderr.
 fn screen_of_process(model: String) -> Screen<Stdout, Stderr> {
-    let (out, err) = (std::io::stdout(), std::io::stderr());
-    let (streams, erases) = (out.is_terminal(), err.is_terminal());
+    let out = std::io::stdout();
+    let err = std::io::stderr();
+    let streams = out.is_terminal();
+    let erases = err.is_terminal();
     let mut screen = Screen::new(out, err, model);
     (screen.streams, screen.erases, screen.shows_notes) = (streams, erases, streams || erases);
     screen

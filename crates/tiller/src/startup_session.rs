@@ -128,7 +128,8 @@ impl StartupSession<'_> {
         if !is_empty {
             return self.open(&path);
         }
-        let (owner, files) = (self.store.owner.clone(), self.store.files.clone());
+        let owner = self.store.owner.clone();
+        let files = self.store.files.clone();
         let storage = Storage::File { path, owner, files };
         Ok(Session::new(self.new_session(SessionId::fresh()), storage))
     }

@@ -115,7 +115,9 @@ fn send_user_message(
         Some(Delivery::FollowUp) => WhenBusy::FollowUp,
         _ => WhenBusy::Refuse,
     };
-    let (label, level, waits) = (None, Level::Pi, false);
+    let label = None;
+    let level = Level::Pi;
+    let waits = false;
     let prompt = PromptRequest { label, level, text, images, when_busy, waits, expands };
     let handled = prompt::submit(state, prompt);
     prompt::respond_to_prompt(state, None, handled);
@@ -191,7 +193,8 @@ pub(super) fn handle_request(state: &mut SessionState, request: Request, answer:
     let done = match request {
         Request::SetModel { model } => {
             let name = |key: &str| model[key].as_str().unwrap_or_default().to_owned();
-            let (provider, id) = (name("provider"), name("id"));
+            let provider = name("provider");
+            let id = name("id");
             Ok(json!(handlers::model::set_model(state, &provider, &id).is_ok()))
         }
         Request::WaitForIdle if state.is_at_work() => {

@@ -210,8 +210,10 @@ impl BlockState {
         // The complete arguments count, however they were streamed.
         let is_same = arguments.is_none_or(|arguments| *arguments == read.finish());
         if self.is_held_back {
-            let (id, name) = (text(call, "id"), text(call, "name"));
-            let (id, name) = (id.unwrap_or_default(), name.unwrap_or_default());
+            let id = text(call, "id");
+            let name = text(call, "name");
+            let id = id.unwrap_or_default();
+            let name = name.unwrap_or_default();
             out.push(StreamEvent::CallStart { index, id, name });
         }
         match arguments.filter(|_| !is_same).cloned() {

@@ -30,7 +30,9 @@ pub(crate) fn values(
     typed: &[ExtensionFlag],
     known: &[RegisteredFlag],
 ) -> (Map<String, Value>, Vec<String>) {
-    let (mut values, mut problems, mut unknown) = (Map::new(), Vec::new(), Vec::new());
+    let mut values = Map::new();
+    let mut problems = Vec::new();
+    let mut unknown = Vec::new();
     for ExtensionFlag { name, value } in typed {
         let kind = known.iter().find(|flag| flag.name == *name).map(|flag| flag.kind);
         let value = match (kind, value) {

@@ -174,7 +174,8 @@ pub(crate) fn ask_project_trust(
     let cwd = state.workspace.cwd().display().to_string();
     let host = extension_host(state);
     state.tasks.spawn(async move {
-        let (mut trust, mut errors) = (Trust::default(), Vec::new());
+        let mut trust = Trust::default();
+        let mut errors = Vec::new();
         if let Some(host) = host {
             errors = host.load_at(&deciders).await;
             if host.has_listener("project_trust") {
@@ -261,7 +262,8 @@ async fn load_rest(
 }
 
 async fn load_again(host: Extensions, completion: LoadCompletion, all: Vec<Extension>) {
-    let (reason, target_session_file) = (ShutdownReason::Reload, None);
+    let reason = ShutdownReason::Reload;
+    let target_session_file = None;
     host.emit_and_wait(&ExtensionEvent::SessionShutdown { reason, target_session_file }).await;
     host.stop();
     let report = host.load(&all).await;

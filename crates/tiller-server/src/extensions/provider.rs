@@ -166,7 +166,8 @@ impl SignIn for ExtensionProvider {
         &self,
         stored: Value,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<SignedIn, String>> + Send>> {
-        let (extensions, name) = (self.extensions.clone(), self.name.clone());
+        let extensions = self.extensions.clone();
+        let name = self.name.clone();
         Box::pin(async move {
             let mut made = extensions.sign_in(&name, stored).await?;
             let renewed = made["renewed"].take();

@@ -44,7 +44,8 @@ pub(crate) fn get_messages_page(
         Some(Some(offset)) if offset <= messages.len() => offset,
         Some(_) => return Err("RPC message cursor is stale".to_owned()),
     };
-    let (mut shown, mut bytes) = (Vec::new(), 0);
+    let mut shown = Vec::new();
+    let mut bytes = 0;
     for message in messages[offset..].iter().take(limit) {
         let text = to_raw_value(&Message::new(message, level)).expect("a message can be written");
         bytes += text.get().len();

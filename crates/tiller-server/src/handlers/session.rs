@@ -73,7 +73,8 @@ pub(crate) fn list(state: &mut SessionState, label: &Label, options: ListSession
         (None, true) => None,
         (None, false) => Some(state.workspace.cwd().to_owned()),
     };
-    let (store, limit) = (state.session.store().clone(), options.limit.unwrap_or(LIST_LIMIT));
+    let store = state.session.store().clone();
+    let limit = options.limit.unwrap_or(LIST_LIMIT);
     state.respond_from_thread(label.clone(), move || {
         let listing = store.list(cwd.as_deref(), limit, before.as_ref());
         let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;

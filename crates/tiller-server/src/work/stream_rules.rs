@@ -158,7 +158,8 @@ fn injection(rules: &[Arc<Rule>], timestamp: UnixMs) -> Message {
     let mut text = String::new();
     for Rule { name, path, content, .. } in rules.iter().map(|rule| &**rule) {
         let gap = if text.is_empty() { "" } else { "\n\n" };
-        let (path, explanation) = (path.display(), EXPLANATION.trim_end());
+        let path = path.display();
+        let explanation = EXPLANATION.trim_end();
         write!(
             text,
             "{gap}<system-interrupt reason=\"rule_violation\" rule=\"{name}\" path=\"{path}\">\n\

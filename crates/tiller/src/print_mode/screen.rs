@@ -49,7 +49,9 @@ enum ScreenLine {
 
 impl<Out: Write, Err: Write> Screen<Out, Err> {
     pub(super) fn new(out: Out, err: Err, model: String) -> Screen<Out, Err> {
-        let (streams, shows_notes, erases) = (false, false, false);
+        let streams = false;
+        let shows_notes = false;
+        let erases = false;
         Screen {
             out,
             err,
@@ -147,7 +149,8 @@ fn shown(record: &Record) -> Option<Shown> {
             Some(Shown::Note(format!("[{}] failed", record.tool_name.as_deref()?)))
         }
         "auto_retry_start" => {
-            let (attempt, of) = (record.attempt?, record.max_attempts?);
+            let attempt = record.attempt?;
+            let of = record.max_attempts?;
             let seconds = record.delay_ms? as f64 / 1000.0;
             let why = readable(record.error_message.as_deref().unwrap_or_default());
             let why = one_line(&why);
