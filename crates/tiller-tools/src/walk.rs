@@ -18,20 +18,20 @@ pub(crate) fn builder(root: &Path) -> WalkBuilder {
     builder
 }
 
-/// Walks the tree and keeps the first results by their paths relative to the root. `visitor` is
+/// Walks the tree and keeps the first results by their paths relative to the root. `new_visit` is
 /// called once per thread; the function it returns is called for each entry below the root.
 pub(crate) fn walk<T, V>(
     builder: &WalkBuilder,
     root: &Path,
     firsts: &SmallestPaths<T>,
     cancel: &CancellationToken,
-    visitor: impl Fn() -> V,
+    new_visit: impl Fn() -> V,
 ) where
     T: SearchHit,
     V: FnMut(&DirEntry) -> Option<T> + Send,
 {
     builder.build_parallel().run(|| {
-        let mut visit = visitor();
+        let mut visit = new_visit();
         Box::new(move |entry| {
             if cancel.is_cancelled() {
                 return WalkState::Quit;
