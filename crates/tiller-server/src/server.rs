@@ -12,7 +12,9 @@ use crate::client_bash::{self, BashEnded};
 use crate::config::ServerConfig;
 use crate::connection::{Channels, ClientInput, Connection, at};
 use crate::dispatch::{dispatch, receive};
-use crate::extensions::{self, ExitRequest, ExtensionRequest, ExtensionTaskDone, loading};
+use crate::extensions::{
+    self, ExitRequest, ExtensionRequest, ExtensionTaskDone, commands, loading,
+};
 use crate::host_tools::HostCall;
 use crate::project_state::{self, ResourcesLoaded};
 use crate::run_host::RunRequest;
@@ -112,6 +114,8 @@ pub async fn serve(mut config: ServerConfig, channels: Channels) -> u8 {
     loop {
         server.process_next().await;
         if let Some(code) = server.exit_code() {
+            commands::refuse_unfinished(&mut server.state);
+            server.write();
             server.connection.close();
             return code;
         }

@@ -71,6 +71,15 @@ pub(super) fn command_ran(state: &mut SessionState, number: u64, error: Option<E
     }
 }
 
+/// Refuses the prompts whose command has not ended, because the session ends now.
+pub(crate) fn refuse_unfinished(state: &mut SessionState) {
+    for label in std::mem::take(&mut state.extensions.commands.unanswered).into_values() {
+        state.respond(label, Err(UNFINISHED.to_owned()));
+    }
+}
+
+const UNFINISHED: &str = "The extension command did not end before tiller exited";
+
 /// Answers the prompts that named a command, because an extension is about to start a run. If
 /// their response came after `agent_start`, a client would take that run for its prompt's own.
 /// The server does not know which command starts the run, so it answers all of them.
