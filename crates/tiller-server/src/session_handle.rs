@@ -3,22 +3,21 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use tiller_protocol::{Command, LINE_MAX_BYTES, Line, Record};
+use tiller_protocol::{Command, Line, Record};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::config::ServerConfig;
-use crate::connection::{Channels, ClientInput};
+use crate::connection::{Channels, ClientInput, Signal};
 use crate::lines::Lines;
 use crate::out::{Drain, pipe};
 use crate::server::{INPUTS_MAX, serve};
 
-/// A running session. Dropping it aborts the session at once; [`SessionHandle::close`] ends it in
-/// order.
+/// A running session. Dropping it ends the session as a signal ends tiller: a run is aborted, and its
+/// child processes end. [`SessionHandle::close`] waits for the end.
 pub struct SessionHandle {
     lines: mpsc::Sender<ClientInput>,
-    /// Kept, because a closed control channel would say that no signal can come.
-    _control: mpsc::Sender<ClientInput>,
+    control: mpsc::Sender<ClientInput>,
     drain: Drain,
     framing: Lines,
     /// Lines that were read and not returned yet.
@@ -49,9 +48,10 @@ impl SessionHandle {
             Channels { lines: lines_receiver, control: control_receiver, pipe, caught_up };
         SessionHandle {
             lines,
-            _control: control,
+            control,
             drain,
-            framing: Lines::new(LINE_MAX_BYTES),
+            // The limit is for clients; a response may be longer.
+            framing: Lines::new(usize::MAX),
             ready: VecDeque::new(),
             server: tokio::spawn(serve(config, channels)),
             sent: 0,
@@ -95,6 +95,7 @@ impl SessionHandle {
 
 impl Drop for SessionHandle {
     fn drop(&mut self) {
-        self.server.abort();
+        // A session that has ended needs no signal.
+        self.control.try_send(ClientInput::Signal(Signal::Terminate)).ok();
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tiller_agent::event::Event;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::run_host::RunRequest;
@@ -71,14 +72,16 @@ impl Tasks {
         });
     }
 
-    /// Sends what `work` returns, or the text of its panic.
+    /// Sends what `work` returns, or the text of its panic. Returns a handle that aborts it.
     pub(crate) fn spawn_catching<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
         then: impl FnOnce(Result<T, String>) -> Input + Send + 'static,
-    ) {
+    ) -> AbortHandle {
         let task = tokio::spawn(work);
+        let abort = task.abort_handle();
         self.spawn(async move { then(task.await.map_err(|crash| crash.to_string())) });
+        abort
     }
 
     /// Sends what `work` returns on a thread that may block, or the text of its panic.

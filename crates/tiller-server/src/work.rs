@@ -18,6 +18,7 @@ use tiller_agent::driver::{End, NotStored};
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
 use tiller_js::hook::RunOutcome;
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::tasks::Pause;
@@ -67,13 +68,27 @@ enum Phase {
 }
 
 struct ActiveRun {
-    cancel: CancellationToken,
+    task: RunTask,
     /// The messages it has added.
     added: Vec<Arc<Message>>,
     /// A message has started and not ended.
     is_open: bool,
     /// A message could not be stored, so the run is about to end.
     not_stored: Option<NotStored>,
+}
+
+/// The task of a run. It ends with the session: a run whose session is gone would wait for answers
+/// for ever, and its tools would go on.
+struct RunTask {
+    cancel: CancellationToken,
+    abort: AbortHandle,
+}
+
+impl Drop for RunTask {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        self.abort.abort();
+    }
 }
 
 impl Work {

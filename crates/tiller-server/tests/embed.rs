@@ -73,15 +73,26 @@ async fn each_command_gets_one_response_with_its_id() {
 }
 
 #[tokio::test]
-async fn dropped_session_ends() {
+async fn dropping_a_session_ends_the_commands_of_its_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut session = SessionHandle::start(config(folder.path()));
-    session.send(&Command::GetState).await.unwrap();
-    assert!(matches!(session.next().await, Some(Record::Response(_))));
+    let message = "run `echo $$ > pid; exec sleep 300`".to_owned();
+    session.send(&Command::Prompt(Prompt { message, ..Prompt::default() })).await.unwrap();
+    let file = folder.path().join("pid");
+    let pid = loop {
+        let written = std::fs::read_to_string(&file).unwrap_or_default();
+        if let Some(pid) = written.strip_suffix('\n') {
+            break pid.to_owned();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let process = std::path::PathBuf::from(format!("/proc/{pid}"));
+    assert!(process.exists());
     drop(session);
-    // The next session in the same folder is not in its way.
-    let mut next = SessionHandle::start(config(folder.path()));
-    next.send(&Command::GetState).await.unwrap();
-    assert!(matches!(next.next().await, Some(Record::Response(_))));
-    assert_eq!(next.close().await, 0);
+    let gone = async {
+        while process.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), gone).await.expect("the command ends");
 }

@@ -12,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::compaction::PlannedCut;
 use super::next::{Facts, Next};
-use super::{ActiveRun, Phase, compaction, deferred, next, outcome, retry, storing, stream_rules};
+use super::{
+    ActiveRun, Phase, RunTask, compaction, deferred, next, outcome, retry, storing, stream_rules,
+};
 use crate::client_bash;
 use crate::extensions::{actions, boundary, dialogs, events, queries};
 use crate::run_host::{RunHost, RunRequest};
@@ -48,8 +50,9 @@ pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
         }
         run::run(&driver, history, presentable, token).await
     };
-    state.tasks.spawn_catching(running, Input::RunEnded);
-    let run = ActiveRun { cancel, added: Vec::new(), is_open: false, not_stored: None };
+    let abort = state.tasks.spawn_catching(running, Input::RunEnded);
+    let task = RunTask { cancel, abort };
+    let run = ActiveRun { task, added: Vec::new(), is_open: false, not_stored: None };
     state.work.enter(Phase::Running(run));
 }
 
@@ -65,7 +68,7 @@ pub(crate) fn abort(state: &mut SessionState) {
         if let Some(host) = state.extensions.host() {
             host.run_aborted();
         }
-        run.cancel.cancel();
+        run.task.cancel.cancel();
     }
 }
 
