@@ -254,7 +254,7 @@ impl<H: Driver> Calls<'_, H> {
                 duration_ms,
             }));
             if not_stored.is_none() {
-                let start = Event::MessageStart { message: message.clone(), ticket: None };
+                let start = Event::message_start(message.clone(), None);
                 self.host.emit(start).await;
             }
             let message = self.host.finalize_message(message).await;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::event::Event;
+use crate::limits::LimitName;
 use crate::message::{Arguments, Message, ToolCall, UnixMs};
 use crate::model::{Model, ThinkingLevel};
 use crate::provider::{Provider, ProviderError, Request};
@@ -114,6 +115,8 @@ pub enum End {
     Aborted,
     /// A stream rule stopped the answer.
     Interrupted,
+    /// A limit of the prompt is reached.
+    Limit(LimitName),
     /// A message of the run could not be stored. It is not part of the conversation, so the run
     /// cannot continue.
     NotStored(NotStored),

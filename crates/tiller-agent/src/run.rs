@@ -244,7 +244,7 @@ impl<H: Driver> Run<'_, H> {
         message: Arc<Message>,
         ticket: Option<QueueTicket>,
     ) -> Result<(), NotStored> {
-        self.host.emit(Event::MessageStart { message: message.clone(), ticket }).await;
+        self.host.emit(Event::message_start(message.clone(), ticket)).await;
         let message = self.host.finalize_message(message).await;
         self.host.message_ended(message.clone()).await?;
         self.add(message);
@@ -269,7 +269,7 @@ impl<H: Driver> Run<'_, H> {
 
     async fn emit_start(&self, message: AssistantMessage) {
         let message = Arc::new(Message::Assistant(message));
-        self.host.emit(Event::MessageStart { message, ticket: None }).await;
+        self.host.emit(Event::message_start(message, None)).await;
     }
 
     fn add(&mut self, message: Arc<Message>) {

@@ -39,6 +39,9 @@ mod reply;
 mod message;
 mod compaction;
 mod host_tools;
+mod queue;
+mod replay;
+mod inspection;
 mod writer;
 mod snapshot;
 
@@ -46,18 +49,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use command::{
-    AutoSetting, Bash, COMMANDS, Command, Compact, EntryId, ExportHtml, GetEntries, Hello,
-    ListSessions, NewSession, PageFields, SetInterruptMode, SetLabel, SetModel, SetQueueMode,
-    SetSessionName, SetThinkingLevel, SetTodos, SwitchSession,
+    AutoSetting, Bash, COMMANDS, Command, Compact, EntryId, ExportHtml, GetEntries, GetEvents,
+    GetRecord, Hello, ListRange, ListSessions, MIN_FRAME_BYTES, NewSession, PageFields,
+    SetActiveTools, SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
+    SetThinkingLevel, SetTodos, SwitchSession,
 };
 pub use compaction::{CompactionAction, CompactionResult, SummarySource};
 pub use fields::{ExtensionUiResponse, Image, Prompt, TextAndImages, UiAnswer, WhenBusy};
 pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
+pub use inspection::{
+    ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, LineLimits,
+    SequenceInfo, SettingData, SettingsData, ToolInfo, ToolSource, ToolsData,
+};
 pub use json::Json;
 pub use message::{
     AssistantMessage, Message, Messages, ToolCallBlock, ToolResultMessage, Usage, UsageCost, stored,
 };
+pub use queue::{
+    QueueData, QueueName, QueuedMessage, QueuedMessageData, QueuedTarget, UpdateQueued,
+};
 pub use record::{EVENTS, MessageStep, OpenTodo, Record, Step};
+pub use replay::{Cut, EventsData, RecordPiece, Stamp};
 pub use reply::{Disposition, DispositionData, Label, Reply, Response};
 pub use request::{LINE_MAX_BYTES, Line, Refusal, RefusalKind, Request};
 pub use writer::{Detail, RecordWriter};
@@ -127,6 +139,17 @@ impl Level {
             }
         }
     }
+}
+
+/// What a `tool_execution_update` carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolUpdates {
+    /// The output so far.
+    #[default]
+    Snapshots,
+    /// What was added to it, if it has only grown.
+    Deltas,
 }
 
 /// What a `message_update` carries.

@@ -123,11 +123,16 @@ fn handle(
             handlers::abort::abort_and_prompt(state, label, body.message, images)
         }
         Command::ClearQueue => handlers::queue::clear_queue(state),
+        Command::GetQueue => handlers::queue::get_queue(state),
+        Command::UpdateQueued(body) => handlers::queue::update_queued(state, body),
+        Command::RemoveQueued(target) => handlers::queue::remove_queued(state, &target),
+        Command::SetLimits(limits) => handlers::limits::set_limits(state, limits),
+        Command::GetLimits => handlers::limits::get_limits(state),
         Command::SetSteeringMode(body) => handlers::queue::set_steering_mode(state, body.mode),
         Command::SetFollowUpMode(body) => handlers::queue::set_follow_up_mode(state, body.mode),
         Command::SetInterruptMode(body) => handlers::queue::set_interrupt_mode(state, body.mode),
         Command::GetState => handlers::get_state::get_state(state, level),
-        Command::GetMessages => handlers::get_state::get_messages(state, level),
+        Command::GetMessages(range) => handlers::get_state::get_messages(state, format, &range),
         Command::GetMessagesPage(page) => handlers::page::get_messages_page(state, level, &page),
         Command::GetLastAssistantText => handlers::get_state::get_last_assistant_text(state, level),
         Command::GetSessionStats => handlers::stats::get_session_stats(state, level),
@@ -148,7 +153,9 @@ fn handle(
             handlers::model::set_model(state, &body.provider, &body.model_id)
         }
         Command::CycleModel => handlers::model::cycle_model(state),
-        Command::GetAvailableModels => handlers::model::get_available_models(state),
+        Command::GetAvailableModels(range) => {
+            handlers::model::get_available_models(state, format, &range)
+        }
         Command::GetIntegrations => handlers::model::get_integrations(state),
         Command::SetThinkingLevel(body) => handlers::thinking::set_level(state, body.level),
         Command::CycleThinkingLevel => handlers::thinking::cycle_level(state),
@@ -169,12 +176,20 @@ fn handle(
         Command::GetForkMessages | Command::GetBranchMessages => {
             handlers::tree::get_fork_messages(state)
         }
-        Command::GetEntries(body) => handlers::tree::get_entries(state, body.since.as_deref()),
+        Command::GetEntries(body) => handlers::tree::get_entries(state, format, &body),
         Command::GetTree => handlers::tree::get_tree(state),
         Command::ListSessions(options) => handlers::session::list(state, label, options),
         Command::GetCommands => handlers::resources::get_commands(state),
         Command::GetAvailableCommands => handlers::resources::get_available_commands(state),
         Command::Reload => handlers::resources::reload(state, label),
+        Command::GetTools => handlers::tools::get_tools(state),
+        Command::SetActiveTools(body) => handlers::tools::set_active_tools(state, body.tools),
+        Command::GetSettings => handlers::settings::get_settings(state),
+        Command::SetSetting(body) => handlers::settings::set_setting(state, body.key, body.value),
+        Command::GetDiagnostics => handlers::settings::get_diagnostics(state),
+        Command::GetCapabilities => handlers::hello::get_capabilities(format),
+        Command::GetEvents(body) => handlers::replay::get_events(state, label, body),
+        Command::GetRecord(body) => handlers::replay::get_record(state, label, body),
         Command::SetHostTools(body) => handlers::host_tools::set_host_tools(state, body.tools),
         Command::HostToolUpdate(body) => {
             handlers::host_tools::update(state, &body.id, body.partial_result)

@@ -141,7 +141,7 @@ impl Queues {
     pub(crate) fn update(&self) -> Event {
         let steering = texts(&self.steering);
         let follow_up = texts(&self.follow_up);
-        Event::QueueUpdate { steering, follow_up }
+        Event::QueueUpdate { steering, follow_up, client_message_ids: None }
     }
 
     fn queue_mut(&mut self, queue: Queue) -> &mut VecDeque<Queued> {

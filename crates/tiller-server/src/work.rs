@@ -244,7 +244,7 @@ impl Work {
 /// The outcome that extensions see.
 pub(super) fn outcome(end: Option<&End>) -> RunOutcome {
     match end {
-        None | Some(End::Complete) => RunOutcome::Completed,
+        None | Some(End::Complete | End::Limit(_)) => RunOutcome::Completed,
         Some(End::Failed(_) | End::NotStored(_)) => RunOutcome::Error,
         Some(End::Aborted | End::Interrupted) => RunOutcome::Aborted,
     }

@@ -126,7 +126,7 @@ fn send_user_message(
 /// Appends a message without asking the model.
 pub(super) fn append_custom(state: &mut SessionState, message: Message) {
     let message = std::sync::Arc::new(message);
-    state.emit(Event::MessageStart { message: message.clone(), ticket: None });
+    state.emit(Event::message_start(message.clone(), None));
     if storing::append_message(state, message.clone()).is_ok() {
         state.emit(Event::MessageEnd { message });
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use tiller_agent::model::Model;
 use tiller_js::event::ModelSource;
-use tiller_protocol::Reply;
+use tiller_protocol::{ListRange, Reply};
 
 use super::data;
+use crate::connection::WireFormat;
 use crate::dispatch::{Handled, Response};
 use crate::model_state;
 use crate::server::version;
@@ -49,7 +50,11 @@ struct Available<'a> {
     models: Vec<&'a Model>,
 }
 
-pub(crate) fn get_available_models(state: &SessionState) -> Handled {
+pub(crate) fn get_available_models(
+    state: &SessionState,
+    _format: WireFormat,
+    _range: &ListRange,
+) -> Handled {
     let models = state.models.registry().offered(state.models.current().map(|model| &**model));
     data(&Available { models: models.iter().map(|model| &**model).collect() })
 }

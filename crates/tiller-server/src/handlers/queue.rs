@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tiller_agent::modes::{InterruptMode, QueueMode};
+use tiller_protocol::{QueuedTarget, UpdateQueued};
 
 use super::{data, done};
 use crate::dispatch::Handled;
@@ -35,4 +36,16 @@ pub(crate) fn set_follow_up_mode(state: &mut SessionState, mode: QueueMode) -> H
 pub(crate) fn set_interrupt_mode(state: &mut SessionState, mode: InterruptMode) -> Handled {
     modes::set(state, |modes| modes.interrupt = Some(mode));
     done()
+}
+
+pub(crate) fn get_queue(_state: &SessionState) -> Handled {
+    Err("Not supported: get_queue".to_owned())
+}
+
+pub(crate) fn update_queued(_state: &mut SessionState, _update: UpdateQueued) -> Handled {
+    Err("Not supported: update_queued".to_owned())
+}
+
+pub(crate) fn remove_queued(_state: &mut SessionState, _target: &QueuedTarget) -> Handled {
+    Err("Not supported: remove_queued".to_owned())
 }

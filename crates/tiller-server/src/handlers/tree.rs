@@ -1,11 +1,12 @@
 //! The session tree: its entries and the current one.
 
 use serde::Serialize;
-use tiller_protocol::{Label, Reply};
+use tiller_protocol::{GetEntries, Label, Reply};
 use tiller_session::{Error, ForkMessage, Session};
 
 use super::session::change;
 use super::{data, done};
+use crate::connection::WireFormat;
 use crate::dispatch::{Handled, Response};
 use crate::session_change::SessionChange;
 use crate::state::SessionState;
@@ -40,7 +41,12 @@ pub(crate) fn get_fork_messages(state: &SessionState) -> Handled {
     data(&ForkMessages { messages: messages.map_err(|err| err.to_string())? })
 }
 
-pub(crate) fn get_entries(state: &SessionState, since: Option<&str>) -> Handled {
+pub(crate) fn get_entries(
+    state: &SessionState,
+    _format: WireFormat,
+    request: &GetEntries,
+) -> Handled {
+    let since = request.since.as_deref();
     let session = state.session.conversation().session();
     with_leaf(session, "entries", |out| session.write_entries(since, out))
 }

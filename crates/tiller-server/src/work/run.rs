@@ -94,7 +94,7 @@ pub(crate) fn run_event(state: &mut SessionState, event: Event) {
 fn observe_event(state: &mut SessionState, event: &Event) {
     events::forward_event(state, event);
     match event {
-        Event::MessageStart { ticket: Some(ticket), message } => {
+        Event::MessageStart { ticket: Some(ticket), message, .. } => {
             state.queues.emitted(*ticket);
             if matches!(**message, Message::User(_)) {
                 let update = state.queues.update();
@@ -314,7 +314,7 @@ fn close_crashed_run(state: &mut SessionState, run: Option<ActiveRun>, crash: &s
         ..AssistantMessage::default()
     }));
     if !is_open {
-        state.emit(Event::MessageStart { message: message.clone(), ticket: None });
+        state.emit(Event::message_start(message.clone(), None));
     }
     if storing::append_message(state, message.clone()).is_ok() {
         messages.push(message.clone());
