@@ -379,6 +379,7 @@ impl Command {
             | Command::GetCommands
             | Command::GetAvailableCommands => true,
             Command::Steer(text) | Command::FollowUp(text) => text.message.starts_with('/'),
+            Command::UpdateQueued(update) => update.message.starts_with('/'),
             _ => false,
         }
     }

@@ -6,6 +6,7 @@ use crate::connection::WireFormat;
 use crate::extensions::dialogs;
 use crate::held_requests::TOO_MANY;
 use crate::project_state::LoadReason;
+use crate::prompt_results::Origin;
 use crate::state::SessionState;
 use crate::work::run;
 use crate::{handlers, project_state};
@@ -107,20 +108,24 @@ fn handle(
     match command {
         Command::Prompt(body) => {
             let images = Image::blocks(body.images);
-            handlers::prompt::prompt(state, level, label, body.message, images, body.when_busy)
+            let origin = origin(label, body.client_message_id);
+            handlers::prompt::prompt(state, level, origin, body.message, images, body.when_busy)
         }
         Command::Steer(body) => {
             let images = Image::blocks(body.images);
-            handlers::prompt::steer(state, level, label, body.message, images)
+            let origin = origin(label, body.client_message_id);
+            handlers::prompt::steer(state, level, origin, body.message, images)
         }
         Command::FollowUp(body) => {
             let images = Image::blocks(body.images);
-            handlers::prompt::follow_up(state, level, label, body.message, images)
+            let origin = origin(label, body.client_message_id);
+            handlers::prompt::follow_up(state, level, origin, body.message, images)
         }
         Command::Abort => handlers::abort::abort(state, label),
         Command::AbortAndPrompt(body) => {
             let images = Image::blocks(body.images);
-            handlers::abort::abort_and_prompt(state, label, body.message, images)
+            let origin = origin(label, body.client_message_id);
+            handlers::abort::abort_and_prompt(state, origin, body.message, images)
         }
         Command::ClearQueue => handlers::queue::clear_queue(state),
         Command::GetQueue => handlers::queue::get_queue(state),
@@ -205,4 +210,8 @@ fn handle(
             Ok(Response::Never)
         }
     }
+}
+
+fn origin(label: &Label, client_message_id: Option<String>) -> Origin {
+    Origin { label: label.clone(), client_message_id }
 }

@@ -17,6 +17,7 @@ mod dispatch;
 mod held_requests;
 mod handlers;
 mod prompt;
+mod prompt_results;
 mod state;
 mod open_session;
 mod model_state;

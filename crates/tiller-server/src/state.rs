@@ -17,6 +17,7 @@ use crate::model_state::ModelState;
 use crate::open_session::OpenSession;
 use crate::outbox::Outbox;
 use crate::project_state::ProjectState;
+use crate::prompt_results::{AcceptedPrompt, PromptResults};
 use crate::queues::Queues;
 use crate::server::Input;
 use crate::tasks::Tasks;
@@ -34,6 +35,7 @@ pub(crate) struct SessionState {
     pub(crate) tools: Tools,
     pub(crate) workspace: Workspace,
     pub(crate) work: Work,
+    pub(crate) results: PromptResults,
     pub(crate) transition: TransitionState,
     pub(crate) todos: Todos,
     pub(crate) client_bash: ClientBash,
@@ -55,6 +57,7 @@ impl SessionState {
                 settings.interrupt_mode,
             ),
             work: Work::new(&settings),
+            results: PromptResults::default(),
             project: ProjectState::new(config.project, settings, config.diagnostics),
             tools: Tools::new(config.tools),
             workspace: config.workspace,
@@ -143,9 +146,14 @@ impl SessionState {
     }
 
     /// Queues a message and emits the update.
-    pub(crate) fn enqueue(&mut self, queue: Queue, message: Message) {
+    pub(crate) fn enqueue(
+        &mut self,
+        queue: Queue,
+        message: Message,
+        prompt: Option<AcceptedPrompt>,
+    ) {
         let is_users = matches!(message, Message::User(_));
-        self.queues.push(queue, message);
+        self.queues.push(queue, message, prompt);
         if is_users {
             let update = self.queues.update();
             self.emit(update);

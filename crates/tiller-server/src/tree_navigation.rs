@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tiller_agent::compaction::Limits;
 use tiller_agent::compaction::summary::{BranchOptions, Summarizer, Summary, SummaryError};
 use tiller_agent::message::{Message, Usage};
+use tiller_agent::prompt_result::PromptReason;
 use tiller_js::Extensions;
 use tiller_js::event::Event as ExtensionEvent;
 use tiller_js::hook::{SessionBeforeTree, TreeChange, TreeSummary};
@@ -22,7 +23,7 @@ use crate::state::SessionState;
 use crate::transition::{Transition, TransitionEvent};
 use crate::work::compaction::ProgressSender;
 use crate::work::run;
-use crate::{model_state, prompt, session_change};
+use crate::{model_state, prompt, prompt_results, session_change};
 
 /// The target and the options of a navigation.
 pub struct Navigation {
@@ -198,7 +199,8 @@ fn finish_navigation(
     let result = move_leaf(state, navigation, summary, label);
     if result.is_ok() {
         model_state::restore(state);
-        state.queues.clear();
+        let cleared = state.queues.clear();
+        prompt_results::drop_queued(state, cleared.prompts, PromptReason::SessionChanged);
         state.todos.forget();
     }
     session_change::respond_to_change(

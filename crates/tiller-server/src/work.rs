@@ -17,6 +17,7 @@ use std::sync::Arc;
 use tiller_agent::driver::{End, NotStored};
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
+use tiller_agent::prompt_result::PromptReason;
 use tiller_js::hook::RunOutcome;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -234,6 +235,18 @@ impl Work {
     /// Whether a deferred action will change the session or start a prompt.
     pub(super) fn has_deferred_change(&self) -> bool {
         self.deferred.iter().any(|action| !matches!(action, Deferred::Answer(_)))
+    }
+
+    /// Why the last run was stopped, or the pause after it, if a request has done so.
+    pub(super) fn stop_reason(&self) -> Option<PromptReason> {
+        let changes = |action: &Deferred| matches!(action, Deferred::Change { .. });
+        if self.is_shutting_down {
+            Some(PromptReason::Shutdown)
+        } else if self.deferred.iter().any(changes) {
+            Some(PromptReason::SessionChanged)
+        } else {
+            self.abort_requested.then_some(PromptReason::Abort)
+        }
     }
 
     pub(super) fn outcome(&self) -> RunOutcome {

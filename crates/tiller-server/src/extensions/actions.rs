@@ -79,8 +79,8 @@ fn send_message(
             state.extensions.turn.messages_for_next_prompt.push(message)
         }
         (_, true, Some(false)) => state.extensions.turn.messages_after_turn.push(message),
-        (Some(Delivery::FollowUp), true, _) => state.enqueue(Queue::FollowUp, message),
-        (_, true, _) => state.enqueue(Queue::Steering, message),
+        (Some(Delivery::FollowUp), true, _) => state.enqueue(Queue::FollowUp, message, None),
+        (_, true, _) => state.enqueue(Queue::Steering, message, None),
         (_, false, Some(true)) => {
             prompt::check_can_start_prompt(state)?;
             commands::answer_commands(state);
@@ -115,10 +115,15 @@ fn send_user_message(
         Some(Delivery::FollowUp) => WhenBusy::FollowUp,
         _ => WhenBusy::Refuse,
     };
-    let label = None;
-    let level = Level::Pi;
-    let waits = false;
-    let prompt = PromptRequest { label, level, text, images, when_busy, waits, expands };
+    let prompt = PromptRequest {
+        origin: None,
+        level: Level::Pi,
+        text,
+        images,
+        when_busy,
+        waits: false,
+        expands,
+    };
     let handled = prompt::submit(state, prompt);
     prompt::respond_to_prompt(state, None, handled);
 }

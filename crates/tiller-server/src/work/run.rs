@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tiller_agent::driver::{End, NotStored, RequestSetup};
+use tiller_agent::driver::{End, NotStored, Queue, QueueTicket, RequestSetup};
 use tiller_agent::event::Event;
 use tiller_agent::message::{AssistantMessage, Message, StopReason};
 use tiller_agent::run;
@@ -17,10 +17,11 @@ use super::{
 };
 use crate::client_bash;
 use crate::extensions::{actions, boundary, dialogs, events, queries};
+use crate::queues::Dequeued;
 use crate::run_host::{RunHost, RunRequest};
 use crate::server::Input;
 use crate::state::SessionState;
-use crate::{todos, tools};
+use crate::{prompt_results, todos, tools};
 
 /// Starts a run with these messages, or with the queued ones if there are none.
 pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
@@ -81,8 +82,8 @@ pub(crate) fn stop(state: &mut SessionState) {
 }
 
 /// Passes an event of a run on to the client, with what follows from it.
-pub(crate) fn run_event(state: &mut SessionState, event: Event) {
-    observe_event(state, &event);
+pub(crate) fn run_event(state: &mut SessionState, mut event: Event) {
+    observe_event(state, &mut event);
     let has_recovered = state.work.retries.has_recovered(&event);
     state.outbox.event(event);
     if has_recovered {
@@ -91,11 +92,12 @@ pub(crate) fn run_event(state: &mut SessionState, event: Event) {
 }
 
 /// Updates the state before the event goes to the client.
-fn observe_event(state: &mut SessionState, event: &Event) {
+fn observe_event(state: &mut SessionState, event: &mut Event) {
     events::forward_event(state, event);
+    state.results.observe(event);
     match event {
-        Event::MessageStart { ticket: Some(ticket), message, .. } => {
-            state.queues.emitted(*ticket);
+        Event::MessageStart { ticket: Some(ticket), message, client_message_id } => {
+            *client_message_id = queued_message_sent(state, *ticket);
             if matches!(**message, Message::User(_)) {
                 let update = state.queues.update();
                 state.emit(update);
@@ -115,6 +117,18 @@ fn observe_event(state: &mut SessionState, event: &Event) {
         _ => {}
     }
     state.work.observe(event);
+}
+
+/// A run sends a queued message. Returns the client's name for it.
+fn queued_message_sent(state: &mut SessionState, ticket: QueueTicket) -> Option<Box<str>> {
+    let Dequeued { queue, prompt } = state.queues.emitted(ticket)?;
+    if queue == Queue::FollowUp && state.results.is_answered() {
+        prompt_results::hand_over(state);
+    }
+    let prompt = prompt?;
+    let name = prompt.client_message_id().map(Into::into);
+    state.results.deliver(prompt);
+    name
 }
 
 /// Answers a request of the run.
@@ -199,6 +213,7 @@ fn facts_after_compaction(state: &mut SessionState, end: &End) -> Facts {
 pub(crate) fn run_ended(state: &mut SessionState, end: Result<End, String>) {
     let run = state.work.take_run();
     state.queues.run_ended();
+    state.results.run_ended(&end);
     for event in state.tools.host_mut().run_ended() {
         state.emit(event);
     }
@@ -251,7 +266,10 @@ fn start_next(state: &mut SessionState, next: Next) {
     let message = match next {
         Next::AppendRules => stream_rules::take_waiting_injection(state),
         Next::RemindOfTodos => todos::reminder_message(state),
-        Next::SendQueued => return start_run(state, Vec::new()),
+        Next::SendQueued => {
+            prompt_results::finish_active(state);
+            return start_run(state, Vec::new());
+        }
         Next::Settle => return close(state),
         Next::InjectRules | Next::Retry | Next::Compact(_) => {
             unreachable!("{next:?} is handled by the caller")
@@ -278,7 +296,12 @@ pub(crate) fn settle_hook_done(state: &mut SessionState, proposal: Boundary) {
     let facts = facts_after_compaction(state, &End::Complete);
     let outcome = state.work.outcome();
     match next::after_settle_hook(outcome, is_continued, &facts) {
-        Next::SendQueued => start_run(state, Vec::new()),
+        Next::SendQueued => {
+            if facts.has_queued {
+                prompt_results::finish_active(state);
+            }
+            start_run(state, Vec::new());
+        }
         _ => settle(state),
     }
 }
@@ -295,6 +318,7 @@ pub(crate) fn settle(state: &mut SessionState) {
     }
     client_bash::append_ended_commands(state);
     actions::flush_messages_after_turn(state);
+    prompt_results::finish_active(state);
     let aborted = std::mem::take(&mut state.work.abort_requested);
     state.emit(Event::AgentSettled { aborted });
     deferred::run_deferred_if_idle(state);
