@@ -198,6 +198,8 @@ pub(crate) fn finish_active(state: &mut SessionState) {
 
 /// Emits the results of the active prompts: a follow-up takes over.
 pub(crate) fn hand_over(state: &mut SessionState) {
+    // The turn that has just started is the follow-up's.
+    state.results.active.iter_mut().for_each(|prompt| prompt.turns -= 1);
     emit_active(state, &Verdict::new(PromptStatus::Done, None));
 }
 

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::disk;
 use super::faulty::Faulty;
 use super::launch::launch;
-use super::printer::Printer;
+use super::printer::{EXTRAS, Printer};
 use super::reader::ClientReader;
 use super::transcript::{Line, Transcript, unescape};
 
@@ -94,6 +94,12 @@ impl TestServer {
             ended_messages: Vec::new(),
             folder,
         })
+    }
+
+    /// Asks for numbers and results, which are checked and not printed.
+    pub fn ask_for_extras(&mut self) -> Result<(), String> {
+        self.printer.hide_extras();
+        self.take(&[Line::Client(EXTRAS.to_owned())])
     }
 
     /// Applies a group of transcript lines.

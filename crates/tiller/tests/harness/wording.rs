@@ -91,7 +91,14 @@ pub fn data(command: &str, mut data: Value) -> String {
         "get_state" => leave_out_rest(&mut data),
         "prompt" | "steer" | "follow_up" => return plain(&data["disposition"]),
         // The lists grow with every release; a law checks them.
-        "hello" => ["commands", "events"].iter().for_each(|list| data[*list] = json!("…")),
+        "get_events" => {
+            let events = data["events"].as_array().into_iter().flatten();
+            let shown = |event: &Value| format!("{} #{}", plain(&event["type"]), event["seq"]);
+            data["events"] = events.map(|event| json!(shown(event))).collect();
+        }
+        "hello" | "get_capabilities" => {
+            ["commands", "events"].iter().for_each(|list| data[*list] = json!("…"))
+        }
         _ => {}
     }
     name_models(&mut data);
