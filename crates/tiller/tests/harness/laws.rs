@@ -35,6 +35,7 @@ pub struct Laws {
     prompts: Vec<String>,
     /// Whether every prompt has a result.
     has_results: bool,
+    results: usize,
     /// The number of the newest record.
     last_seq: Option<u64>,
     /// The ids of requests to the client, and of entries that were announced.
@@ -87,6 +88,7 @@ impl Laws {
             aside: None,
             prompts: Vec::new(),
             has_results: false,
+            results: 0,
             last_seq: None,
             ui_requests: BTreeSet::new(),
             entries: BTreeSet::new(),
@@ -108,6 +110,10 @@ impl Laws {
         }
     }
 
+    pub fn results(&self) -> usize {
+        self.results
+    }
+
     /// Numbers follow each other.
     fn number(&mut self, record: &Value) -> Result<(), String> {
         let seq = record["seq"].as_u64();
@@ -127,6 +133,7 @@ impl Laws {
             Some(at) => drop(self.prompts.remove(at)),
             None => return Err(format!("a second result, or one without a prompt: {record}")),
         }
+        self.results += 1;
         let has_error = record.get("error").is_some();
         if has_error != (record["status"] == "error") {
             return Err(format!("an error and its status go together: {record}"));
@@ -354,7 +361,9 @@ impl Laws {
                 self.promised = data["events"].as_array().cloned();
                 self.has_results = data["promptResults"] == true;
             }
-            Some("new_session") => self.waiting = 0,
+            Some("new_session" | "switch_session" | "fork" | "branch" | "clone") => {
+                self.waiting = 0;
+            }
             Some("get_state") => {
                 for name in ["pendingMessageCount", "queuedMessageCount"] {
                     if data[name] != self.waiting {

@@ -10,6 +10,7 @@ mod laws;
 mod message;
 mod names;
 mod printer;
+pub mod random;
 mod reader;
 mod server;
 mod tools;

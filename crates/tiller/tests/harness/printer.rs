@@ -128,6 +128,11 @@ impl Printer {
         Ok(())
     }
 
+    /// How many prompts have a result.
+    pub fn results(&self) -> usize {
+        self.laws.results()
+    }
+
     pub fn hide_extras(&mut self) {
         self.hides_extras = true;
     }
