@@ -18,9 +18,9 @@ pub struct HelloData<'a> {
     pub wire: Level,
     pub stream: Stream,
     /// The names of all commands.
-    pub commands: Cow<'a, [Cow<'a, str>]>,
+    pub commands: Vec<Cow<'a, str>>,
     /// The names of all events.
-    pub events: Cow<'a, [Cow<'a, str>]>,
+    pub events: Vec<Cow<'a, str>>,
     pub limits: LineLimits,
     /// Problems with settings, skills and other files.
     pub diagnostics: Vec<Cow<'a, str>>,

@@ -1,30 +1,30 @@
 //! The commands and files of the user and the project.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The data of `get_commands`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CommandsData<'a> {
+pub struct CommandsData {
     /// Commands of extensions, then templates, then skills, each in the order of discovery.
-    pub commands: Vec<CommandInfo<'a>>,
+    pub commands: Vec<CommandInfo>,
 }
 
 /// A command, template or skill that a message can name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct CommandInfo<'a> {
+pub struct CommandInfo {
     /// Without the `/`. The name of a skill begins with `skill:`.
-    pub name: Cow<'a, str>,
+    pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<Cow<'a, str>>,
+    pub description: Option<String>,
     pub source: CommandSource,
     /// Whose file it is: `user`, `project` or `path`.
-    pub location: Cow<'a, str>,
-    pub path: Cow<'a, Path>,
+    pub location: Cow<'static, str>,
+    pub path: PathBuf,
     pub source_info: CommandSourceInfo,
 }
 
@@ -55,16 +55,16 @@ pub struct CommandSourceInfo {
 
 /// The data of `get_available_commands`: the same commands in the format of omp's clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AvailableCommandsData<'a> {
-    pub commands: Vec<AvailableCommand<'a>>,
+pub struct AvailableCommandsData {
+    pub commands: Vec<AvailableCommand>,
 }
 
 /// A command without its path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AvailableCommand<'a> {
-    pub name: Cow<'a, str>,
+pub struct AvailableCommand {
+    pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<Cow<'a, str>>,
+    pub description: Option<String>,
     pub source: AvailableCommandSource,
 }
 

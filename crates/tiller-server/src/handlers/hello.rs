@@ -1,7 +1,9 @@
 //! `hello`: a client names itself, chooses its level, and gets the server's capabilities.
 
-use serde::Serialize;
-use tiller_protocol::{COMMANDS, EVENTS, Hello, Level, Stream};
+use std::borrow::Cow;
+
+use tiller_protocol::data::{HelloData, LineLimits};
+use tiller_protocol::{COMMANDS, EVENTS, Hello};
 
 use super::data;
 use crate::connection::WireFormat;
@@ -9,24 +11,6 @@ use crate::dispatch::Handled;
 use crate::lines::LINE_MAX_BYTES;
 use crate::server::version;
 use crate::state::SessionState;
-
-#[derive(Serialize)]
-struct Greeting<'a> {
-    server: &'static str,
-    version: &'static str,
-    wire: Level,
-    stream: Stream,
-    commands: &'static [&'static str],
-    events: &'static [&'static str],
-    limits: Limits,
-    diagnostics: Vec<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Limits {
-    line_bytes: usize,
-}
 
 /// The level applies from this response on.
 pub(crate) fn hello(state: &mut SessionState, hello: Hello, current: WireFormat) -> Handled {
@@ -38,14 +22,18 @@ pub(crate) fn hello(state: &mut SessionState, hello: Hello, current: WireFormat)
     };
     state.outbox.change_format(WireFormat { level: wire, stream });
     state.todos.set_level(wire);
-    data(&Greeting {
-        server: "tiller",
-        version: version(),
+    data(&HelloData {
+        server: "tiller".into(),
+        version: version().into(),
         wire,
         stream,
-        commands: COMMANDS,
-        events: EVENTS,
-        limits: Limits { line_bytes: LINE_MAX_BYTES },
-        diagnostics: state.project.diagnostics().collect(),
+        commands: names(COMMANDS),
+        events: names(EVENTS),
+        limits: LineLimits { line_bytes: LINE_MAX_BYTES },
+        diagnostics: state.project.diagnostics().map(Cow::Borrowed).collect(),
     })
+}
+
+fn names(names: &'static [&'static str]) -> Vec<Cow<'static, str>> {
+    names.iter().copied().map(Cow::Borrowed).collect()
 }

@@ -1,25 +1,18 @@
 //! The queues: their content and their modes.
 
-use serde::Serialize;
 use tiller_agent::modes::{InterruptMode, QueueMode};
+use tiller_protocol::data::ClearedQueuesData;
 
 use super::{data, done};
 use crate::dispatch::Handled;
 use crate::modes;
 use crate::state::SessionState;
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Cleared {
-    steering: Vec<String>,
-    follow_up: Vec<String>,
-}
-
 pub(crate) fn clear_queue(state: &mut SessionState) -> Handled {
     let (steering, follow_up) = state.queues.clear();
     let update = state.queues.update();
     state.emit(update);
-    data(&Cleared { steering, follow_up })
+    data(&ClearedQueuesData { steering, follow_up })
 }
 
 pub(crate) fn set_steering_mode(state: &mut SessionState, mode: QueueMode) -> Handled {
