@@ -36,6 +36,7 @@ mod fields;
 mod json;
 mod record;
 mod reply;
+pub mod data;
 mod message;
 mod compaction;
 mod host_tools;
