@@ -35,8 +35,7 @@ pub use work::{BashData, ClearedQueuesData, HostToolsData, TodosData};
 
 use crate::compaction::CompactionResult;
 use crate::inspection::{
-    ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, SettingData,
-    SettingsData, ToolsData,
+    ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, ToolsData,
 };
 use crate::queue::{QueueData, QueuedMessageData};
 use crate::replay::{EventsData, RecordPiece};
@@ -112,8 +111,6 @@ pub const RESPONSES: &[(&str, ResponseData)] = &[
     ("reload", ResponseData::Always(of::<ReloadData<'_>>)),
     ("get_tools", ResponseData::Always(of::<ToolsData<'_>>)),
     ("set_active_tools", ResponseData::Always(of::<ActiveToolsData>)),
-    ("get_settings", ResponseData::Always(of::<SettingsData>)),
-    ("set_setting", ResponseData::Always(of::<SettingData>)),
     ("get_diagnostics", ResponseData::Always(of::<DiagnosticsData<'_>>)),
     ("get_capabilities", ResponseData::Always(of::<Capabilities<'_>>)),
     ("get_events", ResponseData::Always(of::<EventsData<'_>>)),

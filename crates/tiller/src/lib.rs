@@ -9,6 +9,7 @@ pub mod usage;
 pub mod launch;
 mod startup_session;
 pub mod log;
+pub mod schema_command;
 pub mod session_command;
 pub mod auth_command;
 pub mod stdio;

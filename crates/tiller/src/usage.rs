@@ -10,7 +10,7 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 5] = ["session", "auth", "completions", "man", "help"];
+const COMMANDS: [&str; 6] = ["session", "auth", "schema", "completions", "man", "help"];
 
 /// Commands of similar programs, and tiller's equivalents.
 const ELSEWHERE: &[(&[&str], &str)] = &[

@@ -36,14 +36,17 @@ pub struct StateData<'a> {
     /// The same number under the name that xcsh uses.
     pub queued_message_count: usize,
     /// The todo list. At level `xcsh` only.
+    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub todo_phases: Option<Cow<'a, TodoList>>,
     /// The system prompt of the next request. At level `xcsh` only.
+    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub system_prompt: Option<Cow<'a, str>>,
     /// The tools that the next request offers. At level `xcsh` only.
+    #[schemars(extend("x-level" = "xcsh"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-levels" = ["xcsh"], "x-required" = ["xcsh"]))]
     pub dump_tools: Option<Vec<OfferedTool<'a>>>,

@@ -9,10 +9,9 @@ use tiller_agent::provider::ToolSpec;
 use tiller_agent::tool::Tool;
 use tiller_config::models::Models;
 use tiller_protocol::data::{LastTextData, OfferedTool, StateData};
-use tiller_protocol::{Level, ListRange, Messages, Reply, stored};
+use tiller_protocol::{Level, Messages, Reply, stored};
 
 use super::data;
-use crate::connection::WireFormat;
 use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
 use crate::{project_state, todos, tools};
@@ -72,12 +71,7 @@ struct LoadedMessages<'a> {
 
 /// From memory if the messages are loaded, else straight from the file: a large session is not
 /// loaded only to be shown.
-pub(crate) fn get_messages(
-    state: &SessionState,
-    format: WireFormat,
-    _range: &ListRange,
-) -> Handled {
-    let level = format.level;
+pub(crate) fn get_messages(state: &SessionState, level: Level) -> Handled {
     if let Some(messages) = state.session.conversation().loaded() {
         return data(&LoadedMessages { messages: Messages { messages, level } });
     }

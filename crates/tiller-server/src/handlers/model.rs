@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use tiller_agent::model::Model;
 use tiller_js::event::ModelSource;
+use tiller_protocol::Reply;
 use tiller_protocol::data::{
     CycledModelData, IntegrationsData, ModelConnection, ModelConnectionState, ModelsData,
 };
-use tiller_protocol::{ListRange, Reply};
 
 use super::data;
-use crate::connection::WireFormat;
 use crate::dispatch::{Handled, Response};
 use crate::model_state;
 use crate::server::version;
@@ -40,11 +39,7 @@ pub(crate) fn cycle_model(state: &mut SessionState) -> Handled {
     data(&CycledModelData { model: Cow::Borrowed(&next.model), thinking_level, is_scoped })
 }
 
-pub(crate) fn get_available_models(
-    state: &SessionState,
-    _format: WireFormat,
-    _range: &ListRange,
-) -> Handled {
+pub(crate) fn get_available_models(state: &SessionState) -> Handled {
     let models = state.models.registry().offered(state.models.current().map(|model| &**model));
     data(&ModelsData { models: models.iter().map(|model| Cow::Borrowed(&**model)).collect() })
 }

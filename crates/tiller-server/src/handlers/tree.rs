@@ -1,12 +1,11 @@
 //! The session tree: its entries and the current one.
 
 use tiller_protocol::data::{ForkMessage, ForkMessagesData};
-use tiller_protocol::{GetEntries, Label, Reply};
+use tiller_protocol::{Label, Reply};
 use tiller_session::{Error, Session};
 
 use super::session::change;
 use super::{data, done};
-use crate::connection::WireFormat;
 use crate::dispatch::{Handled, Response};
 use crate::session_change::SessionChange;
 use crate::state::SessionState;
@@ -39,12 +38,7 @@ pub(crate) fn get_fork_messages(state: &SessionState) -> Handled {
     data(&ForkMessagesData { messages: messages.collect() })
 }
 
-pub(crate) fn get_entries(
-    state: &SessionState,
-    _format: WireFormat,
-    request: &GetEntries,
-) -> Handled {
-    let since = request.since.as_deref();
+pub(crate) fn get_entries(state: &SessionState, since: Option<&str>) -> Handled {
     let session = state.session.conversation().session();
     with_leaf(session, "entries", |out| session.write_entries(since, out))
 }
