@@ -140,9 +140,7 @@ impl Limits {
         by_step
             .or_else(|| total(LimitName::MaxTokens, tokens, spent.tokens as f64))
             .or_else(|| total(LimitName::MaxCost, self.max_cost, spent.cost))
-            .or_else(|| {
-                total(LimitName::MaxSeconds, self.max_seconds, seconds(spent.elapsed))
-            })
+            .or_else(|| total(LimitName::MaxSeconds, self.max_seconds, seconds(spent.elapsed)))
     }
 }
 

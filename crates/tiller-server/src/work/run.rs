@@ -12,9 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::compaction::PlannedCut;
 use super::next::{Facts, Next};
-use super::{
-    ActiveRun, Phase, RunTask, compaction, deferred, next, retry, storing, stream_rules,
-};
+use super::{ActiveRun, Phase, RunTask, compaction, deferred, next, retry, storing, stream_rules};
 use crate::client_bash;
 use crate::extensions::{actions, boundary, dialogs, events, queries};
 use crate::queues::Dequeued;
