@@ -4,6 +4,7 @@
 //! and starts a session of `tiller-server` with them. Begin reading at `main.rs`, then [`launch`].
 
 pub mod args;
+mod limit_flags;
 pub mod api_key;
 pub mod usage;
 pub mod launch;
