@@ -28,9 +28,38 @@ pub async fn run<H: Driver>(
     prompts: Vec<Arc<Message>>,
     cancel: CancellationToken,
 ) -> End {
+    let last = history.last();
+    let is_answered = last.is_none_or(|message| message.as_assistant().is_some());
+    let needs_message = prompts.is_empty() && is_answered;
+    let start = if needs_message { Start::Queued } else { Start::Prompts(prompts) };
+    run_from(host, history, start, cancel).await
+}
+
+/// Runs with the queued messages, also if the model has not answered the results of its last calls.
+pub async fn run_queued<H: Driver>(
+    host: &H,
+    history: Vec<Arc<Message>>,
+    cancel: CancellationToken,
+) -> End {
+    run_from(host, history, Start::Queued, cancel).await
+}
+
+/// What a run starts with.
+enum Start {
+    /// These messages, or the conversation as it is if there are none.
+    Prompts(Vec<Arc<Message>>),
+    Queued,
+}
+
+async fn run_from<H: Driver>(
+    host: &H,
+    history: Vec<Arc<Message>>,
+    start: Start,
+    cancel: CancellationToken,
+) -> End {
     let mut run = Run { host, cancel, context: history, added: Vec::new() };
     host.emit(Event::AgentStart).await;
-    let end = run.turns(prompts).await;
+    let end = run.turns(start).await;
     let will_retry = host.will_retry(&end).await;
     host.emit(Event::AgentEnd { messages: run.added, will_retry }).await;
     end
@@ -46,19 +75,20 @@ struct Run<'a, H> {
 }
 
 impl<H: Driver> Run<'_, H> {
-    async fn turns(&mut self, prompts: Vec<Arc<Message>>) -> End {
-        let last = self.context.last();
-        let is_answered = last.is_none_or(|message| message.as_assistant().is_some());
-        let is_continuation = prompts.is_empty() && is_answered;
+    async fn turns(&mut self, start: Start) -> End {
         let mut waiting = Vec::new();
         let mut step = NextStep::Turn;
-        if is_continuation {
-            (waiting, step) = self.next_queued().await;
-            if waiting.is_empty() {
-                // The queued messages were removed meanwhile.
-                return End::Complete;
+        let prompts = match start {
+            Start::Prompts(prompts) => prompts,
+            Start::Queued => {
+                (waiting, step) = self.next_queued().await;
+                if waiting.is_empty() {
+                    // The queued messages were removed meanwhile.
+                    return End::Complete;
+                }
+                Vec::new()
             }
-        }
+        };
         if let Some(end) = self.check_limits(step).await {
             return end;
         }

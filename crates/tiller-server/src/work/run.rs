@@ -42,11 +42,17 @@ pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
     };
     // Loaded when the prompt was accepted.
     let history = state.session.conversation().loaded().unwrap_or_default().to_vec();
+    // A limit may have ended the last run before the model has answered its results. They are left
+    // as they are: the queued message is a prompt of its own.
+    let sends_queued = prompts.is_empty() && matches!(state.work.last_end, End::Limit(_));
     let token = cancel.clone();
     let running = async move {
         let mut presentable = Vec::with_capacity(prompts.len());
         for message in prompts {
             presentable.push(driver.presentable(Arc::new(message)).await);
+        }
+        if sends_queued {
+            return run::run_queued(&driver, history, token).await;
         }
         run::run(&driver, history, presentable, token).await
     };
