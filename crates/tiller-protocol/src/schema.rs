@@ -19,7 +19,7 @@ const ALWAYS_MARK: &str = "x-always";
 /// Events of level `xcsh` only.
 const XCSH_EVENTS: [&str; 3] = ["ready", "auto_compaction_start", "auto_compaction_end"];
 /// Optional fields whose `null` is not the same as their absence.
-const NULLABLE: [(&str, &str); 1] = [("CompactionEndEvent", "result")];
+const NULLABLE: [(&str, &str); 2] = [("CompactionEndEvent", "result"), ("LastTextData", "text")];
 
 const HASHES: &str = include_str!("schema/hashes.txt");
 

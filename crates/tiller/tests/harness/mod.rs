@@ -12,6 +12,7 @@ mod names;
 mod printer;
 pub mod random;
 mod reader;
+pub mod schema;
 mod server;
 mod tools;
 mod transcript;
