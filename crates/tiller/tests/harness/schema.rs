@@ -10,11 +10,13 @@ use tiller_protocol::{Level, Line, Request, schema};
 static SCHEMAS: LazyLock<Vec<(&'static str, Value)>> =
     LazyLock::new(|| Level::ALL.map(|level| (level.name(), schema::schema(level))).to_vec());
 
-static VALIDATORS: LazyLock<Mutex<HashMap<(String, String), Arc<Validator>>>> =
-    LazyLock::new(Mutex::default);
+/// A level, and the name of a definition.
+type Key = (String, String);
+
+static VALIDATORS: LazyLock<Mutex<HashMap<Key, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
 /// One record of each definition that was seen, by level and name.
-static SEEN: LazyLock<Mutex<BTreeMap<(String, String), Value>>> = LazyLock::new(Mutex::default);
+static SEEN: LazyLock<Mutex<BTreeMap<Key, Value>>> = LazyLock::new(Mutex::default);
 
 fn validator(level: &str, name: &str) -> Result<Arc<Validator>, String> {
     let key = (level.to_owned(), name.to_owned());
