@@ -3,28 +3,27 @@
 use tiller_agent::limits::Limits;
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Limits")]
 pub(crate) struct LimitFlags {
     /// Requests to the model per prompt
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, help_heading = "Limits", value_name = "N", value_parser = count)]
     max_turns: Option<u64>,
     /// Tool calls per prompt
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, help_heading = "Limits", value_name = "N", value_parser = count)]
     max_tool_calls: Option<u64>,
     /// Tokens per prompt
-    #[arg(long, value_name = "N", value_parser = count)]
+    #[arg(long, help_heading = "Limits", value_name = "N", value_parser = count)]
     max_tokens: Option<u64>,
     /// Dollars per prompt
-    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+    #[arg(long, help_heading = "Limits", value_name = "AMOUNT", value_parser = amount)]
     max_cost: Option<f64>,
     /// Seconds per prompt
-    #[arg(long, value_name = "N", value_parser = amount)]
+    #[arg(long, help_heading = "Limits", value_name = "N", value_parser = amount)]
     max_seconds: Option<f64>,
     /// Memory of each process that a tool starts, such as 512M or 2G
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, help_heading = "Limits", value_name = "SIZE", value_parser = size)]
     tool_memory: Option<u64>,
     /// Seconds of each command that a tool starts
-    #[arg(long, value_name = "N", value_parser = amount)]
+    #[arg(long, help_heading = "Limits", value_name = "N", value_parser = amount)]
     tool_seconds: Option<f64>,
 }
 
