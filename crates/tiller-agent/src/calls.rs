@@ -151,6 +151,7 @@ impl<H: Driver> Calls<'_, H> {
             self.setup.env.clone(),
         );
         cx.call_id = call.id.as_str().into();
+        cx.process_limits = self.setup.process_limits;
         let work = tool.run(arguments.clone(), cx);
         Ok(PreparedCall { index, call: call.clone(), arguments, work, shown })
     }
@@ -254,7 +255,7 @@ impl<H: Driver> Calls<'_, H> {
                 duration_ms,
             }));
             if not_stored.is_none() {
-                let start = Event::MessageStart { message: message.clone(), ticket: None };
+                let start = Event::message_start(message.clone(), None);
                 self.host.emit(start).await;
             }
             let message = self.host.finalize_message(message).await;

@@ -22,8 +22,10 @@ use crate::compaction::summary::Progress;
 use crate::compaction::{Compacted, Reason};
 use crate::dialog::UiRequest;
 use crate::driver::QueueTicket;
+use crate::limits::ReachedLimit;
 use crate::message::{Arguments, Message, ToolCall, Usage};
 use crate::model::ThinkingLevel;
+use crate::prompt_result::PromptResult;
 use crate::stream_rules::Rule;
 use crate::todo::TodoItem;
 use crate::tool::ToolOutput;
@@ -39,6 +41,8 @@ pub enum Event {
         message: Arc<Message>,
         /// Set if the message was queued, so that the queue can remove it.
         ticket: Option<QueueTicket>,
+        /// The client's name for a message that it has sent.
+        client_message_id: Option<Box<str>>,
     },
     /// The model's message grows.
     MessageUpdate(Update),
@@ -151,7 +155,13 @@ pub enum Event {
     QueueUpdate {
         steering: Vec<String>,
         follow_up: Vec<String>,
+        /// The client's names for these messages, if one has a name.
+        client_message_ids: Option<Box<ClientMessageIds>>,
     },
+    /// What became of a message that the client has sent.
+    PromptResult(Box<PromptResult>),
+    /// A limit of the prompt ends the run.
+    LimitReached(ReachedLimit),
     /// More output of a command that the client runs itself; `id` is the client's label for it.
     BashUpdate {
         id: Option<Box<RawValue>>,
@@ -167,6 +177,20 @@ pub enum Event {
     ThinkingLevelChanged {
         level: ThinkingLevel,
     },
+}
+
+impl Event {
+    /// The start of a message that the client has given no name, or not yet.
+    pub fn message_start(message: Arc<Message>, ticket: Option<QueueTicket>) -> Event {
+        Event::MessageStart { message, ticket, client_message_id: None }
+    }
+}
+
+/// The client's names for queued messages, in the order of the queues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientMessageIds {
+    pub steering: Vec<Option<String>>,
+    pub follow_up: Vec<Option<String>>,
 }
 
 /// One step of a growing message. Snapshots are added by the wire levels that want them.

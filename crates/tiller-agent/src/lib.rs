@@ -25,6 +25,8 @@ pub mod todo;
 pub mod arguments;
 pub mod driver;
 pub mod modes;
+pub mod limits;
+pub mod prompt_result;
 pub mod durability;
 pub mod time;
 pub mod stream_rules;

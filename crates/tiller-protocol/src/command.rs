@@ -7,14 +7,18 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tiller_agent::limits::Limits;
 use tiller_agent::model::ThinkingLevel;
 use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::todo::DraftPhase;
 
-use crate::fields::{ExtensionUiResponse, Prompt, TextAndImages, body, check_message, is_default};
+use crate::fields::{
+    ExtensionUiResponse, Prompt, TextAndImages, body, check_message, check_message_id, is_default,
+};
 use crate::host_tools::{HostToolResult, HostToolUpdate, SetHostTools};
+use crate::queue::{QueuedTarget, UpdateQueued};
 use crate::request::{Refusal, Request};
-use crate::{Level, Stream};
+use crate::{Level, Stream, ToolUpdates};
 
 /// Makes the enum, the names, the parser and the types of the fields from one table: the name on the
 /// wire, the variant, the type of its fields, and the fields unless that type is defined elsewhere.
@@ -84,6 +88,16 @@ commands! {
         "abort_and_prompt" => AbortAndPrompt(TextAndImages),
         /// Empties both queues. Answered with the texts that were in them.
         "clear_queue" => ClearQueue,
+        /// The queued messages with their ids.
+        "get_queue" => GetQueue,
+        /// Replaces the text and the images of a queued message, which keeps its place.
+        "update_queued" => UpdateQueued(UpdateQueued),
+        /// Removes a queued message.
+        "remove_queued" => RemoveQueued(QueuedTarget),
+        /// Replaces the limits of the prompts and tools of this session.
+        "set_limits" => SetLimits(Limits),
+        /// The limits in force.
+        "get_limits" => GetLimits,
         /// The model, the modes, the session and what is in progress.
         "get_state" => GetState,
         /// The conversation as the model sees it.
@@ -196,6 +210,35 @@ commands! {
         "get_available_commands" => GetAvailableCommands,
         /// Reads settings, skills, templates and context files again.
         "reload" => Reload,
+        /// All tools, with those that the model is offered.
+        "get_tools" => GetTools,
+        /// Selects the tools that the model is offered from the next request on.
+        "set_active_tools" => SetActiveTools(SetActiveTools) {
+            /// Names of tools that `get_tools` lists.
+            pub tools: Vec<String>,
+        },
+        /// The problems found so far in settings, files, models and sessions.
+        "get_diagnostics" => GetDiagnostics,
+        /// What this server supports and what `hello` has chosen. Changes nothing.
+        "get_capabilities" => GetCapabilities,
+        /// Records that were written before, from a bounded buffer. Needs `sequence` of `hello`.
+        "get_events" => GetEvents(GetEvents) {
+            /// The `seq` of the last record that the client has. Later ones are returned.
+            pub since: u64,
+            /// The `epoch` of that record. By default the current one.
+            #[serde(skip_serializing_if = "is_default")] pub epoch: Option<String>,
+            /// The maximum number of records.
+            #[serde(skip_serializing_if = "is_default")] pub limit: Option<usize>,
+        },
+        /// A part of the JSON text of a record that was cut because of `maxFrameBytes`.
+        "get_record" => GetRecord(GetRecord) {
+            /// The `recordId` in the `cut` of the record.
+            pub record_id: String,
+            /// Where the part begins, in bytes.
+            #[serde(skip_serializing_if = "is_default")] pub offset: Option<usize>,
+            /// The maximum length of the part in bytes.
+            #[serde(skip_serializing_if = "is_default")] pub limit: Option<usize>,
+        },
         /// Offers tools that the client runs, in place of those it offered before.
         "set_host_tools" => SetHostTools(SetHostTools),
         /// The partial result of such a tool. Gets no response.
@@ -212,6 +255,14 @@ commands! {
             #[serde(skip_serializing_if = "is_default")] pub stream: Option<Stream>,
             /// The level of this response and of later records; by default it stays as it is.
             #[serde(skip_serializing_if = "is_default")] pub wire: Option<Level>,
+            /// Whether there is a `prompt_result` for every accepted prompt.
+            #[serde(skip_serializing_if = "is_default")] pub prompt_results: Option<bool>,
+            /// Whether every record carries `seq` and `epoch`, and is kept for `get_events`.
+            #[serde(skip_serializing_if = "is_default")] pub sequence: Option<bool>,
+            /// The length of the longest line that tiller may write, in bytes.
+            #[serde(skip_serializing_if = "is_default")] pub max_frame_bytes: Option<usize>,
+            /// What a `tool_execution_update` carries.
+            #[serde(skip_serializing_if = "is_default")] pub tool_updates: Option<ToolUpdates>,
         },
     }
     unlisted {
@@ -256,12 +307,23 @@ impl Command {
     fn check(&self) -> Result<(), Refusal> {
         let name = self.name();
         match self {
-            Command::Prompt(Prompt { message, images, .. })
-            | Command::Steer(TextAndImages { message, images })
-            | Command::FollowUp(TextAndImages { message, images })
-            | Command::AbortAndPrompt(TextAndImages { message, images }) => {
-                check_message(name, message, images)
+            Command::Prompt(Prompt { message, images, client_message_id, .. })
+            | Command::Steer(TextAndImages { message, images, client_message_id })
+            | Command::FollowUp(TextAndImages { message, images, client_message_id })
+            | Command::AbortAndPrompt(TextAndImages { message, images, client_message_id }) => {
+                check_message(name, message, images)?;
+                check_message_id(name, client_message_id.as_deref())
             }
+            Command::UpdateQueued(update) => update.check(name),
+            Command::RemoveQueued(target) => target.check(name),
+            Command::SetLimits(limits) => limits.check().map_err(|why| Refusal::invalid(name, why)),
+            Command::Hello(hello) => match hello.max_frame_bytes {
+                Some(..MIN_FRAME_BYTES) => Err(Refusal::invalid(
+                    name,
+                    format!("field `maxFrameBytes`: expected at least {MIN_FRAME_BYTES}"),
+                )),
+                _ => Ok(()),
+            },
             Command::SetHostTools(tools) => tools.check(name),
             Command::HostToolUpdate(update) => update.check(name),
             Command::HostToolResult(result) => result.check(name),
@@ -300,6 +362,7 @@ impl Command {
             | Command::GetCommands
             | Command::GetAvailableCommands => true,
             Command::Steer(text) | Command::FollowUp(text) => text.message.starts_with('/'),
+            Command::UpdateQueued(update) => update.message.starts_with('/'),
             _ => false,
         }
     }
@@ -312,6 +375,9 @@ impl<'de> Deserialize<'de> for Command {
         request.command.map_err(|refusal| D::Error::custom(refusal.error))
     }
 }
+
+/// The smallest `maxFrameBytes`: room for every record without its long texts and lists.
+pub const MIN_FRAME_BYTES: usize = 64 << 10;
 
 /// Commands of omp that tiller has no equivalent for.
 const OMP_ONLY: &[&str] = &[

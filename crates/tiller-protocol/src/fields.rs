@@ -21,6 +21,10 @@ pub struct Prompt {
         skip_serializing_if = "is_default"
     )]
     pub when_busy: WhenBusy,
+    /// The client's own name for the message, at most 256 bytes. It comes back in `queue_update`,
+    /// `message_start` and `prompt_result`.
+    #[serde(rename = "clientMessageId", skip_serializing_if = "is_default")]
+    pub client_message_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +33,10 @@ pub struct TextAndImages {
     pub message: String,
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub images: Vec<Image>,
+    /// The client's own name for the message, at most 256 bytes. It comes back in `queue_update`,
+    /// `message_start` and `prompt_result`.
+    #[serde(rename = "clientMessageId", skip_serializing_if = "is_default")]
+    pub client_message_id: Option<String>,
 }
 
 /// An image sent with a message.
@@ -180,6 +188,19 @@ pub(crate) fn check_message(name: &str, message: &str, images: &[Image]) -> Resu
         check_image(name, &format!("images[{index}]"), &image.data, &image.mime_type)?;
     }
     Ok(())
+}
+
+/// The longest `clientMessageId` in bytes.
+const MESSAGE_ID_MAX_BYTES: usize = 256;
+
+pub(crate) fn check_message_id(name: &str, id: Option<&str>) -> Result<(), Refusal> {
+    match id.map(str::len) {
+        None | Some(1..=MESSAGE_ID_MAX_BYTES) => Ok(()),
+        Some(_) => Err(Refusal::invalid(
+            name,
+            format!("field `clientMessageId`: expected 1 to {MESSAGE_ID_MAX_BYTES} bytes"),
+        )),
+    }
 }
 
 pub(crate) fn check_image(

@@ -36,9 +36,14 @@ mod fields;
 mod json;
 mod record;
 mod reply;
+pub mod data;
 mod message;
 mod compaction;
 mod host_tools;
+mod queue;
+mod replay;
+mod inspection;
+pub mod schema;
 mod writer;
 mod snapshot;
 
@@ -46,18 +51,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use command::{
-    AutoSetting, Bash, COMMANDS, Command, Compact, EntryId, ExportHtml, GetEntries, Hello,
-    ListSessions, NewSession, PageFields, SetInterruptMode, SetLabel, SetModel, SetQueueMode,
-    SetSessionName, SetThinkingLevel, SetTodos, SwitchSession,
+    AutoSetting, Bash, COMMANDS, Command, Compact, EntryId, ExportHtml, GetEntries, GetEvents,
+    GetRecord, Hello, ListSessions, MIN_FRAME_BYTES, NewSession, PageFields, SetActiveTools,
+    SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetThinkingLevel, SetTodos,
+    SwitchSession,
 };
 pub use compaction::{CompactionAction, CompactionResult, SummarySource};
 pub use fields::{ExtensionUiResponse, Image, Prompt, TextAndImages, UiAnswer, WhenBusy};
 pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
+pub use inspection::{
+    ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, LineLimits,
+    SequenceInfo, ToolInfo, ToolSource, ToolsData,
+};
 pub use json::Json;
 pub use message::{
     AssistantMessage, Message, Messages, ToolCallBlock, ToolResultMessage, Usage, UsageCost, stored,
 };
+pub use queue::{
+    QueueData, QueueName, QueuedMessage, QueuedMessageData, QueuedTarget, UpdateQueued,
+};
 pub use record::{EVENTS, MessageStep, OpenTodo, Record, Step};
+pub use replay::{Cut, EventsData, RecordPiece, Stamp};
 pub use reply::{Disposition, DispositionData, Label, Reply, Response};
 pub use request::{LINE_MAX_BYTES, Line, Refusal, RefusalKind, Request};
 pub use writer::{Detail, RecordWriter};
@@ -77,6 +91,17 @@ pub enum Level {
 }
 
 impl Level {
+    pub const ALL: [Level; 3] = [Level::Pi, Level::PiDelta, Level::Xcsh];
+
+    /// The name on the wire and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Pi => "pi",
+            Level::PiDelta => "pi-delta",
+            Level::Xcsh => "xcsh",
+        }
+    }
+
     /// The default stream of updates.
     pub fn stream(self) -> Stream {
         match self {
@@ -127,6 +152,17 @@ impl Level {
             }
         }
     }
+}
+
+/// What a `tool_execution_update` carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolUpdates {
+    /// The output so far.
+    #[default]
+    Snapshots,
+    /// What was added to it, if it has only grown.
+    Deltas,
 }
 
 /// What a `message_update` carries.

@@ -8,8 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tiller_agent::compaction::Reason;
 use tiller_agent::dialog::UiRequest;
-use tiller_agent::message::Arguments;
+use tiller_agent::limits::LimitName;
+use tiller_agent::message::{Arguments, plain_number};
 use tiller_agent::model::ThinkingLevel;
+use tiller_agent::prompt_result::{PromptReason, PromptStatus};
 use tiller_agent::stream_rules::Rule;
 use tiller_agent::todo::TodoStatus;
 use tiller_agent::tool::ToolOutput;
@@ -71,7 +73,12 @@ records! {
             tool_results: Vec<Message<'a>>,
         },
         /// A message is added to the conversation. An answer starts empty and is filled by updates.
-        "message_start" => MessageStart { message: Message<'a> },
+        "message_start" => MessageStart {
+            message: Message<'a>,
+            /// As in the command that sent the message; absent if it had none.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            client_message_id: Option<Cow<'a, str>>,
+        },
         /// The answer grows by one step.
         "message_update" => MessageUpdate {
             /// The tokens counted so far. With deltas only.
@@ -88,12 +95,18 @@ records! {
             tool_name: Cow<'a, str>,
             args: Cow<'a, Arguments>,
         },
-        /// Intermediate output of a tool. Each update replaces the one before.
+        /// Intermediate output of a tool.
         "tool_execution_update" => ToolExecutionUpdate {
             tool_call_id: Cow<'a, str>,
             tool_name: Cow<'a, str>,
-            args: Cow<'a, Arguments>,
-            partial_result: Cow<'a, ToolOutput>,
+            /// Absent with deltas.
+            #[serde(skip_serializing_if = "Option::is_none")] args: Option<Cow<'a, Arguments>>,
+            /// The output so far. It replaces the one before.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            partial_result: Option<Cow<'a, ToolOutput>>,
+            /// Text that is added to the output so far. With deltas only, in place of
+            /// `partialResult`.
+            #[serde(skip_serializing_if = "Option::is_none")] delta: Option<Cow<'a, str>>,
         },
         /// A tool call has its result.
         "tool_execution_end" => ToolExecutionEnd {
@@ -102,6 +115,7 @@ records! {
             result: Cow<'a, ToolOutput>,
             is_error: bool,
             /// How long the tool ran. At level `pi-delta` only, and only if it ran.
+            #[schemars(extend("x-level" = "pi-delta"))]
             #[serde(skip_serializing_if = "Option::is_none")] duration_ms: Option<u64>,
         },
         /// The client is to run one of its tools and to answer with `host_tool_result`.
@@ -207,6 +221,50 @@ records! {
         "queue_update" => QueueUpdate {
             steering: Cow<'a, [String]>,
             follow_up: Cow<'a, [String]>,
+            /// The `clientMessageId` of each steering message. Absent unless a queued message has
+            /// one.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            steering_ids: Option<Cow<'a, [Option<String>]>>,
+            /// The same for the follow-up messages.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            follow_up_ids: Option<Cow<'a, [Option<String>]>>,
+        },
+        /// What became of a `prompt`, `steer`, `follow_up` or `abort_and_prompt` that was accepted:
+        /// one for each. With `promptResults` of `hello` only.
+        "prompt_result" => PromptResult {
+            /// As in the command; absent if it had none.
+            #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+            id: Option<Json<'a>>,
+            /// As in the command; absent if it had none.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            client_message_id: Option<Cow<'a, str>>,
+            /// The name of the command.
+            command: Cow<'a, str>,
+            status: PromptStatus,
+            /// Why it was aborted or dropped, or which limit was reached.
+            #[serde(skip_serializing_if = "Option::is_none")] reason: Option<PromptReason>,
+            /// How many runs worked on it.
+            runs: u64,
+            /// How many turns these runs had.
+            turns: u64,
+            /// How many messages they added to the conversation.
+            messages: u64,
+            /// The tokens of these messages.
+            usage: Usage,
+            /// The price of these tokens in dollars.
+            #[serde(serialize_with = "plain_number")] cost: f64,
+            /// From the acceptance of the command to this record.
+            duration_ms: u64,
+            /// With the status `error`.
+            #[serde(skip_serializing_if = "Option::is_none")] error: Option<Cow<'a, str>>,
+        },
+        /// A limit ends the current run: no further request is sent and no further tool is called.
+        "limit_reached" => LimitReached {
+            limit: LimitName,
+            /// The limit.
+            #[serde(serialize_with = "plain_number")] max: f64,
+            /// What the prompt has used.
+            #[serde(serialize_with = "plain_number")] used: f64,
         },
         /// More output of a `bash` command.
         "bash_execution_update" => BashExecutionUpdate {
@@ -225,6 +283,7 @@ records! {
         "thinking_level_changed" => ThinkingLevelChanged {
             level: ThinkingLevel,
             /// The same, at level `xcsh`.
+            #[schemars(extend("x-level" = "xcsh"))]
             #[serde(skip_serializing_if = "Option::is_none")] thinking_level: Option<ThinkingLevel>,
         },
     }

@@ -1,22 +1,25 @@
 //! Writes the server's records as lines of JSON, at one level.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tiller_agent::event::{Event, Update};
-use tiller_agent::message::{self as agent, ToolCall};
+use tiller_agent::limits::ReachedLimit;
+use tiller_agent::message::{self as agent, Block, ToolCall};
 use tiller_agent::todo::TodoItem;
+use tiller_agent::tool::ToolOutput;
 
 use crate::compaction;
 use crate::json::Json;
-use crate::message::{Message, text, tool_call};
+use crate::message::{Message, text, tool_call, usage};
 use crate::record::{OpenTodo, Record, Step};
 use crate::reply::{Label, Reply, Response};
 use crate::request::Refusal;
 use crate::snapshot::{Snapshot, write_json};
-use crate::{Level, Stream};
+use crate::{Level, Stream, ToolUpdates};
 
 /// What a record about an update carries at levels that write whole messages.
 #[derive(Clone, Copy, PartialEq)]
@@ -33,17 +36,21 @@ pub struct RecordWriter {
     stream: Stream,
     /// The current message.
     growing: Option<Snapshot>,
+    /// The newest output of each running tool; nothing if updates carry all of it.
+    tool_outputs: Option<HashMap<String, ToolOutput>>,
 }
 
 impl RecordWriter {
     pub fn new(level: Level) -> RecordWriter {
-        RecordWriter { level, stream: level.stream(), growing: None }
+        RecordWriter { level, stream: level.stream(), growing: None, tool_outputs: None }
     }
 
-    /// Changes the level, also in the middle of a message.
-    pub fn change(&mut self, level: Level, stream: Stream) {
+    /// Changes the level and the form of updates, also in the middle of a message. A tool's next
+    /// update then carries its whole output.
+    pub fn change(&mut self, level: Level, stream: Stream, tool_updates: ToolUpdates) {
         self.level = level;
         self.stream = stream;
+        self.tool_outputs = (tool_updates == ToolUpdates::Deltas).then(HashMap::new);
         if let Some(growing) = &mut self.growing {
             growing.change_level(level);
         }
@@ -86,11 +93,34 @@ impl RecordWriter {
                 self.growing = message.as_assistant().map(|m| Snapshot::new(m, self.level));
             }
             Event::MessageEnd { .. } => self.growing = None,
+            Event::ToolUpdate { call, partial } if self.tool_outputs.is_some() => {
+                return self.tool_delta(call, partial, out);
+            }
+            Event::ToolEnd { call, .. } => {
+                if let Some(outputs) = &mut self.tool_outputs {
+                    outputs.remove(&call.id);
+                }
+            }
             _ => {}
         }
         if let Some(record) = self.record(event) {
             line(out, &record);
         }
+    }
+
+    /// Writes what a tool has added to its output, or all of it if it has changed otherwise.
+    fn tool_delta(&mut self, call: &ToolCall, output: &ToolOutput, out: &mut Vec<u8>) {
+        let Some(outputs) = &mut self.tool_outputs else { return };
+        let delta = outputs.get(&call.id).and_then(|before| added_text(before, output));
+        let record = Record::ToolExecutionUpdate {
+            tool_call_id: Cow::Borrowed(&call.id),
+            tool_name: Cow::Borrowed(&call.name),
+            args: None,
+            partial_result: delta.is_none().then_some(Cow::Borrowed(output)),
+            delta: delta.map(Cow::Borrowed),
+        };
+        line(out, &record);
+        outputs.insert(call.id.clone(), output.clone());
     }
 
     /// The record of an event; `None` for updates, which are not written as a whole.
@@ -100,9 +130,10 @@ impl RecordWriter {
             Event::AgentStart => Record::AgentStart,
             Event::TurnStart => Record::TurnStart,
             Event::AgentSettled { aborted } => Record::AgentSettled { aborted: *aborted },
-            Event::MessageStart { message, .. } => {
-                Record::MessageStart { message: self.message(message) }
-            }
+            Event::MessageStart { message, client_message_id, .. } => Record::MessageStart {
+                message: self.message(message),
+                client_message_id: client_message_id.as_deref().map(Cow::Borrowed),
+            },
             Event::MessageEnd { message } => Record::MessageEnd { message: self.message(message) },
             Event::TurnEnd { message, results } => Record::TurnEnd {
                 message: self.message(message),
@@ -157,8 +188,31 @@ impl RecordWriter {
                 max_attempts: *max_attempts,
             },
             Event::TodoAutoClear => Record::TodoAutoClear,
-            Event::QueueUpdate { steering, follow_up } => {
-                Record::QueueUpdate { steering: steering.into(), follow_up: follow_up.into() }
+            Event::QueueUpdate { steering, follow_up, client_message_ids } => {
+                let ids = client_message_ids.as_deref();
+                Record::QueueUpdate {
+                    steering: steering.into(),
+                    follow_up: follow_up.into(),
+                    steering_ids: ids.map(|ids| Cow::Borrowed(&*ids.steering)),
+                    follow_up_ids: ids.map(|ids| Cow::Borrowed(&*ids.follow_up)),
+                }
+            }
+            Event::PromptResult(result) => Record::PromptResult {
+                id: result.id.as_deref().map(Json::from),
+                client_message_id: text(&result.client_message_id),
+                command: Cow::Borrowed(result.command),
+                status: result.status,
+                reason: result.reason,
+                runs: result.runs,
+                turns: result.turns,
+                messages: result.messages,
+                usage: usage(&result.usage, self.level),
+                cost: result.usage.cost.total,
+                duration_ms: result.duration_ms,
+                error: text(&result.error),
+            },
+            Event::LimitReached(ReachedLimit { limit, max, used }) => {
+                Record::LimitReached { limit: *limit, max: *max, used: *used }
             }
             Event::BashUpdate { id, delta } => Record::BashExecutionUpdate {
                 id: id.as_deref().map(Json::from),
@@ -184,9 +238,13 @@ impl RecordWriter {
             }
             Event::ToolUpdate { call, partial } => {
                 let (tool_call_id, tool_name) = ids(call);
-                let args = Cow::Borrowed(&call.arguments);
-                let partial_result = Cow::Borrowed(&**partial);
-                Record::ToolExecutionUpdate { tool_call_id, tool_name, args, partial_result }
+                Record::ToolExecutionUpdate {
+                    tool_call_id,
+                    tool_name,
+                    args: Some(Cow::Borrowed(&call.arguments)),
+                    partial_result: Some(Cow::Borrowed(&**partial)),
+                    delta: None,
+                }
             }
             Event::ToolEnd { call, result, is_error, duration_ms } => {
                 let (tool_call_id, tool_name) = ids(call);
@@ -259,6 +317,17 @@ fn line(out: &mut Vec<u8>, record: &impl Serialize) {
 
 fn write(out: &mut Vec<u8>, record: &impl Serialize) {
     serde_json::to_writer(out, record).expect("our own types serialize to JSON");
+}
+
+/// The text that an output has more than an earlier one, if that is the only difference.
+fn added_text<'a>(before: &ToolOutput, after: &'a ToolOutput) -> Option<&'a str> {
+    let ([Block::Text { text: old, .. }], [Block::Text { text: new, .. }]) =
+        (&*before.content, &*after.content)
+    else {
+        return None;
+    };
+    let has_same_rest = before.details == after.details && before.other == after.other;
+    new.strip_prefix(old.as_str()).filter(|_| has_same_rest)
 }
 
 fn open_todo(item: &TodoItem) -> OpenTodo<'_> {

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use tiller_protocol::{Level, Stream};
+use tiller_protocol::{Level, Stream, ToolUpdates};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::lines::Line;
 use crate::out::{Out, Pipe};
@@ -59,16 +60,30 @@ pub struct Channels {
     pub caught_up: Arc<Notify>,
 }
 
-/// How records are written.
+/// How records are written, and which.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WireFormat {
     pub(crate) level: Level,
     pub(crate) stream: Stream,
+    pub(crate) tool_updates: ToolUpdates,
+    /// Whether `prompt_result` is written.
+    pub(crate) prompt_results: bool,
+    /// If records are numbered, the name of this count.
+    pub(crate) epoch: Option<Uuid>,
+    /// The length of the longest line.
+    pub(crate) max_frame_bytes: Option<usize>,
 }
 
 impl WireFormat {
     pub(crate) fn new(level: Level) -> WireFormat {
-        WireFormat { level, stream: level.stream() }
+        WireFormat {
+            level,
+            stream: level.stream(),
+            tool_updates: ToolUpdates::default(),
+            prompt_results: false,
+            epoch: None,
+            max_frame_bytes: None,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::connection::WireFormat;
 use crate::extensions::dialogs;
 use crate::held_requests::TOO_MANY;
 use crate::project_state::LoadReason;
+use crate::prompt_results::Origin;
 use crate::state::SessionState;
 use crate::work::run;
 use crate::{handlers, project_state};
@@ -107,22 +108,31 @@ fn handle(
     match command {
         Command::Prompt(body) => {
             let images = Image::blocks(body.images);
-            handlers::prompt::prompt(state, level, label, body.message, images, body.when_busy)
+            let origin = origin(label, body.client_message_id);
+            handlers::prompt::prompt(state, level, origin, body.message, images, body.when_busy)
         }
         Command::Steer(body) => {
             let images = Image::blocks(body.images);
-            handlers::prompt::steer(state, level, label, body.message, images)
+            let origin = origin(label, body.client_message_id);
+            handlers::prompt::steer(state, level, origin, body.message, images)
         }
         Command::FollowUp(body) => {
             let images = Image::blocks(body.images);
-            handlers::prompt::follow_up(state, level, label, body.message, images)
+            let origin = origin(label, body.client_message_id);
+            handlers::prompt::follow_up(state, level, origin, body.message, images)
         }
         Command::Abort => handlers::abort::abort(state, label),
         Command::AbortAndPrompt(body) => {
             let images = Image::blocks(body.images);
-            handlers::abort::abort_and_prompt(state, label, body.message, images)
+            let origin = origin(label, body.client_message_id);
+            handlers::abort::abort_and_prompt(state, origin, body.message, images)
         }
         Command::ClearQueue => handlers::queue::clear_queue(state),
+        Command::GetQueue => handlers::queue::get_queue(state),
+        Command::UpdateQueued(body) => handlers::queue::update_queued(state, body),
+        Command::RemoveQueued(target) => handlers::queue::remove_queued(state, &target),
+        Command::SetLimits(limits) => handlers::limits::set_limits(state, limits),
+        Command::GetLimits => handlers::limits::get_limits(state),
         Command::SetSteeringMode(body) => handlers::queue::set_steering_mode(state, body.mode),
         Command::SetFollowUpMode(body) => handlers::queue::set_follow_up_mode(state, body.mode),
         Command::SetInterruptMode(body) => handlers::queue::set_interrupt_mode(state, body.mode),
@@ -175,6 +185,12 @@ fn handle(
         Command::GetCommands => handlers::resources::get_commands(state),
         Command::GetAvailableCommands => handlers::resources::get_available_commands(state),
         Command::Reload => handlers::resources::reload(state, label),
+        Command::GetTools => handlers::tools::get_tools(state),
+        Command::SetActiveTools(body) => handlers::tools::set_active_tools(state, body.tools),
+        Command::GetDiagnostics => handlers::diagnostics::get_diagnostics(state),
+        Command::GetCapabilities => handlers::hello::get_capabilities(format),
+        Command::GetEvents(body) => handlers::replay::get_events(state, label, body),
+        Command::GetRecord(body) => handlers::replay::get_record(state, label, body),
         Command::SetHostTools(body) => handlers::host_tools::set_host_tools(state, body.tools),
         Command::HostToolUpdate(body) => {
             handlers::host_tools::update(state, &body.id, body.partial_result)
@@ -190,4 +206,8 @@ fn handle(
             Ok(Response::Never)
         }
     }
+}
+
+fn origin(label: &Label, client_message_id: Option<String>) -> Origin {
+    Origin { label: label.clone(), client_message_id }
 }

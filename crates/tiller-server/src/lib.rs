@@ -17,6 +17,8 @@ mod dispatch;
 mod held_requests;
 mod handlers;
 mod prompt;
+mod prompt_results;
+mod budget;
 mod state;
 mod open_session;
 mod model_state;

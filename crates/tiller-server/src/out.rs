@@ -8,6 +8,9 @@
 //! merged; where a message has so many of them that they would cost too much, they are written
 //! without the message.
 
+mod cut;
+mod frames;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,12 +19,13 @@ use serde_json::value::RawValue;
 use tiller_agent::event::{Event, Update};
 use tiller_agent::message::ToolCall;
 use tiller_agent::tool::ToolOutput;
-use tiller_protocol::{Detail, Label, Level, RecordWriter, Refusal, Reply};
+use tiller_protocol::{Detail, GetEvents, GetRecord, Label, Level, RecordWriter, Refusal, Reply};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::connection::WireFormat;
 use crate::outbox::Outgoing;
+use frames::{Frames, Keep};
 
 /// With more than this unread, updates are merged.
 const CONGESTED_BYTES: usize = 8 << 20;
@@ -44,6 +48,9 @@ const HOLD: Duration = Duration::from_millis(50);
 
 pub(crate) struct Out {
     writer: RecordWriter,
+    frames: Frames,
+    /// Whether `prompt_result` is written.
+    prompt_results: bool,
     batch: Vec<u8>,
     pipe: Pipe,
     /// Updates that are not written yet and may still grow.
@@ -60,16 +67,24 @@ enum Held {
 
 impl Out {
     pub(crate) fn new(level: Level, pipe: Pipe) -> Out {
-        let writer = RecordWriter::new(level);
-        let batch = Vec::new();
-        let held = Vec::new();
-        Out { writer, batch, pipe, held, due: None, block_steps_bytes: 0 }
+        Out {
+            writer: RecordWriter::new(level),
+            frames: Frames::default(),
+            prompt_results: false,
+            batch: Vec::new(),
+            pipe,
+            held: Vec::new(),
+            due: None,
+            block_steps_bytes: 0,
+        }
     }
 
     /// Changes the format of later records. Held records are written in the format they had.
     fn change_format(&mut self, format: WireFormat) {
         self.write_held();
-        self.writer.change(format.level, format.stream);
+        self.writer.change(format.level, format.stream, format.tool_updates);
+        self.frames.change(format.epoch, format.max_frame_bytes);
+        self.prompt_results = format.prompt_results;
     }
 
     pub(crate) fn ready(&mut self, version: &str) {
@@ -82,6 +97,8 @@ impl Out {
             Outgoing::Response(label, result) => self.respond(&label, result),
             Outgoing::Refusal(id, refusal) => self.refuse(id.as_deref(), &refusal),
             Outgoing::Format(format) => self.change_format(format),
+            Outgoing::Events(label, request) => self.respond_with_events(&label, &request),
+            Outgoing::RecordPiece(label, request) => self.respond_with_piece(&label, &request),
         }
     }
 
@@ -93,9 +110,45 @@ impl Out {
         }
     }
 
+    /// Responds with records that were written before.
+    fn respond_with_events(&mut self, label: &Label, request: &GetEvents) {
+        self.write_held();
+        let result = self.frames.events(request).map(|events| Reply::data(&events));
+        self.respond_unkept(label, result);
+    }
+
+    /// Responds with a part of a record that was cut.
+    fn respond_with_piece(&mut self, label: &Label, request: &GetRecord) {
+        let result = self.frames.piece(request).map(|piece| Reply::data(&piece));
+        self.respond_unkept(label, result);
+    }
+
+    /// A response that repeats what is kept is not kept itself.
+    fn respond_unkept(&mut self, label: &Label, result: Result<Reply, String>) {
+        self.write_held();
+        let start = self.batch.len();
+        match result {
+            Ok(reply) => self.writer.reply(label, reply, &mut self.batch),
+            Err(error) => {
+                let refusal = Refusal::of(label, error);
+                self.writer.refuse(label.id.as_deref(), &refusal, &mut self.batch);
+            }
+        }
+        self.frames.finish(&mut self.batch, start, Keep::No);
+    }
+
+    /// Writes one record, if `write` does.
+    fn line(&mut self, write: impl FnOnce(&mut RecordWriter, &mut Vec<u8>)) {
+        let start = self.batch.len();
+        write(&mut self.writer, &mut self.batch);
+        if self.frames.is_active() {
+            self.frames.finish(&mut self.batch, start, Keep::Yes);
+        }
+    }
+
     fn reply(&mut self, label: &Label, reply: Reply) {
         self.write_held();
-        self.writer.reply(label, reply, &mut self.batch);
+        self.line(|writer, batch| writer.reply(label, reply, batch));
         if self.batch.len() > BATCH_BYTES {
             self.send();
         }
@@ -103,7 +156,7 @@ impl Out {
 
     fn refuse(&mut self, id: Option<&RawValue>, refusal: &Refusal) {
         self.write_held();
-        self.writer.refuse(id, refusal, &mut self.batch);
+        self.line(|writer, batch| writer.refuse(id, refusal, batch));
     }
 
     pub(crate) fn event(&mut self, event: Event) {
@@ -112,14 +165,12 @@ impl Out {
             // Only later snapshots show it, so nothing needs to be written before it.
             Event::MessageUpdate(
                 Update::Usage(_) | Update::ResponseId(_) | Update::ResponseModel(_),
-            ) => {
-                self.writer.event(&event, &mut self.batch);
-            }
+            ) => self.record(&event),
             Event::MessageUpdate(update) => self.block_step(&update),
             Event::MessageStart { .. } => {
                 self.write_held();
                 self.block_steps_bytes = 0;
-                self.writer.event(&event, &mut self.batch);
+                self.record(&event);
             }
             Event::ToolUpdate { call, partial } if self.is_congested() => {
                 self.hold_tool_update(call, partial);
@@ -128,14 +179,23 @@ impl Out {
             // follow `agent_end` in the same write.
             Event::AgentEnd { .. } => {
                 self.write_held();
-                self.writer.event(&event, &mut self.batch);
+                self.record(&event);
                 self.send();
             }
+            Event::PromptResult(_) if !self.prompt_results => {}
             _ => {
                 self.write_held();
-                self.writer.event(&event, &mut self.batch);
+                self.record(&event);
             }
         }
+    }
+
+    fn record(&mut self, event: &Event) {
+        self.line(|writer, batch| writer.event(event, batch));
+    }
+
+    fn update(&mut self, update: &Update, detail: Detail) {
+        self.line(|writer, batch| writer.update(update, detail, batch));
     }
 
     /// Hands the batch to the writer.
@@ -196,7 +256,7 @@ impl Out {
     fn block_step(&mut self, update: &Update) {
         self.release_before_step();
         let detail = self.afford(0);
-        self.writer.update(update, detail, &mut self.batch);
+        self.update(update, detail);
         if self.batch.len() > BATCH_BYTES {
             self.send();
         }
@@ -209,7 +269,7 @@ impl Out {
             && let Some(Held::Step { update, .. }) = self.held.pop_if(is_step)
         {
             let detail = self.afford(delta(&update).map_or(0, str::len));
-            self.writer.update(&update, detail, &mut self.batch);
+            self.update(&update, detail);
         }
         self.write_held();
     }
@@ -218,6 +278,9 @@ impl Out {
     /// counts against the budget of the whole message, and is refused while the reader is behind.
     fn afford(&mut self, text_bytes: usize) -> Detail {
         let record_bytes = self.writer.update_len() + 2 * text_bytes;
+        if self.frames.is_too_long(record_bytes) {
+            return Detail::Step;
+        }
         if is_paid(record_bytes, text_bytes) {
             return Detail::Snapshot;
         }
@@ -262,13 +325,24 @@ impl Out {
 
     fn write_held(&mut self) {
         self.due = None;
-        for held in self.held.drain(..) {
-            let event = match held {
-                Held::Step { update, .. } => Event::MessageUpdate(update),
-                Held::Tool { call, partial } => Event::ToolUpdate { call, partial },
-            };
-            self.writer.event(&event, &mut self.batch);
+        let mut held = std::mem::take(&mut self.held);
+        for held in held.drain(..) {
+            match held {
+                Held::Step { update, .. } => {
+                    let text_bytes = delta(&update).map_or(0, str::len);
+                    let detail = self.detail(self.writer.update_len() + 2 * text_bytes);
+                    self.update(&update, detail);
+                }
+                Held::Tool { call, partial } => self.record(&Event::ToolUpdate { call, partial }),
+            }
         }
+        // Its capacity is used again.
+        self.held = held;
+    }
+
+    /// An update that would be cut is written without the message instead.
+    fn detail(&self, record_bytes: usize) -> Detail {
+        if self.frames.is_too_long(record_bytes) { Detail::Step } else { Detail::Snapshot }
     }
 }
 

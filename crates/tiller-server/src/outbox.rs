@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 use tiller_agent::event::Event;
-use tiller_protocol::{Label, Refusal, Reply};
+use tiller_protocol::{GetEvents, GetRecord, Label, Refusal, Reply};
 
 use crate::connection::WireFormat;
 
@@ -20,6 +20,10 @@ pub(crate) enum Outgoing {
     Refusal(Option<Box<RawValue>>, Refusal),
     /// Later records are written in this format.
     Format(WireFormat),
+    /// The response has records that the connection keeps.
+    Events(Label, GetEvents),
+    /// The response has a part of a record that the connection keeps.
+    RecordPiece(Label, GetRecord),
 }
 
 impl Outbox {
@@ -37,6 +41,14 @@ impl Outbox {
 
     pub(crate) fn change_format(&mut self, format: WireFormat) {
         self.waiting.push(Outgoing::Format(format));
+    }
+
+    pub(crate) fn events(&mut self, label: Label, request: GetEvents) {
+        self.waiting.push(Outgoing::Events(label, request));
+    }
+
+    pub(crate) fn record_piece(&mut self, label: Label, request: GetRecord) {
+        self.waiting.push(Outgoing::RecordPiece(label, request));
     }
 
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Outgoing> {

@@ -10,10 +10,11 @@ use tiller_agent::compaction::Reason;
 use tiller_agent::driver::Queue;
 use tiller_agent::message::{Block, Message};
 use tiller_js::hook::PromptChange;
-use tiller_protocol::{Disposition, Label, Level, WhenBusy};
+use tiller_protocol::{Disposition, Label, Level, Reply, WhenBusy};
 
 use crate::dispatch::{Handled, Response};
 use crate::extensions::{self, commands, prompt_hooks};
+use crate::prompt_results::{self, AcceptedPrompt, Origin};
 use crate::state::SessionState;
 use crate::todos;
 use crate::work::compaction::{self, AfterCompaction};
@@ -21,8 +22,8 @@ use crate::work::{deferred, run};
 
 /// A prompt on its way to a queue or a run.
 pub(crate) struct PromptRequest {
-    /// The client's request, or nothing for a prompt of an extension.
-    pub(crate) label: Option<Label>,
+    /// The client's command, or nothing for a prompt of an extension.
+    pub(crate) origin: Option<Origin>,
     pub(crate) level: Level,
     pub(crate) text: String,
     pub(crate) images: Vec<Block>,
@@ -42,7 +43,7 @@ pub struct InputHookResult {
 
 /// What the `before_agent_start` hook adds to a prompt.
 pub struct StartHookResult {
-    pub(super) label: Option<Label>,
+    pub(super) origin: Option<Origin>,
     pub(super) level: Level,
     pub(super) message: Message,
     pub(super) change: PromptChange,
@@ -53,7 +54,7 @@ pub(crate) fn submit(state: &mut SessionState, prompt: PromptRequest) -> Handled
     if state.extensions.host().is_some() {
         let command = commands::extension_command(state, &prompt.text).filter(|_| prompt.expands);
         if let Some((name, arguments)) = command {
-            commands::run_command(state, prompt.label, name, arguments);
+            commands::run_command(state, prompt.origin, name, arguments);
             return Ok(Response::Later);
         }
         if state.extensions.listening_host("input").is_some() {
@@ -67,18 +68,20 @@ pub(crate) fn submit(state: &mut SessionState, prompt: PromptRequest) -> Handled
 pub(super) fn input_hook_done(state: &mut SessionState, result: InputHookResult) {
     state.extensions.input_hook_ended();
     let InputHookResult { prompt, is_handled } = result;
-    let label = prompt.label.clone();
-    let handled = if is_handled {
-        Ok(Response::Now(Disposition::Handled.into()))
+    if is_handled {
+        if let Some(origin) = prompt.origin {
+            respond_handled(state, origin);
+        }
     } else {
-        queue_or_start(state, prompt)
-    };
-    respond_to_prompt(state, label, handled);
+        let label = label(&prompt.origin);
+        let handled = queue_or_start(state, prompt);
+        respond_to_prompt(state, label, handled);
+    }
     deferred::run_deferred_if_idle(state);
 }
 
 fn queue_or_start(state: &mut SessionState, prompt: PromptRequest) -> Handled {
-    let PromptRequest { label, level, text, images, when_busy, waits, expands } = prompt;
+    let PromptRequest { origin, level, text, images, when_busy, waits, expands } = prompt;
     let message = if expands {
         user_message(state, text, images)?
     } else {
@@ -87,39 +90,40 @@ fn queue_or_start(state: &mut SessionState, prompt: PromptRequest) -> Handled {
     let queue = match (waits || state.is_busy(), when_busy) {
         (false, _) => {
             check_can_start_prompt(state)?;
-            return Ok(start_prompt(state, label, level, message));
+            return Ok(start_prompt(state, origin, level, message));
         }
         (true, WhenBusy::Steer) => Queue::Steering,
         (true, WhenBusy::FollowUp) => Queue::FollowUp,
         (true, WhenBusy::Refuse) => return Err(level.busy().to_owned()),
     };
-    state.enqueue(queue, message);
+    state.enqueue(queue, message, origin.map(AcceptedPrompt::new));
     Ok(Response::Now(Disposition::Queued.into()))
 }
 
 fn start_prompt(
     state: &mut SessionState,
-    label: Option<Label>,
+    origin: Option<Origin>,
     level: Level,
     message: Message,
 ) -> Response {
     if state.extensions.listening_host("before_agent_start").is_some() {
-        prompt_hooks::run_start_hook(state, label, level, message);
+        prompt_hooks::run_start_hook(state, origin, level, message);
         return Response::Later;
     }
-    start_changed_prompt(state, label, level, message, PromptChange::default())
+    start_changed_prompt(state, origin, level, message, PromptChange::default())
 }
 
 pub(super) fn start_hook_done(state: &mut SessionState, result: StartHookResult) {
     state.work.leave_phase();
-    let StartHookResult { label, level, message, change } = result;
-    let response = start_changed_prompt(state, label.clone(), level, message, change);
+    let StartHookResult { origin, level, message, change } = result;
+    let label = label(&origin);
+    let response = start_changed_prompt(state, origin, level, message, change);
     respond_to_prompt(state, label, Ok(response));
 }
 
 fn start_changed_prompt(
     state: &mut SessionState,
-    label: Option<Label>,
+    origin: Option<Origin>,
     level: Level,
     message: Message,
     change: PromptChange,
@@ -128,10 +132,10 @@ fn start_changed_prompt(
     if state.extensions.host().is_some() {
         messages.append(&mut prompt_hooks::apply_prompt_change(state, change));
     }
-    if label.is_none() {
+    if origin.is_none() {
         commands::answer_commands(state);
     }
-    let response = compact_then_start(state, level, label, messages);
+    let response = compact_then_start(state, level, origin, messages);
     if state.work.has_deferred() {
         // An abort, or a command that implies one, came while the hook was running.
         run::abort(state);
@@ -143,18 +147,24 @@ fn start_changed_prompt(
 fn compact_then_start(
     state: &mut SessionState,
     level: Level,
-    label: Option<Label>,
+    origin: Option<Origin>,
     messages: Vec<Message>,
 ) -> Response {
     let started = || Response::Now(Disposition::Started.into());
     let Some(cut) = compaction::plan_before_prompt(state, &messages) else {
+        accept(state, origin);
         start_with_prelude(state, messages);
         return started();
     };
     // At xcsh's level clients give up on a response that takes as long as a summary.
     let is_acknowledged = level == Level::Xcsh;
-    let label = label.filter(|_| !is_acknowledged);
-    let then = AfterCompaction::Prompt { label, messages };
+    let unanswered = if is_acknowledged {
+        accept(state, origin);
+        None
+    } else {
+        origin
+    };
+    let then = AfterCompaction::Prompt { origin: unanswered, messages };
     compaction::begin(state, Reason::Threshold, cut, None, then);
     if is_acknowledged { started() } else { Response::Later }
 }
@@ -162,12 +172,13 @@ fn compact_then_start(
 /// The compaction that a prompt waited for is over, with or without a summary.
 pub(super) fn start_after_compaction(
     state: &mut SessionState,
-    label: Option<Label>,
+    origin: Option<Origin>,
     messages: Vec<Message>,
 ) {
-    if let Some(label) = label {
-        state.respond(label, Ok(Disposition::Started.into()));
+    if let Some(origin) = &origin {
+        state.respond(origin.label.clone(), Ok(Disposition::Started.into()));
     }
+    accept(state, origin);
     start_with_prelude(state, messages);
     if state.work.has_deferred() {
         // An abort came while the prompt waited.
@@ -175,7 +186,32 @@ pub(super) fn start_after_compaction(
     }
 }
 
-pub(super) fn start_with_prelude(state: &mut SessionState, messages: Vec<Message>) {
+/// The prompt is accepted: it gets a result, whatever happens.
+fn accept(state: &mut SessionState, origin: Option<Origin>) {
+    if let Some(origin) = origin {
+        state.results.start(AcceptedPrompt::new(origin));
+    }
+}
+
+/// Starts the prompt of `abort_and_prompt`.
+pub(super) fn start_accepted(state: &mut SessionState, origin: Origin, message: Message) {
+    state.respond(origin.label.clone(), Ok(Reply::DONE));
+    accept(state, Some(origin));
+    start_with_prelude(state, vec![message]);
+}
+
+/// Responds to a prompt that an extension has dealt with.
+pub(super) fn respond_handled(state: &mut SessionState, origin: Origin) {
+    state.respond(origin.label.clone(), Ok(Disposition::Handled.into()));
+    prompt_results::handled(state, origin);
+}
+
+fn label(origin: &Option<Origin>) -> Option<Label> {
+    origin.as_ref().map(|origin| origin.label.clone())
+}
+
+fn start_with_prelude(state: &mut SessionState, messages: Vec<Message>) {
+    state.budget.start_prompt();
     let messages = todos::with_todo_prelude(state, messages);
     run::start_run(state, messages);
 }

@@ -17,6 +17,7 @@ use crate::extensions::{
 };
 use crate::host_tools::HostCall;
 use crate::project_state::{self, ResourcesLoaded};
+use crate::prompt_results;
 use crate::run_host::RunRequest;
 use crate::shutdown::{SHUTDOWN_LIMIT, Shutdown};
 use crate::state::SessionState;
@@ -115,6 +116,7 @@ pub async fn serve(mut config: ServerConfig, channels: Channels) -> u8 {
         server.process_next().await;
         if let Some(code) = server.exit_code() {
             commands::refuse_unfinished(&mut server.state);
+            prompt_results::end_session(&mut server.state);
             server.write();
             server.connection.close();
             return code;

@@ -8,6 +8,7 @@ use tiller_protocol::{Label, Reply};
 use tiller_session::Body;
 use tokio::sync::mpsc;
 
+use crate::budget::Budget;
 use crate::client_bash::ClientBash;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
@@ -17,6 +18,7 @@ use crate::model_state::ModelState;
 use crate::open_session::OpenSession;
 use crate::outbox::Outbox;
 use crate::project_state::ProjectState;
+use crate::prompt_results::{AcceptedPrompt, PromptResults};
 use crate::queues::Queues;
 use crate::server::Input;
 use crate::tasks::Tasks;
@@ -34,6 +36,8 @@ pub(crate) struct SessionState {
     pub(crate) tools: Tools,
     pub(crate) workspace: Workspace,
     pub(crate) work: Work,
+    pub(crate) results: PromptResults,
+    pub(crate) budget: Budget,
     pub(crate) transition: TransitionState,
     pub(crate) todos: Todos,
     pub(crate) client_bash: ClientBash,
@@ -55,6 +59,8 @@ impl SessionState {
                 settings.interrupt_mode,
             ),
             work: Work::new(&settings),
+            results: PromptResults::default(),
+            budget: Budget::new(config.limits),
             project: ProjectState::new(config.project, settings, config.diagnostics),
             tools: Tools::new(config.tools),
             workspace: config.workspace,
@@ -143,9 +149,14 @@ impl SessionState {
     }
 
     /// Queues a message and emits the update.
-    pub(crate) fn enqueue(&mut self, queue: Queue, message: Message) {
+    pub(crate) fn enqueue(
+        &mut self,
+        queue: Queue,
+        message: Message,
+        prompt: Option<AcceptedPrompt>,
+    ) {
         let is_users = matches!(message, Message::User(_));
-        self.queues.push(queue, message);
+        self.queues.push(queue, message, prompt);
         if is_users {
             let update = self.queues.update();
             self.emit(update);

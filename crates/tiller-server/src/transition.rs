@@ -17,6 +17,7 @@
 
 use tiller_agent::compaction::summary::SummaryError;
 use tiller_agent::event::Event;
+use tiller_agent::prompt_result::PromptReason;
 use tiller_js::LoadError;
 use tiller_js::event::{Event as ExtensionEvent, ShutdownReason, StartReason};
 use tiller_session::Body;
@@ -28,6 +29,7 @@ use crate::extensions::loading::{self, LoadKind};
 use crate::held_requests::HeldRequests;
 use crate::model_state;
 use crate::project_state::{self, LoadReason};
+use crate::prompt_results;
 use crate::requester::Requester;
 use crate::session_change::{self, SessionChange};
 use crate::session_loading::{self, ChangePlan, LoadedSession};
@@ -271,7 +273,8 @@ pub(super) fn advance(state: &mut SessionState, event: TransitionEvent) {
 pub(super) fn start(state: &mut SessionState, requester: Requester, change: SessionChange) {
     match session_loading::plan(state, change) {
         ChangePlan::Stay => {
-            state.queues.clear();
+            let cleared = state.queues.clear();
+            prompt_results::drop_queued(state, cleared.prompts, PromptReason::SessionChanged);
             session_change::respond_to_change(state, requester, Ok(None));
         }
         ChangePlan::Navigate(navigation) => {
@@ -338,7 +341,8 @@ fn finish_switch(state: &mut SessionState, switch: PendingSwitch) {
     state.client_bash.abort_all();
     state.project.add_diagnostics(problems.iter().map(ToString::to_string));
     let previous = state.session.replace(conversation);
-    state.queues.forget();
+    let dropped = state.queues.forget();
+    prompt_results::drop_queued(state, dropped, PromptReason::SessionChanged);
     state.todos.forget();
     if reason == StartReason::New {
         model_state::select_for_new_session(state);

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tiller_agent::compaction::Limits;
+use tiller_agent::compaction::ContextLimits;
 use tiller_agent::compaction::summary::{BranchOptions, Summarizer, Summary, SummaryError};
 use tiller_agent::message::{Message, Usage};
+use tiller_agent::prompt_result::PromptReason;
 use tiller_js::Extensions;
 use tiller_js::event::Event as ExtensionEvent;
 use tiller_js::hook::{SessionBeforeTree, TreeChange, TreeSummary};
@@ -22,7 +23,7 @@ use crate::state::SessionState;
 use crate::transition::{Transition, TransitionEvent};
 use crate::work::compaction::ProgressSender;
 use crate::work::run;
-use crate::{model_state, prompt, session_change};
+use crate::{model_state, prompt, prompt_results, session_change};
 
 /// The target and the options of a navigation.
 pub struct Navigation {
@@ -135,7 +136,7 @@ fn branch_writer(state: &mut SessionState) -> Result<Summarizer, String> {
     let reserve = state.project.settings().branch_summary.reserve_tokens;
     Ok(Summarizer {
         provider: setup.provider,
-        limits: Limits::new(setup.model.context_window, reserve, 0),
+        limits: ContextLimits::new(setup.model.context_window, reserve, 0),
         model: setup.model,
         thinking: setup.thinking,
         retry: state.work.retry_settings().policy(),
@@ -198,7 +199,8 @@ fn finish_navigation(
     let result = move_leaf(state, navigation, summary, label);
     if result.is_ok() {
         model_state::restore(state);
-        state.queues.clear();
+        let cleared = state.queues.clear();
+        prompt_results::drop_queued(state, cleared.prompts, PromptReason::SessionChanged);
         state.todos.forget();
     }
     session_change::respond_to_change(

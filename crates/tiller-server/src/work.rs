@@ -17,6 +17,7 @@ use std::sync::Arc;
 use tiller_agent::driver::{End, NotStored};
 use tiller_agent::event::Event;
 use tiller_agent::message::Message;
+use tiller_agent::prompt_result::PromptReason;
 use tiller_js::hook::RunOutcome;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -40,7 +41,7 @@ pub(crate) struct Work {
     /// The process is shutting down: new runs are cancelled at once.
     is_shutting_down: bool,
     /// How the last run ended.
-    outcome: RunOutcome,
+    last_end: End,
 }
 
 /// The step between the acceptance of a prompt and `agent_settled`.
@@ -101,7 +102,7 @@ impl Work {
             deferred: VecDeque::new(),
             abort_requested: false,
             is_shutting_down: false,
-            outcome: RunOutcome::default(),
+            last_end: End::Complete,
         }
     }
 
@@ -236,15 +237,27 @@ impl Work {
         self.deferred.iter().any(|action| !matches!(action, Deferred::Answer(_)))
     }
 
+    /// Why the last run was stopped, or the pause after it, if a request has done so.
+    pub(super) fn stop_reason(&self) -> Option<PromptReason> {
+        let changes = |action: &Deferred| matches!(action, Deferred::Change { .. });
+        if self.is_shutting_down {
+            Some(PromptReason::Shutdown)
+        } else if self.deferred.iter().any(changes) {
+            Some(PromptReason::SessionChanged)
+        } else {
+            self.abort_requested.then_some(PromptReason::Abort)
+        }
+    }
+
     pub(super) fn outcome(&self) -> RunOutcome {
-        self.outcome
+        outcome(Some(&self.last_end))
     }
 }
 
 /// The outcome that extensions see.
 pub(super) fn outcome(end: Option<&End>) -> RunOutcome {
     match end {
-        None | Some(End::Complete) => RunOutcome::Completed,
+        None | Some(End::Complete | End::Limit(_)) => RunOutcome::Completed,
         Some(End::Failed(_) | End::NotStored(_)) => RunOutcome::Error,
         Some(End::Aborted | End::Interrupted) => RunOutcome::Aborted,
     }

@@ -11,10 +11,20 @@ mod harness;
 
 use std::path::{Path, PathBuf};
 
+const RANDOM_CONVERSATIONS: u64 = 200;
+
 #[test]
 fn failing_disk_announces_nothing_that_is_not_stored() {
     let faults = harness::faults::sweep();
     assert!(faults >= 1000, "only {faults} calls failed");
+}
+
+#[test]
+fn every_accepted_prompt_has_exactly_one_result() {
+    let results: usize = (1..=RANDOM_CONVERSATIONS)
+        .map(|seed| harness::random::play(seed).unwrap_or_else(|why| panic!("{why}")))
+        .sum();
+    assert!(results > 1000, "only {results} prompts were accepted");
 }
 
 #[test]
@@ -32,4 +42,8 @@ fn transcripts() {
     assert!(!paths.is_empty(), "no transcript is called {wanted:?}");
     let failures: Vec<_> = paths.iter().filter_map(|path| harness::check(path, update)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+    if wanted.is_empty() {
+        let refused = harness::schema::mutate_seen().unwrap();
+        assert!(refused > 500, "only {refused} changed records were refused");
+    }
 }

@@ -36,7 +36,7 @@ const DOORS: &[(&str, &str)] =
 /// A crate, and all that it may depend on. Clients in Rust depend on the protocol without the rest.
 const ONLY: (&str, &[&str]) = (
     "tiller-protocol",
-    &[MIDDLE, "expect-test", "schemars", "serde", "serde_json", "serde_path_to_error"],
+    &[MIDDLE, "expect-test", "schemars", "serde", "serde_json", "serde_path_to_error", "sha2"],
 );
 
 pub(super) fn dependencies(tree: &Tree) -> Vec<Problem> {
@@ -153,7 +153,7 @@ mod tests {
                 "[dependencies]\ntiller-agent = \"1\"\n\n# Why.\ntokio = \"1\"\n",
             )],
             expect![
-                "crates/tiller-protocol/Cargo.toml:5: `tiller-protocol` may depend on tiller-agent, expect-test, schemars, serde, serde_json, serde_path_to_error only"
+                "crates/tiller-protocol/Cargo.toml:5: `tiller-protocol` may depend on tiller-agent, expect-test, schemars, serde, serde_json, serde_path_to_error, sha2 only"
             ],
         );
     }

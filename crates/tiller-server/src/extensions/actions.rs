@@ -79,11 +79,12 @@ fn send_message(
             state.extensions.turn.messages_for_next_prompt.push(message)
         }
         (_, true, Some(false)) => state.extensions.turn.messages_after_turn.push(message),
-        (Some(Delivery::FollowUp), true, _) => state.enqueue(Queue::FollowUp, message),
-        (_, true, _) => state.enqueue(Queue::Steering, message),
+        (Some(Delivery::FollowUp), true, _) => state.enqueue(Queue::FollowUp, message, None),
+        (_, true, _) => state.enqueue(Queue::Steering, message, None),
         (_, false, Some(true)) => {
             prompt::check_can_start_prompt(state)?;
             commands::answer_commands(state);
+            state.budget.start_prompt();
             run::start_run(state, vec![message]);
         }
         (_, false, _) => append_custom(state, message),
@@ -115,10 +116,15 @@ fn send_user_message(
         Some(Delivery::FollowUp) => WhenBusy::FollowUp,
         _ => WhenBusy::Refuse,
     };
-    let label = None;
-    let level = Level::Pi;
-    let waits = false;
-    let prompt = PromptRequest { label, level, text, images, when_busy, waits, expands };
+    let prompt = PromptRequest {
+        origin: None,
+        level: Level::Pi,
+        text,
+        images,
+        when_busy,
+        waits: false,
+        expands,
+    };
     let handled = prompt::submit(state, prompt);
     prompt::respond_to_prompt(state, None, handled);
 }
@@ -126,7 +132,7 @@ fn send_user_message(
 /// Appends a message without asking the model.
 pub(super) fn append_custom(state: &mut SessionState, message: Message) {
     let message = std::sync::Arc::new(message);
-    state.emit(Event::MessageStart { message: message.clone(), ticket: None });
+    state.emit(Event::message_start(message.clone(), None));
     if storing::append_message(state, message.clone()).is_ok() {
         state.emit(Event::MessageEnd { message });
     }

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 
 use tiller_js::host_api::ExtensionError;
-use tiller_protocol::{Disposition, Label};
 
 use super::{ExtensionTaskDone, SessionState};
+use crate::prompt;
+use crate::prompt_results::Origin;
 
 /// Commands that are running.
 #[derive(Default)]
 pub(super) struct ActiveCommands {
     /// Requests that named a command and have no response yet, by the command's number.
-    unanswered: BTreeMap<u64, Label>,
+    unanswered: BTreeMap<u64, Origin>,
     started: u64,
 }
 
 impl ActiveCommands {
     /// A command starts. Returns its number.
-    fn start(&mut self, label: Option<Label>) -> u64 {
+    fn start(&mut self, origin: Option<Origin>) -> u64 {
         self.started += 1;
-        if let Some(label) = label {
-            self.unanswered.insert(self.started, label);
+        if let Some(origin) = origin {
+            self.unanswered.insert(self.started, origin);
         }
         self.started
     }
@@ -48,13 +49,13 @@ pub(crate) fn refuse_extension_command(state: &SessionState, text: &str) -> Resu
 /// before a run that an extension starts.
 pub(crate) fn run_command(
     state: &mut SessionState,
-    label: Option<Label>,
+    origin: Option<Origin>,
     name: String,
     arguments: String,
 ) {
     let Some(host) = state.extensions.host().cloned() else { return };
     state.transition.expect_response();
-    let number = state.extensions.commands.start(label);
+    let number = state.extensions.commands.start(origin);
     state.tasks.spawn(async move {
         let result = host.command(&name, &arguments).await;
         ExtensionTaskDone::CommandRan(number, result.and_then(Result::err))
@@ -66,15 +67,15 @@ pub(super) fn command_ran(state: &mut SessionState, number: u64, error: Option<E
     if let Some(error) = error {
         super::report(state, error);
     }
-    if let Some(label) = state.extensions.commands.unanswered.remove(&number) {
-        state.respond(label, Ok(Disposition::Handled.into()));
+    if let Some(origin) = state.extensions.commands.unanswered.remove(&number) {
+        prompt::respond_handled(state, origin);
     }
 }
 
 /// Refuses the prompts whose command has not ended, because the session ends now.
 pub(crate) fn refuse_unfinished(state: &mut SessionState) {
-    for label in std::mem::take(&mut state.extensions.commands.unanswered).into_values() {
-        state.respond(label, Err(UNFINISHED.to_owned()));
+    for origin in std::mem::take(&mut state.extensions.commands.unanswered).into_values() {
+        state.respond(origin.label, Err(UNFINISHED.to_owned()));
     }
 }
 
@@ -84,7 +85,7 @@ const UNFINISHED: &str = "The extension command did not end before tiller exited
 /// their response came after `agent_start`, a client would take that run for its prompt's own.
 /// The server does not know which command starts the run, so it answers all of them.
 pub(crate) fn answer_commands(state: &mut SessionState) {
-    for label in std::mem::take(&mut state.extensions.commands.unanswered).into_values() {
-        state.respond(label, Ok(Disposition::Handled.into()));
+    for origin in std::mem::take(&mut state.extensions.commands.unanswered).into_values() {
+        prompt::respond_handled(state, origin);
     }
 }

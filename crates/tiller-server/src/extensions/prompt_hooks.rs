@@ -6,11 +6,12 @@ use tiller_agent::message::{Block, Content, CustomMessage, Message, UnixMs};
 use tiller_js::hook::{
     BeforeAgentStart, Input as InputHook, InputOutcome, InputSource, PromptChange,
 };
-use tiller_protocol::{Label, Level, WhenBusy};
+use tiller_protocol::{Level, WhenBusy};
 
 use super::{ExtensionTaskDone, SessionState, hooks, prompt_options};
 use crate::project_state;
 use crate::prompt::{InputHookResult, PromptRequest, StartHookResult};
+use crate::prompt_results::Origin;
 
 /// Shows a prompt to extensions, which may change or handle it.
 pub(crate) fn run_input_hook(state: &mut SessionState, mut prompt: PromptRequest) {
@@ -22,7 +23,7 @@ pub(crate) fn run_input_hook(state: &mut SessionState, mut prompt: PromptRequest
     let hook = InputHook {
         text: prompt.text.clone(),
         images: (!prompt.images.is_empty()).then(|| json!(prompt.images)),
-        source: match prompt.label {
+        source: match prompt.origin {
             Some(_) => InputSource::Rpc,
             None => InputSource::Extension,
         },
@@ -50,7 +51,7 @@ pub(crate) fn run_input_hook(state: &mut SessionState, mut prompt: PromptRequest
 /// Lets extensions add to a prompt that is about to start a run.
 pub(crate) fn run_start_hook(
     state: &mut SessionState,
-    label: Option<Label>,
+    origin: Option<Origin>,
     level: Level,
     message: Message,
 ) {
@@ -67,7 +68,7 @@ pub(crate) fn run_start_hook(
     state.tasks.spawn(async move {
         let change = hooks::ask(&host, hook, &cancel).await.unwrap_or_default();
         ExtensionTaskDone::StartHookDone(Box::new(StartHookResult {
-            label,
+            origin,
             level,
             message,
             change,

@@ -7,6 +7,7 @@ use super::done;
 use crate::dispatch::{Handled, Response};
 use crate::extensions::commands;
 use crate::prompt;
+use crate::prompt_results::Origin;
 use crate::state::SessionState;
 use crate::work::deferred::{self, Deferred};
 
@@ -20,13 +21,13 @@ pub(crate) fn abort(state: &mut SessionState, label: &Label) -> Handled {
 
 pub(crate) fn abort_and_prompt(
     state: &mut SessionState,
-    label: &Label,
+    origin: Origin,
     text: String,
     images: Vec<Block>,
 ) -> Handled {
     prompt::check_can_start(state)?;
     commands::refuse_extension_command(state, &text)?;
     let message = Box::new(prompt::user_message(state, text, images)?);
-    deferred::defer(state, Deferred::Prompt { label: label.clone(), message });
+    deferred::defer(state, Deferred::Prompt { origin, message });
     Ok(Response::Later)
 }

@@ -1,7 +1,11 @@
-//! `hello`: a client names itself, chooses its level, and gets the server's capabilities.
+//! `hello` and `get_capabilities`: a client chooses what tiller writes, and learns what it supports.
 
-use serde::Serialize;
-use tiller_protocol::{COMMANDS, EVENTS, Hello, Level, Stream};
+use std::borrow::Cow;
+
+use tiller_protocol::{
+    COMMANDS, Capabilities, EVENTS, Hello, HelloData, LineLimits, SequenceInfo, ToolUpdates, schema,
+};
+use uuid::Uuid;
 
 use super::data;
 use crate::connection::WireFormat;
@@ -10,42 +14,71 @@ use crate::lines::LINE_MAX_BYTES;
 use crate::server::version;
 use crate::state::SessionState;
 
-#[derive(Serialize)]
-struct Greeting<'a> {
-    server: &'static str,
-    version: &'static str,
-    wire: Level,
-    stream: Stream,
-    commands: &'static [&'static str],
-    events: &'static [&'static str],
-    limits: Limits,
-    diagnostics: Vec<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Limits {
-    line_bytes: usize,
-}
-
-/// The level applies from this response on.
+/// The choices apply from this response on.
 pub(crate) fn hello(state: &mut SessionState, hello: Hello, current: WireFormat) -> Handled {
-    let wire = hello.wire.unwrap_or(current.level);
+    let format = chosen(&hello, current);
+    state.outbox.change_format(format);
+    state.todos.set_level(format.level);
+    data(&HelloData {
+        server: "tiller".into(),
+        version: version().into(),
+        wire: format.level,
+        stream: format.stream,
+        commands: names(COMMANDS),
+        events: names(EVENTS),
+        limits: LineLimits { line_bytes: LINE_MAX_BYTES },
+        diagnostics: state.project.diagnostics().map(Cow::Borrowed).collect(),
+        schema: schema::hash(format.level).into(),
+        prompt_results: format.prompt_results.then_some(true),
+        sequence: sequence(format),
+        max_frame_bytes: format.max_frame_bytes,
+        tool_updates: Some(format.tool_updates).filter(|form| *form == ToolUpdates::Deltas),
+    })
+}
+
+pub(crate) fn get_capabilities(format: WireFormat) -> Handled {
+    data(&Capabilities {
+        server: "tiller".into(),
+        version: version().into(),
+        wire: format.level,
+        stream: format.stream,
+        commands: names(COMMANDS),
+        events: names(EVENTS),
+        limits: LineLimits { line_bytes: LINE_MAX_BYTES },
+        schema: schema::hash(format.level).into(),
+        prompt_results: format.prompt_results,
+        sequence: sequence(format),
+        max_frame_bytes: format.max_frame_bytes,
+        tool_updates: format.tool_updates,
+    })
+}
+
+/// The format after a `hello`. What it does not mention stays; another level has its own stream.
+fn chosen(hello: &Hello, current: WireFormat) -> WireFormat {
     let stream = match (hello.stream, hello.wire) {
         (Some(stream), _) => stream,
         (None, Some(wire)) => wire.stream(),
         (None, None) => current.stream,
     };
-    state.outbox.change_format(WireFormat { level: wire, stream });
-    state.todos.set_level(wire);
-    data(&Greeting {
-        server: "tiller",
-        version: version(),
-        wire,
+    let epoch = match hello.sequence {
+        Some(true) => Some(current.epoch.unwrap_or_else(Uuid::new_v4)),
+        Some(false) => None,
+        None => current.epoch,
+    };
+    WireFormat {
+        level: hello.wire.unwrap_or(current.level),
         stream,
-        commands: COMMANDS,
-        events: EVENTS,
-        limits: Limits { line_bytes: LINE_MAX_BYTES },
-        diagnostics: state.project.diagnostics().collect(),
-    })
+        tool_updates: hello.tool_updates.unwrap_or(current.tool_updates),
+        prompt_results: hello.prompt_results.unwrap_or(current.prompt_results),
+        epoch,
+        max_frame_bytes: hello.max_frame_bytes.or(current.max_frame_bytes),
+    }
+}
+
+fn sequence(format: WireFormat) -> Option<SequenceInfo<'static>> {
+    format.epoch.map(|epoch| SequenceInfo { epoch: epoch.to_string().into() })
+}
+
+fn names(names: &'static [&'static str]) -> Vec<Cow<'static, str>> {
+    names.iter().copied().map(Cow::Borrowed).collect()
 }

@@ -1,18 +1,19 @@
 //! `prompt`, `steer`, `follow_up`: send the agent a user message, now or later.
 
 use tiller_agent::message::Block;
-use tiller_protocol::{Label, Level, WhenBusy};
+use tiller_protocol::{Level, WhenBusy};
 
 use crate::dispatch::Handled;
 use crate::extensions::commands;
 use crate::prompt::{self, PromptRequest};
+use crate::prompt_results::Origin;
 use crate::state::SessionState;
 use crate::work::stream_rules;
 
 pub(crate) fn prompt(
     state: &mut SessionState,
     level: Level,
-    label: &Label,
+    origin: Origin,
     text: String,
     images: Vec<Block>,
     when_busy: WhenBusy,
@@ -28,47 +29,47 @@ pub(crate) fn prompt(
         prompt::check_can_start(state)?;
         stream_rules::cancel_and_settle(state);
     }
-    let label = Some(label.clone());
+    let origin = Some(origin);
     prompt::submit(
         state,
-        PromptRequest { label, level, text, images, when_busy, waits: false, expands: true },
+        PromptRequest { origin, level, text, images, when_busy, waits: false, expands: true },
     )
 }
 
 pub(crate) fn steer(
     state: &mut SessionState,
     level: Level,
-    label: &Label,
+    origin: Origin,
     text: String,
     images: Vec<Block>,
 ) -> Handled {
-    queue(state, level, label, text, images, WhenBusy::Steer)
+    queue(state, level, origin, text, images, WhenBusy::Steer)
 }
 
 pub(crate) fn follow_up(
     state: &mut SessionState,
     level: Level,
-    label: &Label,
+    origin: Origin,
     text: String,
     images: Vec<Block>,
 ) -> Handled {
-    queue(state, level, label, text, images, WhenBusy::FollowUp)
+    queue(state, level, origin, text, images, WhenBusy::FollowUp)
 }
 
 /// Queues the message, also when nothing runs.
 fn queue(
     state: &mut SessionState,
     level: Level,
-    label: &Label,
+    origin: Origin,
     text: String,
     images: Vec<Block>,
     when_busy: WhenBusy,
 ) -> Handled {
     commands::refuse_extension_command(state, &text)?;
-    let label = Some(label.clone());
+    let origin = Some(origin);
     prompt::submit(
         state,
-        PromptRequest { label, level, text, images, when_busy, waits: true, expands: true },
+        PromptRequest { origin, level, text, images, when_busy, waits: true, expands: true },
     )
 }
 

@@ -13,7 +13,7 @@ fn start() -> Event {
         timestamp: 1,
         ..AssistantMessage::default()
     };
-    Event::MessageStart { message: Arc::new(Message::Assistant(message)), ticket: None }
+    Event::message_start(Arc::new(Message::Assistant(message)), None)
 }
 
 /// The steps of one call, with these arguments in one delta if they are not empty.

@@ -11,7 +11,7 @@ use tiller_agent::compaction::cut::Plan;
 use tiller_agent::compaction::summary::{
     Progress, ProgressListener, Summarizer, Summary, SummaryError,
 };
-use tiller_agent::compaction::{Compacted, Limits, Reason};
+use tiller_agent::compaction::{Compacted, ContextLimits, Reason};
 use tiller_agent::driver::End;
 use tiller_agent::event::Event;
 use tiller_agent::message::{AssistantMessage, Message, StopReason};
@@ -19,7 +19,7 @@ use tiller_agent::model::Model;
 use tiller_agent::provider::ProviderError;
 use tiller_agent::tokens;
 use tiller_config::settings::CompactionSettings;
-use tiller_protocol::{CompactionResult, Label, Level, Reply};
+use tiller_protocol::{CompactionResult, Level, Reply};
 use tiller_session::Compaction;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,7 @@ use super::next::CompactionNeed;
 use super::{Phase, deferred, retry, run};
 use crate::conversation::Tokens;
 use crate::extensions::compaction_hooks::{self, CompactionPreparation, ExtensionCompaction};
+use crate::prompt_results::Origin;
 use crate::requester::Requester;
 use crate::server::Input;
 use crate::state::SessionState;
@@ -103,7 +104,7 @@ pub(crate) enum AfterCompaction {
     /// The response to `compact`.
     Answer { requester: Requester, level: Level },
     /// A prompt, and its response unless it was sent already.
-    Prompt { label: Option<Label>, messages: Vec<Message> },
+    Prompt { origin: Option<Origin>, messages: Vec<Message> },
     /// The next turn of the current run.
     NextTurn(Responder<Option<Vec<Arc<Message>>>>),
     /// The end of the run that has closed.
@@ -310,11 +311,11 @@ fn automatic(state: &SessionState) -> Option<Arc<Model>> {
     state.work.compactions.settings.enabled.then(|| model.clone())
 }
 
-fn limits(state: &mut SessionState) -> Option<Limits> {
+fn limits(state: &mut SessionState) -> Option<ContextLimits> {
     let limits = state.work.compactions.settings.limits(state.models.current()?);
     // The system prompt and the tools cannot be shortened, so fewer messages are kept.
     let room = limits.threshold.saturating_sub(frame_tokens(state));
-    Some(Limits { keep: limits.keep.min(room / 2), ..limits })
+    Some(ContextLimits { keep: limits.keep.min(room / 2), ..limits })
 }
 
 fn frame_tokens(state: &mut SessionState) -> u64 {
@@ -516,9 +517,9 @@ fn continue_after(
             }
             deferred::run_deferred_if_idle(state);
         }
-        AfterCompaction::Prompt { label, messages } => {
+        AfterCompaction::Prompt { origin, messages } => {
             state.work.leave_phase();
-            prompt::start_after_compaction(state, label, messages);
+            prompt::start_after_compaction(state, origin, messages);
         }
         AfterCompaction::NextTurn(responder) => {
             let context = result.ok().and_then(|_| state.session.conversation().loaded());

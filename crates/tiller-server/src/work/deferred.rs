@@ -5,6 +5,7 @@ use tiller_protocol::{Label, Level, Reply};
 
 use super::{compaction, run};
 use crate::extensions::actions;
+use crate::prompt_results::Origin;
 use crate::requester::Requester;
 use crate::session_change::SessionChange;
 use crate::state::SessionState;
@@ -26,7 +27,7 @@ pub(crate) enum Deferred {
     },
     /// Continue `abort_and_prompt`.
     Prompt {
-        label: Label,
+        origin: Origin,
         message: Box<Message>,
     },
 }
@@ -69,9 +70,8 @@ fn run_deferred(state: &mut SessionState) {
                     state.work.compactions.cancel();
                 }
             }
-            Deferred::Prompt { label, message } => {
-                state.respond(label, Ok(Reply::DONE));
-                prompt::start_with_prelude(state, vec![*message]);
+            Deferred::Prompt { origin, message } => {
+                prompt::start_accepted(state, origin, *message);
                 if state.work.has_deferred() {
                     // An `abort` that came later applies to this run, too.
                     run::abort(state);

@@ -88,7 +88,7 @@ pub(super) fn end_retries_after(state: &mut SessionState, end: &End) {
         End::Complete => return,
         End::Failed(error) => error.to_string(),
         End::NotStored(NotStored(error)) => error.clone(),
-        End::Aborted | End::Interrupted => CANCELLED.to_owned(),
+        End::Aborted | End::Interrupted | End::Limit(_) => CANCELLED.to_owned(),
     };
     end_retries(state, false, Some(error));
 }

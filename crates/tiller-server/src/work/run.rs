@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tiller_agent::driver::{End, NotStored, RequestSetup};
+use tiller_agent::driver::{End, NotStored, Queue, QueueTicket, RequestSetup};
 use tiller_agent::event::Event;
 use tiller_agent::message::{AssistantMessage, Message, StopReason};
 use tiller_agent::run;
@@ -12,15 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::compaction::PlannedCut;
 use super::next::{Facts, Next};
-use super::{
-    ActiveRun, Phase, RunTask, compaction, deferred, next, outcome, retry, storing, stream_rules,
-};
+use super::{ActiveRun, Phase, RunTask, compaction, deferred, next, retry, storing, stream_rules};
 use crate::client_bash;
 use crate::extensions::{actions, boundary, dialogs, events, queries};
+use crate::queues::Dequeued;
 use crate::run_host::{RunHost, RunRequest};
 use crate::server::Input;
 use crate::state::SessionState;
-use crate::{todos, tools};
+use crate::{prompt_results, todos, tools};
 
 /// Starts a run with these messages, or with the queued ones if there are none.
 pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
@@ -39,14 +38,21 @@ pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
         host: state.extensions.host().cloned(),
         cancel: cancel.clone(),
         turns: AtomicU64::new(0),
+        limits: state.budget.switch(),
     };
     // Loaded when the prompt was accepted.
     let history = state.session.conversation().loaded().unwrap_or_default().to_vec();
+    // A limit may have ended the last run before the model has answered its results. They are left
+    // as they are: the queued message is a prompt of its own.
+    let sends_queued = prompts.is_empty() && matches!(state.work.last_end, End::Limit(_));
     let token = cancel.clone();
     let running = async move {
         let mut presentable = Vec::with_capacity(prompts.len());
         for message in prompts {
             presentable.push(driver.presentable(Arc::new(message)).await);
+        }
+        if sends_queued {
+            return run::run_queued(&driver, history, token).await;
         }
         run::run(&driver, history, presentable, token).await
     };
@@ -81,8 +87,8 @@ pub(crate) fn stop(state: &mut SessionState) {
 }
 
 /// Passes an event of a run on to the client, with what follows from it.
-pub(crate) fn run_event(state: &mut SessionState, event: Event) {
-    observe_event(state, &event);
+pub(crate) fn run_event(state: &mut SessionState, mut event: Event) {
+    observe_event(state, &mut event);
     let has_recovered = state.work.retries.has_recovered(&event);
     state.outbox.event(event);
     if has_recovered {
@@ -91,11 +97,13 @@ pub(crate) fn run_event(state: &mut SessionState, event: Event) {
 }
 
 /// Updates the state before the event goes to the client.
-fn observe_event(state: &mut SessionState, event: &Event) {
+fn observe_event(state: &mut SessionState, event: &mut Event) {
     events::forward_event(state, event);
+    state.results.observe(event);
+    state.budget.observe(event);
     match event {
-        Event::MessageStart { ticket: Some(ticket), message } => {
-            state.queues.emitted(*ticket);
+        Event::MessageStart { ticket: Some(ticket), message, client_message_id } => {
+            *client_message_id = queued_message_sent(state, *ticket);
             if matches!(**message, Message::User(_)) {
                 let update = state.queues.update();
                 state.emit(update);
@@ -115,6 +123,21 @@ fn observe_event(state: &mut SessionState, event: &Event) {
         _ => {}
     }
     state.work.observe(event);
+}
+
+/// A run sends a queued message. Returns the client's name for it.
+fn queued_message_sent(state: &mut SessionState, ticket: QueueTicket) -> Option<Box<str>> {
+    let Dequeued { queue, prompt } = state.queues.emitted(ticket)?;
+    if queue == Queue::FollowUp && state.results.is_answered() {
+        prompt_results::hand_over(state);
+    }
+    if queue == Queue::FollowUp {
+        state.budget.start_follow_up();
+    }
+    let prompt = prompt?;
+    let name = prompt.client_message_id().map(Into::into);
+    state.results.deliver(prompt);
+    name
 }
 
 /// Answers a request of the run.
@@ -142,6 +165,7 @@ pub(crate) fn answer(state: &mut SessionState, request: RunRequest) {
         RunRequest::MessageEnded(message, responder) => {
             responder.respond(message_ended(state, message))
         }
+        RunRequest::CheckLimits(step, responder) => responder.respond(state.budget.reached(step)),
         RunRequest::Interrupted(responder) => responder.respond(state.queues.interrupts()),
     }
 }
@@ -167,6 +191,7 @@ pub(crate) fn setup(state: &mut SessionState) -> RequestSetup {
         forced_tool: state.todos.forced_tool(),
         cwd: state.workspace.shared_cwd(),
         env: state.workspace.tool_env(&session_id, &model, level),
+        process_limits: state.budget.limits().of_processes(),
         rules: state.project.rules(),
         session_id,
         model,
@@ -191,6 +216,7 @@ fn facts_after_compaction(state: &mut SessionState, end: &End) -> Facts {
         has_due_rules: state.work.rules.has_due(),
         has_waiting_rules: state.work.rules.has_waiting(),
         can_retry: state.work.retries.allow(end),
+        allows_prompts: state.budget.allows_prompts(),
         compaction: None,
     }
 }
@@ -199,6 +225,7 @@ fn facts_after_compaction(state: &mut SessionState, end: &End) -> Facts {
 pub(crate) fn run_ended(state: &mut SessionState, end: Result<End, String>) {
     let run = state.work.take_run();
     state.queues.run_ended();
+    state.results.run_ended(&end);
     for event in state.tools.host_mut().run_ended() {
         state.emit(event);
     }
@@ -206,7 +233,7 @@ pub(crate) fn run_ended(state: &mut SessionState, end: Result<End, String>) {
         close_crashed_run(state, run, &crash);
         End::Aborted
     });
-    state.work.outcome = outcome(Some(&end));
+    state.work.last_end = end.clone();
     todos::forget_reminders_if_done(state);
     let (facts, cut) = facts(state, &end);
     match next::next(&end, &facts) {
@@ -233,7 +260,7 @@ fn follow(
     if may_continue {
         compaction::report_second_overflow(state, end);
     }
-    if matches!(end, End::Failed(_)) {
+    if matches!(end, End::Failed(_) | End::Limit(_)) {
         state.work.rules.forget();
     }
     start_next(state, next);
@@ -251,7 +278,11 @@ fn start_next(state: &mut SessionState, next: Next) {
     let message = match next {
         Next::AppendRules => stream_rules::take_waiting_injection(state),
         Next::RemindOfTodos => todos::reminder_message(state),
-        Next::SendQueued => return start_run(state, Vec::new()),
+        Next::SendQueued => {
+            prompt_results::finish_active(state);
+            state.budget.start_prompt();
+            return start_run(state, Vec::new());
+        }
         Next::Settle => return close(state),
         Next::InjectRules | Next::Retry | Next::Compact(_) => {
             unreachable!("{next:?} is handled by the caller")
@@ -276,9 +307,14 @@ pub(crate) fn settle_hook_done(state: &mut SessionState, proposal: Boundary) {
     let is_continued = boundary::commit_before_settle(state, proposal);
     state.work.leave_phase();
     let facts = facts_after_compaction(state, &End::Complete);
-    let outcome = state.work.outcome();
-    match next::after_settle_hook(outcome, is_continued, &facts) {
-        Next::SendQueued => start_run(state, Vec::new()),
+    match next::after_settle_hook(&state.work.last_end, is_continued, &facts) {
+        Next::SendQueued => {
+            if facts.has_queued {
+                prompt_results::finish_active(state);
+                state.budget.start_prompt();
+            }
+            start_run(state, Vec::new());
+        }
         _ => settle(state),
     }
 }
@@ -295,6 +331,7 @@ pub(crate) fn settle(state: &mut SessionState) {
     }
     client_bash::append_ended_commands(state);
     actions::flush_messages_after_turn(state);
+    prompt_results::finish_active(state);
     let aborted = std::mem::take(&mut state.work.abort_requested);
     state.emit(Event::AgentSettled { aborted });
     deferred::run_deferred_if_idle(state);
@@ -314,7 +351,7 @@ fn close_crashed_run(state: &mut SessionState, run: Option<ActiveRun>, crash: &s
         ..AssistantMessage::default()
     }));
     if !is_open {
-        state.emit(Event::MessageStart { message: message.clone(), ticket: None });
+        state.emit(Event::message_start(message.clone(), None));
     }
     if storing::append_message(state, message.clone()).is_ok() {
         messages.push(message.clone());

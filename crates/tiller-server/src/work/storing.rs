@@ -75,7 +75,7 @@ pub(crate) fn emit_stored_late(state: &mut SessionState) {
         return;
     }
     for message in state.session.conversation_mut().take_stored_late() {
-        state.emit(Event::MessageStart { message: message.clone(), ticket: None });
+        state.emit(Event::message_start(message.clone(), None));
         state.emit(Event::MessageEnd { message });
     }
 }

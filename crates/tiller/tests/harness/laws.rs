@@ -31,6 +31,13 @@ pub struct Laws {
     host_calls: BTreeSet<String>,
     /// A message outside of turns that has started.
     aside: Option<Value>,
+    /// The ids of accepted prompts that have no result yet.
+    prompts: Vec<String>,
+    /// Whether every prompt has a result.
+    has_results: bool,
+    results: usize,
+    /// The number of the newest record.
+    last_seq: Option<u64>,
     /// The ids of requests to the client, and of entries that were announced.
     ui_requests: BTreeSet<String>,
     entries: BTreeSet<String>,
@@ -79,6 +86,10 @@ impl Laws {
             promised,
             host_calls,
             aside: None,
+            prompts: Vec::new(),
+            has_results: false,
+            results: 0,
+            last_seq: None,
             ui_requests: BTreeSet::new(),
             entries: BTreeSet::new(),
         }
@@ -99,7 +110,47 @@ impl Laws {
         }
     }
 
+    pub fn results(&self) -> usize {
+        self.results
+    }
+
+    /// Numbers follow each other.
+    fn number(&mut self, record: &Value) -> Result<(), String> {
+        let seq = record["seq"].as_u64();
+        if let (Some(seq), Some(last)) = (seq, self.last_seq)
+            && seq != last + 1
+        {
+            return Err(format!("after record {last} comes: {record}"));
+        }
+        self.last_seq = seq;
+        Ok(())
+    }
+
+    /// A result belongs to a prompt that was accepted and has none yet.
+    fn prompt_result(&mut self, record: &Value) -> Result<(), String> {
+        let id = record["id"].to_string();
+        match self.prompts.iter().position(|prompt| *prompt == id) {
+            Some(at) => drop(self.prompts.remove(at)),
+            None => return Err(format!("a second result, or one without a prompt: {record}")),
+        }
+        self.results += 1;
+        let has_error = record.get("error").is_some();
+        if has_error != (record["status"] == "error") {
+            return Err(format!("an error and its status go together: {record}"));
+        }
+        Ok(())
+    }
+
     pub fn watch(&mut self, record: &Value) -> Result<(), String> {
+        self.number(record)?;
+        let mut record = record.clone();
+        for stamp in ["seq", "epoch", "cut"] {
+            record.as_object_mut().ok_or("not an object")?.shift_remove(stamp);
+        }
+        self.watch_unstamped(&record)
+    }
+
+    fn watch_unstamped(&mut self, record: &Value) -> Result<(), String> {
         let kind = record["type"].as_str().ok_or("a record without type")?;
         if kind != "response"
             && let Some(promised) = &self.promised
@@ -151,6 +202,7 @@ impl Laws {
                 self.interrupted = false;
                 Ok(())
             }
+            "prompt_result" => self.prompt_result(record),
             "host_tool_call" => {
                 if self.host_calls.insert(plain(&record["id"])) {
                     Ok(())
@@ -253,6 +305,9 @@ impl Laws {
         if !self.open.is_empty() {
             return Err(format!("never answered: {}", self.open.join(", ")));
         }
+        if self.has_results && !self.prompts.is_empty() {
+            return Err(format!("prompts without a result: {}", self.prompts.join(", ")));
+        }
         if !self.host_calls.is_empty() {
             return Err(format!("host calls that nobody ended: {:?}", self.host_calls));
         }
@@ -285,6 +340,13 @@ impl Laws {
             None => {}
         }
         let data = &record["data"];
+        let is_prompt = matches!(
+            record["command"].as_str(),
+            Some("prompt" | "steer" | "follow_up" | "abort_and_prompt")
+        );
+        if is_prompt && success == true {
+            self.prompts.push(record["id"].to_string());
+        }
         match record["command"].as_str().filter(|_| success == true) {
             Some(command @ ("prompt" | "steer" | "follow_up")) => {
                 let starts = command == "prompt" && data["disposition"] == "started";
@@ -297,8 +359,11 @@ impl Laws {
                 let deltas = data["stream"] == "deltas";
                 self.stream = if deltas { Stream::Deltas } else { Stream::Snapshots };
                 self.promised = data["events"].as_array().cloned();
+                self.has_results = data["promptResults"] == true;
             }
-            Some("new_session") => self.waiting = 0,
+            Some("new_session" | "switch_session" | "fork" | "branch" | "clone") => {
+                self.waiting = 0;
+            }
             Some("get_state") => {
                 for name in ["pendingMessageCount", "queuedMessageCount"] {
                     if data[name] != self.waiting {

@@ -10,7 +10,9 @@ mod laws;
 mod message;
 mod names;
 mod printer;
+pub mod random;
 mod reader;
+pub mod schema;
 mod server;
 mod tools;
 mod transcript;
@@ -30,12 +32,12 @@ pub fn check(path: &Path, update: bool) -> Option<String> {
         Err(why) => return Some(format!("{name}: {why}")),
     };
     let mut played = String::new();
-    if let Err(why) = play(&transcript, &mut played) {
+    if let Err(why) = play(&transcript, Extras::None, &mut played) {
         return Some(format!("{name}: {why}\n{}", last_lines(&played, 12)));
     }
     let actual = format!("{}{played}", transcript.head);
     if actual == text {
-        return None;
+        return check_extras(&name, &transcript, &actual);
     }
     if update {
         std::fs::write(path, actual).unwrap();
@@ -44,7 +46,38 @@ pub fn check(path: &Path, update: bool) -> Option<String> {
     Some(format!("{name} differs:\n{}", difference(&text, &actual)))
 }
 
-fn play(transcript: &Transcript, played: &mut String) -> Result<(), String> {
+/// Whether `hello` asks for numbers and results before everything else.
+#[derive(Clone, Copy, PartialEq)]
+enum Extras {
+    None,
+    All,
+}
+
+/// Plays the conversation again with numbers and results. The laws check them; everything else is
+/// the same.
+fn check_extras(name: &str, transcript: &Transcript, expected: &str) -> Option<String> {
+    if transcript.asks_for_extras() {
+        return None;
+    }
+    let mut played = String::new();
+    if let Err(why) = play(transcript, Extras::All, &mut played) {
+        return Some(format!("{name} with results: {why}\n{}", last_lines(&played, 12)));
+    }
+    let actual = format!("{}{played}", transcript.head);
+    // The first play and the laws check the order; here tools may end in another one.
+    if sorted(&actual) == sorted(expected) || transcript.shows_bytes() {
+        return None;
+    }
+    Some(format!("{name} with results differs:\n{}", difference(expected, &actual)))
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn play(transcript: &Transcript, extras: Extras, played: &mut String) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -52,6 +85,9 @@ fn play(transcript: &Transcript, played: &mut String) -> Result<(), String> {
         .unwrap();
     runtime.block_on(async {
         let mut server = server::TestServer::start(transcript)?;
+        if extras == Extras::All {
+            server.ask_for_extras()?;
+        }
         server.settle(played).await?;
         for group in &transcript.groups {
             for line in group {

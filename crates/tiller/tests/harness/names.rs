@@ -44,6 +44,7 @@ impl Names {
     fn meet_field(&mut self, object: &Map<String, Value>, key: &str, value: &Value) {
         let Some(id) = value.as_str().filter(|id| self.is_new(id)) else { return };
         match key {
+            "epoch" => self.known.push((id.to_owned(), "EPOCH".to_owned())),
             "sessionId" => {
                 self.sessions += 1;
                 self.known.push((id.to_owned(), format!("session-{}", self.sessions)));

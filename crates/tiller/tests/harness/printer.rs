@@ -13,6 +13,7 @@ use tiller_agent::provider::Request;
 
 use super::laws::Laws;
 use super::names::Names;
+use super::schema;
 use super::typed;
 use super::wording::{brief, content, data, details, ending, plain, quoted, rules};
 
@@ -20,8 +21,11 @@ pub struct Printer {
     out: String,
     laws: Laws,
     folder: String,
+    level: String,
     updates: Updates,
     shows_records: bool,
+    /// Leave out what `hello` adds to every conversation: numbers and results.
+    hides_extras: bool,
     /// Print messages at their end, too.
     shows_messages: bool,
     shows_requests: bool,
@@ -73,12 +77,14 @@ impl Printer {
             laws: Laws::new(option("wire"), option("messages") == Some("replaced")),
             shows_messages: option("messages") == Some("replaced"),
             folder: folder.to_string_lossy().into_owned(),
+            level: option("wire").unwrap_or("pi").replace("pi@1", "pi-delta"),
             updates: match option("updates") {
                 Some("all") => Updates::All,
                 Some("count") => Updates::Count,
                 _ => Updates::Blocks,
             },
             shows_records: option("show") == Some("records"),
+            hides_extras: false,
             shows_requests: matches!(option("show"), Some("requests" | "system")),
             shows_system: option("show") == Some("system"),
             system: None,
@@ -91,6 +97,7 @@ impl Printer {
 
     pub fn sent(&mut self, line: &str) -> Result<(), String> {
         self.laws.sent(line);
+        schema::check_command(&self.level, line)?;
         typed::check_command(line)
     }
 
@@ -109,15 +116,33 @@ impl Printer {
             let record: Value =
                 serde_json::from_str(text).map_err(|err| format!("not JSON: {text}: {err}"))?;
             self.names.meet(&record);
-            if self.shows_records {
-                self.line(&timeless(text));
+            self.laws.watch(&record)?;
+            typed::check_record(text)?;
+            if record["command"] == "hello" && record["success"] == true {
+                self.level = plain(&record["data"]["wire"]);
+            }
+            schema::check_record(&self.level, &record)?;
+            if self.hides_extras && is_extra(&record) {
+                // Only the laws see it.
+            } else if self.shows_records {
+                let shown = if self.hides_extras { typed::unstamped(text) } else { text.into() };
+                self.line(&timeless(&shown));
+            } else if self.hides_extras {
+                self.record(&without_extras(record), text.len());
             } else {
                 self.record(&record, text.len());
             }
-            self.laws.watch(&record)?;
-            typed::check_record(text)?;
         }
         Ok(())
+    }
+
+    /// How many prompts have a result.
+    pub fn results(&self) -> usize {
+        self.laws.results()
+    }
+
+    pub fn hide_extras(&mut self) {
+        self.hides_extras = true;
     }
 
     pub fn take(&mut self) -> String {
@@ -181,7 +206,11 @@ impl Printer {
         }
         let line = match kind.as_str() {
             "response" => response(record),
-            "message_start" => return,
+            "prompt_result" => prompt_result(record),
+            "message_start" => match record.get("clientMessageId") {
+                Some(name) => format!("{kind} {}", plain(name)),
+                None => return,
+            },
             "message_update" => match self.update(&record["assistantMessageEvent"], bytes) {
                 Some(line) => line,
                 None => return,
@@ -198,6 +227,12 @@ impl Printer {
             "tool_execution_start" => {
                 format!("{kind} {} {}", plain(&record["toolName"]), record["args"])
             }
+            "extension_ui_request" if record.get("cut").is_some() => {
+                format!("{kind} {} cut {}", quoted(&record["message"]), record["cut"])
+            }
+            "tool_execution_update" if record.get("delta").is_some() => {
+                format!("{kind} {} + {}", plain(&record["toolName"]), quoted(&record["delta"]))
+            }
             "tool_execution_update" => {
                 let shown = content(&record["partialResult"]["content"]);
                 format!("{kind} {} {shown}", plain(&record["toolName"]))
@@ -210,14 +245,19 @@ impl Printer {
             }
             _ => {
                 let mut rest = record.clone();
-                rest.as_object_mut().unwrap().shift_remove("type");
+                for name in ["type", "seq", "epoch"] {
+                    rest.as_object_mut().unwrap().shift_remove(name);
+                }
                 if let Some(entry) = rest.get_mut("entry").and_then(Value::as_object_mut) {
                     entry.shift_remove("timestamp");
                 }
                 if rest == json!({}) { kind } else { format!("{kind} {rest}") }
             }
         };
-        self.line(&line);
+        match record.get("seq").filter(|_| !self.hides_extras) {
+            Some(seq) => self.line(&format!("{line} #{seq}")),
+            None => self.line(&line),
+        }
     }
 
     fn update(&mut self, event: &Value, bytes: usize) -> Option<String> {
@@ -282,6 +322,33 @@ impl Printer {
     }
 }
 
+/// The command that asks for numbers and results in every conversation.
+pub const EXTRAS: &str = r#"{"id":"extras","type":"hello","promptResults":true,"sequence":true}"#;
+
+fn is_extra(record: &Value) -> bool {
+    record["type"] == "prompt_result" || record["id"] == "extras"
+}
+
+/// The response to `hello` as if nothing had been asked for.
+fn without_extras(mut record: Value) -> Value {
+    if let Some(data) = record.get_mut("data").and_then(Value::as_object_mut) {
+        data.shift_remove("promptResults");
+        data.shift_remove("sequence");
+    }
+    record
+}
+
+/// What became of a prompt, without the time it took.
+fn prompt_result(record: &Value) -> String {
+    let text = |field: &str| record.get(field).map(|value| format!(" {}", plain(value)));
+    let words = ["command", "id", "clientMessageId", "status", "reason"].map(text);
+    let counts = ["runs", "turns", "messages"].map(|field| format!(" {field} {}", record[field]));
+    let tokens = format!(" tokens {}", record["usage"]["totalTokens"]);
+    let error = record.get("error").map(|error| format!(" {error}"));
+    let parts = words.into_iter().flatten().chain(counts).chain([tokens]).chain(error);
+    format!("prompt_result{}", parts.collect::<String>())
+}
+
 fn response(record: &Value) -> String {
     let mut line = "response".to_owned();
     if let Some(id) = record.get("id") {
@@ -296,6 +363,9 @@ fn response(record: &Value) -> String {
     line.push_str(" ok");
     if let Some(given) = record.get("data") {
         write!(line, " {}", data(&command, given.clone())).unwrap();
+    }
+    if let Some(cut) = record.get("cut") {
+        write!(line, " cut {cut}").unwrap();
     }
     line
 }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::disk;
 use super::faulty::Faulty;
 use super::launch::launch;
-use super::printer::Printer;
+use super::printer::{EXTRAS, Printer};
 use super::reader::ClientReader;
 use super::transcript::{Line, Transcript, unescape};
 
@@ -96,6 +96,12 @@ impl TestServer {
         })
     }
 
+    /// Asks for numbers and results, which are checked and not printed.
+    pub fn ask_for_extras(&mut self) -> Result<(), String> {
+        self.printer.hide_extras();
+        self.take(&[Line::Client(EXTRAS.to_owned())])
+    }
+
     /// Applies a group of transcript lines.
     pub fn take(&mut self, group: &[Line]) -> Result<(), String> {
         let mut bytes = Vec::new();
@@ -134,6 +140,31 @@ impl TestServer {
             self.lines.try_send(ClientInput::EndOfInput).ok();
         }
         Ok(())
+    }
+
+    /// The same where a line of the model may not fit the answer in progress.
+    pub fn take_leniently(&mut self, group: &[Line]) -> Result<(), String> {
+        match group {
+            [Line::Model(text)] => {
+                self.feeder.feed(text).ok();
+                Ok(())
+            }
+            other => self.take(other),
+        }
+    }
+
+    /// Waits for the end after EOF or a signal. Returns how many prompts had a result.
+    pub async fn end(mut self, played: &mut String) -> Result<usize, String> {
+        let deadline = Instant::now() + END_MAX;
+        while !self.task.is_finished() {
+            if Instant::now() > deadline {
+                return Err("the server does not end".into());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.settle(played).await?;
+        self.printer.finish()?;
+        Ok(self.printer.results())
     }
 
     pub fn folder(&self) -> &Path {

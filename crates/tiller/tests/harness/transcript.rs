@@ -111,6 +111,23 @@ impl Line {
 }
 
 impl Transcript {
+    /// Whether it shows something that numbers change: how many bytes are written, or the exact
+    /// times of entries.
+    pub fn shows_bytes(&self) -> bool {
+        let has =
+            |option: &str, value: &str| self.options.get(option).is_some_and(|it| it == value);
+        has("updates", "count") || has("show", "records")
+    }
+
+    /// Whether the client itself asks for numbers or results.
+    pub fn asks_for_extras(&self) -> bool {
+        let asks = |line: &Line| match line {
+            Line::Client(text) => text.contains("promptResults") || text.contains("sequence"),
+            _ => false,
+        };
+        self.groups.iter().flatten().any(asks)
+    }
+
     pub fn parse(text: &str) -> Result<Transcript, String> {
         let mut transcript = Transcript {
             head: String::new(),

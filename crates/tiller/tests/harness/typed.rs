@@ -8,16 +8,24 @@ use tiller_protocol::{Command, Line, Record, Request};
 
 /// A record of the server is known, and its type writes the same line.
 pub fn check_record(line: &str) -> Result<(), String> {
+    let line = unstamped(line);
     let record: Record<'_> =
-        serde_json::from_str(line).map_err(|err| format!("no record: {line}: {err}"))?;
+        serde_json::from_str(&line).map_err(|err| format!("no record: {line}: {err}"))?;
     if matches!(record, Record::Unknown(_)) {
         return Err(format!("not a record of tiller-protocol: {line}"));
     }
     let written = serde_json::to_string(&record).map_err(|err| err.to_string())?;
-    if written == respelled(line)? {
+    if written == respelled(&line)? {
         return Ok(());
     }
     Err(format!("tiller-protocol writes a record in another way:\n{line}\n{written}"))
+}
+
+/// The line without the fields that any record may carry at its end.
+pub fn unstamped(line: &str) -> String {
+    let stamps = [",\"cut\":{\"recordId\"", ",\"seq\":"].map(|stamp| line.rfind(stamp));
+    let end = stamps.into_iter().flatten().min().unwrap_or(line.len() - 1);
+    format!("{}}}", &line[..end])
 }
 
 /// The line with its `id` as `serde_json` spells it: the server returns a client's `1.50`.

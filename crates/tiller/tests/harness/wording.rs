@@ -91,7 +91,22 @@ pub fn data(command: &str, mut data: Value) -> String {
         "get_state" => leave_out_rest(&mut data),
         "prompt" | "steer" | "follow_up" => return plain(&data["disposition"]),
         // The lists grow with every release; a law checks them.
-        "hello" => ["commands", "events"].iter().for_each(|list| data[*list] = json!("…")),
+        "get_events" => {
+            let events = data["events"].as_array().into_iter().flatten();
+            let shown = |event: &Value| format!("{} #{}", plain(&event["type"]), event["seq"]);
+            data["events"] = events.map(|event| json!(shown(event))).collect();
+        }
+        "get_tools" => {
+            let shown = |tool: &Value| {
+                let active = if tool["isActive"] == true { "active" } else { "inactive" };
+                format!("{} {} {active}", plain(&tool["name"]), plain(&tool["source"]))
+            };
+            let tools = data["tools"].as_array().into_iter().flatten();
+            data["tools"] = tools.map(|tool| json!(shown(tool))).collect();
+        }
+        "hello" | "get_capabilities" => {
+            ["commands", "events", "schema"].iter().for_each(|list| data[*list] = json!("…"))
+        }
         _ => {}
     }
     name_models(&mut data);
