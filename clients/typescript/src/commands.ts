@@ -1,333 +1,298 @@
-/** A method for each command, and the data that each command returns. */
+/** A method for each command. */
 
-import type { RequestOptions } from "./connection.js";
-import type { CommandName, Fields } from "./protocol.js";
-import type * as wire from "./types.js";
-
-/** The data of each command's response. */
-export interface CommandResults {
-  prompt: wire.DispositionData;
-  steer: wire.DispositionData;
-  follow_up: wire.DispositionData;
-  abort: undefined;
-  abort_and_prompt: undefined;
-  clear_queue: wire.ClearedQueuesData;
-  get_queue: wire.QueueData;
-  update_queued: wire.QueuedMessageData;
-  remove_queued: wire.QueuedMessageData;
-  set_limits: wire.LimitsData;
-  get_limits: wire.LimitsData;
-  get_state: wire.StateData;
-  get_messages: wire.MessagesData;
-  get_messages_page: wire.MessagesPageData;
-  get_last_assistant_text: wire.LastTextData;
-  set_session_name: undefined;
-  set_steering_mode: undefined;
-  set_follow_up_mode: undefined;
-  set_interrupt_mode: undefined;
-  set_model: wire.Model;
-  cycle_model: wire.CycledModelData | null;
-  get_available_models: wire.ModelsData;
-  get_integrations: wire.IntegrationsData;
-  set_thinking_level: undefined;
-  cycle_thinking_level: wire.CycledLevelData | null;
-  get_available_thinking_levels: wire.ThinkingLevelsData;
-  get_session_stats: wire.StatsData;
-  export_html: wire.ExportData;
-  bash: wire.BashData;
-  abort_bash: undefined;
-  compact: wire.CompactionResult;
-  set_auto_compaction: undefined;
-  set_auto_retry: undefined;
-  abort_retry: undefined;
-  new_session: wire.ChangeData;
-  switch_session: wire.ChangeData;
-  clone: wire.ChangeData;
-  navigate_tree: wire.ChangeData;
-  fork: wire.ChangeData;
-  branch: wire.ChangeData;
-  get_fork_messages: wire.ForkMessagesData;
-  get_branch_messages: wire.ForkMessagesData;
-  get_entries: wire.EntriesData;
-  get_tree: wire.TreeData;
-  list_sessions: wire.SessionsData;
-  set_label: undefined;
-  get_commands: wire.CommandsData;
-  get_available_commands: wire.AvailableCommandsData;
-  reload: wire.ReloadData;
-  get_tools: wire.ToolsData;
-  set_active_tools: wire.ActiveToolsData;
-  get_settings: wire.SettingsData;
-  set_setting: wire.SettingData;
-  get_diagnostics: wire.DiagnosticsData;
-  get_capabilities: wire.Capabilities;
-  get_events: wire.EventsData;
-  get_record: wire.RecordPiece;
-  set_host_tools: wire.HostToolsData;
-  host_tool_update: never;
-  host_tool_result: never;
-  set_todos: wire.TodosData;
-  hello: wire.HelloData;
-  extension_ui_response: never;}
-
-/** The arguments of `request` after the name: the fields may be left out if none is required. */
-export type FieldsAndOptions<K extends CommandName> =
-  {} extends Fields<K>
-    ? [fields?: Fields<K>, options?: RequestOptions]
-    : [fields: Fields<K>, options?: RequestOptions];
-
-/** Names one queued message. */
-export type QueuedTarget = { queueId: string } | { clientMessageId: string };
+import type { AnyCommand } from "./connection.js";
+import type { Command, DataOf, Fields } from "./protocol.js";
+import type { WaitOptions } from "./waiting.js";
 
 /** The commands of the protocol as methods. `docs/protocol.md` describes each of them. */
 export abstract class Commands {
-  /** Sends any command and returns the data of its response. */
-  abstract request<K extends CommandName>(
-    type: K,
-    ...rest: FieldsAndOptions<K>
-  ): Promise<CommandResults[K]>;
+  /** Sends a command and returns the data of its response. */
+  abstract request<const C extends Command>(
+    command: C,
+    options?: WaitOptions,
+  ): Promise<DataOf<C["type"]>>;
+  /** The same for commands that this version of the package does not know. */
+  abstract request(command: AnyCommand, options?: WaitOptions): Promise<unknown>;
+
+  // Prompts and queues
 
   /** Stops the current run. Resolves when it has ended. */
-  async abort(): Promise<void> {
-    await this.request("abort");
+  abort() {
+    return this.request({ type: "abort" });
+  }
+
+  /** Empties both queues. Returns the texts that were in them. */
+  clearQueue() {
+    return this.request({ type: "clear_queue" });
+  }
+
+  /** The queued messages, with the ids that `updateQueued` and `removeQueued` take. */
+  getQueue() {
+    return this.request({ type: "get_queue" });
+  }
+
+  /** Replaces the text and the images of a queued message. */
+  updateQueued(fields: Fields<"update_queued">) {
+    return this.request({ type: "update_queued", ...fields });
+  }
+
+  /** Removes a queued message. Its result has the status `dropped`. */
+  removeQueued(fields: Fields<"remove_queued">) {
+    return this.request({ type: "remove_queued", ...fields });
+  }
+
+  /** Whether steering messages are sent all at once or one at a time. */
+  setSteeringMode(mode: Fields<"set_steering_mode">["mode"]) {
+    return this.request({ type: "set_steering_mode", mode });
+  }
+
+  /** Whether follow-ups are sent all at once or one at a time. */
+  setFollowUpMode(mode: Fields<"set_follow_up_mode">["mode"]) {
+    return this.request({ type: "set_follow_up_mode", mode });
+  }
+
+  /** Whether a steering message waits for the running tools or stops them. */
+  setInterruptMode(mode: Fields<"set_interrupt_mode">["mode"]) {
+    return this.request({ type: "set_interrupt_mode", mode });
+  }
+
+  /** Replaces the older part of the conversation with a summary. */
+  compact(fields: Fields<"compact"> = {}) {
+    return this.request({ type: "compact", ...fields });
+  }
+
+  /** Whether long conversations are compacted automatically. */
+  setAutoCompaction(enabled: Fields<"set_auto_compaction">["enabled"]) {
+    return this.request({ type: "set_auto_compaction", enabled });
+  }
+
+  /** Whether answers that failed for a temporary reason are requested again. */
+  setAutoRetry(enabled: Fields<"set_auto_retry">["enabled"]) {
+    return this.request({ type: "set_auto_retry", enabled });
+  }
+
+  /** Cancels the pause before the next retry. */
+  abortRetry() {
+    return this.request({ type: "abort_retry" });
+  }
+
+  /** Replaces all limits. A limit that is not given does not apply. */
+  setLimits(fields: Fields<"set_limits"> = {}) {
+    return this.request({ type: "set_limits", ...fields });
+  }
+
+  /** The limits that apply now. */
+  getLimits() {
+    return this.request({ type: "get_limits" });
   }
 
   // State
 
   /** The model, the modes, the session and what is in progress. */
   getState() {
-    return this.request("get_state");
+    return this.request({ type: "get_state" });
   }
 
-  /** The conversation as the model sees it; with `offset` or `limit` a part of it. */
-  getMessages(part: Fields<"get_messages"> = {}) {
-    return this.request("get_messages", part);
+  /** The messages of the current branch, oldest first. */
+  getMessages(fields: Fields<"get_messages"> = {}) {
+    return this.request({ type: "get_messages", ...fields });
   }
 
-  /** The text of the newest answer. */
+  /** The same in pages with a cursor, as clients of omp use it. */
+  getMessagesPage(fields: Fields<"get_messages_page"> = {}) {
+    return this.request({ type: "get_messages_page", ...fields });
+  }
+
+  /** The text of the newest answer; `undefined` if there is none. */
   async getLastAssistantText(): Promise<string | undefined> {
-    return (await this.request("get_last_assistant_text")).text ?? undefined;
+    return (await this.request({ type: "get_last_assistant_text" })).text ?? undefined;
   }
 
   /** The tokens, the cost and the size of the session. */
   getSessionStats() {
-    return this.request("get_session_stats");
-  }
-
-  /** What the server supports, and what this client has chosen. */
-  getCapabilities() {
-    return this.request("get_capabilities");
-  }
-
-  /** The problems found so far in settings, files, models and sessions. */
-  async getDiagnostics(): Promise<string[]> {
-    return (await this.request("get_diagnostics")).diagnostics;
+    return this.request({ type: "get_session_stats" });
   }
 
   /** Writes the session as an HTML page. Returns its path. */
   exportHtml(fields: Fields<"export_html"> = {}) {
-    return this.request("export_html", fields);
+    return this.request({ type: "export_html", ...fields });
   }
 
-  // Queues
-
-  /** The messages in both queues. */
-  async getQueue(): Promise<wire.QueuedMessage[]> {
-    return (await this.request("get_queue")).messages;
+  /** The problems that tiller has found in settings, extensions and other files. */
+  getDiagnostics() {
+    return this.request({ type: "get_diagnostics" });
   }
 
-  /** Replaces the text and the images of a queued message. */
-  async updateQueued(
-    target: QueuedTarget,
-    message: string,
-    images?: readonly wire.Image[],
-  ): Promise<wire.QueuedMessage> {
-    const fields = { ...target, message, ...(images === undefined ? {} : { images: [...images] }) };
-    return (await this.request("update_queued", fields)).message;
+  /** What this tiller supports. */
+  getCapabilities() {
+    return this.request({ type: "get_capabilities" });
   }
 
-  /** Removes a queued message. Its result has the status `dropped`. */
-  async removeQueued(target: QueuedTarget): Promise<wire.QueuedMessage> {
-    return (await this.request("remove_queued", target)).message;
+  /** Records that were written before. `replay` is the more convenient form. */
+  getEvents(fields: Fields<"get_events">) {
+    return this.request({ type: "get_events", ...fields });
   }
 
-  /** Empties both queues. Returns the texts that were in them. */
-  clearQueue() {
-    return this.request("clear_queue");
+  /** A part of a record that was cut because of `maxFrameBytes`. */
+  getRecord(fields: Fields<"get_record">) {
+    return this.request({ type: "get_record", ...fields });
   }
 
-  /** How many steering messages are sent at once. */
-  setSteeringMode(mode: Fields<"set_steering_mode">["mode"]) {
-    return this.request("set_steering_mode", { mode });
-  }
-
-  /** How many follow-up messages are sent at once. */
-  setFollowUpMode(mode: Fields<"set_follow_up_mode">["mode"]) {
-    return this.request("set_follow_up_mode", { mode });
-  }
-
-  /** Whether steering waits for the tools of a turn. */
-  setInterruptMode(mode: Fields<"set_interrupt_mode">["mode"]) {
-    return this.request("set_interrupt_mode", { mode });
-  }
-
-  // Limits, tools and settings
-
-  /** Limits every later prompt. A limit that is absent is removed. */
-  async setLimits(limits: wire.Limits): Promise<wire.Limits> {
-    return (await this.request("set_limits", limits)).limits;
-  }
-
-  async getLimits(): Promise<wire.Limits> {
-    return (await this.request("get_limits")).limits;
-  }
+  // Tools, settings and commands
 
   /** All tools: those of tiller, of extensions and of this client. */
-  async getTools(): Promise<wire.ToolInfo[]> {
-    return (await this.request("get_tools")).tools;
+  getTools() {
+    return this.request({ type: "get_tools" });
   }
 
   /** Selects the tools that the model is offered. Returns their names in order. */
-  async setActiveTools(names: readonly string[]): Promise<string[]> {
-    return (await this.request("set_active_tools", { tools: [...names] })).tools;
+  setActiveTools(tools: Fields<"set_active_tools">["tools"]) {
+    return this.request({ type: "set_active_tools", tools });
   }
 
   /** The settings in force. */
-  async getSettings(): Promise<wire.SettingsData["settings"]> {
-    return (await this.request("get_settings")).settings;
+  getSettings() {
+    return this.request({ type: "get_settings" });
   }
 
   /** Changes a setting such as `retry.maxRetries` for this session. No file is written. */
   setSetting(key: string, value: unknown) {
-    return this.request("set_setting", { key, value });
-  }
-
-  setAutoCompaction(enabled: boolean) {
-    return this.request("set_auto_compaction", { enabled });
-  }
-
-  setAutoRetry(enabled: boolean) {
-    return this.request("set_auto_retry", { enabled });
-  }
-
-  /** Cancels the pause before the next retry. */
-  abortRetry() {
-    return this.request("abort_retry");
-  }
-
-  /** Replaces the older part of the conversation with a summary. */
-  compact(fields: Fields<"compact"> = {}) {
-    return this.request("compact", fields);
+    return this.request({ type: "set_setting", key, value });
   }
 
   /** Replaces the todo list. */
   setTodos(phases: Fields<"set_todos">["phases"]) {
-    return this.request("set_todos", { phases });
+    return this.request({ type: "set_todos", phases });
   }
 
   /** What a message that begins with `/` can name: commands, templates and skills. */
   getCommands() {
-    return this.request("get_commands");
+    return this.request({ type: "get_commands" });
+  }
+
+  /** The same, as clients of omp use it. */
+  getAvailableCommands() {
+    return this.request({ type: "get_available_commands" });
   }
 
   /** Reads settings, skills, templates, context files and extensions again. */
   reload() {
-    return this.request("reload");
+    return this.request({ type: "reload" });
   }
 
   // The model
 
+  /** Selects a model from the next request on. */
   setModel(provider: string, modelId: string) {
-    return this.request("set_model", { provider, modelId });
+    return this.request({ type: "set_model", provider, modelId });
   }
 
   /** Selects the next model. `null` if there is no other. */
   cycleModel() {
-    return this.request("cycle_model");
+    return this.request({ type: "cycle_model" });
   }
 
-  getAvailableModels(part: Fields<"get_available_models"> = {}) {
-    return this.request("get_available_models", part);
+  /** The models that can be used now. */
+  getAvailableModels(fields: Fields<"get_available_models"> = {}) {
+    return this.request({ type: "get_available_models", ...fields });
   }
 
+  /** The state of the provider, as clients of xcsh use it. */
+  getIntegrations() {
+    return this.request({ type: "get_integrations" });
+  }
+
+  /** Requests a thinking level. The nearest one that the model has is used. */
   setThinkingLevel(level: Fields<"set_thinking_level">["level"]) {
-    return this.request("set_thinking_level", { level });
+    return this.request({ type: "set_thinking_level", level });
   }
 
-  /** Selects the next thinking level of the model. `null` if there is no other. */
+  /** Selects the model's next thinking level. `null` if there is no other. */
   cycleThinkingLevel() {
-    return this.request("cycle_thinking_level");
+    return this.request({ type: "cycle_thinking_level" });
   }
 
+  /** The thinking levels of the model. */
   getAvailableThinkingLevels() {
-    return this.request("get_available_thinking_levels");
+    return this.request({ type: "get_available_thinking_levels" });
   }
 
   // Shell commands
 
   /** Runs a shell command in the session's folder. Resolves when it has ended. */
-  bash(command: string, options: { excludeFromContext?: boolean } = {}) {
-    return this.request("bash", { command, ...options });
+  bash(command: string, options: Omit<Fields<"bash">, "command"> = {}) {
+    return this.request({ type: "bash", command, ...options });
   }
 
   /** Ends all commands that `bash` has started. */
   abortBash() {
-    return this.request("abort_bash");
+    return this.request({ type: "abort_bash" });
   }
 
   // Sessions
 
   /** Starts an empty session. */
   newSession(fields: Fields<"new_session"> = {}) {
-    return this.request("new_session", fields);
+    return this.request({ type: "new_session", ...fields });
   }
 
   /** Opens a stored session. */
-  switchSession(sessionPath: string) {
-    return this.request("switch_session", { sessionPath });
+  switchSession(sessionPath: Fields<"switch_session">["sessionPath"]) {
+    return this.request({ type: "switch_session", sessionPath });
   }
 
   /** The stored sessions, newest first. */
   listSessions(fields: Fields<"list_sessions"> = {}) {
-    return this.request("list_sessions", fields);
+    return this.request({ type: "list_sessions", ...fields });
   }
 
-  setSessionName(name: string) {
-    return this.request("set_session_name", { name });
+  /** Names the session. */
+  setSessionName(name: Fields<"set_session_name">["name"]) {
+    return this.request({ type: "set_session_name", name });
   }
 
   /** Starts a session with everything before a user message. Returns the message's text. */
-  fork(entryId: string) {
-    return this.request("fork", { entryId });
+  fork(entryId: Fields<"fork">["entryId"]) {
+    return this.request({ type: "fork", entryId });
+  }
+
+  /** The same under the name of xcsh. */
+  branch(entryId: Fields<"branch">["entryId"]) {
+    return this.request({ type: "branch", entryId });
   }
 
   /** Starts a session with everything up to here. */
   clone() {
-    return this.request("clone");
+    return this.request({ type: "clone" });
   }
 
   /** The user messages that can be forked from. */
   getForkMessages() {
-    return this.request("get_fork_messages");
+    return this.request({ type: "get_fork_messages" });
   }
 
-  /** The entries of the session in the order they were written. */
-  getEntries(part: Fields<"get_entries"> = {}) {
-    return this.request("get_entries", part);
+  /** The same under the name of xcsh. */
+  getBranchMessages() {
+    return this.request({ type: "get_branch_messages" });
+  }
+
+  /** The entries of the session in the order of the file. */
+  getEntries(fields: Fields<"get_entries"> = {}) {
+    return this.request({ type: "get_entries", ...fields });
   }
 
   /** The entries of the session as a tree. */
   getTree() {
-    return this.request("get_tree");
+    return this.request({ type: "get_tree" });
   }
 
   /** Continues from another entry of this session. */
-  navigateTree(entryId: string) {
-    return this.request("navigate_tree", { entryId });
+  navigateTree(entryId: Fields<"navigate_tree">["entryId"]) {
+    return this.request({ type: "navigate_tree", entryId });
   }
 
   /** Labels an entry; without a label, removes it. */
   setLabel(entryId: string, label?: string) {
-    return this.request("set_label", { entryId, ...(label === undefined ? {} : { label }) });
+    return this.request({ type: "set_label", entryId, ...(label === undefined ? {} : { label }) });
   }
 }

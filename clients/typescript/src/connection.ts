@@ -1,32 +1,33 @@
 /** Requests and responses over a transport. Knows nothing of what the commands do. */
 
-import { type Deferred, deferred } from "./deferred.js";
-import { CommandRefusedError, ProtocolError, TillerError, TimeoutError } from "./errors.js";
-import type { Command, Response, TillerEvent } from "./protocol.js";
+import { ClientClosed, CommandRefused, ProtocolError, type TillerError, toError } from "./errors.js";
+import type { Command, Event, Response } from "./protocol.js";
 import type { Transport } from "./transport.js";
-
-export interface RequestOptions {
-  /** Stops waiting for the response. The command itself is not undone. */
-  signal?: AbortSignal | undefined;
-  /** Rejects with a {@link TimeoutError} if the response takes longer, in milliseconds. */
-  timeoutMs?: number | undefined;
-}
+import { type Deferred, deferred, waitFor, type WaitOptions } from "./waiting.js";
 
 export interface ConnectionHandlers {
-  onEvent(event: TillerEvent): void;
+  onEvent(event: Event): void;
   /** A line without a response of its own (such as `host_tool_result`) was refused. */
   onRefusedLine(id: string, command: string, reason: string): void;
   onClosed(error: TillerError): void;
 }
 
+/** A command, of this version of the protocol or of a later one. */
+export type AnyCommand = Command | { type: string; [field: string]: unknown };
+
+export interface RequestExtras extends WaitOptions {
+  id?: string | undefined;
+  /** Called with the data before the next record is handled. */
+  onAccepted?: ((data: unknown) => void) | undefined;
+}
+
 interface PendingRequest {
   readonly command: string;
   readonly response: Deferred<unknown>;
-  /** Runs before the next record is handled. */
   readonly onAccepted: ((data: unknown) => void) | undefined;
 }
 
-/** Longer lines are refused by tiller without an id, so they are not sent. */
+/** What tiller reads at most, as long as it has not said so itself. */
 const DEFAULT_LINE_BYTES = 64 * 1024 * 1024;
 
 export class Connection {
@@ -35,6 +36,7 @@ export class Connection {
   readonly #pending = new Map<string, PendingRequest>();
   #requests = 0;
   #maxLineBytes = DEFAULT_LINE_BYTES;
+  #isClosing = false;
   #error: TillerError | undefined;
   #epoch: string | undefined;
   #lastSeq = 0;
@@ -42,13 +44,9 @@ export class Connection {
   constructor(transport: Transport, handlers: ConnectionHandlers) {
     this.#transport = transport;
     this.#handlers = handlers;
-    transport.open({
-      onLine: (line) => this.#receive(line),
-      onClosed: (reason) => this.#fail(reason),
-    });
   }
 
-  /** Names the server process that numbers the records; `undefined` before the first number. */
+  /** Names the process that numbers the records; `undefined` before the first number. */
   get epoch(): string | undefined {
     return this.#epoch;
   }
@@ -63,6 +61,20 @@ export class Connection {
     return this.#error;
   }
 
+  open(): void {
+    this.#transport.open({
+      onLine: (line) => this.#receive(line),
+      onClosed: (reason) => this.#fail(reason),
+    });
+  }
+
+  /** Ends the connection, in bounded time. Records still arrive until then. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await this.#transport.close();
+    this.#fail(new ClientClosed());
+  }
+
   setMaxLineBytes(bytes: number): void {
     this.#maxLineBytes = bytes;
   }
@@ -74,119 +86,113 @@ export class Connection {
   }
 
   /** Sends a command and waits for its response. Rejects if it is refused. */
-  async request(
-    command: Command,
-    options: RequestOptions & { id?: string; onAccepted?: (data: unknown) => void } = {},
-  ): Promise<unknown> {
-    options.signal?.throwIfAborted();
+  async request(command: AnyCommand, extras: RequestExtras = {}): Promise<unknown> {
+    extras.signal?.throwIfAborted();
     if (this.#error !== undefined) throw this.#error;
-    const id = options.id ?? this.nextId();
-    const line = JSON.stringify({ id, ...command });
-    const bytes = Buffer.byteLength(line);
-    if (bytes > this.#maxLineBytes) {
-      const why = `the command has ${bytes} bytes, and tiller reads at most ${this.#maxLineBytes}`;
-      throw new CommandRefusedError(command.type, why);
-    }
+    const id = extras.id ?? this.nextId();
+    const line = this.#encode({ ...command, id });
     const response = deferred<unknown>();
-    this.#pending.set(id, { command: command.type, response, onAccepted: options.onAccepted });
+    this.#pending.set(id, { command: command.type, response, onAccepted: extras.onAccepted });
     void this.#transport.send(line);
-    const stopTimer = this.#startTimer(id, command.type, options.timeoutMs);
-    const onAbort = (): void => this.#abandon(id, toReason(options.signal));
-    options.signal?.addEventListener("abort", onAbort, { once: true });
     try {
-      return await response.promise;
+      return await waitFor(response.promise, `response to ${command.type}`, extras);
     } finally {
-      stopTimer();
-      options.signal?.removeEventListener("abort", onAbort);
+      // If the caller has given up, a response that still comes is ignored.
+      this.#pending.delete(id);
     }
   }
 
-  /** Sends a line that has no response. Resolves when the transport can take more. */
-  async send(command: Command): Promise<void> {
-    if (this.#error === undefined) await this.#transport.send(JSON.stringify(command));
+  /**
+   * Sends a line that has no response. Throws if it is not JSON or too long for tiller; the promise
+   * resolves when the transport can take more.
+   */
+  send(command: Command): Promise<void> {
+    const line = this.#encode(command);
+    return this.#error === undefined ? this.#transport.send(line) : Promise.resolve();
   }
 
-  #startTimer(id: string, command: string, ms: number | undefined): () => void {
-    if (ms === undefined) return () => {};
-    const late = new TimeoutError(`no response to ${command} within ${ms} ms`);
-    const timer = setTimeout(() => this.#abandon(id, late), ms);
-    return () => clearTimeout(timer);
-  }
-
-  /** Stops waiting for a response. If it still comes, it is ignored. */
-  #abandon(id: string, error: Error): void {
-    const pending = this.#pending.get(id);
-    this.#pending.delete(id);
-    pending?.response.reject(error);
+  #encode(command: AnyCommand): string {
+    const line = JSON.stringify(command);
+    const bytes = Buffer.byteLength(line);
+    if (bytes <= this.#maxLineBytes) return line;
+    // tiller would refuse the line without its id, and the request would wait for ever.
+    const why = `the line has ${bytes} bytes, and tiller reads at most ${this.#maxLineBytes}`;
+    throw new CommandRefused(command.type, why);
   }
 
   #receive(line: string): void {
     if (this.#error !== undefined) return;
-    const record = parseRecord(line);
-    if (record === undefined) {
-      this.#fail(new ProtocolError(`the server wrote a line that is no record: ${shorten(line)}`));
-      void this.#transport.close();
-      return;
+    try {
+      this.#handle(parseRecord(line));
+    } catch (thrown) {
+      // Nothing that the server writes may break the program that uses this client.
+      this.#abandon(
+        thrown instanceof ProtocolError
+          ? thrown
+          : new ProtocolError(`cannot handle a record of tiller: ${toError(thrown).message}`, {
+              cause: thrown,
+            }),
+      );
     }
+  }
+
+  #handle(record: Response | Event): void {
     if (record.seq !== undefined) this.#lastSeq = record.seq;
     if (record.epoch !== undefined) this.#epoch = record.epoch;
-    if (isResponse(record)) this.#respond(record);
+    if (record.type === "response") this.#respond(record);
     else this.#handlers.onEvent(record);
   }
 
   #respond(record: Response): void {
-    const reason = record.error ?? "refused without a reason";
-    if (typeof record.id !== "string") {
-      // Every command of this package has an id, so the server could not read a line of ours.
-      this.#fail(new ProtocolError(`the server could not read a command: ${reason}`));
-      void this.#transport.close();
+    const { id } = record;
+    if (typeof id !== "string") {
+      // Every line of this package has an id, so tiller could not read one of them.
+      const reason = record.success ? "a response without an id" : record.error;
+      throw new ProtocolError(`tiller could not read a command: ${reason}`);
+    }
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    if (!record.success) {
+      const reason = record.error ?? "refused without a reason";
+      if (pending === undefined) this.#handlers.onRefusedLine(id, record.command, reason);
+      else pending.response.reject(new CommandRefused(pending.command, reason));
       return;
     }
-    const pending = this.#pending.get(record.id);
-    if (pending === undefined) {
-      if (!record.success) this.#handlers.onRefusedLine(record.id, record.command, reason);
-      return;
-    }
-    this.#pending.delete(record.id);
-    if (record.success) {
-      pending.onAccepted?.(record.data);
-      pending.response.resolve(record.data);
-    } else {
-      pending.response.reject(new CommandRefusedError(pending.command, reason));
-    }
+    const data: unknown = "data" in record ? record.data : undefined;
+    pending?.onAccepted?.(data);
+    pending?.response.resolve(data);
+  }
+
+  /** The server does not speak the protocol: ends it. */
+  #abandon(error: ProtocolError): void {
+    this.#fail(error);
+    void this.#transport.close();
   }
 
   /** Ends the connection for every request that waits. Only the first reason counts. */
-  #fail(error: TillerError): void {
+  #fail(reason: TillerError): void {
     if (this.#error !== undefined) return;
-    this.#error = error;
+    this.#error = this.#isClosing ? new ClientClosed() : reason;
     const pending = [...this.#pending.values()];
     this.#pending.clear();
-    for (const request of pending) request.response.reject(error);
-    this.#handlers.onClosed(error);
+    for (const request of pending) request.response.reject(this.#error);
+    this.#handlers.onClosed(this.#error);
   }
 }
 
-function parseRecord(line: string): Response | TillerEvent | undefined {
+function parseRecord(line: string): Response | Event {
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch {
-    return undefined;
+    throw new ProtocolError(`tiller wrote a line that is not JSON: ${shorten(line)}`);
   }
-  const isRecord = typeof value === "object" && value !== null && "type" in value;
-  return isRecord ? (value as Response | TillerEvent) : undefined;
-}
-
-function isResponse(record: Response | TillerEvent): record is Response {
-  return record.type === "response";
+  if (typeof value === "object" && value !== null && "type" in value) {
+    if (typeof value.type === "string") return value as Response | Event;
+  }
+  throw new ProtocolError(`tiller wrote a line that is not a record: ${shorten(line)}`);
 }
 
 function shorten(line: string): string {
   return line.length > 200 ? `${line.slice(0, 200)}…` : line;
-}
-
-function toReason(signal: AbortSignal | undefined): Error {
-  const reason: unknown = signal?.reason;
-  return reason instanceof Error ? reason : new TillerError("the request was aborted");
 }

@@ -1,4 +1,4 @@
-/** Questions and notices of extensions. */
+/** What extensions ask the user and show to the user. */
 
 import type { Connection } from "./connection.js";
 import { toError } from "./errors.js";
@@ -8,16 +8,18 @@ type UiRequest = EventOf<"extension_ui_request">;
 
 /** A question of an extension to the user. */
 export type Dialog = Extract<UiRequest, { method: "select" | "confirm" | "input" | "editor" }>;
-/** A message of an extension for the user. */
-export type Notification = Extract<UiRequest, { method: "notify" }>;
-/** The text for `select`, `input` and `editor`, a boolean for `confirm`; nothing cancels. */
-export type DialogAnswer = string | boolean | undefined | void;
+/** A message of an extension to the user. */
+export type Notice = Extract<UiRequest, { method: "notify" }>;
+/** Something else that an extension shows: a status, a widget, a title, a text to edit. */
+export type Display = Exclude<UiRequest, Dialog | Notice>;
+/** A text for `select`, `input` and `editor`, a boolean for `confirm`; anything else cancels. */
+export type Answer = string | boolean | undefined | void;
 
 export interface DialogHandlers {
   /** Answers a question. Without this handler every question is cancelled. */
-  onDialog?: ((dialog: Dialog) => DialogAnswer | Promise<DialogAnswer>) | undefined;
-  /** Shows a notification. */
-  onNotify?: ((notification: Notification) => void) | undefined;
+  onDialog?: ((dialog: Dialog) => Answer | Promise<Answer>) | undefined;
+  onNotify?: ((notice: Notice) => void) | undefined;
+  onDisplay?: ((display: Display) => void) | undefined;
   /** Gets the errors that the other handlers throw. By default they are process warnings. */
   onHandlerError?: ((error: Error) => void) | undefined;
 }
@@ -33,12 +35,21 @@ export class Dialogs {
 
   /** Shows a request and, if it is a question, answers it. Never rejects. */
   async show(request: UiRequest): Promise<void> {
-    const { onDialog, onNotify } = this.#handlers;
-    if (isDialog(request)) {
-      const answer = await this.#guard(() => onDialog?.(request));
-      await this.#connection.send(toResponse(request.id, answer));
-    } else if (request.method === "notify") {
-      await this.#guard(() => onNotify?.(request));
+    const { onDialog, onNotify, onDisplay } = this.#handlers;
+    switch (request.method) {
+      case "select":
+      case "confirm":
+      case "input":
+      case "editor": {
+        const answer = await this.#guard(() => onDialog?.(request));
+        await this.#connection.send(answerLine(request, answer));
+        break;
+      }
+      case "notify":
+        await this.#guard(() => onNotify?.(request));
+        break;
+      default:
+        await this.#guard(() => onDisplay?.(request));
     }
   }
 
@@ -54,18 +65,10 @@ export class Dialogs {
   }
 }
 
-function isDialog(request: UiRequest): request is Dialog {
-  return ["select", "confirm", "input", "editor"].includes(request.method);
-}
-
-function toResponse(id: string, answer: DialogAnswer) {
-  const type = "extension_ui_response" as const;
-  switch (typeof answer) {
-    case "string":
-      return { type, id, value: answer };
-    case "boolean":
-      return { type, id, confirmed: answer };
-    default:
-      return { type, id, cancelled: true };
-  }
+/** The line that answers a dialog. An answer of the wrong type cancels it. */
+export function answerLine({ id, method }: Pick<Dialog, "id" | "method">, answer: Answer) {
+  const line = { type: "extension_ui_response" as const, id };
+  if (method === "confirm" && typeof answer === "boolean") return { ...line, confirmed: answer };
+  if (method !== "confirm" && typeof answer === "string") return { ...line, value: answer };
+  return { ...line, cancelled: true };
 }

@@ -1,5 +1,7 @@
 /** The errors that this package throws. All of them extend {@link TillerError}. */
 
+import type { Result } from "./result.js";
+
 /** Any failure that this package reports. */
 export class TillerError extends Error {
   constructor(message: string, options?: ErrorOptions) {
@@ -8,50 +10,69 @@ export class TillerError extends Error {
   }
 }
 
-/** tiller has answered a command with `success: false`. The session is unchanged. */
-export class CommandRefusedError extends TillerError {
-  /** The name of the command. */
+/** The program cannot be started: it does not exist or is not executable. */
+export class ServerNotFound extends TillerError {}
+
+/** tiller has ended although the client was not closed. Everything that is pending fails with it. */
+export class ServerExited extends TillerError {
+  /** The exit code; `null` if a signal ended the process. */
+  readonly exitCode: number | null;
+  /** The signal that ended the process, such as `SIGKILL`, or `null`. */
+  readonly signal: string | null;
+  /** The end of what tiller wrote to stderr. */
+  readonly stderrTail: string;
+
+  constructor(exitCode: number | null, signal: string | null, stderrTail: string) {
+    const how = signal === null ? `exited with ${exitCode}` : `was ended by ${signal}`;
+    const said = stderrTail.trim();
+    super(`tiller ${how}${said === "" ? "" : `: ${said}`}`);
+    this.exitCode = exitCode;
+    this.signal = signal;
+    this.stderrTail = stderrTail;
+  }
+}
+
+/** The client was closed. */
+export class ClientClosed extends TillerError {
+  constructor() {
+    super("the client is closed");
+  }
+}
+
+/** tiller has refused a command. A refused command changes nothing. */
+export class CommandRefused extends TillerError {
+  /** The name of the command, such as `prompt`. */
   readonly command: string;
+  /** tiller's reason, a sentence for people. */
+  readonly error: string;
 
-  constructor(command: string, reason: string) {
-    super(reason);
+  constructor(command: string, error: string) {
+    super(`${command}: ${error}`);
     this.command = command;
+    this.error = error;
   }
 }
 
-/** How a server ended. */
-export interface ServerExit {
-  /** The exit code; `null` if a signal ended the process or if it never started. */
-  readonly exitCode: number | null;
-  /** The signal that ended the process, or `null`. */
-  readonly signal: string | null;
-  /** The end of what the server wrote to stderr. */
-  readonly stderr: string;
-}
-
-/** The server could not be started, or has ended. */
-export class ServerExitedError extends TillerError implements ServerExit {
-  readonly exitCode: number | null;
-  readonly signal: string | null;
-  readonly stderr: string;
-
-  constructor(summary: string, exit: ServerExit, options?: ErrorOptions) {
-    const stderr = exit.stderr.trim();
-    super(stderr === "" ? summary : `${summary}\n${stderr}`, options);
-    this.exitCode = exit.exitCode;
-    this.signal = exit.signal;
-    this.stderr = exit.stderr;
-  }
-}
-
-/** The server has written something that is not the protocol, or lacks a feature. */
+/** tiller has written something that this client does not understand, or lacks a feature. */
 export class ProtocolError extends TillerError {}
 
-/** A response has not come in time. */
-export class TimeoutError extends TillerError {}
+/** The time that the caller allowed is over. */
+export class Timeout extends TillerError {}
 
-/** Events that were asked for are no longer stored. Read the state again instead. */
-export class EventsLostError extends TillerError {}
+/** A replay would have a gap: tiller no longer has all of the requested events. */
+export class EventsLost extends TillerError {}
+
+/** A prompt did not end well. Thrown by {@link Result.check}. */
+export class RunFailed extends TillerError {
+  /** The result with its status and reason. */
+  readonly result: Result;
+
+  constructor(result: Result) {
+    const why = result.error ?? result.reason;
+    super(`the prompt ended with status ${result.status}${why === undefined ? "" : `: ${why}`}`);
+    this.result = result;
+  }
+}
 
 /** Makes an `Error` of anything that can be thrown. */
 export function toError(thrown: unknown): Error {

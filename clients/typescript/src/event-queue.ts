@@ -1,23 +1,46 @@
 /** Events between the connection, which pushes them, and one consumer, which awaits them. */
 
-import { type Deferred, deferred } from "./deferred.js";
+import type { Backlog } from "./read-gate.js";
+import { type Deferred, deferred } from "./waiting.js";
 
-export class EventQueue<T> implements AsyncIterableIterator<T> {
+export class EventQueue<T> implements Backlog {
   #waiting: T[] = [];
   #taken = 0;
   #ended = false;
   #error: Error | undefined;
   #wakeUp: Deferred<void> | undefined;
-  readonly #onReturn: () => void;
+  #isRead = false;
+  readonly #onRead: () => void;
 
-  /** `onReturn` is called when the consumer leaves its loop. */
-  constructor(onReturn: () => void = () => {}) {
-    this.#onReturn = onReturn;
+  /** `onRead` is called when the consumer takes an event, waits for one, or stops reading. */
+  constructor(onRead: () => void) {
+    this.#onRead = onRead;
+  }
+
+  /**
+   * How many events a consumer that is reading has still to take. 0 if there is no such consumer:
+   * waiting for one that never comes would stop the connection.
+   */
+  get backlog(): number {
+    return this.#isRead ? this.#waiting.length - this.#taken : 0;
+  }
+
+  /** Whether the consumer waits for the next event. */
+  get isAwaited(): boolean {
+    return this.#wakeUp !== undefined;
   }
 
   push(value: T): void {
     if (this.#ended) return;
     this.#waiting.push(value);
+    this.#wake();
+  }
+
+  /** Puts events before those that are waiting, and removes those of them that `isKnown` names. */
+  prepend(values: readonly T[], isKnown: (value: T) => boolean): void {
+    const later = this.#waiting.slice(this.#taken).filter((value) => !isKnown(value));
+    this.#waiting = [...values, ...later];
+    this.#taken = 0;
     this.#wake();
   }
 
@@ -29,31 +52,32 @@ export class EventQueue<T> implements AsyncIterableIterator<T> {
     this.#wake();
   }
 
+  /** The next event; `done` at the end. Throws the error of the end each time. */
   async next(): Promise<IteratorResult<T, undefined>> {
-    for (;;) {
-      if (this.#taken < this.#waiting.length) return { done: false, value: this.#take() };
-      if (this.#ended) {
-        const error = this.#error;
-        this.#error = undefined;
-        if (error !== undefined) throw error;
-        return { done: true, value: undefined };
-      }
+    this.#isRead = true;
+    while (this.#taken >= this.#waiting.length) {
+      if (this.#error !== undefined) throw this.#error;
+      if (this.#ended) return { done: true, value: undefined };
       this.#wakeUp ??= deferred();
-      await this.#wakeUp.promise;
+      const { promise } = this.#wakeUp;
+      this.#onRead();
+      await promise;
     }
+    const value = this.#take();
+    this.#onRead();
+    return { done: false, value };
   }
 
-  async return(): Promise<IteratorResult<T, undefined>> {
+  /** The consumer has left its loop. It may come back. */
+  stopReading(): void {
+    this.#isRead = false;
+    this.#onRead();
+  }
+
+  /** Drops what is waiting. */
+  clear(): void {
     this.#waiting = [];
     this.#taken = 0;
-    this.end();
-    this.#error = undefined;
-    this.#onReturn();
-    return { done: true, value: undefined };
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
   }
 
   /**

@@ -1,37 +1,43 @@
-/** `tiller-client`: drive the coding agent tiller from TypeScript and JavaScript. */
+/** `tiller-client`: drives tiller, a coding agent, from TypeScript and JavaScript. */
 
 export { Client } from "./client.js";
-export type { ConnectOptions, EventsFrom, StartOptions } from "./client.js";
-export { PromptRun } from "./prompt-run.js";
-export type { PromptOptions } from "./prompt-run.js";
-export { defineTool } from "./host-tools.js";
-export type { Tool, ToolContent, ToolContext, ToolDefinition, ToolReturn } from "./host-tools.js";
-export type { FromSchema, JsonSchema } from "./schema-types.js";
-export type { Dialog, DialogAnswer, DialogHandlers, Notification } from "./dialogs.js";
+export type { ConnectOptions, PromptOptions, ReplayOptions, StartOptions } from "./client.js";
+export type { AnyCommand } from "./connection.js";
+export type { Answer, Dialog, DialogHandlers, Display, Notice } from "./dialogs.js";
 export {
-  CommandRefusedError,
-  EventsLostError,
+  ClientClosed,
+  CommandRefused,
+  EventsLost,
   ProtocolError,
-  ServerExitedError,
+  RunFailed,
+  ServerExited,
+  ServerNotFound,
   TillerError,
-  TimeoutError,
+  Timeout,
 } from "./errors.js";
-export type { ServerExit } from "./errors.js";
-export type { CommandResults, QueuedTarget } from "./commands.js";
-export type { RequestOptions } from "./connection.js";
+export { EventStream } from "./event-stream.js";
+export { defineTool } from "./host-tools.js";
+export type { Tool, ToolContent, ToolContext, ToolDefinition, ToolResult } from "./host-tools.js";
+export { image, imageFromFile } from "./images.js";
+export { ProcessTransport } from "./process-transport.js";
+export type { ProcessOptions } from "./process-transport.js";
 export type {
   Command,
   CommandName,
   CommandOf,
+  DataOf,
+  Disposition,
+  Event,
   EventName,
   EventOf,
   Fields,
-  PromptResult,
   Response,
-  TillerEvent,
 } from "./protocol.js";
+export { Result } from "./result.js";
+export type { FromSchema, JsonSchema } from "./tool-schema.js";
 export type { Transport, TransportHandlers } from "./transport.js";
-export { ProcessTransport } from "./process-transport.js";
-export type { ProcessOptions } from "./process-transport.js";
-/** The types of the wire, generated from tiller's own. */
-export type * as wire from "./types.js";
+export { Turn } from "./turn.js";
+export type { MessageOptions } from "./turn.js";
+export type { WaitOptions } from "./waiting.js";
+/** The types of all lines, generated from tiller's JSON Schema. */
+export type * as wire from "./generated.js";

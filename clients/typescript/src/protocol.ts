@@ -1,33 +1,27 @@
-/** The wire types as this package uses them. `types.ts` is generated; this file gives it shape. */
+/** The wire types as this package uses them. `generated.ts` has them all; this file selects. */
 
-import type * as wire from "./types.js";
+import type * as wire from "./generated.js";
 
-/** Any command, as it is written, without its `id`. */
-export type Command = wire.Command;
+/** Any line of a client. */
+export type Command = wire.ClientLine;
 export type CommandName = Command["type"];
 export type CommandOf<K extends CommandName> = Extract<Command, { type: K }>;
-/** The fields of a command beside its `type`. */
+/** The fields of a command beside its `type` and `id`. */
 export type Fields<K extends CommandName> = Omit<CommandOf<K>, "type" | "id">;
 
-/** What a record carries beside its own fields. */
-export interface Stamp {
-  /** The number of the record: one more than that of the record before. */
-  readonly seq?: number;
-  /** Names the process that counts. */
-  readonly epoch?: string;
-}
+/** A response, whether the command has succeeded or not. */
+export type Response = Extract<wire.ServerLine, { type: "response" }>;
+/** Anything that tiller writes except responses. Ignore types that you do not know. */
+export type Event = Exclude<wire.ServerLine, { type: "response" }>;
+export type EventName = Event["type"];
+export type EventOf<K extends EventName> = Extract<Event, { type: K }>;
 
-/** Anything the server writes that is not a response. Ignore types that you do not know. */
-export type TillerEvent = wire.Event & Stamp;
-export type EventName = TillerEvent["type"];
-export type EventOf<K extends EventName> = Extract<TillerEvent, { type: K }>;
-export type Response = wire.Response & Stamp;
+type ResponseTo<K extends CommandName> = Extract<Response, { command: K; success: true }>;
+/** The `data` of the response to a command; `undefined` if it has none. */
+export type DataOf<K extends CommandName> =
+  ResponseTo<K> extends { data: infer D } ? D : undefined;
 
-/** What became of a message that the client has sent. */
-export type PromptResult = EventOf<"prompt_result">;
-
-export type HostTool = wire.HostTool;
-export type ToolOutput = wire.ToolOutput;
-export type Image = wire.Image;
+/** The commands that send a user message. */
+export type PromptCommandName = "prompt" | "steer" | "follow_up" | "abort_and_prompt";
+/** What tiller does with a message: starts a run, queues it, or leaves it to an extension. */
 export type Disposition = wire.Disposition;
-export type HelloData = wire.HelloData;

@@ -18,6 +18,9 @@ export interface Transport {
    * reports failures.
    */
   send(line: string): Promise<void>;
+  /** Stops reading until `resume`. Lines that were already read may still come. */
+  pause(): void;
+  resume(): void;
   /** Ends the connection, in bounded time. May be called again. */
   close(): Promise<void>;
 }
