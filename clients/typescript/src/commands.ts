@@ -138,7 +138,7 @@ export abstract class Commands {
     return this.request({ type: "get_record", ...fields });
   }
 
-  // Tools, settings and commands
+  // Tools and commands
 
   /** All tools: those of tiller, of extensions and of this client. */
   getTools() {
@@ -148,16 +148,6 @@ export abstract class Commands {
   /** Selects the tools that the model is offered. Returns their names in order. */
   setActiveTools(tools: Fields<"set_active_tools">["tools"]) {
     return this.request({ type: "set_active_tools", tools });
-  }
-
-  /** The settings in force. */
-  getSettings() {
-    return this.request({ type: "get_settings" });
-  }
-
-  /** Changes a setting such as `retry.maxRetries` for this session. No file is written. */
-  setSetting(key: string, value: unknown) {
-    return this.request({ type: "set_setting", key, value });
   }
 
   /** Replaces the todo list. */
