@@ -72,8 +72,8 @@ await using bot = await Client.start({
   args: ["--no-session"],
   tools: [tide, book],
 });
-// The bot talks and books: it has no business in the file system or the shell.
-await bot.setActiveTools([tide.name, book.name]);
+// None of the tools of tiller: the bot has no business in the file system or the shell.
+await bot.setActiveTools([]);
 // Each question may cost ten cents, call three tools and take a minute, whatever the model thinks.
 await bot.setLimits({ maxCost: 0.1, maxToolCalls: 3, maxSeconds: 60 });
 

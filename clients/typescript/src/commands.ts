@@ -145,7 +145,7 @@ export abstract class Commands {
     return this.request({ type: "get_tools" });
   }
 
-  /** Selects the tools that the model is offered. Returns their names in order. */
+  /** Selects among the tools of tiller and of extensions. Returns their names in order. */
   setActiveTools(tools: Fields<"set_active_tools">["tools"]) {
     return this.request({ type: "set_active_tools", tools });
   }
