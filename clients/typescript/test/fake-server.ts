@@ -1,6 +1,5 @@
 /** A program that answers `hello` and then misbehaves as its first argument says. */
 
-import { closeSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 const what = process.argv[2];
@@ -21,7 +20,6 @@ const answers: Readonly<Record<string, (id: string) => void>> = {
   },
   unreadable: () => write({ type: "response", command: "parse", success: false, error: "no" }),
   unknown: () => write({ type: "later_invention", seq: 7 }),
-  "closed stdout": () => closeSync(1),
 };
 
 let isGreeted = false;
