@@ -80,7 +80,7 @@ export class Client extends Commands implements MessageSender, AsyncDisposable {
     return Client.connect(transport, options);
   }
 
-  /** Connects over a transport. {@link Client.start} is the usual way to get a client. */
+  /** Connects over a transport, for servers that {@link Client.start} cannot start. */
   static async connect(transport: Transport, options: ConnectOptions = {}): Promise<Client> {
     const client = new Client(transport, options);
     try {
