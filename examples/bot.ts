@@ -29,7 +29,8 @@ const tide = defineTool({
   run({ harbour }) {
     const times = TIDES.get(harbour);
     // The model reads the error and can try another name.
-    if (times === undefined) throw new Error(`Unknown harbour. Known: ${[...TIDES.keys()].join(", ")}`);
+    if (times === undefined)
+      throw new Error(`Unknown harbour. Known: ${[...TIDES.keys()].join(", ")}`);
     return times;
   },
 });

@@ -189,8 +189,8 @@ export class Client extends Commands implements MessageSender, AsyncDisposable {
   }
 
   /**
-   * All events after number `since`: first those of the past, then the live ones, without a gap or a
-   * duplicate. Rejects with {@link EventsLost} if tiller no longer has all of them.
+   * All events after number `since`: first those of the past, then the live ones, without a gap or
+   * a duplicate. Rejects with {@link EventsLost} if tiller no longer has all of them.
    */
   async replay(since: number, { epoch, ...options }: ReplayOptions = {}): Promise<EventStream> {
     const queue = this.#subscribe();

@@ -1,6 +1,12 @@
 /** Requests and responses over a transport. Knows nothing of what the commands do. */
 
-import { ClientClosed, CommandRefused, ProtocolError, type TillerError, toError } from "./errors.js";
+import {
+  ClientClosed,
+  CommandRefused,
+  ProtocolError,
+  type TillerError,
+  toError,
+} from "./errors.js";
 import type { Command, Event, Response } from "./protocol.js";
 import type { Transport } from "./transport.js";
 import { type Deferred, deferred, waitFor, type WaitOptions } from "./waiting.js";

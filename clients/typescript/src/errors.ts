@@ -13,7 +13,7 @@ export class TillerError extends Error {
 /** The program cannot be started: it does not exist or is not executable. */
 export class ServerNotFound extends TillerError {}
 
-/** tiller has ended although the client was not closed. Everything that is pending fails with it. */
+/** tiller has ended although the client was not closed. Everything that is pending fails. */
 export class ServerExited extends TillerError {
   /** The exit code; `null` if a signal ended the process. */
   readonly exitCode: number | null;

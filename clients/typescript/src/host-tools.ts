@@ -8,8 +8,7 @@ import type { FromSchema, JsonSchema } from "./tool-schema.js";
 
 /** A block of a tool's result. */
 export type ToolContent =
-  | { type: "text"; text: string }
-  | { type: "image"; data: string; mimeType: string };
+  { type: "text"; text: string } | { type: "image"; data: string; mimeType: string };
 
 /** A result with more than a text. */
 export interface ToolResult {
@@ -48,7 +47,7 @@ export interface ToolDefinition<S extends JsonSchema> extends Omit<Tool, "parame
   readonly parameters: S;
   /**
    * Runs a call. Returns a text, a {@link ToolResult}, or anything else that JSON can express, of
-   * which the model gets the JSON. An error that it throws becomes an error that the model can read.
+   * which the model gets the JSON. An error that it throws is an error that the model can read.
    */
   run(args: FromSchema<S>, context: ToolContext): unknown;
 }

@@ -18,8 +18,7 @@ export type EventOf<K extends EventName> = Extract<Event, { type: K }>;
 
 type ResponseTo<K extends CommandName> = Extract<Response, { command: K; success: true }>;
 /** The `data` of the response to a command; `undefined` if it has none. */
-export type DataOf<K extends CommandName> =
-  ResponseTo<K> extends { data: infer D } ? D : undefined;
+export type DataOf<K extends CommandName> = ResponseTo<K> extends { data: infer D } ? D : undefined;
 
 /** The commands that send a user message. */
 export type PromptCommandName = "prompt" | "steer" | "follow_up" | "abort_and_prompt";

@@ -1,9 +1,9 @@
 /**
  * Stops reading from the server while consumers are far behind.
  *
- * tiller then merges deltas and, if its reader stays behind, starts no further turn. Reading goes on
- * as long as anything in this program waits for a line, however long the other queues are: a loop
- * over events may send commands and await their responses.
+ * tiller then merges deltas and, if its reader stays behind, starts no further turn. Reading goes
+ * on as long as anything in this program waits for a line, however long the other queues are: a
+ * loop over events may send commands and await their responses.
  */
 
 /** A queue of one consumer. */

@@ -1,4 +1,4 @@
-/** What carries lines between a client and a server. A process is one; a socket could be another. */
+/** What carries lines between a client and a server: a process, or for example a socket. */
 
 import type { TillerError } from "./errors.js";
 

@@ -35,9 +35,9 @@ type Phase = "sent" | "queued" | "running" | "over";
 export type MessageCommand = CommandOf<PromptCommandName>;
 
 /**
- * A prompt and what becomes of it. `for await` gives its events, which end with the `prompt_result`;
- * a loop that was left can be continued by another. A prompt that starts a run gets all events from
- * then on, a queued one those from its own user message on.
+ * A prompt and what becomes of it. `for await` gives its events, the last of which is its
+ * `prompt_result`; a loop that was left can be continued by another. A prompt that starts a run gets
+ * all events from then on, a queued one those from its own user message on.
  */
 export class Turn implements AsyncIterable<Event> {
   /** The id of the message: the caller's, or one that the client has made. */
@@ -101,7 +101,7 @@ export class Turn implements AsyncIterable<Event> {
     return this.#context.gate.during(waitFor(this.#result.promise, "result", options));
   }
 
-  /** Stops this prompt: takes it out of its queue, or aborts its run. No effect after the result. */
+  /** Stops this prompt: takes it out of its queue, or aborts its run. */
   async abort(): Promise<void> {
     try {
       await this.accepted;
@@ -190,7 +190,9 @@ export class Turn implements AsyncIterable<Event> {
     } else if (event.type === "message_start" || event.type === "message_end") {
       const { message } = event;
       if (message.role !== "assistant") return;
-      this.#text = message.content.map((block) => (block.type === "text" ? block.text : "")).join("");
+      this.#text = message.content
+        .map((block) => (block.type === "text" ? block.text : ""))
+        .join("");
     }
   }
 

@@ -48,7 +48,10 @@ export async function waitFor<T>(
 }
 
 /** Whether the promise settles in time. */
-export async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
+export async function settlesWithin(
+  promise: Promise<unknown>,
+  timeoutMs: number,
+): Promise<boolean> {
   const settled = promise.then(
     () => true,
     () => true,

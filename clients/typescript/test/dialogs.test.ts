@@ -57,8 +57,14 @@ test("every kind of dialog is answered", async () => {
   const { displays, notice } = await ask({ onDialog });
   assert.equal(notice?.message, '["green",true,"Ada","Ada"]');
   assert.equal(notice?.notifyType, "warning");
-  assert.deepEqual(asked.map(({ method }) => method), ["select", "confirm", "input", "editor"]);
-  assert.deepEqual(displays.map(({ method }) => method), ["setStatus", "setWidget"]);
+  assert.deepEqual(
+    asked.map(({ method }) => method),
+    ["select", "confirm", "input", "editor"],
+  );
+  assert.deepEqual(
+    displays.map(({ method }) => method),
+    ["setStatus", "setWidget"],
+  );
 });
 
 test("without a handler dialogs are cancelled", async () => {

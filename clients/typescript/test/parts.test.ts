@@ -40,7 +40,10 @@ test("reading stops for a long queue unless something waits", () => {
 });
 
 test("return values become results", () => {
-  const text = (text: string) => ({ output: { content: [{ type: "text", text }] }, isError: false });
+  const text = (text: string) => ({
+    output: { content: [{ type: "text", text }] },
+    isError: false,
+  });
   const block = { type: "image", data: "cG5n", mimeType: "image/png" };
   assert.deepEqual(toOutput("words"), text("words"));
   assert.deepEqual(toOutput(undefined), text("done"));

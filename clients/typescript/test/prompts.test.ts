@@ -3,7 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { CommandRefused, defineTool, image, imageFromFile, RunFailed, Timeout } from "tiller-client";
+import {
+  CommandRefused,
+  defineTool,
+  image,
+  imageFromFile,
+  RunFailed,
+  Timeout,
+} from "tiller-client";
 
 import { all, firstText, Gate, kinds, Place, until, WAIT } from "./support.js";
 
@@ -49,7 +56,10 @@ test("an iteration that was left can be continued", async () => {
   const first = await until(turn, "message_update");
   const rest = await all(turn);
   const numbers = rest.map((event) => event.seq);
-  assert.deepEqual(numbers, rest.map((_, index) => (first.seq ?? 0) + 1 + index));
+  assert.deepEqual(
+    numbers,
+    rest.map((_, index) => (first.seq ?? 0) + 1 + index),
+  );
   assert.equal(rest.at(-1)?.type, "prompt_result");
 });
 
@@ -214,7 +224,10 @@ test("queued messages can be read, changed and removed", async () => {
   const { messages } = await tiller.getQueue();
   assert.deepEqual(
     messages.map(({ queue, text }) => [queue, text]),
-    [["steering", "Good"], ["followUp", "Never mind"]],
+    [
+      ["steering", "Good"],
+      ["followUp", "Never mind"],
+    ],
   );
   const changed = await tiller.updateQueued({ clientMessageId: "one", message: "Better" });
   assert.equal(changed.message.text, "Better");

@@ -37,7 +37,10 @@ test("a replay goes on live", async () => {
     if (event.type === "prompt_result") results += 1;
     if (results === 2) break;
   }
-  assert.deepEqual(numbers, [...new Set(numbers)].sort((a, b) => a - b));
+  assert.deepEqual(
+    numbers,
+    [...new Set(numbers)].sort((a, b) => a - b),
+  );
 });
 
 test("a replay in the middle of a stream misses nothing", async () => {

@@ -14,7 +14,8 @@ const ELSEWHERE = ["hello", "set_host_tools", "host_tool_update", "host_tool_res
 test("every command has a method", async () => {
   await using place = await Place.make();
   const { commands } = (await place.client("say hi\n")).server;
-  const methodOf = (name: string): string => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+  const methodOf = (name: string): string =>
+    name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
   const missing = commands.filter(
     (name) => !ELSEWHERE.includes(name) && !(methodOf(name) in Client.prototype),
   );
@@ -32,10 +33,16 @@ test("a session is stored, listed and opened again", async () => {
 
   const again = await place.client("say Again.\n");
   const { sessions } = await again.listSessions();
-  assert.deepEqual(sessions.map(({ name }) => name), ["harbour"]);
+  assert.deepEqual(
+    sessions.map(({ name }) => name),
+    ["harbour"],
+  );
   assert.equal((await again.switchSession(sessionFile)).cancelled, false);
   const { messages } = await again.getMessages();
-  assert.deepEqual(messages.map(({ role }) => role), ["user", "assistant"]);
+  assert.deepEqual(
+    messages.map(({ role }) => role),
+    ["user", "assistant"],
+  );
   assert.equal(await again.getLastAssistantText(), "Hello.");
   const stats = await again.getSessionStats();
   assert.deepEqual([stats.userMessages, stats.assistantMessages], [1, 1]);
@@ -47,7 +54,10 @@ test("a session is forked and cloned", async () => {
   (await tiller.prompt("First").result(WAIT)).check();
   (await tiller.prompt("Second").result(WAIT)).check();
   const points = (await tiller.getForkMessages()).messages;
-  assert.deepEqual(points.map(({ text }) => text), ["First", "Second"]);
+  assert.deepEqual(
+    points.map(({ text }) => text),
+    ["First", "Second"],
+  );
   assert.equal((await tiller.clone()).cancelled, false);
   assert.equal((await tiller.fork(points[1]?.entryId ?? "")).text, "Second");
   assert.equal((await tiller.getMessages()).messages.length, 2);

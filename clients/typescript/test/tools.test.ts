@@ -75,7 +75,8 @@ test("a result that is not JSON is an error", async () => {
 
 test("a result that tiller refuses is replaced", async () => {
   await using place = await Place.make();
-  const script = "call draw\n\nexpect tool-error has The tool returned an invalid result\nsay No.\n";
+  const script =
+    "call draw\n\nexpect tool-error has The tool returned an invalid result\nsay No.\n";
   const draw = tool("draw", () => ({ content: [{ type: "text" }] }));
   const tiller = await place.client(script, { tools: [draw] });
   (await tiller.prompt("Try").result(WAIT)).check();
@@ -159,7 +160,9 @@ test("calls of one turn run at the same time", async () => {
 
 test("a tool can use the client", async () => {
   await using place = await Place.make();
-  const tiller: Client = await place.client("call rename\n\nexpect tool-result harbour\nsay Done.\n");
+  const tiller: Client = await place.client(
+    "call rename\n\nexpect tool-result harbour\nsay Done.\n",
+  );
   await tiller.addTool(
     tool("rename", async () => {
       await tiller.setSessionName("harbour");
