@@ -1,7 +1,7 @@
 /** Events between the connection, which pushes them, and one consumer, which awaits them. */
 
 import type { Backlog } from "./read-gate.js";
-import { type Deferred, deferred } from "./waiting.js";
+import { type Deferred, deferred, waitFor, type WaitOptions } from "./waiting.js";
 
 export class EventQueue<T> implements Backlog {
   #waiting: T[] = [];
@@ -9,6 +9,7 @@ export class EventQueue<T> implements Backlog {
   #ended = false;
   #error: Error | undefined;
   #wakeUp: Deferred<void> | undefined;
+  #waiters = 0;
   #isRead = false;
   readonly #onRead: () => void;
 
@@ -27,7 +28,7 @@ export class EventQueue<T> implements Backlog {
 
   /** Whether the consumer waits for the next event. */
   get isAwaited(): boolean {
-    return this.#wakeUp !== undefined;
+    return this.#waiters > 0;
   }
 
   push(value: T): void {
@@ -52,16 +53,16 @@ export class EventQueue<T> implements Backlog {
     this.#wake();
   }
 
-  /** The next event; `done` at the end. Throws the error of the end each time. */
-  async next(): Promise<IteratorResult<T, undefined>> {
+  /**
+   * The next event; `done` at the end. Throws the error of the end each time, and `Timeout` if no
+   * event comes in time, which loses none.
+   */
+  async next(wait: WaitOptions = {}): Promise<IteratorResult<T, undefined>> {
     this.#isRead = true;
     while (this.#taken >= this.#waiting.length) {
       if (this.#error !== undefined) throw this.#error;
       if (this.#ended) return { done: true, value: undefined };
-      this.#wakeUp ??= deferred();
-      const { promise } = this.#wakeUp;
-      this.#onRead();
-      await promise;
+      await this.#change(wait);
     }
     const value = this.#take();
     this.#onRead();
@@ -92,6 +93,20 @@ export class EventQueue<T> implements Backlog {
       this.#taken = 0;
     }
     return value;
+  }
+
+  /** Waits until an event or the end comes. */
+  async #change(wait: WaitOptions): Promise<void> {
+    this.#wakeUp ??= deferred();
+    const { promise } = this.#wakeUp;
+    this.#waiters += 1;
+    this.#onRead();
+    try {
+      await waitFor(promise, "event", wait);
+    } finally {
+      this.#waiters -= 1;
+      this.#onRead();
+    }
   }
 
   #wake(): void {

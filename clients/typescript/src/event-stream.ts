@@ -2,7 +2,7 @@
 
 import { EventQueue } from "./event-queue.js";
 import type { Event } from "./protocol.js";
-import { waitFor, type WaitOptions } from "./waiting.js";
+import type { WaitOptions } from "./waiting.js";
 
 /**
  * A stream of events, for one `for await`. It ends when the client is closed, and throws if tiller
@@ -22,7 +22,7 @@ export class EventStream implements AsyncIterableIterator<Event> {
 
   /** The next event. Throws `Timeout` if none comes in time. */
   next(): Promise<IteratorResult<Event, undefined>> {
-    return waitFor(this.#queue.next(), "event", this.#wait);
+    return this.#queue.next(this.#wait);
   }
 
   /** Called by `for await` when the loop is left. */

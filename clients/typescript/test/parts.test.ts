@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Client, type Transport, type TransportHandlers } from "tiller-client";
+import { Client, Timeout, type Transport, type TransportHandlers } from "tiller-client";
 
 import { answerLine } from "#dist/dialogs.js";
 import { toOutput } from "#dist/host-tools.js";
@@ -100,6 +100,19 @@ class MemoryTransport implements Transport {
 
   async close(): Promise<void> {}
 }
+
+test("a wait that times out loses no event", async () => {
+  const transport = new MemoryTransport();
+  const client = await Client.connect(transport);
+  const stream = client.events({ timeoutMs: 1 });
+  await assert.rejects(stream.next(), Timeout);
+  transport.write({ type: "turn_start", seq: 1 });
+  transport.write({ type: "agent_start", seq: 2 });
+  await new Promise(setImmediate);
+  assert.equal((await stream.next()).value?.type, "turn_start");
+  assert.equal((await stream.next()).value?.type, "agent_start");
+  await client.close();
+});
 
 test("a consumer that is far behind stops the reading", async () => {
   const transport = new MemoryTransport();
