@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{package, skipped, tidy};
+use crate::{clients, package, skipped, tidy};
 
 /// Runs the steps in order and stops at the first that fails. Their output is passed through.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
@@ -15,6 +15,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
     })?;
     step("tidy", || tidy::tidy(root))?;
+    step("clients", || clients::check(root))?;
     step("package", || package::list(root))?;
     // No documentation tests: our examples are transcripts, and an empty run at the end would hide
     // the summary.

@@ -1,6 +1,7 @@
 //! Tasks for working on the repository. `cargo xtask help` lists them.
 //!
-//! Uses only the standard library, so that the first task a newcomer runs builds quickly.
+//! Depends on the protocol and on nothing else of ours, so that the first task a newcomer runs builds
+//! quickly.
 
 #![allow(
     clippy::print_stdout,
@@ -10,6 +11,7 @@
 
 mod catalogue;
 mod check;
+mod clients;
 mod package;
 mod skipped;
 mod tidy;
@@ -23,6 +25,11 @@ fn main() -> ExitCode {
     let done = match task.as_str() {
         "catalogue" => catalogue::catalogue(root),
         "check" => check::check(root),
+        "clients" => match std::env::args().nth(2).as_deref() {
+            None => clients::write(root),
+            Some("--check") => clients::check(root),
+            Some(other) => Err(format!("unknown option `{other}`; the only one is --check")),
+        },
         "package" => package::package(root),
         "tidy" => tidy::tidy(root),
         "" | "help" | "--help" | "-h" => {

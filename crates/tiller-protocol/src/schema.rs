@@ -56,6 +56,11 @@ pub fn schema(level: Level) -> Value {
     })
 }
 
+/// The schema of a level as it is printed and kept in files.
+pub fn text(level: Level) -> String {
+    format!("{:#}\n", schema(level))
+}
+
 /// Defines each command. Returns the names of the definitions.
 fn commands(generator: &mut SchemaGenerator, definitions: &mut Map<String, Value>) -> Vec<String> {
     let schema = definition::<Command>(generator);

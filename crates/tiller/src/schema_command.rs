@@ -30,7 +30,7 @@ impl SchemaCommand {
     /// Returns what is printed.
     pub fn run(&self) -> Result<String, String> {
         match &self.out {
-            None => Ok(text(self.wire.unwrap_or_default())),
+            None => Ok(schema::text(self.wire.unwrap_or_default())),
             Some(folder) => self.write(folder),
         }
     }
@@ -45,14 +45,9 @@ impl SchemaCommand {
         let mut written = String::new();
         for level in levels {
             let path = folder.join(format!("tiller-{}.schema.json", level.name()));
-            fs::write(&path, text(level)).map_err(cannot(&path))?;
+            fs::write(&path, schema::text(level)).map_err(cannot(&path))?;
             written.push_str(&format!("{} {}\n", path.display(), schema::hash(level)));
         }
         Ok(written)
     }
-}
-
-fn text(level: Level) -> String {
-    let schema = schema::schema(level);
-    format!("{}\n", serde_json::to_string_pretty(&schema).expect("a schema is JSON"))
 }

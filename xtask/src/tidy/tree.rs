@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// Generated files, and what is not part of the repository.
-const SKIPPED: &[&str] = &[".git", "target"];
+const SKIPPED: &[&str] = &[".git", "target", "node_modules", "dist", "build"];
 
 #[derive(Default)]
 pub(super) struct Tree {

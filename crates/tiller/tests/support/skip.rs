@@ -12,7 +12,8 @@ use std::thread;
 /// The file in which `cargo xtask check` collects skipped tests, one line each.
 const LOG: &str = "TILLER_SKIPPED_LOG";
 
-/// Records that the running test is skipped, or fails it. `group` is `SIDECAR` or `BROWSER`.
+/// Records that the running test is skipped, or fails it. `group` is `SIDECAR`, `BROWSER`,
+/// `PYTHON` or `CLIENT`.
 pub fn skip(group: &str, why: &str) {
     let required = format!("TILLER_{group}_TESTS");
     let is_required = std::env::var(&required).is_ok_and(|value| value == "required");

@@ -1,0 +1,80 @@
+/** The errors that this package throws. All of them extend {@link TillerError}. */
+
+import type { Result } from "./result.js";
+
+/** Any failure that this package reports. */
+export class TillerError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+  }
+}
+
+/** The program cannot be started: it does not exist or is not executable. */
+export class ServerNotFound extends TillerError {}
+
+/** tiller has ended although the client was not closed. Everything that is pending fails. */
+export class ServerExited extends TillerError {
+  /** The exit code; `null` if a signal ended the process. */
+  readonly exitCode: number | null;
+  /** The signal that ended the process, such as `SIGKILL`, or `null`. */
+  readonly signal: string | null;
+  /** The end of what tiller wrote to stderr. */
+  readonly stderrTail: string;
+
+  constructor(exitCode: number | null, signal: string | null, stderrTail: string) {
+    const how = signal === null ? `exited with ${exitCode}` : `was ended by ${signal}`;
+    const said = stderrTail.trim();
+    super(`tiller ${how}${said === "" ? "" : `: ${said}`}`);
+    this.exitCode = exitCode;
+    this.signal = signal;
+    this.stderrTail = stderrTail;
+  }
+}
+
+/** The client was closed. */
+export class ClientClosed extends TillerError {
+  constructor() {
+    super("the client is closed");
+  }
+}
+
+/** tiller has refused a command. A refused command changes nothing. */
+export class CommandRefused extends TillerError {
+  /** The name of the command, such as `prompt`. */
+  readonly command: string;
+  /** tiller's reason, a sentence for people. */
+  readonly error: string;
+
+  constructor(command: string, error: string) {
+    super(`${command}: ${error}`);
+    this.command = command;
+    this.error = error;
+  }
+}
+
+/** tiller has written something that this client does not understand, or lacks a feature. */
+export class ProtocolError extends TillerError {}
+
+/** The time that the caller allowed is over. */
+export class Timeout extends TillerError {}
+
+/** A replay would have a gap: tiller no longer has all of the requested events. */
+export class EventsLost extends TillerError {}
+
+/** A prompt did not end well. Thrown by {@link Result.check}. */
+export class RunFailed extends TillerError {
+  /** The result with its status and reason. */
+  readonly result: Result;
+
+  constructor(result: Result) {
+    const why = result.error ?? result.reason;
+    super(`the prompt ended with status ${result.status}${why === undefined ? "" : `: ${why}`}`);
+    this.result = result;
+  }
+}
+
+/** Makes an `Error` of anything that can be thrown. */
+export function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown));
+}

@@ -1,0 +1,164 @@
+//! `cargo xtask clients`: the files that are made from the schema of the protocol. `--check` only
+//! compares them.
+//!
+//! [`shape`] reads the schema, [`types`] turns it into named types without inheritance, and
+//! [`python`] and [`typescript`] print those.
+
+mod shape;
+mod types;
+mod python;
+mod typescript;
+
+use std::fs;
+use std::path::Path;
+
+use tiller_protocol::{Level, schema};
+
+/// The level whose types the clients have: it has the most fields.
+const LEVEL: Level = Level::PiDelta;
+
+/// A generated file: its path from the root, and its text.
+type Generated = (String, String);
+
+/// Writes all generated files.
+pub(crate) fn write(root: &Path) -> Result<(), String> {
+    for (path, text) in files()? {
+        let whole = root.join(&path);
+        let folder = whole.parent().unwrap_or(root);
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&whole, text))
+            .map_err(|err| format!("cannot write {path}: {err}"))?;
+    }
+    Ok(())
+}
+
+/// Names the files that differ from what `write` would write.
+pub(crate) fn check(root: &Path) -> Result<(), String> {
+    let files = files()?;
+    let stale = stale(&files, |path| fs::read_to_string(root.join(path)).ok());
+    if stale.is_empty() {
+        return Ok(());
+    }
+    Err(format!("out of date: {}; run `cargo xtask clients`", stale.join(", ")))
+}
+
+/// The paths of the files that `read` does not return as they should be.
+fn stale(files: &[Generated], read: impl Fn(&str) -> Option<String>) -> Vec<&str> {
+    let is_stale = |(path, text): &&Generated| read(path).as_ref() != Some(text);
+    files.iter().filter(is_stale).map(|(path, _)| path.as_str()).collect()
+}
+
+fn files() -> Result<Vec<Generated>, String> {
+    let definitions = shape::parse(&schema::schema(LEVEL))?;
+    let types = types::flatten(&definitions)?;
+    let mut files: Vec<Generated> = Level::ALL
+        .into_iter()
+        .map(|level| (format!("schema/tiller-{}.schema.json", level.name()), schema::text(level)))
+        .collect();
+    let python = python::print(&types);
+    files.push(("clients/python/src/tiller_client/generated.py".to_owned(), python));
+    files.push(("clients/typescript/src/generated.ts".to_owned(), typescript::print(&types)));
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn stale_and_missing_files_are_named() {
+        let files =
+            ["a", "b", "c"].map(|path| (path.to_owned(), format!("text of {path}"))).to_vec();
+        let read = |path: &str| match path {
+            "a" => Some("text of a".to_owned()),
+            "b" => Some("old".to_owned()),
+            _ => None,
+        };
+        assert_eq!(stale(&files, read), ["b", "c"]);
+    }
+
+    #[test]
+    fn protocol_has_only_known_constructs() {
+        assert!(files().is_ok());
+    }
+
+    /// Every construct that the two printers know.
+    fn constructs() -> Value {
+        json!({ "$defs": {
+            "Base": { "type": "object", "properties": {
+                "message": { "type": "string" },
+                "images": { "type": "array", "items": { "$ref": "#/$defs/Image" } },
+            }, "required": ["message"] },
+            "Command": {
+                "$ref": "#/$defs/Base", "type": "object", "description": "Sends it.\nAt once.",
+                "properties": { "type": { "const": "send" }, "id": { "description": "Any value." } },
+                "required": ["type"],
+            },
+            "Image": { "type": "object", "properties": {
+                "size": { "type": ["integer", "null"] },
+                "class": { "type": "number" },
+                "x-y": { "type": "boolean" },
+            }, "required": ["size", "class"] },
+            "Kind": { "description": "A kind.", "oneOf": [
+                { "type": "string", "enum": ["a", "b"] },
+                { "type": "string", "const": "c", "description": "The last." },
+            ] },
+            "Optional": { "type": "object", "properties": {
+                "kind": { "$ref": "#/$defs/Kind" },
+                "map": { "type": "object", "additionalProperties": { "type": "integer" } },
+                "free": { "type": "object" },
+                "inner": { "type": "object", "properties": { "ok": { "const": true } }, "required": ["ok"] },
+            } },
+            "Step": {
+                "type": "object", "properties": { "partial": true },
+                "oneOf": [
+                    { "type": "object", "properties": { "type": { "const": "start" } }, "required": ["type"] },
+                    { "type": "object", "description": "More text.",
+                      "properties": { "type": { "const": "text_delta" }, "delta": { "type": "string" } },
+                      "required": ["type", "delta"] },
+                ],
+            },
+            "Text": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "$ref": "#/$defs/Step" } }, { "type": "null" }] },
+            "ServerLine": { "anyOf": [{ "$ref": "#/$defs/Step" }, { "$ref": "#/$defs/DoneResponse" }] },
+            "DoneResponse": { "type": "object", "properties": { "type": { "const": "response" } }, "required": ["type"] },
+        } })
+    }
+
+    fn printed(print: fn(&[types::Type]) -> String, expect: Expect) {
+        let definitions = shape::parse(&constructs()).unwrap();
+        expect.assert_eq(&print(&types::flatten(&definitions).unwrap()));
+    }
+
+    #[test]
+    fn python_has_every_construct() {
+        printed(python::print, expect![""]);
+    }
+
+    #[test]
+    fn typescript_has_every_construct() {
+        printed(typescript::print, expect![""]);
+    }
+
+    #[test]
+    fn unknown_constructs_are_refused() {
+        let refusal = |definition: Value| {
+            let parsed = shape::parse(&json!({ "$defs": { "A": definition } }));
+            parsed.and_then(|definitions| types::flatten(&definitions)).unwrap_err()
+        };
+        let refusals = [
+            json!({ "type": "string", "pattern": "x" }),
+            json!({ "type": "date" }),
+            json!({ "const": 1.5 }),
+            json!({ "$ref": "other.json" }),
+            json!({ "$ref": "#/$defs/B", "type": "object", "properties": {} }),
+            json!({ "type": "object", "properties": { "a": false } }),
+            json!({ "type": "object", "properties": {}, "additionalProperties": false }),
+            json!({ "oneOf": [{ "type": "object", "properties": {} }, { "type": "object", "properties": {} }] }),
+        ]
+        .map(refusal);
+        expect![""].assert_eq(&refusals.join("\n"));
+    }
+}
