@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 const NOTES: &[&str] = &["description", "title", "default", "format", "minimum", "maximum"];
 
 /// A definition of the schema.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Definition {
     pub(super) name: String,
     pub(super) note: String,
@@ -15,7 +15,7 @@ pub(super) struct Definition {
 }
 
 /// The values that a schema allows.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Shape {
     /// Any JSON value.
     Any,
@@ -35,21 +35,21 @@ pub(super) enum Shape {
     Object(Object),
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Variant {
     pub(super) note: String,
     pub(super) shape: Shape,
 }
 
 /// An object with known fields. It has those of `base` and of one of the `choices`, too.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) fields: Vec<Field>,
     pub(super) base: Option<String>,
     pub(super) choices: Vec<Variant>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Field {
     pub(super) name: String,
     pub(super) note: String,

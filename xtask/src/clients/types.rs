@@ -7,6 +7,7 @@ use super::shape::{Definition, Field, Object, Shape, Variant};
 const SERVER_LINE: &str = "ServerLine";
 
 /// A type with a name.
+#[derive(Debug)]
 pub(super) enum Type {
     Record { name: String, note: String, fields: Vec<Field> },
     Alias { name: String, note: String, shape: Shape },

@@ -7,7 +7,7 @@ import json
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Union, cast
+from typing import Annotated, Any, Literal, Union
 
 Schema = dict[str, Any]
 
@@ -83,7 +83,7 @@ def schema_of(hint: object) -> Schema:
 def description_of(function: Callable[..., object]) -> str:
     """The docstring, or the name in words."""
     text = inspect.getdoc(function)
-    return text if text else cast("str", function.__name__).replace("_", " ")
+    return text if text else function.__name__.replace("_", " ")
 
 
 def _is_json(value: object) -> bool:

@@ -1,51 +1,127 @@
 """The data of responses, and the events: dictionaries with the names of the wire.
 
-Their fields are described in tiller's docs/protocol.md and by `tiller schema`.
+The types are generated from tiller's schema; all of them are in `tiller_client.generated`, and this
+module has those that callers need most. `event["type"] == "…"` narrows an event to one record.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from .generated import (
+    ActiveToolsData,
+    AvailableCommandsData,
+    BashData,
+    Capabilities,
+    ChangeData,
+    ClearedQueuesData,
+    ClientLine,
+    CommandsData,
+    CompactionResult,
+    CycledLevelData,
+    CycledModelData,
+    DiagnosticsData,
+    EntriesData,
+    EventsData,
+    ExportData,
+    ExtensionUiRequestEvent,
+    ForkMessagesData,
+    HelloData,
+    HostTool,
+    HostToolCallEvent,
+    HostToolsData,
+    IntegrationsData,
+    InterruptMode,
+    LastTextData,
+    LimitsData,
+    Message,
+    MessageStep,
+    MessageUpdateEvent,
+    MessagesData,
+    MessagesPageData,
+    Model,
+    ModelsData,
+    PromptResultEvent,
+    PromptStatus,
+    QueueData,
+    QueueMode,
+    QueuedMessageData,
+    RecordPiece,
+    ReloadData,
+    ServerEvent,
+    ServerLine,
+    SessionsData,
+    StateData,
+    StatsData,
+    ThinkingLevel,
+    ThinkingLevelsData,
+    TodosData,
+    ToolOutput,
+    ToolsData,
+    TreeData,
+    Usage,
+)
+
 JsonObject: TypeAlias = dict[str, Any]
 
 #: A record of tiller that is not a response. `event["type"]` names it.
-Event: TypeAlias = JsonObject
+Event: TypeAlias = ServerEvent
 
-ActiveToolsData: TypeAlias = JsonObject
-AvailableCommandsData: TypeAlias = JsonObject
-BashData: TypeAlias = JsonObject
-Capabilities: TypeAlias = JsonObject
-ChangeData: TypeAlias = JsonObject
-ClearedQueuesData: TypeAlias = JsonObject
-CommandsData: TypeAlias = JsonObject
-CompactionResult: TypeAlias = JsonObject
-CycledLevelData: TypeAlias = JsonObject
-CycledModelData: TypeAlias = JsonObject
-DiagnosticsData: TypeAlias = JsonObject
-EntriesData: TypeAlias = JsonObject
-EventsData: TypeAlias = JsonObject
-ExportData: TypeAlias = JsonObject
-ForkMessagesData: TypeAlias = JsonObject
-HelloData: TypeAlias = JsonObject
-HostToolsData: TypeAlias = JsonObject
-IntegrationsData: TypeAlias = JsonObject
-LastTextData: TypeAlias = JsonObject
-LimitsData: TypeAlias = JsonObject
-MessagesData: TypeAlias = JsonObject
-MessagesPageData: TypeAlias = JsonObject
-Model: TypeAlias = JsonObject
-ModelsData: TypeAlias = JsonObject
-PromptResult: TypeAlias = JsonObject
-QueueData: TypeAlias = JsonObject
-QueuedMessageData: TypeAlias = JsonObject
-RecordPiece: TypeAlias = JsonObject
-ReloadData: TypeAlias = JsonObject
-SessionsData: TypeAlias = JsonObject
-StateData: TypeAlias = JsonObject
-StatsData: TypeAlias = JsonObject
-ThinkingLevelsData: TypeAlias = JsonObject
-TodosData: TypeAlias = JsonObject
-ToolsData: TypeAlias = JsonObject
-TreeData: TypeAlias = JsonObject
-Usage: TypeAlias = JsonObject
+PromptResult: TypeAlias = PromptResultEvent
+
+__all__ = [
+    "ActiveToolsData",
+    "AvailableCommandsData",
+    "BashData",
+    "Capabilities",
+    "ChangeData",
+    "ClearedQueuesData",
+    "ClientLine",
+    "CommandsData",
+    "CompactionResult",
+    "CycledLevelData",
+    "CycledModelData",
+    "DiagnosticsData",
+    "EntriesData",
+    "Event",
+    "EventsData",
+    "ExportData",
+    "ExtensionUiRequestEvent",
+    "ForkMessagesData",
+    "HelloData",
+    "HostTool",
+    "HostToolCallEvent",
+    "HostToolsData",
+    "IntegrationsData",
+    "InterruptMode",
+    "JsonObject",
+    "LastTextData",
+    "LimitsData",
+    "Message",
+    "MessageStep",
+    "MessageUpdateEvent",
+    "MessagesData",
+    "MessagesPageData",
+    "Model",
+    "ModelsData",
+    "PromptResult",
+    "PromptResultEvent",
+    "PromptStatus",
+    "QueueData",
+    "QueueMode",
+    "QueuedMessageData",
+    "RecordPiece",
+    "ReloadData",
+    "ServerEvent",
+    "ServerLine",
+    "SessionsData",
+    "StateData",
+    "StatsData",
+    "ThinkingLevel",
+    "ThinkingLevelsData",
+    "TodosData",
+    "ToolOutput",
+    "ToolsData",
+    "TreeData",
+    "Usage",
+]
