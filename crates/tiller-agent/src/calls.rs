@@ -151,6 +151,7 @@ impl<H: Driver> Calls<'_, H> {
             self.setup.env.clone(),
         );
         cx.call_id = call.id.as_str().into();
+        cx.process_limits = self.setup.process_limits;
         let work = tool.run(arguments.clone(), cx);
         Ok(PreparedCall { index, call: call.clone(), arguments, work, shown })
     }

@@ -56,7 +56,7 @@ pub struct FileLists {
 
 /// Token limits of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ContextLimits {
     /// The conversation is compacted when it exceeds this.
     pub threshold: u64,
     /// About how much of its newest part is kept.
@@ -65,13 +65,13 @@ pub struct Limits {
     pub reserve: u64,
 }
 
-impl Limits {
+impl ContextLimits {
     /// The limits for a window of this size. The user's settings are reduced for small windows,
     /// where they would otherwise cause a compaction at every turn.
-    pub fn new(window: u64, reserve: u64, keep_recent: u64) -> Limits {
+    pub fn new(window: u64, reserve: u64, keep_recent: u64) -> ContextLimits {
         let reserve = reserve.min(window / 2);
         let threshold = window - reserve;
-        Limits { threshold, keep: keep_recent.min(threshold / 2), reserve }
+        ContextLimits { threshold, keep: keep_recent.min(threshold / 2), reserve }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::limits::LimitName;
+use crate::limits::{LimitName, NextStep, ProcessLimits, ReachedLimit};
 use crate::message::{Arguments, Message, ToolCall, UnixMs};
 use crate::model::{Model, ThinkingLevel};
 use crate::provider::{Provider, ProviderError, Request};
@@ -40,6 +40,12 @@ pub trait Driver: Send + Sync + 'static {
     /// Called before another turn begins. Returns the new conversation if the host has compacted
     /// it.
     fn before_next_turn(&self) -> impl Future<Output = Option<Vec<Arc<Message>>>> + Send;
+
+    /// Called before each turn, and before the tool calls of an answer. Returns the limit that does
+    /// not allow the step; the run ends with it.
+    fn check_limits(&self, _step: NextStep) -> impl Future<Output = Option<ReachedLimit>> + Send {
+        async { None }
+    }
 
     /// Whether a steering message is waiting and the client wants the remaining tools of this turn
     /// skipped for it.
@@ -102,6 +108,8 @@ pub struct RequestSetup {
     pub cwd: Arc<PathBuf>,
     /// Environment variables for the processes that tools start.
     pub env: Arc<[(String, String)]>,
+    /// Limits of these processes.
+    pub process_limits: ProcessLimits,
     /// The stream rules that the answer is matched against.
     pub rules: Option<Arc<RuleSet>>,
 }

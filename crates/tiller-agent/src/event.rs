@@ -22,7 +22,7 @@ use crate::compaction::summary::Progress;
 use crate::compaction::{Compacted, Reason};
 use crate::dialog::UiRequest;
 use crate::driver::QueueTicket;
-use crate::limits::LimitName;
+use crate::limits::ReachedLimit;
 use crate::message::{Arguments, Message, ToolCall, Usage};
 use crate::model::ThinkingLevel;
 use crate::prompt_result::PromptResult;
@@ -161,11 +161,7 @@ pub enum Event {
     /// What became of a message that the client has sent.
     PromptResult(Box<PromptResult>),
     /// A limit of the prompt ends the run.
-    LimitReached {
-        limit: LimitName,
-        max: f64,
-        used: f64,
-    },
+    LimitReached(ReachedLimit),
     /// More output of a command that the client runs itself; `id` is the client's label for it.
     BashUpdate {
         id: Option<Box<RawValue>>,

@@ -18,7 +18,7 @@ pub struct ModelName {
 
 /// Everything known about a model. Serialised on the wire, except the headers, which may contain
 /// secrets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {
     pub id: String,
@@ -97,7 +97,7 @@ impl Model {
 }
 
 /// The input types of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Modality {
     Text,
@@ -105,7 +105,7 @@ pub enum Modality {
 }
 
 /// Dollars per million tokens.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Price {
     #[serde(serialize_with = "plain_number")]
@@ -122,7 +122,7 @@ pub struct Price {
 }
 
 /// The prices for prompts, including cached tokens, longer than this.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PriceTier {
     pub input_tokens_above: u64,

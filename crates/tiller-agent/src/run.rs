@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::calls::{Calls, TurnResults};
 use crate::driver::{Driver, End, NotStored, Queue, QueueTicket, Queued, RequestSetup};
 use crate::event::Event;
+use crate::limits::{NextStep, ReachedLimit};
 use crate::message::{AssistantMessage, Message, StopReason, ToolCall};
 use crate::message_builder::{MessageBuilder, Step};
 use crate::provider::{ProviderError, Request};
@@ -27,9 +28,38 @@ pub async fn run<H: Driver>(
     prompts: Vec<Arc<Message>>,
     cancel: CancellationToken,
 ) -> End {
+    let last = history.last();
+    let is_answered = last.is_none_or(|message| message.as_assistant().is_some());
+    let needs_message = prompts.is_empty() && is_answered;
+    let start = if needs_message { Start::Queued } else { Start::Prompts(prompts) };
+    run_from(host, history, start, cancel).await
+}
+
+/// Runs with the queued messages, also if the model has not answered the results of its last calls.
+pub async fn run_queued<H: Driver>(
+    host: &H,
+    history: Vec<Arc<Message>>,
+    cancel: CancellationToken,
+) -> End {
+    run_from(host, history, Start::Queued, cancel).await
+}
+
+/// What a run starts with.
+enum Start {
+    /// These messages, or the conversation as it is if there are none.
+    Prompts(Vec<Arc<Message>>),
+    Queued,
+}
+
+async fn run_from<H: Driver>(
+    host: &H,
+    history: Vec<Arc<Message>>,
+    start: Start,
+    cancel: CancellationToken,
+) -> End {
     let mut run = Run { host, cancel, context: history, added: Vec::new() };
     host.emit(Event::AgentStart).await;
-    let end = run.turns(prompts).await;
+    let end = run.turns(start).await;
     let will_retry = host.will_retry(&end).await;
     host.emit(Event::AgentEnd { messages: run.added, will_retry }).await;
     end
@@ -45,17 +75,22 @@ struct Run<'a, H> {
 }
 
 impl<H: Driver> Run<'_, H> {
-    async fn turns(&mut self, prompts: Vec<Arc<Message>>) -> End {
-        let last = self.context.last();
-        let is_answered = last.is_none_or(|message| message.as_assistant().is_some());
-        let is_continuation = prompts.is_empty() && is_answered;
+    async fn turns(&mut self, start: Start) -> End {
         let mut waiting = Vec::new();
-        if is_continuation {
-            waiting = self.next_queued().await;
-            if waiting.is_empty() {
-                // The queued messages were removed meanwhile.
-                return End::Complete;
+        let mut step = NextStep::Turn;
+        let prompts = match start {
+            Start::Prompts(prompts) => prompts,
+            Start::Queued => {
+                (waiting, step) = self.next_queued().await;
+                if waiting.is_empty() {
+                    // The queued messages were removed meanwhile.
+                    return End::Complete;
+                }
+                Vec::new()
             }
+        };
+        if let Some(end) = self.check_limits(step).await {
+            return end;
         }
         self.host.emit(Event::TurnStart).await;
         for message in prompts {
@@ -77,15 +112,22 @@ impl<H: Driver> Run<'_, H> {
                 return end;
             }
             if continues {
-                waiting = self.host.dequeue(Queue::Steering).await;
+                (waiting, step) = (self.host.dequeue(Queue::Steering).await, NextStep::Turn);
             } else {
-                waiting = self.next_queued().await;
+                (waiting, step) = self.next_queued().await;
                 if waiting.is_empty() {
                     return End::Complete;
                 }
             }
+            if let Some(end) = self.check_limits(step).await {
+                return end;
+            }
             if let Some(context) = self.host.before_next_turn().await {
                 self.context = context;
+                // A compaction takes time.
+                if let Some(end) = self.check_limits(step).await {
+                    return end;
+                }
             }
             if self.cancel.is_cancelled() {
                 return End::Aborted;
@@ -94,10 +136,30 @@ impl<H: Driver> Run<'_, H> {
         }
     }
 
-    /// Steering messages, or else follow-ups.
-    async fn next_queued(&self) -> Vec<Queued> {
+    /// Steering messages, or else follow-ups, which are prompts of their own.
+    async fn next_queued(&self) -> (Vec<Queued>, NextStep) {
         let steering = self.host.dequeue(Queue::Steering).await;
-        if steering.is_empty() { self.host.dequeue(Queue::FollowUp).await } else { steering }
+        if steering.is_empty() {
+            (self.host.dequeue(Queue::FollowUp).await, NextStep::Prompt)
+        } else {
+            (steering, NextStep::Turn)
+        }
+    }
+
+    /// The end of the run, if a limit does not allow the next turn. No turn is open.
+    async fn check_limits(&self, step: NextStep) -> Option<End> {
+        let reached = self.reached_limit(step).await?;
+        Some(End::Limit(reached.limit))
+    }
+
+    /// The limit that does not allow the next step, which the client is told.
+    async fn reached_limit(&self, step: NextStep) -> Option<ReachedLimit> {
+        if self.cancel.is_cancelled() {
+            return None;
+        }
+        let reached = self.host.check_limits(step).await?;
+        self.host.emit(Event::LimitReached(reached)).await;
+        Some(reached)
     }
 
     /// One answer and its tool calls. Returns whether to send another request; an `End` means that
@@ -115,8 +177,12 @@ impl<H: Driver> Run<'_, H> {
         self.add(message.clone());
 
         let calls_tools = !calls.is_empty();
-        let TurnResults { results, ends_run, not_stored } = match end {
-            Some(End::Interrupted) => self.calls(&setup).decline(calls, stopped).await,
+        let are_run = end.is_none() && stop_reason != StopReason::Length && calls_tools;
+        let batch = NextStep::ToolCalls(calls.len() as u64);
+        let limit = if are_run { self.reached_limit(batch).await } else { None };
+        let TurnResults { results, ends_run, not_stored } = match (&end, &limit) {
+            (Some(End::Interrupted), _) => self.calls(&setup).decline(calls, stopped).await,
+            (_, Some(reached)) => self.calls(&setup).decline(calls, |_| over_limit(reached)).await,
             _ => self.call(&setup, stop_reason, calls).await,
         };
         for result in &results {
@@ -126,6 +192,7 @@ impl<H: Driver> Run<'_, H> {
             self.host.emit(Event::TurnEnd { message, results }).await;
             return (false, Some(End::NotStored(why)));
         }
+        let end = end.or(limit.map(|reached| End::Limit(reached.limit)));
         let end = end.or_else(|| self.aborted());
         let is_wanted = self.host.before_turn_end(&message, &results, end.as_ref()).await;
         self.host.emit(Event::TurnEnd { message, results }).await;
@@ -294,6 +361,10 @@ fn incomplete_call(call: &ToolCall) -> String {
         "Tool call \"{}\" was not executed: the response failed before it was complete.",
         call.name
     )
+}
+
+fn over_limit(reached: &ReachedLimit) -> String {
+    format!("Tool call was not executed: {reached}.")
 }
 
 fn cut_off(call: &ToolCall) -> String {

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::limits::ProcessLimits;
 use crate::message::{Arguments, Block, Usage};
 use crate::provider::ToolSpec;
 
@@ -177,6 +178,8 @@ pub struct ToolContext {
     pub sees_images: bool,
     /// Environment variables for the processes that a tool starts.
     pub env: Arc<[(String, String)]>,
+    /// Limits of these processes.
+    pub process_limits: ProcessLimits,
     pub(crate) progress: watch::Sender<Option<ToolOutput>>,
 }
 
@@ -189,7 +192,9 @@ impl ToolContext {
     ) -> (ToolContext, watch::Receiver<Option<ToolOutput>>) {
         let (progress, shown) = watch::channel(None);
         let call_id = Arc::from("");
-        (ToolContext { call_id, cwd, cancel, sees_images, env, progress }, shown)
+        let process_limits = ProcessLimits::default();
+        let cx = ToolContext { call_id, cwd, cancel, sees_images, env, process_limits, progress };
+        (cx, shown)
     }
 
     /// Emits intermediate output. Each call replaces the previous one; a slow reader sees only the

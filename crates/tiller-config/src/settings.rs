@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
-use tiller_agent::compaction::Limits;
+use tiller_agent::compaction::ContextLimits;
 use tiller_agent::durability::Durability;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::modes::{InterruptMode, QueueMode};
@@ -210,12 +210,12 @@ impl Default for CompactionSettings {
 
 impl CompactionSettings {
     /// When a conversation with this model is compacted.
-    pub fn limits(&self, model: &Model) -> Limits {
+    pub fn limits(&self, model: &Model) -> ContextLimits {
         let name = format!("{}/{}", model.provider, model.id);
         let overrides = self.model_overrides.get(&name).copied().unwrap_or_default();
         let reserve = overrides.reserve_tokens.unwrap_or(self.reserve_tokens);
         let keep = overrides.keep_recent_tokens.unwrap_or(self.keep_recent_tokens);
-        Limits::new(model.context_window, reserve, keep)
+        ContextLimits::new(model.context_window, reserve, keep)
     }
 }
 

@@ -172,7 +172,14 @@ async fn never_settling_promise_times_out() {
 #[tokio::test]
 async fn endless_chain_of_promises_is_interrupted() {
     let bad = "export default (pi) => pi.on('tool_call', () => { const f = () => Promise.resolve().then(f); f(); return new Promise(() => {}); });";
-    let stage = Stage::set(&[("ext-bad.js", bad), ("ext-good.js", GOOD)], limits());
+    let stage = Stage::set(
+        &[("ext-bad.js", bad), ("ext-good.js", GOOD)],
+        Limits {
+            // The engine is loaded again after the interruption, also on a busy machine.
+            load: Duration::from_secs(9),
+            ..limits()
+        },
+    );
     stage.load().await;
     stage.extensions.bind().await;
     let refused = stage.extensions.run_hook(call()).await.err().unwrap();

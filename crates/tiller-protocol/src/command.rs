@@ -101,12 +101,7 @@ commands! {
         /// The model, the modes, the session and what is in progress.
         "get_state" => GetState,
         /// The conversation as the model sees it.
-        "get_messages" => GetMessages(ListRange) {
-            /// How many items are left out at the beginning.
-            #[serde(skip_serializing_if = "is_default")] pub offset: Option<usize>,
-            /// The maximum number of items.
-            #[serde(skip_serializing_if = "is_default")] pub limit: Option<usize>,
-        },
+        "get_messages" => GetMessages,
         /// The same in pages.
         "get_messages_page" => GetMessagesPage(PageFields) {
             /// The `nextCursor` of an earlier response.
@@ -128,7 +123,7 @@ commands! {
         /// Selects the next model of the list. Answered with `null` if there is no other.
         "cycle_model" => CycleModel,
         /// The models that can be selected.
-        "get_available_models" => GetAvailableModels(ListRange),
+        "get_available_models" => GetAvailableModels,
         /// The connections of tiller: the current model, and other services.
         "get_integrations" => GetIntegrations,
         /// Selects a thinking level.
@@ -188,10 +183,6 @@ commands! {
         "get_entries" => GetEntries(GetEntries) {
             /// Only the entries after the one with this id.
             #[serde(skip_serializing_if = "is_default")] pub since: Option<String>,
-            /// How many of these entries are left out at the beginning.
-            #[serde(skip_serializing_if = "is_default")] pub offset: Option<usize>,
-            /// The maximum number of entries.
-            #[serde(skip_serializing_if = "is_default")] pub limit: Option<usize>,
         },
         /// The session's entries as a tree.
         "get_tree" => GetTree,
@@ -225,14 +216,6 @@ commands! {
         "set_active_tools" => SetActiveTools(SetActiveTools) {
             /// Names of tools that `get_tools` lists.
             pub tools: Vec<String>,
-        },
-        /// The settings in force, with the changes of this session.
-        "get_settings" => GetSettings,
-        /// Changes a setting for this session. No file is written.
-        "set_setting" => SetSetting(SetSetting) {
-            /// The path of the setting, such as `retry.maxRetries`.
-            pub key: String,
-            pub value: Value,
         },
         /// The problems found so far in settings, files, models and sessions.
         "get_diagnostics" => GetDiagnostics,

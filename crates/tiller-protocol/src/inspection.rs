@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tiller_agent::limits::Limits;
 
 use crate::{Level, Stream, ToolUpdates};
@@ -50,21 +50,6 @@ pub struct ActiveToolsData {
     pub tools: Vec<String>,
 }
 
-/// The data of the response to `get_settings`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SettingsData {
-    /// As in `settings.json`.
-    pub settings: Map<String, Value>,
-}
-
-/// The data of the response to `set_setting`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SettingData {
-    pub key: String,
-    /// The value in force.
-    pub value: Value,
-}
-
 /// The data of the response to `get_diagnostics`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiagnosticsData<'a> {
@@ -88,6 +73,8 @@ pub struct HelloData<'a> {
     pub limits: LineLimits,
     /// The problems found so far, as `get_diagnostics` returns them.
     pub diagnostics: Vec<Cow<'a, str>>,
+    /// The hash of the JSON Schema of the level. `tiller schema` prints the schema.
+    pub schema: Cow<'a, str>,
     /// True if there are `prompt_result` records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_results: Option<bool>,
@@ -116,6 +103,8 @@ pub struct Capabilities<'a> {
     /// The events that this version writes.
     pub events: Vec<Cow<'a, str>>,
     pub limits: LineLimits,
+    /// The hash of the JSON Schema of the level. `tiller schema` prints the schema.
+    pub schema: Cow<'a, str>,
     /// There are `prompt_result` records.
     pub prompt_results: bool,
     /// If records are numbered.

@@ -30,6 +30,12 @@ impl<'a> From<&'a RawValue> for Json<'a> {
     }
 }
 
+impl From<Box<RawValue>> for Json<'_> {
+    fn from(text: Box<RawValue>) -> Self {
+        Json(Cow::Owned(text))
+    }
+}
+
 impl PartialEq for Json<'_> {
     fn eq(&self, other: &Json<'_>) -> bool {
         self.text() == other.text()

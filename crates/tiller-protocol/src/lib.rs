@@ -36,12 +36,14 @@ mod fields;
 mod json;
 mod record;
 mod reply;
+pub mod data;
 mod message;
 mod compaction;
 mod host_tools;
 mod queue;
 mod replay;
 mod inspection;
+pub mod schema;
 mod writer;
 mod snapshot;
 
@@ -50,16 +52,16 @@ use serde::{Deserialize, Serialize};
 
 pub use command::{
     AutoSetting, Bash, COMMANDS, Command, Compact, EntryId, ExportHtml, GetEntries, GetEvents,
-    GetRecord, Hello, ListRange, ListSessions, MIN_FRAME_BYTES, NewSession, PageFields,
-    SetActiveTools, SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetSetting,
-    SetThinkingLevel, SetTodos, SwitchSession,
+    GetRecord, Hello, ListSessions, MIN_FRAME_BYTES, NewSession, PageFields, SetActiveTools,
+    SetInterruptMode, SetLabel, SetModel, SetQueueMode, SetSessionName, SetThinkingLevel, SetTodos,
+    SwitchSession,
 };
 pub use compaction::{CompactionAction, CompactionResult, SummarySource};
 pub use fields::{ExtensionUiResponse, Image, Prompt, TextAndImages, UiAnswer, WhenBusy};
 pub use host_tools::{HostTool, HostToolResult, HostToolUpdate, SetHostTools};
 pub use inspection::{
     ActiveToolsData, Capabilities, DiagnosticsData, HelloData, LimitsData, LineLimits,
-    SequenceInfo, SettingData, SettingsData, ToolInfo, ToolSource, ToolsData,
+    SequenceInfo, ToolInfo, ToolSource, ToolsData,
 };
 pub use json::Json;
 pub use message::{
@@ -97,6 +99,17 @@ pub enum Level {
 }
 
 impl Level {
+    pub const ALL: [Level; 3] = [Level::Pi, Level::PiDelta, Level::Xcsh];
+
+    /// The name on the wire and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Pi => "pi",
+            Level::PiDelta => "pi-delta",
+            Level::Xcsh => "xcsh",
+        }
+    }
+
     /// The default stream of updates.
     pub fn stream(self) -> Stream {
         match self {

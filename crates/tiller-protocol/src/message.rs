@@ -85,6 +85,7 @@ pub struct AssistantMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_model: Option<Cow<'a, str>>,
     /// The provider's own stop reason. At level `pi-delta` only.
+    #[schemars(extend("x-level" = "pi-delta"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_stop_reason: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,9 +94,11 @@ pub struct AssistantMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_hint: Option<Cow<'a, str>>,
     /// The requested thinking level. At level `pi-delta` only.
+    #[schemars(extend("x-level" = "pi-delta"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_level: Option<Cow<'a, str>>,
     /// From the request to the end of the answer. At level `pi-delta` only.
+    #[schemars(extend("x-level" = "pi-delta"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -116,6 +119,7 @@ pub struct ToolResultMessage<'a> {
     pub usage: Option<Usage>,
     pub timestamp: UnixMs,
     /// How long the tool ran. At level `pi-delta` only, and only if it ran.
+    #[schemars(extend("x-level" = "pi-delta"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -134,6 +138,7 @@ pub struct Usage {
     #[serde(rename = "cacheWrite1h", skip_serializing_if = "Option::is_none")]
     pub cache_write_1h: Option<u64>,
     /// At level `pi-delta` only, and always there.
+    #[schemars(extend("x-level" = "pi-delta", "x-always" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
 }
@@ -153,6 +158,7 @@ pub struct UsageCost {
     #[serde(serialize_with = "plain_number")]
     pub total: f64,
     /// The provider reported the total. At level `pi-delta` only, and always there.
+    #[schemars(extend("x-level" = "pi-delta", "x-always" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_from_provider: Option<bool>,
 }
@@ -165,6 +171,7 @@ pub struct ToolCallBlock<'a> {
     pub name: Cow<'a, str>,
     pub arguments: Cow<'a, Arguments>,
     /// Why the arguments could not be parsed. At level `pi-delta` only.
+    #[schemars(extend("x-level" = "pi-delta"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments_error: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -115,6 +115,7 @@ records! {
             result: Cow<'a, ToolOutput>,
             is_error: bool,
             /// How long the tool ran. At level `pi-delta` only, and only if it ran.
+            #[schemars(extend("x-level" = "pi-delta"))]
             #[serde(skip_serializing_if = "Option::is_none")] duration_ms: Option<u64>,
         },
         /// The client is to run one of its tools and to answer with `host_tool_result`.
@@ -282,6 +283,7 @@ records! {
         "thinking_level_changed" => ThinkingLevelChanged {
             level: ThinkingLevel,
             /// The same, at level `xcsh`.
+            #[schemars(extend("x-level" = "xcsh"))]
             #[serde(skip_serializing_if = "Option::is_none")] thinking_level: Option<ThinkingLevel>,
         },
     }

@@ -328,7 +328,9 @@ mod tests {
     fn lone_surrogate_escape_is_replaced() {
         check(
             r#"{"type":"steer","message":"a\ud83d \ud83d\ude00 \\ud83d"}"#,
-            expect![[r#"- Steer(TextAndImages { message: "a� 😀 \\ud83d", images: [] })"#]],
+            expect![[
+                r#"- Steer(TextAndImages { message: "a� 😀 \\ud83d", images: [], client_message_id: None })"#
+            ]],
         );
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tiller_agent::event::{Event, Update};
+use tiller_agent::limits::ReachedLimit;
 use tiller_agent::message::{self as agent, Block, ToolCall};
 use tiller_agent::todo::TodoItem;
 use tiller_agent::tool::ToolOutput;
@@ -210,7 +211,7 @@ impl RecordWriter {
                 duration_ms: result.duration_ms,
                 error: text(&result.error),
             },
-            Event::LimitReached { limit, max, used } => {
+            Event::LimitReached(ReachedLimit { limit, max, used }) => {
                 Record::LimitReached { limit: *limit, max: *max, used: *used }
             }
             Event::BashUpdate { id, delta } => Record::BashExecutionUpdate {

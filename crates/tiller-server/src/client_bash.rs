@@ -11,7 +11,7 @@ use tiller_protocol::{Label, Level, Reply};
 use tiller_tools::command::{BashCommand, BashOutcome, execute};
 use tokio_util::sync::CancellationToken;
 
-use crate::bash_outcome::ShapedOutcome;
+use crate::bash_outcome;
 use crate::extensions::user_bash;
 use crate::server::Input;
 use crate::state::SessionState;
@@ -110,7 +110,7 @@ impl ClientBash {
             Ok(outcome) => outcome,
             Err(failure) => return (label, Err(failure.message)),
         };
-        let reply = Reply::data(&ShapedOutcome { outcome: &outcome, level });
+        let reply = Reply::data(&bash_outcome::shaped(&outcome, level));
         if ran_in == session_id {
             self.not_appended.push(Arc::new(Message::BashExecution(BashExecution {
                 command,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tiller_agent::limits::Limits;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_config::models::Models;
 use tiller_config::project::Project;
@@ -39,6 +40,8 @@ pub struct ServerConfig {
     pub workspace: Workspace,
     /// The tools that the model may call.
     pub tools: ToolConfig,
+    /// What a prompt and the processes of tools may use, until the client sets other limits.
+    pub limits: Limits,
     /// Skills, templates, rules and trust of the working directory.
     pub project: Project,
     /// The extensions to load.
@@ -71,6 +74,7 @@ impl ServerConfig {
             thinking: settings.default_thinking_level,
             workspace: Workspace::new(cwd, Arc::new([]), &settings),
             tools: ToolConfig::defaults(&settings),
+            limits: Limits::default(),
             models,
             model: Some(model),
             project,

@@ -137,7 +137,7 @@ fn handle(
         Command::SetFollowUpMode(body) => handlers::queue::set_follow_up_mode(state, body.mode),
         Command::SetInterruptMode(body) => handlers::queue::set_interrupt_mode(state, body.mode),
         Command::GetState => handlers::get_state::get_state(state, level),
-        Command::GetMessages(range) => handlers::get_state::get_messages(state, format, &range),
+        Command::GetMessages => handlers::get_state::get_messages(state, level),
         Command::GetMessagesPage(page) => handlers::page::get_messages_page(state, level, &page),
         Command::GetLastAssistantText => handlers::get_state::get_last_assistant_text(state, level),
         Command::GetSessionStats => handlers::stats::get_session_stats(state, level),
@@ -158,9 +158,7 @@ fn handle(
             handlers::model::set_model(state, &body.provider, &body.model_id)
         }
         Command::CycleModel => handlers::model::cycle_model(state),
-        Command::GetAvailableModels(range) => {
-            handlers::model::get_available_models(state, format, &range)
-        }
+        Command::GetAvailableModels => handlers::model::get_available_models(state),
         Command::GetIntegrations => handlers::model::get_integrations(state),
         Command::SetThinkingLevel(body) => handlers::thinking::set_level(state, body.level),
         Command::CycleThinkingLevel => handlers::thinking::cycle_level(state),
@@ -181,7 +179,7 @@ fn handle(
         Command::GetForkMessages | Command::GetBranchMessages => {
             handlers::tree::get_fork_messages(state)
         }
-        Command::GetEntries(body) => handlers::tree::get_entries(state, format, &body),
+        Command::GetEntries(body) => handlers::tree::get_entries(state, body.since.as_deref()),
         Command::GetTree => handlers::tree::get_tree(state),
         Command::ListSessions(options) => handlers::session::list(state, label, options),
         Command::GetCommands => handlers::resources::get_commands(state),
@@ -189,9 +187,7 @@ fn handle(
         Command::Reload => handlers::resources::reload(state, label),
         Command::GetTools => handlers::tools::get_tools(state),
         Command::SetActiveTools(body) => handlers::tools::set_active_tools(state, body.tools),
-        Command::GetSettings => handlers::settings::get_settings(state),
-        Command::SetSetting(body) => handlers::settings::set_setting(state, body.key, body.value),
-        Command::GetDiagnostics => handlers::settings::get_diagnostics(state),
+        Command::GetDiagnostics => handlers::diagnostics::get_diagnostics(state),
         Command::GetCapabilities => handlers::hello::get_capabilities(format),
         Command::GetEvents(body) => handlers::replay::get_events(state, label, body),
         Command::GetRecord(body) => handlers::replay::get_record(state, label, body),

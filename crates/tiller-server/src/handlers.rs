@@ -4,6 +4,7 @@
 pub(super) mod abort;
 pub(super) mod bash;
 pub(super) mod compaction;
+pub(super) mod diagnostics;
 pub(super) mod export_html;
 pub(super) mod hello;
 pub(super) mod host_tools;
@@ -17,7 +18,6 @@ pub(super) mod replay;
 pub(super) mod resources;
 pub(super) mod retry;
 pub(super) mod session;
-pub(super) mod settings;
 pub(super) mod stats;
 pub(super) mod thinking;
 pub(super) mod todos;

@@ -18,6 +18,7 @@ mod held_requests;
 mod handlers;
 mod prompt;
 mod prompt_results;
+mod budget;
 mod state;
 mod open_session;
 mod model_state;

@@ -5,17 +5,18 @@
 //! ones wait behind it; then they are cached until a client reloads them or a session moves to
 //! another folder.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::Value;
 use tiller_agent::stream_rules::RuleSet;
 use tiller_agent::tool::ToolSet;
 use tiller_config::project::{ExtensionPaths, Project, Resources};
 use tiller_config::prompt::SystemPrompt;
 use tiller_config::settings::Settings;
+use tiller_protocol::data::ReloadData;
 use tiller_protocol::{Reply, Request};
 
 use crate::extensions::find::{Discovery, find};
@@ -75,16 +76,6 @@ pub struct ResourcesLoaded {
     discovered: Arc<ExtensionPaths>,
     /// The extensions found, where they may have changed.
     extensions: Option<Discovery>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Reloaded<'a> {
-    skills: usize,
-    prompt_templates: usize,
-    context_files: usize,
-    rules: usize,
-    diagnostics: Vec<&'a str>,
 }
 
 const TOO_SLOW: &str = "skills, templates and context files could not be read in time";
@@ -386,12 +377,12 @@ pub(super) fn loaded(state: &mut SessionState, mut loaded: ResourcesLoaded) {
 /// A reload has finished.
 pub(super) fn answer_reload(state: &mut SessionState, requester: Requester) {
     let resources = state.project.resources();
-    let reply = Reply::data(&Reloaded {
+    let reply = Reply::data(&ReloadData {
         skills: resources.skills.len(),
         prompt_templates: resources.templates.len(),
         context_files: resources.context_files.len(),
         rules: resources.rules.count(),
-        diagnostics: state.project.problems().collect(),
+        diagnostics: state.project.problems().map(Cow::Borrowed).collect(),
     });
     state.respond_to(requester, Ok(()), || reply, || Value::Null);
 }

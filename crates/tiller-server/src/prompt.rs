@@ -211,6 +211,7 @@ fn label(origin: &Option<Origin>) -> Option<Label> {
 }
 
 fn start_with_prelude(state: &mut SessionState, messages: Vec<Message>) {
+    state.budget.start_prompt();
     let messages = todos::with_todo_prelude(state, messages);
     run::start_run(state, messages);
 }

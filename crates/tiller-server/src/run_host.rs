@@ -7,6 +7,7 @@ use tiller_agent::driver::{
     CallDecision, CallOutcome, Driver, End, NotStored, Queue, Queued, RequestSetup,
 };
 use tiller_agent::event::Event;
+use tiller_agent::limits::{NextStep, ReachedLimit};
 use tiller_agent::message::{
     Arguments, Block, Content, Message, ToolCall, UnixMs, UserMessage, text_of,
 };
@@ -17,6 +18,7 @@ use tiller_js::hook::{Boundary, TurnEnd};
 use tiller_tools::image::{Resize, normalise};
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::LimitSwitch;
 use crate::clock::Clock;
 use crate::extensions::boundary::TurnEntries;
 use crate::extensions::hooks::{self, value};
@@ -33,6 +35,7 @@ pub(crate) struct RunHost {
     pub(crate) cancel: CancellationToken,
     /// How many turns have ended.
     pub(crate) turns: AtomicU64,
+    pub(crate) limits: LimitSwitch,
 }
 
 /// What a run requests from the server.
@@ -40,6 +43,8 @@ pub enum RunRequest {
     Setup(Responder<RequestSetup>),
     Dequeue(Queue, Responder<Vec<Queued>>),
     Interrupted(Responder<bool>),
+    /// The response is the limit that does not allow the step.
+    CheckLimits(NextStep, Responder<Option<ReachedLimit>>),
     /// A message is complete. The response comes when it is stored and sent to the client.
     MessageEnded(Arc<Message>, Responder<Result<(), NotStored>>),
     /// Stream rules matched. The response is whether the model is interrupted.
@@ -164,6 +169,13 @@ impl Driver for RunHost {
 
     async fn before_next_turn(&self) -> Option<Vec<Arc<Message>>> {
         self.ask(RunRequest::NextTurn).await
+    }
+
+    async fn check_limits(&self, step: NextStep) -> Option<ReachedLimit> {
+        if !self.limits.is_on() {
+            return None;
+        }
+        self.ask(|answer| RunRequest::CheckLimits(step, answer)).await
     }
 
     async fn interrupted(&self) -> bool {

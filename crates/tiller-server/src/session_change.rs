@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
 use serde_json::json;
 use tiller_protocol::Reply;
+use tiller_protocol::data::ChangeData;
 use tiller_session::Body;
 
 use crate::extensions::session_hooks;
@@ -35,13 +35,6 @@ pub enum SessionChange {
     Clone,
     /// Another entry of the same session.
     Navigate(Navigation),
-}
-
-#[derive(Serialize)]
-struct ChangeData {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    cancelled: bool,
 }
 
 /// Changes the session when the hooks allow it and nothing runs.

@@ -8,6 +8,7 @@ use tiller_protocol::{Label, Reply};
 use tiller_session::Body;
 use tokio::sync::mpsc;
 
+use crate::budget::Budget;
 use crate::client_bash::ClientBash;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
@@ -36,6 +37,7 @@ pub(crate) struct SessionState {
     pub(crate) workspace: Workspace,
     pub(crate) work: Work,
     pub(crate) results: PromptResults,
+    pub(crate) budget: Budget,
     pub(crate) transition: TransitionState,
     pub(crate) todos: Todos,
     pub(crate) client_bash: ClientBash,
@@ -58,6 +60,7 @@ impl SessionState {
             ),
             work: Work::new(&settings),
             results: PromptResults::default(),
+            budget: Budget::new(config.limits),
             project: ProjectState::new(config.project, settings, config.diagnostics),
             tools: Tools::new(config.tools),
             workspace: config.workspace,

@@ -55,12 +55,12 @@ struct OfferedSet {
     tools: Arc<ToolSet>,
 }
 
-/// What extensions have changed about the tools.
+/// What the client and extensions have changed about the tools.
 #[derive(Default)]
 struct ToolSelection {
-    /// The tools that are active unless an extension selects others.
+    /// The tools that are active unless others are selected.
     default: Vec<String>,
-    /// The active tools, if an extension has selected them.
+    /// The active tools, if the client or an extension has selected them.
     selected: Option<Vec<String>>,
     /// Tool names that extensions have registered so far. A new one is active at once.
     known: HashSet<String>,
@@ -159,9 +159,13 @@ impl Tools {
         self.selection.known.clear();
     }
 
+    fn has_selection(&self) -> bool {
+        self.selection.selected.is_some()
+    }
+
     /// Activates the tools by the selection, with those that extensions have registered by now.
-    pub(super) fn update(&mut self, host: &Extensions, settings: &Settings) {
-        let registered = self.registered(Some(host));
+    pub(super) fn update(&mut self, host: Option<&Extensions>, settings: &Settings) {
+        let registered = self.registered(host);
         let selection = &mut self.selection;
         for RegisteredTool { tool, .. } in &registered {
             let is_new = selection.known.insert(tool.name().to_owned());
@@ -245,7 +249,8 @@ pub(super) fn select(state: &mut SessionState, names: Vec<String>) {
 
 /// Tools of extensions, the selection or the settings have changed.
 pub(super) fn update(state: &mut SessionState) {
-    if let Some(host) = state.extensions.host() {
+    let host = state.extensions.host();
+    if host.is_some() || state.tools.has_selection() {
         state.tools.update(host, state.project.settings());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tiller_agent::compaction::Limits;
+use tiller_agent::compaction::ContextLimits;
 use tiller_agent::compaction::summary::{BranchOptions, Summarizer, Summary, SummaryError};
 use tiller_agent::message::{Message, Usage};
 use tiller_agent::prompt_result::PromptReason;
@@ -136,7 +136,7 @@ fn branch_writer(state: &mut SessionState) -> Result<Summarizer, String> {
     let reserve = state.project.settings().branch_summary.reserve_tokens;
     Ok(Summarizer {
         provider: setup.provider,
-        limits: Limits::new(setup.model.context_window, reserve, 0),
+        limits: ContextLimits::new(setup.model.context_window, reserve, 0),
         model: setup.model,
         thinking: setup.thinking,
         retry: state.work.retry_settings().policy(),

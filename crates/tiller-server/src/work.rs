@@ -41,7 +41,7 @@ pub(crate) struct Work {
     /// The process is shutting down: new runs are cancelled at once.
     is_shutting_down: bool,
     /// How the last run ended.
-    outcome: RunOutcome,
+    last_end: End,
 }
 
 /// The step between the acceptance of a prompt and `agent_settled`.
@@ -102,7 +102,7 @@ impl Work {
             deferred: VecDeque::new(),
             abort_requested: false,
             is_shutting_down: false,
-            outcome: RunOutcome::default(),
+            last_end: End::Complete,
         }
     }
 
@@ -250,7 +250,7 @@ impl Work {
     }
 
     pub(super) fn outcome(&self) -> RunOutcome {
-        self.outcome
+        outcome(Some(&self.last_end))
     }
 }
 

@@ -230,8 +230,7 @@ impl Session {
 }
 
 /// An item of `get_fork_messages`.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkMessage {
     pub entry_id: String,
     pub text: String,

@@ -10,8 +10,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use serde::Serialize;
-
 use crate::entry::{Body, Entry, Header};
 use crate::lines;
 use crate::message_line;
@@ -29,15 +27,12 @@ pub enum Scope<'a> {
 }
 
 /// A session in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     pub id: String,
     pub path: PathBuf,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub cwd: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_session: Option<String>,
     /// When it was created, as ISO time.
     pub created: String,
@@ -49,7 +44,7 @@ pub struct SessionInfo {
 }
 
 /// A page of a list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Listing {
     pub sessions: Vec<SessionInfo>,
     /// The cursor for the next page; None on the last page.
@@ -73,12 +68,6 @@ impl Cursor {
 impl std::fmt::Display for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.modified_ns, self.name)
-    }
-}
-
-impl Serialize for Cursor {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -1,13 +1,10 @@
 //! Totals over every entry of the file, including abandoned branches and compacted history, so that
 //! the figures never shrink.
 
-use serde::Serialize;
-
 use crate::head::{Head, Kind};
 
-/// The counters of `get_session_stats`, in wire order.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// The counters of `get_session_stats`.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     pub user_messages: u64,
     pub assistant_messages: u64,
@@ -17,12 +14,10 @@ pub struct Stats {
     pub total_messages: u64,
     pub tokens: Tokens,
     /// Dollars.
-    #[serde(serialize_with = "tiller_agent::message::plain_number")]
     pub cost: f64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tokens {
     pub input: u64,
     pub output: u64,

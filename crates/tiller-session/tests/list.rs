@@ -52,19 +52,19 @@ fn sessions_are_listed_newest_first() {
     let show = |scope: Scope<'_>| {
         let listing = list::list(scope, 10, None).unwrap();
         let lines = listing.sessions.into_iter().map(|session| {
-            let text = serde_json::to_string(&session).unwrap();
+            let text = format!("{session:?}");
             text.replace(dir.path().to_str().unwrap(), "DIR") + "\n"
         });
         lines.collect::<String>()
     };
     expect![[r#"
-        {"id":"new","path":"DIR/--a--/2026-11-15T20-39-16-762Z_new.jsonl","name":"named","cwd":"/a","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:05:00.000Z","messageCount":4,"firstMessage":"one"}
-        {"id":"old","path":"DIR/--a--/2026-11-15T20-39-16-762Z_old.jsonl","cwd":"/a","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:01:40.000Z","messageCount":2,"firstMessage":"the first words\nof an old one"}
+        SessionInfo { id: "new", path: "DIR/--a--/2026-11-15T20-39-16-762Z_new.jsonl", name: Some("named"), cwd: "/a", parent_session: None, created: "2026-11-15T20:39:16.762Z", modified: "1970-01-01T00:05:00.000Z", message_count: 4, first_message: "one" }
+        SessionInfo { id: "old", path: "DIR/--a--/2026-11-15T20-39-16-762Z_old.jsonl", name: None, cwd: "/a", parent_session: None, created: "2026-11-15T20:39:16.762Z", modified: "1970-01-01T00:01:40.000Z", message_count: 2, first_message: "the first words\nof an old one" }
     "#]].assert_eq(&show(Scope::Dir { dir: &a, cwd: None }));
     expect![[r#"
-        {"id":"new","path":"DIR/--a--/2026-11-15T20-39-16-762Z_new.jsonl","name":"named","cwd":"/a","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:05:00.000Z","messageCount":4,"firstMessage":"one"}
-        {"id":"other","path":"DIR/--b--/2026-11-15T20-39-16-762Z_other.jsonl","cwd":"/b","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:03:20.000Z","messageCount":2,"firstMessage":"long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long "}
-        {"id":"old","path":"DIR/--a--/2026-11-15T20-39-16-762Z_old.jsonl","cwd":"/a","created":"2026-11-15T20:39:16.762Z","modified":"1970-01-01T00:01:40.000Z","messageCount":2,"firstMessage":"the first words\nof an old one"}
+        SessionInfo { id: "new", path: "DIR/--a--/2026-11-15T20-39-16-762Z_new.jsonl", name: Some("named"), cwd: "/a", parent_session: None, created: "2026-11-15T20:39:16.762Z", modified: "1970-01-01T00:05:00.000Z", message_count: 4, first_message: "one" }
+        SessionInfo { id: "other", path: "DIR/--b--/2026-11-15T20-39-16-762Z_other.jsonl", name: None, cwd: "/b", parent_session: None, created: "2026-11-15T20:39:16.762Z", modified: "1970-01-01T00:03:20.000Z", message_count: 2, first_message: "long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long long " }
+        SessionInfo { id: "old", path: "DIR/--a--/2026-11-15T20-39-16-762Z_old.jsonl", name: None, cwd: "/a", parent_session: None, created: "2026-11-15T20:39:16.762Z", modified: "1970-01-01T00:01:40.000Z", message_count: 2, first_message: "the first words\nof an old one" }
     "#]].assert_eq(&show(Scope::All { sessions: dir.path() }));
     assert_eq!(show(Scope::Dir { dir: &dir.path().join("none"), cwd: None }), "");
     assert_eq!(show(Scope::All { sessions: &dir.path().join("none") }), "");

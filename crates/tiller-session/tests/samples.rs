@@ -36,7 +36,7 @@ fn show(session: &Session) -> String {
     out += &format!("name {}\n", session.name().unwrap_or("none"));
     out += &format!("model {model}, thinking {thinking}\n");
     out += &show_context(session);
-    out += &serde_json::to_string(session.stats()).unwrap();
+    out += &format!("{:?}", session.stats());
     out += "\n";
     for fork in session.fork_messages().unwrap() {
         out += &format!("fork {} {:?}\n", fork.entry_id, fork.text);
@@ -50,20 +50,20 @@ fn pi_0_80_2() {
     check(
         "pi-0.80.2.jsonl",
         expect![[r###"
-        id 01a1e0ef-880c-75b1-bb49-2574b66bab7c
-        name lighthouse
-        model openai gpt, thinking medium
-        summary "## Goal\nKnow the notes." of 4510 tokens
-        user "Another way: read the notes"
-        custom reminder "Mind the tests"
-        assistant "Read." [stop]
-        user "And now?"
-        {"userMessages":4,"assistantMessages":4,"toolCalls":1,"toolResults":1,"totalMessages":10,"tokens":{"input":450,"output":31,"cacheRead":5,"cacheWrite":7,"total":493},"cost":0.00141675}
-        fork 10000004 "What is here?"
-        fork 10000009 "A question of an older version, as a plain string"
-        fork 1000000b "Another way: read the notes"
-        fork 10000011 "And now?"
-    "###]],
+            id 01a1e0ef-880c-75b1-bb49-2574b66bab7c
+            name lighthouse
+            model openai gpt, thinking medium
+            summary "## Goal\nKnow the notes." of 4510 tokens
+            user "Another way: read the notes"
+            custom reminder "Mind the tests"
+            assistant "Read." [stop]
+            user "And now?"
+            Stats { user_messages: 4, assistant_messages: 4, tool_calls: 1, tool_results: 1, total_messages: 10, tokens: Tokens { input: 450, output: 31, cache_read: 5, cache_write: 7, total: 493 }, cost: 0.00141675 }
+            fork 10000004 "What is here?"
+            fork 10000009 "A question of an older version, as a plain string"
+            fork 1000000b "Another way: read the notes"
+            fork 10000011 "And now?"
+        "###]],
     );
 }
 
@@ -81,7 +81,7 @@ fn pi_0_87_1() {
             assistant "One." [stop]
             user "and now?"
             branch "tried something else"
-            {"userMessages":2,"assistantMessages":3,"toolCalls":1,"toolResults":1,"totalMessages":7,"tokens":{"input":1018,"output":81,"cacheRead":1000,"cacheWrite":0,"total":2099},"cost":0.0045509999999999995}
+            Stats { user_messages: 2, assistant_messages: 3, tool_calls: 1, tool_results: 1, total_messages: 7, tokens: Tokens { input: 1018, output: 81, cache_read: 1000, cache_write: 0, total: 2099 }, cost: 0.0045509999999999995 }
             fork 20000004 "try hard"
             fork 2000000d "and now?"
         "#]],
@@ -103,7 +103,7 @@ fn xcsh() {
             custom fileMention "<file path=\"b.txt\">\ntwo\nlines\n</file>\n<file path=\"big.bin\">\n(not shown: tooLarge)\n</file>\n<file path=\"c.png\">\n</file>" <image/png, 4 bytes>
             bash "print(1)" "1\n"
             custom lint "No warnings"
-            {"userMessages":1,"assistantMessages":0,"toolCalls":0,"toolResults":0,"totalMessages":6,"tokens":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0},"cost":0}
+            Stats { user_messages: 1, assistant_messages: 0, tool_calls: 0, tool_results: 0, total_messages: 6, tokens: Tokens { input: 0, output: 0, cache_read: 0, cache_write: 0, total: 0 }, cost: 0.0 }
             fork 3000000000000006 "alpha"
         "#]],
     );

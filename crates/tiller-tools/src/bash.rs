@@ -40,12 +40,16 @@ struct BashInput {
 
 async fn run(input: BashInput, cx: ToolContext, shell: Shell) -> ToolResult {
     let timeout = input.timeout.map(seconds).transpose()?;
+    let limits = cx.process_limits;
+    let limit = limits.seconds.and_then(|limit| Duration::try_from_secs_f64(limit).ok());
+    let is_limit_first = limit.is_some_and(|limit| timeout.is_none_or(|timeout| limit < timeout));
     let invocation = Invocation {
         command: input.command,
         cwd: cx.cwd.clone(),
         env: cx.env.clone(),
         shell,
-        timeout,
+        timeout: if is_limit_first { limit } else { timeout },
+        memory: limits.memory_bytes,
     };
     cx.show(ToolOutput::default());
     let live =
@@ -60,6 +64,10 @@ async fn run(input: BashInput, cx: ToolContext, shell: Shell) -> ToolResult {
             return Ok(ToolOutput { details: details(&output), ..ToolOutput::text(text(&output)) });
         }
         End::Exited(code) => format!("Command exited with code {code}"),
+        End::TimedOut if is_limit_first => format!(
+            "Command timed out after {} seconds, the limit for each command in this session",
+            limits.seconds.unwrap_or_default()
+        ),
         End::TimedOut => {
             format!("Command timed out after {} seconds", input.timeout.unwrap_or_default())
         }
@@ -232,6 +240,39 @@ mod tests {
 
         "#]]
         .assert_eq(&report);
+    }
+
+    #[tokio::test]
+    async fn smaller_one_of_timeout_and_limit_ends_the_command() {
+        let scratch = Scratch::new();
+        let mut report = String::new();
+        for timeout in [None, Some(60.0), Some(0.2)] {
+            let mut cx = scratch.context();
+            cx.process_limits.seconds = Some(0.5);
+            let arguments = json!({"command": "sleep 60", "timeout": timeout});
+            let mut arguments = arguments.as_object().unwrap().clone();
+            arguments.retain(|_, value| !value.is_null());
+            let failure = tool().run(arguments, cx).await.unwrap_err();
+            report += &format!("{timeout:?}: {}\n", failure.message);
+        }
+        expect![[r#"
+            None: Command timed out after 0.5 seconds, the limit for each command in this session
+            Some(60.0): Command timed out after 0.5 seconds, the limit for each command in this session
+            Some(0.2): Command timed out after 0.2 seconds
+        "#]]
+        .assert_eq(&report);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn memory_limit_applies_to_the_shell_and_what_it_starts() {
+        let scratch = Scratch::new();
+        let mut cx = scratch.context();
+        cx.process_limits.memory_bytes = Some(256 * 1024 * 1024);
+        let arguments = json!({"command": "ulimit -v; ulimit -Hv; sh -c 'ulimit -v'"});
+        let arguments = arguments.as_object().unwrap().clone();
+        let output = tool().run(arguments, cx).await.unwrap();
+        assert_eq!(text_of(&output.content), "262144\n262144\n262144\n");
     }
 
     #[cfg(target_os = "linux")]

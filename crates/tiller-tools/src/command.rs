@@ -63,7 +63,7 @@ pub async fn execute(
     cancel: CancellationToken,
 ) -> Result<BashOutcome, Failure> {
     let BashCommand { command, cwd, env, shell } = command;
-    let invocation = Invocation { command, cwd, env, shell, timeout: None };
+    let invocation = Invocation { command, cwd, env, shell, timeout: None, memory: None };
     let forwarder =
         OutputForwarder { plain: AnsiStripper::default(), output: Output::default(), on_chunk };
     let (end, mut forwarder) = shell::run(invocation, forwarder, &cancel).await?;

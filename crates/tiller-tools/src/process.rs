@@ -42,6 +42,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::wait::WaitPidFlag;
 #[cfg(target_os = "linux")]
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -168,12 +169,12 @@ pub(crate) enum ProcessEvent {
 impl Tree {
     /// Starts a shell without input. stdout and stderr share one pipe, so they keep their order.
     /// Blocks until the shell runs.
-    pub(crate) fn spawn(mut command: Command) -> io::Result<Tree> {
+    pub(crate) fn spawn(mut command: Command, memory: Option<u64>) -> io::Result<Tree> {
         let (output, input) = io::pipe()?;
         #[cfg(target_os = "linux")]
         enlarge(&input);
         command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
-        let link = launch(command, Some(&output))?;
+        let link = launch(command, Some(&output), memory)?;
         Ok(Tree { link, output: Some(output), exit: None })
     }
 
@@ -251,11 +252,13 @@ pub(crate) fn end(link: &Arc<GuardianSocket>) {
     watch::insist(link.clone());
 }
 
-/// Starts a program under a guardian, which drains `output` on request. Blocks until the program
+/// Starts a program under a guardian, which drains `output` on request. `memory` is the most address
+/// space, in bytes, that the program and each process it starts may have. Blocks until the program
 /// runs.
 pub(crate) fn launch(
     command: Command,
     output: Option<&PipeReader>,
+    memory: Option<u64>,
 ) -> io::Result<Arc<GuardianSocket>> {
     install();
     // Held during the fork, so that the guardian is registered before any other code can see it.
@@ -265,7 +268,7 @@ pub(crate) fn launch(
     }
     registry.reap();
     let observed = OBSERVER.get().map(|observer| (observer, program_and_arguments(&command)));
-    let link = Arc::new(start(command, output)?);
+    let link = Arc::new(start(command, output, memory)?);
     registry.links.push(link.clone());
     drop(registry);
     #[cfg(target_os = "linux")]
@@ -451,7 +454,11 @@ fn is_orphan(links: &[Arc<GuardianSocket>], child: &children::ChildProcess) -> b
 
 /// Starts the shell under a guardian.
 #[cfg(target_os = "linux")]
-fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<GuardianSocket> {
+fn start(
+    mut command: Command,
+    output: Option<&PipeReader>,
+    memory: Option<u64>,
+) -> io::Result<GuardianSocket> {
     let (mut near, far) = UnixStream::pair()?;
     let link = far.as_raw_fd();
     let output = output.map(PipeReader::as_raw_fd);
@@ -461,6 +468,8 @@ fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Guardi
     unsafe {
         command.pre_exec(move || guardian::split(link, output));
     }
+    // After the split, so that the guardian has no limit.
+    limit_memory(&mut command, memory);
     let child = command.spawn()?;
     // Only our end is left open, so that reading returns if the guardian is killed right now.
     drop(far);
@@ -477,7 +486,11 @@ fn start(mut command: Command, output: Option<&PipeReader>) -> io::Result<Guardi
 
 /// Starts the shell without a guardian. A thread sends the guardian's messages.
 #[cfg(not(target_os = "linux"))]
-fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<GuardianSocket> {
+fn start(
+    mut command: Command,
+    _output: Option<&PipeReader>,
+    memory: Option<u64>,
+) -> io::Result<GuardianSocket> {
     use std::os::unix::process::ExitStatusExt;
     let (near, mut far) = UnixStream::pair()?;
     // SAFETY: `setsid` is a system call and nothing else.
@@ -485,6 +498,7 @@ fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<Guard
     unsafe {
         command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(io::Error::from));
     }
+    limit_memory(&mut command, memory);
     let mut child = command.spawn()?;
     let pid = Pid::from_raw(child.id() as i32);
     std::thread::spawn(move || {
@@ -494,6 +508,21 @@ fn start(mut command: Command, _output: Option<&PipeReader>) -> io::Result<Guard
         far.write_all(&[a, b, c, d, 0]).ok();
     });
     Ok(GuardianSocket { pid, program: pid, socket: near, started: Instant::now() })
+}
+
+/// Limits the address space of the program, and so of each process that it starts.
+fn limit_memory(command: &mut Command, memory: Option<u64>) {
+    let Some(bytes) = memory else { return };
+    let limit = move || {
+        let (_, allowed) = getrlimit(Resource::RLIMIT_AS)?;
+        let max = bytes.min(allowed);
+        setrlimit(Resource::RLIMIT_AS, max, max).map_err(io::Error::from)
+    };
+    // SAFETY: between fork and exec this makes two system calls and nothing else.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(limit);
+    }
 }
 
 /// A larger pipe lets a busy command continue while its output is written to disk. The kernel may

@@ -34,6 +34,8 @@ pub(crate) struct Invocation {
     pub env: Arc<[(String, String)]>,
     pub shell: Shell,
     pub timeout: Option<Duration>,
+    /// The most address space of each process, in bytes.
+    pub memory: Option<u64>,
 }
 
 /// Receives the output. Runs on a blocking thread and may block; a command that writes faster has
@@ -113,7 +115,7 @@ fn start(invocation: Invocation) -> Result<Tree, Failure> {
         command.env_remove(name);
     }
     command.envs(invocation.env.iter().map(|(name, value)| (name, value)));
-    Tree::spawn(command).map_err(|err| {
+    Tree::spawn(command, invocation.memory).map_err(|err| {
         let why = os_error::describe(&err);
         Failure::new(format!("Cannot start {}: {why}", shell.display()))
     })

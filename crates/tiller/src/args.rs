@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
+use tiller_agent::limits::Limits;
 use tiller_agent::model::ThinkingLevel;
 use tiller_config::project::ResourceFlags;
 use tiller_config::startup_model::ModelArgs;
@@ -16,6 +17,7 @@ use tiller_protocol::Level;
 use tiller_server::OnEof;
 use tiller_server::extensions::flags::{ExtensionFlag, ExtensionFlags, unknown_options};
 
+use crate::limit_flags::LimitFlags;
 use crate::print_mode::print_stderr;
 use crate::usage::usage_error;
 
@@ -104,6 +106,9 @@ pub struct Args {
     /// No built-in tools, but those of hosts and extensions (-nbt)
     #[arg(long, help_heading = "Tools")]
     pub no_builtin_tools: bool,
+
+    #[command(flatten)]
+    limits: LimitFlags,
 
     /// Continue this folder's newest session
     #[arg(short, long, help_heading = "Session")]
@@ -402,6 +407,11 @@ impl Args {
             no_tools: self.no_tools,
             no_builtin_tools: self.no_builtin_tools,
         }
+    }
+
+    /// What a prompt and the processes of tools may use.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits.limits()
     }
 
     /// What happens to accepted work when stdin closes.

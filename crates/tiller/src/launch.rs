@@ -268,6 +268,7 @@ impl Launch {
             thinking,
             workspace,
             tools,
+            limits: args.limits(),
             project,
             extension_plan,
             shows_titles: level != Level::Xcsh || env.variable("PI_RPC_EMIT_TITLE") == Some("1"),

@@ -4,11 +4,13 @@
 //! and starts a session of `tiller-server` with them. Begin reading at `main.rs`, then [`launch`].
 
 pub mod args;
+mod limit_flags;
 pub mod api_key;
 pub mod usage;
 pub mod launch;
 mod startup_session;
 pub mod log;
+pub mod schema_command;
 pub mod session_command;
 pub mod auth_command;
 pub mod stdio;

@@ -13,6 +13,7 @@ use tiller::auth_command::AuthCommand;
 use tiller::launch::{Launch, NotLaunched, ProcessEnv, export, extension_help, list_models};
 use tiller::manual::{CompletionsCommand, ManCommand};
 use tiller::print_mode::{self, print_stderr};
+use tiller::schema_command::SchemaCommand;
 use tiller::session_command::SessionCommand;
 use tiller::stdio::serve_stdio;
 use tiller::usage::{BRIEF, StartError, USAGE, mistaken_command, usage_error};
@@ -45,6 +46,7 @@ fn start() -> Result<u8, StartError> {
         Some("completions") => {
             return command(&arguments, |c: CompletionsCommand| show(&c.run()));
         }
+        Some("schema") => return command(&arguments, |c: SchemaCommand| show(&c.run()?)),
         Some("man") => return command(&arguments, |c: ManCommand| show(&c.run()?)),
         None if std::io::stdin().is_terminal() => return Ok(brief()),
         _ => {}

@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::args::Args;
 use crate::auth_command::AuthCommand;
+use crate::schema_command::SchemaCommand;
 use crate::session_command::SessionCommand;
 
 /// Print completions for a shell
@@ -47,6 +48,7 @@ fn full_command() -> Command {
     Args::command()
         .subcommand(SessionCommand::command().name("session"))
         .subcommand(AuthCommand::command().name("auth"))
+        .subcommand(SchemaCommand::command().name("schema"))
         .subcommand(CompletionsCommand::command().name("completions").about(shells))
         .subcommand(ManCommand::command().name("man"))
 }

@@ -11,6 +11,7 @@ use std::io::{ErrorKind, IsTerminal, Read, Stderr, Stdout, Write};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tiller_agent::limits::{LimitName, ReachedLimit};
 use tiller_agent::message::{AssistantMessage, Block, StopReason};
 use tokio::sync::mpsc;
 
@@ -73,6 +74,8 @@ pub async fn run(mode: RunMode, mut launch: ServerConfig, messages: Vec<InitialM
 
 /// The exit code if an answer was cut off at the output limit.
 const CUT_OFF: u8 = 3;
+/// The exit code if a limit of the session ended a run.
+const LIMIT_REACHED: u8 = 4;
 
 /// On a terminal the answer is printed as it streams, and progress goes to stderr.
 fn screen_of_process(model: String) -> Screen<Stdout, Stderr> {
@@ -94,12 +97,17 @@ struct Outcome {
     cut: Option<u64>,
     /// Whether any answer was cut off.
     any_cut: bool,
+    /// The limit that ended the current run.
+    limit: Option<ReachedLimit>,
+    /// Whether a limit ended any run.
+    any_limit: bool,
 }
 
 impl Outcome {
     /// Returns the exit code.
     fn print(self) -> u8 {
         match print(self.answer.unwrap_or_default().as_bytes()) {
+            Ok(()) if self.any_limit => LIMIT_REACHED,
             Ok(()) if self.any_cut => CUT_OFF,
             Ok(()) => 0,
             Err(why) => {
@@ -153,6 +161,15 @@ struct Record<'a> {
     max_attempts: Option<u64>,
     delay_ms: Option<u64>,
     error_message: Option<String>,
+    limit: Option<LimitName>,
+    max: Option<f64>,
+    used: Option<f64>,
+}
+
+impl Record<'_> {
+    fn reached_limit(&self) -> Option<ReachedLimit> {
+        Some(ReachedLimit { limit: self.limit?, max: self.max?, used: self.used? })
+    }
 }
 
 /// A delta of an answer.
@@ -187,6 +204,7 @@ impl Client {
                 let abort = Line::Text(br#"{"type":"abort"}"#.to_vec());
                 self.lines.send(ClientInput::Lines(vec![abort])).await.ok();
             }
+            self.warn_if_limited();
             if self.failure.is_some() || self.unwritable.is_some() {
                 break;
             }
@@ -230,6 +248,7 @@ impl Client {
                 return self.response(record.id.as_deref(), record.data);
             }
             "message_end" => self.note_answer(record.message),
+            "limit_reached" => self.outcome.limit = record.reached_limit(),
             "auto_retry_end" if record.success == Some(false) => {
                 self.retries = record.attempt.unwrap_or_default();
             }
@@ -278,6 +297,14 @@ impl Client {
             let answer = texts(&message.content);
             self.screen.show_message(&answer);
             self.outcome.answer = (!self.screen.streams).then_some(answer);
+        }
+    }
+
+    fn warn_if_limited(&mut self) {
+        let Some(reached) = self.outcome.limit.take() else { return };
+        self.outcome.any_limit = true;
+        if self.mode == RunMode::Text {
+            print_stderr(&format!("Stopped: {reached}"));
         }
     }
 

@@ -1,5 +1,8 @@
 //! Error texts for an invalid command line: one sentence, in one style.
 
+use std::error::Error;
+use std::num::ParseIntError;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 pub use tiller_config::start_error::{StartError, USAGE};
@@ -10,7 +13,7 @@ use crate::args::Args;
 pub const BRIEF: &str = include_str!("../texts/usage.md");
 
 /// tiller's commands.
-const COMMANDS: [&str; 5] = ["session", "auth", "completions", "man", "help"];
+const COMMANDS: [&str; 6] = ["session", "auth", "schema", "completions", "man", "help"];
 
 /// Commands of similar programs, and tiller's equivalents.
 const ELSEWHERE: &[(&[&str], &str)] = &[
@@ -90,7 +93,12 @@ pub fn usage_error(err: &clap::Error) -> String {
             let flag = argument.split(' ').next().unwrap_or_default();
             format!("Invalid value {value:?} for {flag}. Valid values: {valid}")
         }
-        ErrorKind::ValueValidation => format!("Invalid value {value:?} for {argument}"),
+        ErrorKind::ValueValidation => {
+            // The words of the standard library say less than the name of the value.
+            let why = err.source().filter(|why| !why.is::<ParseIntError>());
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            format!("Invalid value {value:?} for {argument}{why}")
+        }
         _ => {
             let text = err.render().to_string();
             let first = text.lines().next().unwrap_or_default();

@@ -179,6 +179,7 @@ fn launch(folder: &std::path::Path, model: Arc<StrictModel>) -> ServerConfig {
         conversation: Conversation::new(session, Durability::Os),
         store,
         clock: Clock::From { start: 0, since: tokio::time::Instant::now() },
+        limits: Default::default(),
         diagnostics: Vec::new(),
     }
 }

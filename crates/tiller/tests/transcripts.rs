@@ -42,4 +42,8 @@ fn transcripts() {
     assert!(!paths.is_empty(), "no transcript is called {wanted:?}");
     let failures: Vec<_> = paths.iter().filter_map(|path| harness::check(path, update)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+    if wanted.is_empty() {
+        let refused = harness::schema::mutate_seen().unwrap();
+        assert!(refused > 500, "only {refused} changed records were refused");
+    }
 }

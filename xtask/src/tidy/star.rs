@@ -40,7 +40,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("tiller-client", &["tiller-protocol", "serde", "serde_json", "tokio"]),
     (
         "tiller-protocol",
-        &[MIDDLE, "expect-test", "schemars", "serde", "serde_json", "serde_path_to_error"],
+        &[MIDDLE, "expect-test", "schemars", "serde", "serde_json", "serde_path_to_error", "sha2"],
     ),
 ];
 
@@ -162,7 +162,7 @@ mod tests {
                 "[dependencies]\ntiller-agent = \"1\"\n\n# Why.\ntokio = \"1\"\n",
             )],
             expect![
-                "crates/tiller-protocol/Cargo.toml:5: `tiller-protocol` may depend on tiller-agent, expect-test, schemars, serde, serde_json, serde_path_to_error only"
+                "crates/tiller-protocol/Cargo.toml:5: `tiller-protocol` may depend on tiller-agent, expect-test, schemars, serde, serde_json, serde_path_to_error, sha2 only"
             ],
         );
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::cut::Plan;
 use super::files::Files;
 use super::summary_text::SummaryText;
-use super::{FileLists, Limits, transcript};
+use super::{ContextLimits, FileLists, transcript};
 use crate::message::{AssistantMessage, Message, StopReason, UnixMs, Usage, text_of};
 use crate::message_builder::{MessageBuilder, Step};
 use crate::model::{Model, ThinkingLevel};
@@ -32,7 +32,7 @@ pub struct Summarizer {
     pub provider: Arc<dyn Provider>,
     pub model: Arc<Model>,
     pub thinking: ThinkingLevel,
-    pub limits: Limits,
+    pub limits: ContextLimits,
     pub retry: RetryPolicy,
     pub session_id: Arc<str>,
     /// The timestamp of the requests.

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::cut::{Plan, plan};
 use super::summary::{Progress, ProgressListener, Summarizer, SummaryError};
 use super::summary_text::SummaryText;
-use super::{FileLists, Limits, transcript};
+use super::{ContextLimits, FileLists, transcript};
 use crate::message::{
     AssistantMessage, Block, CompactionSummary, Message, StopReason, ToolCall, ToolResultMessage,
     Usage,
@@ -194,7 +194,7 @@ fn transcript_formats_all_kinds_of_messages() {
 #[test]
 fn limits_are_reduced_for_small_windows() {
     let figures = |window| {
-        let Limits { threshold, keep, reserve } = Limits::new(window, 16_384, 20_000);
+        let ContextLimits { threshold, keep, reserve } = ContextLimits::new(window, 16_384, 20_000);
         (threshold, keep, reserve)
     };
     assert_eq!(figures(200_000), (183_616, 20_000, 16_384));
@@ -288,7 +288,7 @@ async fn summarise(
             compat: None,
         }),
         thinking: ThinkingLevel::Off,
-        limits: Limits::new(window, 1000, 100),
+        limits: ContextLimits::new(window, 1000, 100),
         retry: RetryPolicy { enabled: true, max_retries: 2, base_delay_ms: 10, max_delay_ms: 50 },
         session_id: "s".into(),
         now: 0,

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use super::DiscoveredPath;
 use crate::settings::Scope;
 
@@ -123,13 +121,10 @@ fn extension_name(path: &Path) -> String {
 }
 
 /// The same in the format of newer clients.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct SourceInfo {
-    path: PathBuf,
-    source: String,
-    scope: &'static str,
-    origin: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    base_dir: Option<PathBuf>,
+    pub path: PathBuf,
+    pub source: String,
+    pub scope: &'static str,
+    pub origin: &'static str,
+    pub base_dir: Option<PathBuf>,
 }

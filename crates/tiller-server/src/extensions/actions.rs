@@ -84,6 +84,7 @@ fn send_message(
         (_, false, Some(true)) => {
             prompt::check_can_start_prompt(state)?;
             commands::answer_commands(state);
+            state.budget.start_prompt();
             run::start_run(state, vec![message]);
         }
         (_, false, _) => append_custom(state, message),

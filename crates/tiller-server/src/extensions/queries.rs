@@ -9,7 +9,7 @@ use tiller_session::Error;
 use super::boundary::projection;
 use super::{SessionState, models, prompt_options};
 use crate::conversation::Tokens;
-use crate::handlers::resources::command_list;
+use crate::handlers::resources::{command_list, source_info};
 use crate::project_state;
 use crate::tools::AvailableTool;
 
@@ -37,7 +37,9 @@ pub(super) fn answer_query(state: &mut SessionState, query: Query) -> Result<Val
         Query::ActiveTools => state.tools.active().iter().map(|tool| tool.name()).collect(),
         Query::AllTools => all_tools(state),
         Query::BuiltinTools => tiller_tools::builtin().iter().map(built_in).collect(),
-        Query::Commands => command_list(state),
+        Query::Commands => {
+            serde_json::to_value(command_list(state)).expect("our own types serialize to JSON")
+        }
         Query::Session(read) => read_session(state, read).map_err(|err| err.to_string())?,
         Query::Models(read) => models::read_models(state, read),
     })
@@ -75,7 +77,7 @@ fn all_tools(state: &SessionState) -> Value {
         AvailableTool::Registered(RegisteredTool { tool, extension_path, .. }) => {
             let found = state.extensions.found_at(&extension_path);
             let source = found.map(|found| found.source.extension_info(&found.extension.path));
-            listed(&tool, json!(source))
+            listed(&tool, json!(source.map(source_info)))
         }
     });
     tools.collect()

@@ -1,19 +1,14 @@
 //! `export_html`: the session as an HTML page.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::Serialize;
 use tiller_export::{Export, IN_MEMORY, NOTHING_YET, Setting};
+use tiller_protocol::data::ExportData;
 use tiller_protocol::{Label, Level, Reply};
 
 use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
 use crate::{project_state, tools};
-
-#[derive(Serialize)]
-struct Exported {
-    path: PathBuf,
-}
 
 /// The page is made from the file, on another thread: later messages are not in it.
 pub(crate) fn export_html(
@@ -41,7 +36,7 @@ pub(crate) fn export_html(
     };
     state.respond_from_thread(label.clone(), move || {
         export.run()?;
-        Ok(Reply::data(&Exported { path: export.to }))
+        Ok(Reply::data(&ExportData { path: export.to }))
     });
     Ok(Response::Later)
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tiller_protocol::{
-    COMMANDS, Capabilities, EVENTS, Hello, HelloData, LineLimits, SequenceInfo, ToolUpdates,
+    COMMANDS, Capabilities, EVENTS, Hello, HelloData, LineLimits, SequenceInfo, ToolUpdates, schema,
 };
 use uuid::Uuid;
 
@@ -28,6 +28,7 @@ pub(crate) fn hello(state: &mut SessionState, hello: Hello, current: WireFormat)
         events: names(EVENTS),
         limits: LineLimits { line_bytes: LINE_MAX_BYTES },
         diagnostics: state.project.diagnostics().map(Cow::Borrowed).collect(),
+        schema: schema::hash(format.level).into(),
         prompt_results: format.prompt_results.then_some(true),
         sequence: sequence(format),
         max_frame_bytes: format.max_frame_bytes,
@@ -44,6 +45,7 @@ pub(crate) fn get_capabilities(format: WireFormat) -> Handled {
         commands: names(COMMANDS),
         events: names(EVENTS),
         limits: LineLimits { line_bytes: LINE_MAX_BYTES },
+        schema: schema::hash(format.level).into(),
         prompt_results: format.prompt_results,
         sequence: sequence(format),
         max_frame_bytes: format.max_frame_bytes,

@@ -1,18 +1,12 @@
 //! `set_host_tools`, and updates and results of the client's tools.
 
-use serde::Serialize;
 use tiller_agent::tool::{ToolOutput, ToolResult};
 use tiller_protocol::HostTool;
+use tiller_protocol::data::HostToolsData;
 
 use super::data;
 use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Names {
-    tool_names: Vec<String>,
-}
 
 pub(crate) fn set_host_tools(state: &mut SessionState, tools: Vec<HostTool>) -> Handled {
     let tool_names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
@@ -21,7 +15,7 @@ pub(crate) fn set_host_tools(state: &mut SessionState, tools: Vec<HostTool>) -> 
         return Err(format!("RPC host tool \"{name}\" conflicts with an existing tool"));
     }
     state.tools.host_mut().register(tools, &state.tasks);
-    data(&Names { tool_names })
+    data(&HostToolsData { tool_names })
 }
 
 pub(crate) fn update(state: &mut SessionState, id: &str, partial: ToolOutput) -> Handled {

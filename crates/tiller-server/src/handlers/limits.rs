@@ -1,14 +1,18 @@
 //! `set_limits` and `get_limits`.
 
 use tiller_agent::limits::Limits;
+use tiller_protocol::{LimitsData, Reply};
 
-use crate::dispatch::Handled;
+use crate::dispatch::{Handled, Response};
 use crate::state::SessionState;
 
-pub(crate) fn set_limits(_state: &mut SessionState, _limits: Limits) -> Handled {
-    Err("Not supported: set_limits".to_owned())
+/// Replaces all limits. A run that is under way gets them before its next step.
+pub(crate) fn set_limits(state: &mut SessionState, limits: Limits) -> Handled {
+    state.budget.set_limits(limits);
+    get_limits(state)
 }
 
-pub(crate) fn get_limits(_state: &SessionState) -> Handled {
-    Err("Not supported: get_limits".to_owned())
+pub(crate) fn get_limits(state: &SessionState) -> Handled {
+    let limits = state.budget.limits().clone();
+    Ok(Response::Now(Reply::data(&LimitsData { limits })))
 }

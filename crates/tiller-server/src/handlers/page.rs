@@ -1,9 +1,9 @@
 //! `get_messages_page`: the conversation in pages, for clients with a limit on the length of a
 //! line.
 
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
-use tiller_protocol::{Level, Message, PageFields};
+use serde_json::value::to_raw_value;
+use tiller_protocol::data::MessagesPageData;
+use tiller_protocol::{Json, Level, Message, PageFields};
 
 use super::data;
 use crate::dispatch::Handled;
@@ -13,15 +13,6 @@ const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 256;
 /// A page ends before the message that would make it too long, unless it is the first.
 const PAGE_MAX_BYTES: usize = 768 << 10;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MessagesPage {
-    messages: Vec<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-    total_messages: usize,
-}
 
 pub(crate) fn get_messages_page(
     state: &mut SessionState,
@@ -52,11 +43,11 @@ pub(crate) fn get_messages_page(
         if bytes > PAGE_MAX_BYTES && !shown.is_empty() {
             break;
         }
-        shown.push(text);
+        shown.push(Json::from(text));
     }
     let next = offset + shown.len();
     let next_cursor = (next < messages.len()).then(|| format!("{next}_{stamp}"));
-    data(&MessagesPage { messages: shown, next_cursor, total_messages: messages.len() })
+    data(&MessagesPageData { messages: shown, next_cursor, total_messages: messages.len() })
 }
 
 /// Where a cursor points in this conversation.

@@ -1,8 +1,8 @@
 //! The queues: their content and their modes.
 
-use serde::Serialize;
 use tiller_agent::modes::{InterruptMode, QueueMode};
 use tiller_agent::prompt_result::PromptReason;
+use tiller_protocol::data::ClearedQueuesData;
 use tiller_protocol::{Image, QueueData, QueuedMessageData, QueuedTarget, UpdateQueued};
 
 use super::{data, done};
@@ -12,19 +12,12 @@ use crate::queues::Cleared;
 use crate::state::SessionState;
 use crate::{modes, prompt, prompt_results};
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ClearedTexts {
-    steering: Vec<String>,
-    follow_up: Vec<String>,
-}
-
 pub(crate) fn clear_queue(state: &mut SessionState) -> Handled {
     let Cleared { steering, follow_up, prompts } = state.queues.clear();
     let update = state.queues.update();
     state.emit(update);
     prompt_results::drop_queued(state, prompts, PromptReason::Cleared);
-    data(&ClearedTexts { steering, follow_up })
+    data(&ClearedQueuesData { steering, follow_up })
 }
 
 pub(crate) fn get_queue(state: &SessionState) -> Handled {

@@ -1,11 +1,11 @@
 //! `get_commands` and `reload`: the commands and files of the user and the project.
 
-use std::path::Path;
-
-use serde::Serialize;
-use serde_json::Value;
 use tiller_config::project::SourceInfo;
 use tiller_protocol::Label;
+use tiller_protocol::data::{
+    AvailableCommand, AvailableCommandSource, AvailableCommandsData, CommandInfo, CommandSource,
+    CommandSourceInfo, CommandsData,
+};
 
 use super::data;
 use crate::dispatch::{Handled, Response};
@@ -13,83 +13,58 @@ use crate::project_state;
 use crate::requester::Requester;
 use crate::state::SessionState;
 
-#[derive(Serialize)]
-struct Commands {
-    commands: Value,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct CommandInfo<'a> {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    source: &'static str,
-    location: &'static str,
-    path: &'a Path,
-    source_info: SourceInfo,
-}
-
 pub(crate) fn get_commands(state: &mut SessionState) -> Handled {
-    data(&Commands { commands: command_list(state) })
+    data(&CommandsData { commands: command_list(state) })
 }
 
 /// The same commands in the format of omp's clients, which have no paths.
 pub(crate) fn get_available_commands(state: &mut SessionState) -> Handled {
-    #[derive(Serialize)]
-    struct Available<'a> {
-        name: &'a Value,
-        #[serde(skip_serializing_if = "Value::is_null")]
-        description: &'a Value,
-        source: &'static str,
-    }
-    #[derive(Serialize)]
-    struct All<'a> {
-        commands: Vec<Available<'a>>,
-    }
-    let list = command_list(state);
-    let commands = list.as_array().into_iter().flatten().map(|command| Available {
-        name: &command["name"],
-        description: &command["description"],
-        source: match command["source"].as_str() {
-            Some("extension") => "extension",
-            Some("skill") => "skill",
-            _ => "file",
+    let commands = command_list(state).into_iter().map(|command| AvailableCommand {
+        source: match command.source {
+            CommandSource::Extension => AvailableCommandSource::Extension,
+            CommandSource::Skill => AvailableCommandSource::Skill,
+            CommandSource::Prompt => AvailableCommandSource::File,
         },
+        name: command.name,
+        description: command.description,
     });
-    data(&All { commands: commands.collect() })
+    data(&AvailableCommandsData { commands: commands.collect() })
 }
 
 /// Commands of extensions, then templates, then skills, each in the order of discovery.
-pub(crate) fn command_list(state: &mut SessionState) -> Value {
+pub(crate) fn command_list(state: &mut SessionState) -> Vec<CommandInfo> {
     let registered = state.extensions.commands();
     let commands = registered.iter().map(|(command, found)| CommandInfo {
         name: command.name.clone(),
-        description: command.description.as_deref(),
-        source: "extension",
-        location: found.source.location(),
-        path: &found.extension.path,
-        source_info: found.source.extension_info(&found.extension.path),
+        description: command.description.clone(),
+        source: CommandSource::Extension,
+        location: found.source.location().into(),
+        path: found.extension.path.clone(),
+        source_info: source_info(found.source.extension_info(&found.extension.path)),
     });
     let resources = state.project.resources();
     let templates = resources.templates.iter().map(|template| CommandInfo {
         name: template.name.clone(),
-        description: Some(&template.description),
-        source: "prompt",
-        location: template.source.location(),
-        path: &template.path,
-        source_info: template.source.info(&template.path),
+        description: Some(template.description.clone()),
+        source: CommandSource::Prompt,
+        location: template.source.location().into(),
+        path: template.path.clone(),
+        source_info: source_info(template.source.info(&template.path)),
     });
     let skills = resources.skills.iter().map(|skill| CommandInfo {
         name: format!("skill:{}", skill.name),
-        description: Some(&skill.description),
-        source: "skill",
-        location: skill.source.location(),
-        path: &skill.path,
-        source_info: skill.source.info(&skill.path),
+        description: Some(skill.description.clone()),
+        source: CommandSource::Skill,
+        location: skill.source.location().into(),
+        path: skill.path.clone(),
+        source_info: source_info(skill.source.info(&skill.path)),
     });
-    let all: Vec<_> = commands.chain(templates).chain(skills).collect();
-    serde_json::to_value(all).expect("our own types serialize to JSON")
+    commands.chain(templates).chain(skills).collect()
+}
+
+pub(crate) fn source_info(info: SourceInfo) -> CommandSourceInfo {
+    let SourceInfo { path, source, scope, origin, base_dir } = info;
+    CommandSourceInfo { path, source, scope: scope.into(), origin: origin.into(), base_dir }
 }
 
 pub(crate) fn reload(state: &mut SessionState, label: &Label) -> Handled {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use tiller_agent::event::Event;
+use tiller_protocol::data::{SessionSummary, SessionsData};
 use tiller_protocol::{Label, ListSessions, Reply};
 use tiller_session::Error;
-use tiller_session::list::Cursor;
+use tiller_session::list::{Cursor, SessionInfo};
 
 use super::done;
 use crate::dispatch::{Handled, Response};
@@ -78,7 +79,34 @@ pub(crate) fn list(state: &mut SessionState, label: &Label, options: ListSession
     state.respond_from_thread(label.clone(), move || {
         let listing = store.list(cwd.as_deref(), limit, before.as_ref());
         let listing = listing.map_err(|err| format!("cannot list sessions: {err}"))?;
-        Ok(Reply::data(&listing))
+        let sessions = listing.sessions.into_iter().map(summary).collect();
+        let next = listing.next.map(|cursor| cursor.to_string());
+        Ok(Reply::data(&SessionsData { sessions, next }))
     });
     Ok(Response::Later)
+}
+
+fn summary(session: SessionInfo) -> SessionSummary {
+    let SessionInfo {
+        id,
+        path,
+        name,
+        cwd,
+        parent_session,
+        created,
+        modified,
+        message_count,
+        first_message,
+    } = session;
+    SessionSummary {
+        id,
+        path,
+        name,
+        cwd,
+        parent_session,
+        created,
+        modified,
+        message_count,
+        first_message,
+    }
 }

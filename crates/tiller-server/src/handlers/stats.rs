@@ -1,47 +1,14 @@
 //! `get_session_stats`: the usage and cost of the session.
 
-use std::path::Path;
+use std::borrow::Cow;
 
-use serde::Serialize;
 use tiller_protocol::Level;
-use tiller_session::Stats;
+use tiller_protocol::data::{ContextUsage, StatsData, TokenTotals};
 
 use super::data;
 use crate::conversation::Tokens;
 use crate::dispatch::Handled;
 use crate::state::SessionState;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StatsData<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session_file: Option<&'a Path>,
-    session_id: &'a str,
-    /// Over the whole session, so that the figures never shrink.
-    #[serde(flatten)]
-    stats: &'a Stats,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    context_usage: Option<ContextUsage>,
-    /// Requests that a subscription would count. We have none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    premium_requests: Option<u64>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ContextUsage {
-    /// Unknown right after a compaction, until an answer has reported it.
-    tokens: Option<u64>,
-    context_window: u64,
-    percent: Option<Percent>,
-}
-
-#[derive(Serialize)]
-#[serde(transparent)]
-struct Percent {
-    #[serde(serialize_with = "tiller_agent::message::plain_number")]
-    value: f64,
-}
 
 pub(crate) fn get_session_stats(state: &SessionState, level: Level) -> Handled {
     let conversation = state.session.conversation();
@@ -52,15 +19,23 @@ pub(crate) fn get_session_stats(state: &SessionState, level: Level) -> Handled {
             Tokens::Estimated(_) if conversation.session().is_compacted() => None,
             Tokens::Estimated(tokens) => Some(tokens),
         };
-        let percent = tokens.map(|tokens| Percent { value: tokens as f64 / window as f64 * 100.0 });
+        let percent = tokens.map(|tokens| tokens as f64 / window as f64 * 100.0);
         Some(ContextUsage { tokens, context_window: window, percent })
     } else {
         None
     };
+    let stats = conversation.session().stats();
+    let tiller_session::Tokens { input, output, cache_read, cache_write, total } = stats.tokens;
     data(&StatsData {
-        session_file: conversation.file(),
-        session_id: conversation.id(),
-        stats: conversation.session().stats(),
+        session_file: conversation.file().map(Cow::Borrowed),
+        session_id: conversation.id().into(),
+        user_messages: stats.user_messages,
+        assistant_messages: stats.assistant_messages,
+        tool_calls: stats.tool_calls,
+        tool_results: stats.tool_results,
+        total_messages: stats.total_messages,
+        tokens: TokenTotals { input, output, cache_read, cache_write, total },
+        cost: stats.cost,
         context_usage,
         premium_requests: (level == Level::Xcsh).then_some(0),
     })

@@ -1,8 +1,8 @@
 //! The thinking level.
 
-use serde::Serialize;
 use tiller_agent::model::ThinkingLevel;
 use tiller_protocol::Reply;
+use tiller_protocol::data::{CycledLevelData, ThinkingLevelsData};
 
 use super::{data, done};
 use crate::dispatch::{Handled, Response};
@@ -15,11 +15,6 @@ pub(crate) fn set_level(state: &mut SessionState, level: ThinkingLevel) -> Handl
     done()
 }
 
-#[derive(Serialize)]
-struct LevelData {
-    level: &'static str,
-}
-
 pub(crate) fn cycle_level(state: &mut SessionState) -> Handled {
     let levels = state.models.levels();
     if levels.len() <= 1 {
@@ -29,14 +24,9 @@ pub(crate) fn cycle_level(state: &mut SessionState) -> Handled {
     let at = levels.iter().position(|&level| level == now).unwrap_or(0);
     let next = levels[(at + 1) % levels.len()];
     model_state::set_level(state, next);
-    data(&LevelData { level: next.name() })
-}
-
-#[derive(Serialize)]
-struct Levels {
-    levels: Vec<ThinkingLevel>,
+    data(&CycledLevelData { level: next })
 }
 
 pub(crate) fn get_levels(state: &SessionState) -> Handled {
-    data(&Levels { levels: state.models.levels() })
+    data(&ThinkingLevelsData { levels: state.models.levels() })
 }

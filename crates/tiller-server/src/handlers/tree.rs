@@ -1,12 +1,11 @@
 //! The session tree: its entries and the current one.
 
-use serde::Serialize;
-use tiller_protocol::{GetEntries, Label, Reply};
-use tiller_session::{Error, ForkMessage, Session};
+use tiller_protocol::data::{ForkMessage, ForkMessagesData};
+use tiller_protocol::{Label, Reply};
+use tiller_session::{Error, Session};
 
 use super::session::change;
 use super::{data, done};
-use crate::connection::WireFormat;
 use crate::dispatch::{Handled, Response};
 use crate::session_change::SessionChange;
 use crate::state::SessionState;
@@ -31,22 +30,15 @@ pub(crate) fn set_label(
     done()
 }
 
-#[derive(Serialize)]
-struct ForkMessages {
-    messages: Vec<ForkMessage>,
-}
-
 pub(crate) fn get_fork_messages(state: &SessionState) -> Handled {
     let messages = state.session.conversation().session().fork_messages();
-    data(&ForkMessages { messages: messages.map_err(|err| err.to_string())? })
+    let messages = messages.map_err(|err| err.to_string())?.into_iter();
+    let messages = messages
+        .map(|tiller_session::ForkMessage { entry_id, text }| ForkMessage { entry_id, text });
+    data(&ForkMessagesData { messages: messages.collect() })
 }
 
-pub(crate) fn get_entries(
-    state: &SessionState,
-    _format: WireFormat,
-    request: &GetEntries,
-) -> Handled {
-    let since = request.since.as_deref();
+pub(crate) fn get_entries(state: &SessionState, since: Option<&str>) -> Handled {
     let session = state.session.conversation().session();
     with_leaf(session, "entries", |out| session.write_entries(since, out))
 }
@@ -56,7 +48,8 @@ pub(crate) fn get_tree(state: &SessionState) -> Handled {
     with_leaf(session, "tree", |out| session.write_tree(out))
 }
 
-/// A list straight from the session, and the current entry. The text is built once.
+/// A list straight from the session, and the current entry, as `EntriesData` and `TreeData` have
+/// them. The text is built once.
 fn with_leaf(
     session: &Session,
     name: &str,

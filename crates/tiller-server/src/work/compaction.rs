@@ -11,7 +11,7 @@ use tiller_agent::compaction::cut::Plan;
 use tiller_agent::compaction::summary::{
     Progress, ProgressListener, Summarizer, Summary, SummaryError,
 };
-use tiller_agent::compaction::{Compacted, Limits, Reason};
+use tiller_agent::compaction::{Compacted, ContextLimits, Reason};
 use tiller_agent::driver::End;
 use tiller_agent::event::Event;
 use tiller_agent::message::{AssistantMessage, Message, StopReason};
@@ -311,11 +311,11 @@ fn automatic(state: &SessionState) -> Option<Arc<Model>> {
     state.work.compactions.settings.enabled.then(|| model.clone())
 }
 
-fn limits(state: &mut SessionState) -> Option<Limits> {
+fn limits(state: &mut SessionState) -> Option<ContextLimits> {
     let limits = state.work.compactions.settings.limits(state.models.current()?);
     // The system prompt and the tools cannot be shortened, so fewer messages are kept.
     let room = limits.threshold.saturating_sub(frame_tokens(state));
-    Some(Limits { keep: limits.keep.min(room / 2), ..limits })
+    Some(ContextLimits { keep: limits.keep.min(room / 2), ..limits })
 }
 
 fn frame_tokens(state: &mut SessionState) -> u64 {

@@ -1,7 +1,6 @@
 //! What follows a run: the policy, apart from carrying it out.
 
 use tiller_agent::driver::End;
-use tiller_js::hook::RunOutcome;
 
 use super::compaction::Overflow;
 
@@ -17,6 +16,8 @@ pub(super) struct Facts {
     pub(super) has_waiting_rules: bool,
     /// The failure is temporary, and the attempts are not used up.
     pub(super) can_retry: bool,
+    /// The limits of the session allow a new prompt.
+    pub(super) allows_prompts: bool,
     pub(super) compaction: Option<CompactionNeed>,
     /// Messages were queued too late for the run.
     pub(super) has_queued: bool,
@@ -64,6 +65,9 @@ pub(super) fn next(end: &End, facts: &Facts) -> Next {
     match end {
         End::Interrupted if may_continue && facts.has_due_rules => return Next::InjectRules,
         End::Failed(_) if may_continue && facts.can_retry => return Next::Retry,
+        // Nothing more is spent on this prompt. Queued messages are prompts of their own.
+        End::Limit(_) if sends_queued_after_limit(facts) => return Next::SendQueued,
+        End::Limit(_) => return Next::Settle,
         _ => {}
     }
     if may_continue && let Some(need) = facts.compaction {
@@ -97,15 +101,25 @@ pub(super) fn will_retry(end: &End, facts: &Facts) -> bool {
     facts.may_continue() && continues.contains(&after)
 }
 
+/// A message that the limits do not allow would stay in its queue, and end the next run, too.
+fn sends_queued_after_limit(facts: &Facts) -> bool {
+    facts.has_queued && facts.allows_prompts && !facts.has_deferred
+}
+
 /// Decides what follows `agent_before_settle`: another run or `agent_settled`.
-pub(super) fn after_settle_hook(outcome: RunOutcome, is_continued: bool, facts: &Facts) -> Next {
-    let may_continue = outcome != RunOutcome::Aborted && facts.may_continue();
-    if may_continue && (is_continued || facts.has_queued) { Next::SendQueued } else { Next::Settle }
+pub(super) fn after_settle_hook(end: &End, is_continued: bool, facts: &Facts) -> Next {
+    let continues = match end {
+        End::Aborted | End::Interrupted => false,
+        End::Limit(_) => sends_queued_after_limit(facts),
+        End::Complete | End::Failed(_) | End::NotStored(_) => is_continued || facts.has_queued,
+    };
+    if continues && facts.may_continue() { Next::SendQueued } else { Next::Settle }
 }
 
 #[cfg(test)]
 mod tests {
     use tiller_agent::driver::NotStored;
+    use tiller_agent::limits::LimitName;
     use tiller_agent::provider::ProviderError;
 
     use super::*;
@@ -128,8 +142,10 @@ mod tests {
             can_retry: true,
             has_queued: true,
             needs_reminder: true,
+            allows_prompts: true,
             ..none
         };
+        let limit = End::Limit(LimitName::MaxTurns);
         let shutting_down = Facts { is_shutting_down: true, ..all };
         let deferred = Facts { has_deferred: true, compaction: Some(full), ..all };
         let rows: &[(&End, Facts, Next)] = &[
@@ -162,6 +178,13 @@ mod tests {
             (&complete, Facts { has_waiting_rules: false, ..all }, Next::SendQueued),
             (&failed(), Facts { can_retry: false, ..all }, Next::SendQueued),
             (&complete, Facts { needs_reminder: true, ..none }, Next::RemindOfTodos),
+            // After a limit only queued messages are sent, if a prompt is allowed at all.
+            (&limit, none, Next::Settle),
+            (&limit, all, Next::SendQueued),
+            (&limit, Facts { compaction: Some(full), ..all }, Next::SendQueued),
+            (&limit, Facts { has_queued: false, compaction: Some(full), ..all }, Next::Settle),
+            (&limit, Facts { allows_prompts: false, ..all }, Next::Settle),
+            (&limit, deferred, Next::Settle),
             // After an abort or a failed write, messages stay queued.
             (&aborted, all, Next::Settle),
             (&not_stored, all, Next::Settle),
@@ -174,19 +197,24 @@ mod tests {
     #[test]
     fn settle_hook_starts_a_run_unless_the_run_was_aborted() {
         let none = Facts::default();
-        let queued = Facts { has_queued: true, ..none };
-        let (completed, aborted) = (RunOutcome::Completed, RunOutcome::Aborted);
+        let queued = Facts { has_queued: true, allows_prompts: true, ..none };
+        let (completed, aborted) = (&End::Complete, &End::Aborted);
+        let limit = &End::Limit(LimitName::MaxTurns);
         let rows = [
             (completed, false, none, Next::Settle),
             (completed, true, none, Next::SendQueued),
             (completed, false, queued, Next::SendQueued),
-            (RunOutcome::Error, true, none, Next::SendQueued),
+            (&failed(), true, none, Next::SendQueued),
             (aborted, true, queued, Next::Settle),
+            (&End::Interrupted, true, queued, Next::Settle),
+            (limit, true, none, Next::Settle),
+            (limit, false, queued, Next::SendQueued),
+            (limit, false, Facts { allows_prompts: false, ..queued }, Next::Settle),
             (completed, true, Facts { is_shutting_down: true, ..queued }, Next::Settle),
             (completed, true, Facts { has_deferred: true, ..queued }, Next::Settle),
         ];
-        for (outcome, is_continued, facts, expected) in rows {
-            assert_eq!(after_settle_hook(outcome, is_continued, &facts), expected);
+        for (end, is_continued, facts, expected) in rows {
+            assert_eq!(after_settle_hook(end, is_continued, &facts), expected, "{end:?} {facts:?}");
         }
     }
 
@@ -210,6 +238,7 @@ mod tests {
             (End::Complete, compact(CompactionNeed::Full), false),
             (End::Complete, Facts { compaction: Some(CompactionNeed::Full), ..rules }, true),
             (End::Complete, Facts { compaction: Some(CompactionNeed::Full), ..reminder }, true),
+            (End::Limit(LimitName::MaxCost), Facts { needs_reminder: true, ..rules }, false),
             (End::Complete, Facts { is_shutting_down: true, ..rules }, false),
             (End::Complete, Facts { has_deferred: true, ..rules }, false),
         ];

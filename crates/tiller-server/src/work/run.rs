@@ -12,9 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::compaction::PlannedCut;
 use super::next::{Facts, Next};
-use super::{
-    ActiveRun, Phase, RunTask, compaction, deferred, next, outcome, retry, storing, stream_rules,
-};
+use super::{ActiveRun, Phase, RunTask, compaction, deferred, next, retry, storing, stream_rules};
 use crate::client_bash;
 use crate::extensions::{actions, boundary, dialogs, events, queries};
 use crate::queues::Dequeued;
@@ -40,14 +38,21 @@ pub(crate) fn start_run(state: &mut SessionState, prompts: Vec<Message>) {
         host: state.extensions.host().cloned(),
         cancel: cancel.clone(),
         turns: AtomicU64::new(0),
+        limits: state.budget.switch(),
     };
     // Loaded when the prompt was accepted.
     let history = state.session.conversation().loaded().unwrap_or_default().to_vec();
+    // A limit may have ended the last run before the model has answered its results. They are left
+    // as they are: the queued message is a prompt of its own.
+    let sends_queued = prompts.is_empty() && matches!(state.work.last_end, End::Limit(_));
     let token = cancel.clone();
     let running = async move {
         let mut presentable = Vec::with_capacity(prompts.len());
         for message in prompts {
             presentable.push(driver.presentable(Arc::new(message)).await);
+        }
+        if sends_queued {
+            return run::run_queued(&driver, history, token).await;
         }
         run::run(&driver, history, presentable, token).await
     };
@@ -95,6 +100,7 @@ pub(crate) fn run_event(state: &mut SessionState, mut event: Event) {
 fn observe_event(state: &mut SessionState, event: &mut Event) {
     events::forward_event(state, event);
     state.results.observe(event);
+    state.budget.observe(event);
     match event {
         Event::MessageStart { ticket: Some(ticket), message, client_message_id } => {
             *client_message_id = queued_message_sent(state, *ticket);
@@ -124,6 +130,9 @@ fn queued_message_sent(state: &mut SessionState, ticket: QueueTicket) -> Option<
     let Dequeued { queue, prompt } = state.queues.emitted(ticket)?;
     if queue == Queue::FollowUp && state.results.is_answered() {
         prompt_results::hand_over(state);
+    }
+    if queue == Queue::FollowUp {
+        state.budget.start_follow_up();
     }
     let prompt = prompt?;
     let name = prompt.client_message_id().map(Into::into);
@@ -156,6 +165,7 @@ pub(crate) fn answer(state: &mut SessionState, request: RunRequest) {
         RunRequest::MessageEnded(message, responder) => {
             responder.respond(message_ended(state, message))
         }
+        RunRequest::CheckLimits(step, responder) => responder.respond(state.budget.reached(step)),
         RunRequest::Interrupted(responder) => responder.respond(state.queues.interrupts()),
     }
 }
@@ -181,6 +191,7 @@ pub(crate) fn setup(state: &mut SessionState) -> RequestSetup {
         forced_tool: state.todos.forced_tool(),
         cwd: state.workspace.shared_cwd(),
         env: state.workspace.tool_env(&session_id, &model, level),
+        process_limits: state.budget.limits().of_processes(),
         rules: state.project.rules(),
         session_id,
         model,
@@ -205,6 +216,7 @@ fn facts_after_compaction(state: &mut SessionState, end: &End) -> Facts {
         has_due_rules: state.work.rules.has_due(),
         has_waiting_rules: state.work.rules.has_waiting(),
         can_retry: state.work.retries.allow(end),
+        allows_prompts: state.budget.allows_prompts(),
         compaction: None,
     }
 }
@@ -221,7 +233,7 @@ pub(crate) fn run_ended(state: &mut SessionState, end: Result<End, String>) {
         close_crashed_run(state, run, &crash);
         End::Aborted
     });
-    state.work.outcome = outcome(Some(&end));
+    state.work.last_end = end.clone();
     todos::forget_reminders_if_done(state);
     let (facts, cut) = facts(state, &end);
     match next::next(&end, &facts) {
@@ -248,7 +260,7 @@ fn follow(
     if may_continue {
         compaction::report_second_overflow(state, end);
     }
-    if matches!(end, End::Failed(_)) {
+    if matches!(end, End::Failed(_) | End::Limit(_)) {
         state.work.rules.forget();
     }
     start_next(state, next);
@@ -268,6 +280,7 @@ fn start_next(state: &mut SessionState, next: Next) {
         Next::RemindOfTodos => todos::reminder_message(state),
         Next::SendQueued => {
             prompt_results::finish_active(state);
+            state.budget.start_prompt();
             return start_run(state, Vec::new());
         }
         Next::Settle => return close(state),
@@ -294,11 +307,11 @@ pub(crate) fn settle_hook_done(state: &mut SessionState, proposal: Boundary) {
     let is_continued = boundary::commit_before_settle(state, proposal);
     state.work.leave_phase();
     let facts = facts_after_compaction(state, &End::Complete);
-    let outcome = state.work.outcome();
-    match next::after_settle_hook(outcome, is_continued, &facts) {
+    match next::after_settle_hook(&state.work.last_end, is_continued, &facts) {
         Next::SendQueued => {
             if facts.has_queued {
                 prompt_results::finish_active(state);
+                state.budget.start_prompt();
             }
             start_run(state, Vec::new());
         }

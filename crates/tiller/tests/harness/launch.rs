@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use tiller_agent::limits::Limits;
 use tiller_agent::model::{Model, ThinkingLevel};
 use tiller_agent::provider::Provider;
 use tiller_config::credentials::Credentials;
@@ -100,6 +101,7 @@ pub fn launch(
         choice,
         workspace: Workspace::new(cwd, Arc::new([]), &settings),
         tools: ToolConfig { active: tools, todo_tool, ..ToolConfig::default() },
+        limits: Limits::default(),
         settings,
         project: place,
         extension_plan,

@@ -13,6 +13,7 @@ use tiller_agent::provider::Request;
 
 use super::laws::Laws;
 use super::names::Names;
+use super::schema;
 use super::typed;
 use super::wording::{brief, content, data, details, ending, plain, quoted, rules};
 
@@ -20,6 +21,7 @@ pub struct Printer {
     out: String,
     laws: Laws,
     folder: String,
+    level: String,
     updates: Updates,
     shows_records: bool,
     /// Leave out what `hello` adds to every conversation: numbers and results.
@@ -75,6 +77,7 @@ impl Printer {
             laws: Laws::new(option("wire"), option("messages") == Some("replaced")),
             shows_messages: option("messages") == Some("replaced"),
             folder: folder.to_string_lossy().into_owned(),
+            level: option("wire").unwrap_or("pi").replace("pi@1", "pi-delta"),
             updates: match option("updates") {
                 Some("all") => Updates::All,
                 Some("count") => Updates::Count,
@@ -94,6 +97,7 @@ impl Printer {
 
     pub fn sent(&mut self, line: &str) -> Result<(), String> {
         self.laws.sent(line);
+        schema::check_command(&self.level, line)?;
         typed::check_command(line)
     }
 
@@ -114,6 +118,10 @@ impl Printer {
             self.names.meet(&record);
             self.laws.watch(&record)?;
             typed::check_record(text)?;
+            if record["command"] == "hello" && record["success"] == true {
+                self.level = plain(&record["data"]["wire"]);
+            }
+            schema::check_record(&self.level, &record)?;
             if self.hides_extras && is_extra(&record) {
                 // Only the laws see it.
             } else if self.shows_records {

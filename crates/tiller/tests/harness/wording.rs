@@ -96,8 +96,16 @@ pub fn data(command: &str, mut data: Value) -> String {
             let shown = |event: &Value| format!("{} #{}", plain(&event["type"]), event["seq"]);
             data["events"] = events.map(|event| json!(shown(event))).collect();
         }
+        "get_tools" => {
+            let shown = |tool: &Value| {
+                let active = if tool["isActive"] == true { "active" } else { "inactive" };
+                format!("{} {} {active}", plain(&tool["name"]), plain(&tool["source"]))
+            };
+            let tools = data["tools"].as_array().into_iter().flatten();
+            data["tools"] = tools.map(|tool| json!(shown(tool))).collect();
+        }
         "hello" | "get_capabilities" => {
-            ["commands", "events"].iter().for_each(|list| data[*list] = json!("…"))
+            ["commands", "events", "schema"].iter().for_each(|list| data[*list] = json!("…"))
         }
         _ => {}
     }

@@ -95,6 +95,64 @@ fn protocol_examples_match_real_records() {
     assert!(seen > 50, "{seen} examples");
 }
 
+#[test]
+fn every_command_and_event_has_an_example() {
+    let page = document("docs/protocol.md");
+    let sections =
+        page.split("\n#### `").skip(1).map(|section| section.split("\n## ").next().unwrap());
+    let mut count = 0;
+    for section in sections {
+        let (name, text) = section.split_once('`').unwrap();
+        let lines = text.lines().filter(|line| line.contains("{\""));
+        let is_about = |line: &str| {
+            ["type", "command"].iter().any(|key| line.contains(&format!("\"{key}\":\"{name}\"")))
+        };
+        assert!(lines.into_iter().any(is_about), "{name} has no example");
+        count += 1;
+    }
+    assert!(count > 85, "{count} sections");
+}
+
+#[test]
+fn every_command_in_the_examples_is_valid() {
+    let page = document("docs/protocol.md");
+    let lines = blocks(&page, "json").into_iter().flat_map(|block| {
+        block.lines().filter_map(|line| line.strip_prefix("> ")).map(shortened).collect::<Vec<_>>()
+    });
+    let mut input = String::new();
+    let mut commands = Vec::new();
+    for (index, line) in lines.enumerate() {
+        let mut command: Value = serde_json::from_str(&line).unwrap();
+        if command["type"] == "extension_ui_response" {
+            continue;
+        }
+        command["id"] = json!(format!("example-{index}"));
+        input.push_str(&format!("{command}\n"));
+        commands.push(command);
+    }
+    let arguments = ["--mode", "rpc", "--no-session", "--model", "tiller/demo"];
+    let output = Place::new().output(&arguments, &input);
+    let output = String::from_utf8(output.stdout).unwrap();
+    let records: Vec<Value> =
+        output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for command in commands {
+        let name = command["type"].as_str().unwrap();
+        let response = records
+            .iter()
+            .find(|record| record["type"] == "response" && record["id"] == command["id"]);
+        match response {
+            // Their results have no response.
+            None => assert!(name.starts_with("host_tool_"), "no response to {command}"),
+            Some(response) => {
+                let error = response["error"].as_str().unwrap_or_default();
+                let is_invalid =
+                    error.starts_with("Invalid command") || error.starts_with("Unknown");
+                assert!(!is_invalid, "{command} is refused: {error}");
+            }
+        }
+    }
+}
+
 /// The names in the second column of the table row with this name: the required ones, and those
 /// with a question mark.
 fn row<'a>(page: &'a str, section: &str, name: &str) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {

@@ -7,6 +7,7 @@
 mod skip;
 
 mod client;
+mod clients;
 mod documents;
 mod ending;
 mod extensions;

@@ -192,6 +192,7 @@ fn help_has_groups_and_examples_and_fits_a_terminal() {
             "Modes:",
             "Model:",
             "Tools:",
+            "Limits:",
             "Session:",
             "Files:",
             "Commands:",

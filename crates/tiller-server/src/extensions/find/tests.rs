@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::handlers::resources::source_info;
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
 use tiller_config::project::{Dirs, ResourceFlags};
@@ -49,7 +50,8 @@ impl Home {
         let discovery = find(&self.project(approve), &flags);
         let mut lines = Vec::new();
         for DiscoveredExtension { extension, source } in &discovery.found {
-            let info = serde_json::to_value(source.extension_info(&extension.path)).unwrap();
+            let info = source_info(source.extension_info(&extension.path));
+            let info = serde_json::to_value(info).unwrap();
             let text = |key: &str| info[key].as_str().unwrap_or("-").to_owned();
             let mut line = [text("source"), text("scope"), text("path")].join(" ");
             if text("origin") == "package" {

@@ -1,0 +1,365 @@
+"""A method for every command that only asks and is answered.
+
+`_async_commands.py` is made from this file by `scripts/make_async.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from .media import Image, image_blocks
+from .types import (
+    ActiveToolsData,
+    AvailableCommandsData,
+    BashData,
+    Capabilities,
+    ChangeData,
+    ClearedQueuesData,
+    CommandsData,
+    CompactionResult,
+    CycledLevelData,
+    CycledModelData,
+    DiagnosticsData,
+    EntriesData,
+    EventsData,
+    ExportData,
+    ForkMessagesData,
+    HostToolsData,
+    IntegrationsData,
+    LastTextData,
+    LimitsData,
+    MessagesData,
+    MessagesPageData,
+    Model,
+    ModelsData,
+    QueueData,
+    QueuedMessageData,
+    RecordPiece,
+    ReloadData,
+    SessionsData,
+    StateData,
+    StatsData,
+    ThinkingLevelsData,
+    TodosData,
+    ToolsData,
+    TreeData,
+)
+
+T = TypeVar("T")
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+QueueMode = Literal["all", "one-at-a-time"]
+InterruptMode = Literal["wait", "immediate"]
+Path = str | os.PathLike[str]
+
+
+class Commands:
+    """The commands. A client adds how they are sent."""
+
+    def request(self, command: Mapping[str, object], *, timeout: float | None = None) -> Any:
+        """Sends any command and returns the `data` of its response."""
+        raise NotImplementedError
+
+    def _ask(self, expected: type[T], command: Mapping[str, object]) -> T:
+        raise NotImplementedError
+
+    def _ask_or_none(self, expected: type[T], command: Mapping[str, object]) -> T | None:
+        raise NotImplementedError
+
+    def _tell(self, command: Mapping[str, object]) -> None:
+        raise NotImplementedError
+
+    # Prompts and queues
+
+    def abort(self) -> None:
+        """Stops the current run. Returns when it has ended."""
+        return self._tell({"type": "abort"})
+
+    def clear_queue(self) -> ClearedQueuesData:
+        """Empties both queues and returns the texts that were in them."""
+        return self._ask(ClearedQueuesData, {"type": "clear_queue"})
+
+    def get_queue(self) -> QueueData:
+        """The queued messages, with the ids that `update_queued` and `remove_queued` take."""
+        return self._ask(QueueData, {"type": "get_queue"})
+
+    def update_queued(
+        self,
+        message: str,
+        *,
+        queue_id: str | None = None,
+        client_message_id: str | None = None,
+        images: Sequence[Image] | None = None,
+    ) -> QueuedMessageData:
+        """Replaces the text and the images of a queued message."""
+        return self._ask(
+            QueuedMessageData,
+            {
+                "type": "update_queued",
+                "queueId": queue_id,
+                "clientMessageId": client_message_id,
+                "message": message,
+                "images": image_blocks(images),
+            },
+        )
+
+    def remove_queued(
+        self, *, queue_id: str | None = None, client_message_id: str | None = None
+    ) -> QueuedMessageData:
+        """Removes a queued message. Its result has the status `dropped`."""
+        return self._ask(
+            QueuedMessageData,
+            {"type": "remove_queued", "queueId": queue_id, "clientMessageId": client_message_id},
+        )
+
+    def set_steering_mode(self, mode: QueueMode) -> None:
+        """Whether steering messages are sent all at once or one at a time."""
+        return self._tell({"type": "set_steering_mode", "mode": mode})
+
+    def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """Whether follow-ups are sent all at once or one at a time."""
+        return self._tell({"type": "set_follow_up_mode", "mode": mode})
+
+    def set_interrupt_mode(self, mode: InterruptMode) -> None:
+        """Whether a steering message waits for the running tools or stops them."""
+        return self._tell({"type": "set_interrupt_mode", "mode": mode})
+
+    def compact(self, custom_instructions: str | None = None) -> CompactionResult:
+        """Replaces the older part of the conversation with a summary."""
+        return self._ask(CompactionResult, {"type": "compact", "customInstructions": custom_instructions})
+
+    def set_auto_compaction(self, enabled: bool) -> None:
+        """Whether long conversations are compacted automatically."""
+        return self._tell({"type": "set_auto_compaction", "enabled": enabled})
+
+    def set_auto_retry(self, enabled: bool) -> None:
+        """Whether answers that failed for a temporary reason are requested again."""
+        return self._tell({"type": "set_auto_retry", "enabled": enabled})
+
+    def abort_retry(self) -> None:
+        """Cancels the pause before the next retry."""
+        return self._tell({"type": "abort_retry"})
+
+    def set_limits(
+        self,
+        *,
+        max_turns: int | None = None,
+        max_tool_calls: int | None = None,
+        max_tokens: int | None = None,
+        max_cost: float | None = None,
+        max_seconds: float | None = None,
+        tool_memory_bytes: int | None = None,
+        tool_seconds: float | None = None,
+    ) -> LimitsData:
+        """Replaces all limits. A limit that is not given does not apply."""
+        return self._ask(
+            LimitsData,
+            {
+                "type": "set_limits",
+                "maxTurns": max_turns,
+                "maxToolCalls": max_tool_calls,
+                "maxTokens": max_tokens,
+                "maxCost": max_cost,
+                "maxSeconds": max_seconds,
+                "toolMemoryBytes": tool_memory_bytes,
+                "toolSeconds": tool_seconds,
+            },
+        )
+
+    def get_limits(self) -> LimitsData:
+        """The limits that apply now."""
+        return self._ask(LimitsData, {"type": "get_limits"})
+
+    # State
+
+    def get_state(self) -> StateData:
+        """The model, the modes, the session and what is in progress."""
+        return self._ask(StateData, {"type": "get_state"})
+
+    def get_messages(self, *, offset: int | None = None, limit: int | None = None) -> MessagesData:
+        """The messages of the current branch, oldest first."""
+        return self._ask(MessagesData, {"type": "get_messages", "offset": offset, "limit": limit})
+
+    def get_messages_page(self, *, cursor: str | None = None, limit: int | None = None) -> MessagesPageData:
+        """The same in pages with a cursor, as clients of omp use it."""
+        return self._ask(MessagesPageData, {"type": "get_messages_page", "cursor": cursor, "limit": limit})
+
+    def get_last_assistant_text(self) -> str | None:
+        """The text of the newest answer, or None if there is none."""
+        return (self._ask(LastTextData, {"type": "get_last_assistant_text"})).get("text")
+
+    def get_session_stats(self) -> StatsData:
+        """The tokens, the cost and the size of the session."""
+        return self._ask(StatsData, {"type": "get_session_stats"})
+
+    def export_html(self, output_path: Path | None = None) -> ExportData:
+        """Writes the session as an HTML page and returns its path."""
+        path = None if output_path is None else os.fspath(output_path)
+        return self._ask(ExportData, {"type": "export_html", "outputPath": path})
+
+    def get_diagnostics(self) -> DiagnosticsData:
+        """The problems that tiller has found in settings, extensions and other files."""
+        return self._ask(DiagnosticsData, {"type": "get_diagnostics"})
+
+    def get_capabilities(self) -> Capabilities:
+        """What this tiller supports."""
+        return self._ask(Capabilities, {"type": "get_capabilities"})
+
+    def get_events(self, since: int, *, epoch: str | None = None, limit: int | None = None) -> EventsData:
+        """Records that were written before. `replay` is the more convenient form."""
+        return self._ask(EventsData, {"type": "get_events", "since": since, "epoch": epoch, "limit": limit})
+
+    def get_record(
+        self, record_id: str, *, offset: int | None = None, limit: int | None = None
+    ) -> RecordPiece:
+        """A piece of a record that was too long for one line."""
+        return self._ask(
+            RecordPiece, {"type": "get_record", "recordId": record_id, "offset": offset, "limit": limit}
+        )
+
+    # The model
+
+    def set_model(self, provider: str, model_id: str) -> Model:
+        """Selects a model from the next request on."""
+        return self._ask(Model, {"type": "set_model", "provider": provider, "modelId": model_id})
+
+    def cycle_model(self) -> CycledModelData | None:
+        """Selects the next model, or returns None if there is no other."""
+        return self._ask_or_none(CycledModelData, {"type": "cycle_model"})
+
+    def get_available_models(self, *, offset: int | None = None, limit: int | None = None) -> ModelsData:
+        """The models that can be used now."""
+        return self._ask(ModelsData, {"type": "get_available_models", "offset": offset, "limit": limit})
+
+    def get_integrations(self) -> IntegrationsData:
+        """The connection to the model, as clients of xcsh ask for it."""
+        return self._ask(IntegrationsData, {"type": "get_integrations"})
+
+    def set_thinking_level(self, level: ThinkingLevel) -> None:
+        """Selects a thinking level, as far as the model supports it."""
+        return self._tell({"type": "set_thinking_level", "level": level})
+
+    def cycle_thinking_level(self) -> CycledLevelData | None:
+        """Selects the model's next thinking level, or returns None if there is no other."""
+        return self._ask_or_none(CycledLevelData, {"type": "cycle_thinking_level"})
+
+    def get_available_thinking_levels(self) -> ThinkingLevelsData:
+        """The thinking levels of the model."""
+        return self._ask(ThinkingLevelsData, {"type": "get_available_thinking_levels"})
+
+    # Tools, skills and templates
+
+    def get_tools(self) -> ToolsData:
+        """All tools: built in, of extensions and of this client."""
+        return self._ask(ToolsData, {"type": "get_tools"})
+
+    def set_active_tools(self, tools: Sequence[str]) -> ActiveToolsData:
+        """Selects the tools that the model is offered, by name."""
+        return self._ask(ActiveToolsData, {"type": "set_active_tools", "tools": list(tools)})
+
+    def set_host_tools(self, tools: Sequence[Mapping[str, object]]) -> HostToolsData:
+        """Offers tools by their definitions. `client.tool` is the more convenient form."""
+        return self._ask(HostToolsData, {"type": "set_host_tools", "tools": list(tools)})
+
+    def get_commands(self) -> CommandsData:
+        """The commands, templates and skills that a message can begin with."""
+        return self._ask(CommandsData, {"type": "get_commands"})
+
+    def get_available_commands(self) -> AvailableCommandsData:
+        """The same in the format of omp."""
+        return self._ask(AvailableCommandsData, {"type": "get_available_commands"})
+
+    def reload(self) -> ReloadData:
+        """Reads settings, skills, templates, context files and extensions again."""
+        return self._ask(ReloadData, {"type": "reload"})
+
+    def set_todos(self, phases: Sequence[Mapping[str, object]]) -> TodosData:
+        """Replaces the todo list."""
+        return self._ask(TodosData, {"type": "set_todos", "phases": list(phases)})
+
+    # Shell commands
+
+    def bash(self, command: str, *, exclude_from_context: bool = False) -> BashData:
+        """Runs a shell command and returns when it has ended."""
+        return self._ask(
+            BashData, {"type": "bash", "command": command, "excludeFromContext": exclude_from_context}
+        )
+
+    def abort_bash(self) -> None:
+        """Ends all commands that `bash` has started."""
+        return self._tell({"type": "abort_bash"})
+
+    # Sessions
+
+    def new_session(self, parent_session: str | None = None) -> ChangeData:
+        """Starts an empty session."""
+        return self._ask(ChangeData, {"type": "new_session", "parentSession": parent_session})
+
+    def switch_session(self, session_path: Path) -> ChangeData:
+        """Opens a stored session."""
+        return self._ask(ChangeData, {"type": "switch_session", "sessionPath": os.fspath(session_path)})
+
+    def fork(self, entry_id: str) -> ChangeData:
+        """Starts a session with everything before a user message, and returns its text."""
+        return self._ask(ChangeData, {"type": "fork", "entryId": entry_id})
+
+    def branch(self, entry_id: str) -> ChangeData:
+        """`fork` under xcsh's name."""
+        return self._ask(ChangeData, {"type": "branch", "entryId": entry_id})
+
+    def clone(self) -> ChangeData:
+        """Starts a session with everything up to here."""
+        return self._ask(ChangeData, {"type": "clone"})
+
+    def get_fork_messages(self) -> ForkMessagesData:
+        """The user messages that `fork` can take."""
+        return self._ask(ForkMessagesData, {"type": "get_fork_messages"})
+
+    def get_branch_messages(self) -> ForkMessagesData:
+        """The same under xcsh's name."""
+        return self._ask(ForkMessagesData, {"type": "get_branch_messages"})
+
+    def get_entries(
+        self, *, since: str | None = None, offset: int | None = None, limit: int | None = None
+    ) -> EntriesData:
+        """The session's entries in the order of the file."""
+        return self._ask(
+            EntriesData, {"type": "get_entries", "since": since, "offset": offset, "limit": limit}
+        )
+
+    def get_tree(self) -> TreeData:
+        """The session's entries as a tree."""
+        return self._ask(TreeData, {"type": "get_tree"})
+
+    def list_sessions(
+        self,
+        *,
+        cwd: Path | None = None,
+        all: bool | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> SessionsData:
+        """The stored sessions of a folder, or all of them, newest first."""
+        return self._ask(
+            SessionsData,
+            {
+                "type": "list_sessions",
+                "cwd": None if cwd is None else os.fspath(cwd),
+                "all": all,
+                "limit": limit,
+                "before": before,
+            },
+        )
+
+    def navigate_tree(self, entry_id: str) -> ChangeData:
+        """Continues from another entry of this session."""
+        return self._ask(ChangeData, {"type": "navigate_tree", "entryId": entry_id})
+
+    def set_label(self, entry_id: str, label: str | None = None) -> None:
+        """Labels an entry, or removes its label."""
+        return self._tell({"type": "set_label", "entryId": entry_id, "label": label})
+
+    def set_session_name(self, name: str) -> None:
+        """Names the session."""
+        return self._tell({"type": "set_session_name", "name": name})

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import unittest
+
+import support  # noqa: F401
+from tiller_client import ProtocolError
+from tiller_client._framing import LineSplitter, decode, encode
+
+
+class Framing(unittest.TestCase):
+    def test_only_lf_ends_a_line(self) -> None:
+        text = 'a\u2028b\u2029c\u0085d\x0be\r'.encode()
+        self.assertEqual(LineSplitter().feed(text + b"\nrest"), [text])
+
+    def test_lines_are_the_same_however_they_are_cut(self) -> None:
+        data = 'one\n\nzwölf 🚢\nlast'.encode()
+        for size in range(1, len(data) + 1):
+            splitter = LineSplitter()
+            lines: list[bytes] = []
+            for start in range(0, len(data), size):
+                lines += splitter.feed(data[start : start + size])
+            self.assertEqual(lines + splitter.rest(), data.split(b"\n"))
+            self.assertEqual(splitter.rest(), [])
+
+    def test_a_command_is_one_line(self) -> None:
+        line = encode({"type": "prompt", "message": "a\nb\u2028c"})
+        self.assertEqual(line.count(b"\n"), 1)
+        self.assertEqual(decode(line), {"type": "prompt", "message": "a\nb\u2028c"})
+
+    def test_an_unpaired_surrogate_does_not_fail(self) -> None:
+        self.assertEqual(decode(encode({"m": "\ud83d"})), {"m": "?"})
+
+    def test_what_is_not_json_names_the_command(self) -> None:
+        with self.assertRaisesRegex(TypeError, "'prompt' cannot be written as JSON"):
+            encode({"type": "prompt", "message": object()})
+
+    def test_blank_lines_are_nothing(self) -> None:
+        self.assertIsNone(decode(b" \r"))
+
+    def test_what_is_not_a_record_is_an_error(self) -> None:
+        for line, why in ((b"oops", "not JSON"), (b"[1]", "not a JSON object"), (b'{"a"', "not JSON")):
+            with self.assertRaisesRegex(ProtocolError, why):
+                decode(line)
+
+
+if __name__ == "__main__":
+    unittest.main()
