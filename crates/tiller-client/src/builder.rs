@@ -2,52 +2,56 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tiller_protocol::{
-    Command, Dialog, Hello, HelloData, HostTool, SetHostTools, ToolOutput, UiAnswer,
-};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::process::{Child, ChildStderr};
-use tokio::sync::{mpsc, watch};
+use tiller_protocol::{Command, Dialog, Hello, HelloData, Level, UiAnswer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::client::{Client, Requester};
-use crate::connection::{Connection, EndReason, Exit};
-use crate::host_tools::{Handlers, HostToolCall};
 use crate::ClientError;
+use crate::client::Client;
+use crate::connection::{Connection, ConnectionTask, INPUTS_MAX, Noise};
+use crate::framing::{LineReader, Outbox, Reader, Writer};
+use crate::host_calls::{DialogHandler, HostCalls};
+use crate::process::{Peer, Program, StderrTail};
+use crate::requester::{Requester, Shared};
+use crate::tools::Tool;
 
-/// How much of stderr is kept.
-const STDERR_TAIL_BYTES: usize = 8 << 10;
-/// How long a process may run after it has closed its stdout.
-const EXIT_LIMIT: Duration = Duration::from_secs(5);
-/// How long stderr is read after that: a child of the process may keep it open.
-const STDERR_LIMIT: Duration = Duration::from_millis(500);
+/// How long a start may take by default.
+const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A client to be started, from [`Client::builder`].
 pub struct Builder {
     program: PathBuf,
+    model: Option<String>,
     arguments: Vec<OsString>,
     cwd: Option<PathBuf>,
-    has_empty_env: bool,
     env: Vec<(OsString, OsString)>,
+    has_empty_env: bool,
+    wire: Level,
     name: String,
-    handlers: Handlers,
+    start_timeout: Duration,
+    tools: Vec<Tool>,
+    on_dialog: Option<DialogHandler>,
 }
 
 impl Builder {
     pub(crate) fn new() -> Builder {
         Builder {
             program: PathBuf::from("tiller"),
+            model: None,
             arguments: Vec::new(),
             cwd: None,
-            has_empty_env: false,
             env: Vec::new(),
+            has_empty_env: false,
+            wire: Level::PiDelta,
             name: "tiller-client".to_owned(),
-            handlers: Handlers::default(),
+            start_timeout: START_LIMIT,
+            tools: Vec::new(),
+            on_dialog: None,
         }
     }
 
@@ -57,7 +61,13 @@ impl Builder {
         self
     }
 
-    /// One more argument, after `--mode rpc --wire pi-delta`.
+    /// The model, such as `tiller/demo`. By default the user's settings decide.
+    pub fn model(mut self, model: impl Into<String>) -> Builder {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// One more argument.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Builder {
         self.arguments.push(argument.as_ref().to_owned());
         self
@@ -86,134 +96,133 @@ impl Builder {
         self
     }
 
+    /// The level of the records. The default, [`Level::PiDelta`], writes the least.
+    pub fn wire(mut self, wire: Level) -> Builder {
+        self.wire = wire;
+        self
+    }
+
     /// The name of the host, for tiller's logs.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
         self
     }
 
-    /// Offers the model a tool that the host runs. An error is a text for the model.
-    pub fn tool<F, R>(mut self, tool: HostTool, handler: F) -> Builder
-    where
-        F: Fn(HostToolCall) -> R + Send + 'static,
-        R: Future<Output = Result<ToolOutput, String>> + Send + 'static,
-    {
-        self.handlers.add_tool(tool, handler);
+    /// How long tiller may take until it answers for the first time; by default 30 seconds.
+    pub fn start_timeout(mut self, limit: Duration) -> Builder {
+        self.start_timeout = limit;
         self
     }
 
-    /// Answers dialogs of extensions. By default they are cancelled.
+    /// Offers the model a tool that the host runs.
+    pub fn tool(mut self, tool: Tool) -> Builder {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Answers dialogs of extensions. Each runs in a task of its own. Without this they are
+    /// cancelled.
     pub fn on_dialog<F, R>(mut self, handler: F) -> Builder
     where
-        F: Fn(Dialog) -> R + Send + 'static,
+        F: Fn(Dialog) -> R + Send + Sync + 'static,
         R: Future<Output = UiAnswer> + Send + 'static,
     {
-        self.handlers.set_dialog(handler);
+        self.on_dialog = Some(Arc::new(move |dialog| Box::pin(handler(dialog))));
         self
     }
 
     /// Starts the process on the current Tokio runtime.
     pub async fn start(self) -> Result<Client, ClientError> {
-        let mut command = tokio::process::Command::new(&self.program);
-        if self.has_empty_env {
-            command.env_clear();
-        }
-        if let Some(cwd) = &self.cwd {
-            command.current_dir(cwd);
-        }
-        command
-            .args(["--mode", "rpc", "--wire", "pi-delta"])
-            .args(&self.arguments)
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        let failed = |reason: String| ClientError::Start {
-            program: self.program.display().to_string(),
-            reason,
-        };
-        let mut child = command.spawn().map_err(|err| failed(err.to_string()))?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(failed("it has no pipes".to_owned()));
-        };
-        self.open(stdout, stdin, wait(child, stderr)).await
+        let (process, stdin, stdout) = self.to_program().start()?;
+        let (reader, writer) = (Box::new(stdout), Box::new(stdin));
+        self.open(reader, writer, Peer::Process(process), Noise::Refuse).await
     }
 
     /// Connects to a tiller that runs elsewhere, such as in a container, by its stdout and stdin. It
-    /// was started with `--mode rpc --wire pi-delta`.
-    pub async fn connect(
+    /// was started with `--mode rpc`; arguments, folder and environment of the builder have no
+    /// effect.
+    ///
+    /// After a lost connection to a tiller that still runs, [`Client::replay`] returns the events
+    /// that were missed. Calls of host tools that were open have no result then.
+    pub async fn attach(
         self,
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Client, ClientError> {
-        self.open(reader, writer, std::future::ready(Exit::default())).await
+        let (reader, writer) = (Box::new(reader), Box::new(writer));
+        self.open(reader, writer, Peer::Attached, Noise::IgnoreAtStart).await
+    }
+
+    fn to_program(&self) -> Program {
+        let mut arguments: Vec<OsString> =
+            ["--mode", "rpc", "--wire", self.wire.name()].map(OsString::from).into();
+        if let Some(model) = &self.model {
+            arguments.extend(["--model", model.as_str()].map(OsString::from));
+        }
+        arguments.extend_from_slice(&self.arguments);
+        Program {
+            path: self.program.clone(),
+            arguments,
+            cwd: self.cwd.clone(),
+            env: self.env.clone(),
+            has_empty_env: self.has_empty_env,
+        }
     }
 
     async fn open(
         self,
-        reader: impl AsyncRead + Send + Unpin + 'static,
-        writer: impl AsyncWrite + Send + Unpin + 'static,
-        exit: impl Future<Output = Exit> + Send + 'static,
+        reader: Reader,
+        writer: Writer,
+        peer: Peer,
+        noise: Noise,
     ) -> Result<Client, ClientError> {
-        let tools = self.handlers.tools.clone();
-        let (inputs, receiver) = mpsc::unbounded_channel();
-        let reason: EndReason = Arc::default();
-        let connection = Connection::new(self.handlers, inputs.clone(), writer);
-        let task = tokio::spawn(connection.run(reader, receiver, exit, reason.clone()));
-        let client = Client::new(Requester::new(inputs, reason), task);
+        let (pid, stderr) = match &peer {
+            Peer::Process(process) => (process.id(), process.stderr_tail()),
+            Peer::Attached => (None, StderrTail::empty()),
+        };
+        let shared = Arc::new(Shared::new());
+        let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+        let host = HostCalls::new(self.on_dialog, sender.clone());
+        let lines = LineReader::new(reader);
+        let mut outbox = Outbox::new(writer);
+        if noise == Noise::IgnoreAtStart {
+            // Ends a line that an earlier connection may have begun.
+            outbox.push("");
+        }
+        let connection = Connection::new(shared.clone(), host, lines, outbox, inputs, noise);
+        let task = ConnectionTask::spawn(connection, peer);
+        let requester = Requester::new(sender, shared);
 
         let hello = Command::Hello(Hello {
             client: Some(Value::String(self.name)),
             stream: None,
-            wire: None,
+            wire: Some(self.wire),
             prompt_results: Some(true),
             sequence: Some(true),
             max_frame_bytes: None,
             tool_updates: None,
         });
-        let data: HelloData<'static> = client.request_data(hello).await?;
-        if data.prompt_results != Some(true) || data.sequence.is_none() {
-            let reason = "this version of tiller has no prompt results".to_owned();
-            return Err(ClientError::Data { command: "hello".to_owned(), reason });
-        }
-        if !tools.is_empty() {
-            client.request(Command::SetHostTools(SetHostTools { tools })).await?;
+        let limit = self.start_timeout;
+        let answer = timeout(limit, requester.request::<HelloData<'static>>(hello)).await;
+        let server = answer.map_err(|_| ClientError::StartTimeout { limit })??;
+        check_hello(&server)?;
+        let client = Client::new(requester, task, pid, stderr, server);
+        if !self.tools.is_empty() {
+            client.add_tools(self.tools).await?;
         }
         Ok(client)
     }
 }
 
-/// Waits for the end of a process that has closed its stdout. Dropping this kills the process.
-fn wait(mut child: Child, stderr: ChildStderr) -> impl Future<Output = Exit> + Send {
-    let (sender, tail) = watch::channel(Vec::new());
-    let mut reading = tokio::spawn(read_tail(stderr, sender));
-    async move {
-        let code = match timeout(EXIT_LIMIT, child.wait()).await {
-            Ok(status) => status.ok().and_then(|status| status.code()),
-            Err(_) => {
-                // It fails if the process has just ended.
-                child.kill().await.ok();
-                None
-            }
-        };
-        if timeout(STDERR_LIMIT, &mut reading).await.is_err() {
-            reading.abort();
-        }
-        let stderr_tail = String::from_utf8_lossy(&tail.borrow()).into_owned();
-        Exit { code, stderr_tail }
-    }
-}
-
-/// Reads stderr to its end, so that the pipe does not fill, and keeps its last bytes.
-async fn read_tail(mut stderr: ChildStderr, tail: watch::Sender<Vec<u8>>) {
-    let mut chunk = [0; 4096];
-    while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
-        tail.send_modify(|tail| {
-            tail.extend_from_slice(&chunk[..length]);
-            let excess = tail.len().saturating_sub(STDERR_TAIL_BYTES);
-            tail.drain(..excess);
-        });
-    }
+/// tiller must have granted what `hello` asked for.
+fn check_hello(server: &HelloData<'_>) -> Result<(), ClientError> {
+    let missing = match (server.prompt_results, &server.sequence) {
+        (Some(true), Some(_)) => return Ok(()),
+        (Some(true), None) => "numbers of records",
+        _ => "prompt results",
+    };
+    let HelloData { server, version, .. } = server;
+    Err(ClientError::protocol(format!(
+        "this client needs a newer tiller: {server} {version} has no {missing}"
+    )))
 }

@@ -1,25 +1,41 @@
-//! The host's side of a connection: requests, prompts, events and the end.
+//! The host's side of a connection: prompts, events, tools and the end.
 
+use std::collections::VecDeque;
+use std::fmt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tiller_protocol::{Command, EventsData, GetEvents, Prompt, Record, Response};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tiller_protocol::data::HostToolsData;
+use tiller_protocol::{
+    Command, EventsData, GetEvents, HelloData, Prompt, Record, SetHostTools, Stamp, TextAndImages,
+};
+use tokio::sync::Mutex;
 
-use crate::connection::{EndReason, Exit, Input, Request};
-use crate::events::{Events, Position, Replay, StampedRecord};
-use crate::run::PromptRun;
+use crate::connection::{ConnectionTask, Input};
+use crate::events::{Event, EventStream, Position};
+use crate::process::StderrTail;
+use crate::requester::Requester;
+use crate::tools::Tool;
+use crate::turn::Turn;
 use crate::{Builder, ClientError};
 
 /// How long [`Client::close`] waits for tiller to end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A connection to tiller. Dropping it kills the process; [`Client::close`] lets it end by itself.
+///
+/// Every command has a method. A function of the host that sends commands itself, such as a tool,
+/// holds a [`Weak`](std::sync::Weak) reference: a client that its own tools refer to would never be
+/// dropped.
 pub struct Client {
     requester: Requester,
-    task: JoinHandle<Exit>,
+    task: ConnectionTask,
+    pid: Option<u32>,
+    stderr: StderrTail,
+    server: HelloData<'static>,
+    /// The tools that are registered. Locked while a change of them is registered.
+    tools: Mutex<Vec<Tool>>,
 }
 
 impl Client {
@@ -28,139 +44,164 @@ impl Client {
         Builder::new()
     }
 
-    pub(crate) fn new(requester: Requester, task: JoinHandle<Exit>) -> Client {
-        Client { requester, task }
+    pub(crate) fn new(
+        requester: Requester,
+        task: ConnectionTask,
+        pid: Option<u32>,
+        stderr: StderrTail,
+        server: HelloData<'static>,
+    ) -> Client {
+        Client { requester, task, pid, stderr, server, tools: Mutex::default() }
     }
 
-    /// Sends a command and waits for its response. A refusal is an error.
-    pub async fn request(&self, command: Command) -> Result<Response<'static>, ClientError> {
-        self.requester.request(command, None).await
+    /// What tiller said about itself at the start: version, commands, events, limits.
+    pub fn server(&self) -> &HelloData<'static> {
+        &self.server
     }
 
-    /// Sends a command and parses the data of its response.
-    pub async fn request_data<T: DeserializeOwned>(
+    /// The process id of tiller, if the client has started it.
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
+    /// The last lines that tiller wrote to stderr.
+    pub fn stderr_tail(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Behind the newest record that was received. [`Client::replay`] takes it.
+    pub fn position(&self) -> Position {
+        let epoch = self.server.sequence.as_ref().map(|sequence| sequence.epoch.to_string());
+        Position { seq: self.requester.shared().last_seq(), epoch }
+    }
+
+    /// Sends a user message. Returns when tiller has accepted it; the answer follows as events.
+    ///
+    /// Takes a text, or a [`Prompt`] with images and other fields. While tiller is busy the message
+    /// is refused, unless `when_busy` names a queue.
+    pub async fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Turn, ClientError> {
+        self.requester.start_turn(Command::Prompt(prompt.into())).await
+    }
+
+    /// Queues a message that is sent after the tools of the current turn.
+    pub async fn steer(&self, message: impl Into<TextAndImages>) -> Result<Turn, ClientError> {
+        self.requester.start_turn(Command::Steer(message.into())).await
+    }
+
+    /// Queues a message that is sent when the run would otherwise end.
+    pub async fn follow_up(&self, message: impl Into<TextAndImages>) -> Result<Turn, ClientError> {
+        self.requester.start_turn(Command::FollowUp(message.into())).await
+    }
+
+    /// Stops the current run and starts a new one with this message.
+    pub async fn abort_and_prompt(
         &self,
-        command: Command,
-    ) -> Result<T, ClientError> {
-        let name = command.name();
-        let response = self.request(command).await?;
-        let data = response.read();
-        data.map_err(|reason| ClientError::Data { command: name.to_owned(), reason })
+        message: impl Into<TextAndImages>,
+    ) -> Result<Turn, ClientError> {
+        self.requester.start_turn(Command::AbortAndPrompt(message.into())).await
     }
 
-    /// Sends a prompt. Returns when tiller has accepted it; the run follows as events.
-    pub async fn prompt(&self, text: impl Into<String>) -> Result<PromptRun, ClientError> {
-        let prompt = Prompt { message: text.into(), ..Prompt::default() };
-        self.requester.start_run(Command::Prompt(prompt)).await
+    /// Sends any command and parses the data of its response; `()` if it has none. A refusal is an
+    /// error. The types of the data are in [`protocol::data`](crate::protocol::data).
+    pub async fn request<T: DeserializeOwned>(&self, command: Command) -> Result<T, ClientError> {
+        self.requester.request(command).await
     }
 
-    /// Sends a `prompt`, `steer`, `follow_up` or `abort_and_prompt` with all its fields.
-    pub async fn run(&self, command: Command) -> Result<PromptRun, ClientError> {
-        self.requester.start_run(command).await
+    /// All events from now on.
+    pub async fn events(&self) -> EventStream {
+        self.requester.subscribe().await
     }
 
-    /// All records from now on, responses included.
-    pub fn events(&self) -> Events {
-        let (sender, live) = mpsc::unbounded_channel();
-        // If the connection has ended, the stream is empty.
-        self.requester.inputs.send(Input::Subscribe(sender)).ok();
-        Events::new(live)
-    }
-
-    /// All records after this position: first those of earlier, then new ones, without gap or
-    /// duplicate unless [`Events::is_truncated`].
-    pub async fn events_since(&self, since: impl Into<Position>) -> Result<Events, ClientError> {
-        // New records are received while the earlier ones are requested.
-        let live = self.events();
-        Ok(live.after(self.replay(since).await?))
-    }
-
-    /// The records after this position that tiller still keeps.
-    pub async fn replay(&self, since: impl Into<Position>) -> Result<Replay, ClientError> {
-        let Position { mut seq, mut epoch } = since.into();
-        let (mut records, mut is_truncated) = (Vec::new(), false);
+    /// All events after a position: first those of the past, then the live ones. There is no gap and
+    /// no duplicate; if tiller no longer has all of them, that is an error.
+    pub async fn replay(&self, since: impl Into<Position>) -> Result<EventStream, ClientError> {
+        let Position { seq: since, epoch } = since.into();
+        // Live events are received while those of the past are requested.
+        let live = self.events().await;
+        let mut past = VecDeque::new();
+        let mut position = since;
         loop {
-            let command = Command::GetEvents(GetEvents { since: seq, epoch, limit: None });
-            let page: EventsData<'static> = self.request_data(command).await?;
-            is_truncated |= page.truncated;
-            for event in &page.events {
-                let read = (event.read(), event.read());
-                let (Ok(record), Ok(stamp)) = read else { continue };
-                records.push(StampedRecord::new(record, stamp));
+            let command = GetEvents { since: position, epoch: epoch.clone(), limit: None };
+            let page: EventsData<'static> = self.request(Command::GetEvents(command)).await?;
+            if page.truncated {
+                let reason = format!("tiller no longer has all events after {since}");
+                return Err(ClientError::EventsLost { reason });
             }
-            epoch = Some(page.epoch.into_owned());
-            let last = records.last().and_then(StampedRecord::position);
-            match last {
-                Some(last) if page.more && last.seq != seq => seq = last.seq,
-                _ => {
-                    let end = Position { seq: page.last_seq, epoch };
-                    return Ok(Replay { records, is_truncated, end });
+            let is_last = !page.more || page.events.is_empty();
+            for text in page.events {
+                let unreadable = |err| ClientError::protocol(format!("invalid event: {err}"));
+                let stamp: Stamp = text.read().map_err(unreadable)?;
+                position = position.max(stamp.seq.unwrap_or_default());
+                match text.read().map_err(unreadable)? {
+                    Record::Response(_) => {}
+                    record => past.push_back(Event::new(record, stamp)),
                 }
+            }
+            if is_last {
+                return Ok(live.after(past, position));
             }
         }
     }
 
-    /// Ends tiller: closes its stdin, and kills it if it does not end within ten seconds. Returns
-    /// its exit code; there is none if it was killed.
-    pub async fn close(self) -> Option<i32> {
+    /// Offers the model another tool, from the next request on. It replaces a tool of the same name.
+    pub async fn add_tool(&self, tool: Tool) -> Result<(), ClientError> {
+        self.add_tools(vec![tool]).await
+    }
+
+    pub(crate) async fn add_tools(&self, added: Vec<Tool>) -> Result<(), ClientError> {
+        let mut registered = self.tools.lock().await;
+        let mut tools = registered.clone();
+        tools.retain(|tool| added.iter().all(|other| other.name() != tool.name()));
+        tools.extend(added);
+        self.register(&mut registered, tools).await
+    }
+
+    /// Withdraws a tool, from the next request on.
+    pub async fn remove_tool(&self, name: &str) -> Result<(), ClientError> {
+        let mut registered = self.tools.lock().await;
+        let mut tools = registered.clone();
+        tools.retain(|tool| tool.name() != name);
+        self.register(&mut registered, tools).await
+    }
+
+    /// Registers these tools in place of the others. If tiller refuses, nothing changes.
+    async fn register(
+        &self,
+        registered: &mut Vec<Tool>,
+        tools: Vec<Tool>,
+    ) -> Result<(), ClientError> {
+        let definitions = tools.iter().map(|tool| tool.definition().clone()).collect();
+        let command = Command::SetHostTools(SetHostTools { tools: definitions });
+        // Before the command, because a call may follow its response at once.
+        self.requester.send(Input::SetTools(tools.clone())).await;
+        match self.request::<HostToolsData>(command).await {
+            Ok(_) => {
+                *registered = tools;
+                Ok(())
+            }
+            Err(error) => {
+                self.requester.send(Input::SetTools(registered.clone())).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends tiller: closes its stdin, and kills it if it does not end within ten seconds. A run in
+    /// progress is aborted, and its turn gets its last events and its result. Returns how the
+    /// process ended, if there is one.
+    pub async fn close(self) -> Option<ExitStatus> {
         self.close_within(CLOSE_LIMIT).await
     }
 
     /// The same with another time limit.
-    pub async fn close_within(mut self, limit: Duration) -> Option<i32> {
-        // If the connection has ended, its task has the exit code.
-        self.requester.inputs.send(Input::Close).ok();
-        timeout(limit, &mut self.task).await.ok()?.ok()?.code
+    pub async fn close_within(self, limit: Duration) -> Option<ExitStatus> {
+        self.requester.send(Input::Close { limit }).await;
+        self.task.end().await?.status
     }
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        // The task owns the process, which is killed when it is dropped.
-        self.task.abort();
-    }
-}
-
-/// Sends requests to the connection's task.
-#[derive(Clone)]
-pub(crate) struct Requester {
-    inputs: mpsc::UnboundedSender<Input>,
-    reason: EndReason,
-}
-
-impl Requester {
-    pub(crate) fn new(inputs: mpsc::UnboundedSender<Input>, reason: EndReason) -> Requester {
-        Requester { inputs, reason }
-    }
-
-    pub(crate) async fn request(
-        &self,
-        command: Command,
-        run: Option<mpsc::UnboundedSender<Record<'static>>>,
-    ) -> Result<Response<'static>, ClientError> {
-        let name = command.name();
-        if !command.has_response() {
-            return Err(ClientError::NoResponse { command: name });
-        }
-        let (reply, response) = oneshot::channel();
-        let request = Box::new(Request { command, reply, run });
-        self.inputs.send(Input::Request(request)).map_err(|_| self.end_reason())?;
-        let response = response.await.map_err(|_| self.end_reason())?;
-        if response.success {
-            return Ok(response);
-        }
-        let error = response.error.unwrap_or_default().into_owned();
-        Err(ClientError::Refused { command: name.to_owned(), error })
-    }
-
-    pub(crate) async fn start_run(&self, command: Command) -> Result<PromptRun, ClientError> {
-        let (sender, records) = mpsc::unbounded_channel();
-        let response = self.request(command, Some(sender)).await?;
-        Ok(PromptRun::new(response.id, records, self.clone()))
-    }
-
-    /// Why there are no more responses and records.
-    pub(crate) fn end_reason(&self) -> ClientError {
-        self.reason.get().cloned().unwrap_or(ClientError::Closed)
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("pid", &self.pid).finish_non_exhaustive()
     }
 }

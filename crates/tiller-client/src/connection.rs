@@ -1,19 +1,27 @@
-//! The task between the host and tiller: it numbers commands, passes records on, and starts the
+//! The task between the host and tiller: it writes commands, passes records on, and starts the
 //! host's functions. It is the only owner of the connection's state.
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::Value;
 use tiller_protocol::{Command, Record, Response, Stamp, UiRequest};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 
 use crate::ClientError;
-use crate::events::StampedRecord;
-use crate::host_tools::Handlers;
+use crate::events::{Event, EventSender};
+use crate::framing::{LineReader, Outbox};
+use crate::host_calls::{HostCalls, error_result};
+use crate::process::{Exit, Peer};
+use crate::requester::Shared;
+use crate::routes::{Routes, TurnRoute};
+use crate::tools::Tool;
 
+/// How many inputs may wait for the task. Callers wait if there are more.
+pub(crate) const INPUTS_MAX: usize = 64;
+/// How long a process may run after it has closed its stdout or stdin.
+const EXIT_LIMIT: Duration = Duration::from_secs(5);
 /// How much of an invalid line its error quotes.
 const QUOTED_CHARS: usize = 200;
 
@@ -23,219 +31,244 @@ pub(crate) enum Input {
     Request(Box<Request>),
     /// A command without a response.
     Send(Command),
-    /// A new receiver of all records.
-    Subscribe(mpsc::UnboundedSender<StampedRecord>),
-    /// Closes tiller's stdin. Records are read until tiller ends.
-    Close,
+    /// A new receiver of all events.
+    Subscribe(EventSender),
+    /// The tools that can be called from now on.
+    SetTools(Vec<Tool>),
+    /// Closes tiller's stdin. Records are read until tiller ends, or until the limit is over.
+    Close { limit: Duration },
 }
 
 pub(crate) struct Request {
+    pub(crate) number: u64,
     pub(crate) command: Command,
     pub(crate) reply: oneshot::Sender<Response<'static>>,
-    /// For a prompt: receives the records from its response to its result.
-    pub(crate) run: Option<mpsc::UnboundedSender<Record<'static>>>,
+    /// For a command that gets a `prompt_result`.
+    pub(crate) turn: Option<TurnRoute>,
 }
 
-/// How tiller ended.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Exit {
-    pub(crate) code: Option<i32>,
-    pub(crate) stderr_tail: String,
+/// What to do with lines that are not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noise {
+    /// They are an error.
+    Refuse,
+    /// They are ignored until the first response: the connection may begin in the middle of a line,
+    /// or behind a greeting.
+    IgnoreAtStart,
 }
-
-/// Why the connection ended. It is set before waiting callers notice the end.
-pub(crate) type EndReason = Arc<OnceLock<ClientError>>;
 
 pub(crate) struct Connection {
-    handlers: Handlers,
-    /// For the host's functions.
-    inputs: mpsc::UnboundedSender<Input>,
-    /// Lines for the writer; absent once the client is closing.
-    lines: Option<mpsc::UnboundedSender<String>>,
-    /// The number of commands with a response that were sent.
-    sent: u64,
-    /// Requests without a response, by the `id` of their command.
-    waiting: HashMap<String, Request>,
-    /// Prompts without a result, by the `id` of their command.
-    runs: HashMap<String, mpsc::UnboundedSender<Record<'static>>>,
-    subscribers: Vec<mpsc::UnboundedSender<StampedRecord>>,
-    /// Cancels the open calls of host tools, by the `id` of the call.
-    calls: HashMap<String, watch::Sender<bool>>,
-    /// The writer and the host's functions. They end with the connection.
-    tasks: JoinSet<()>,
+    shared: Arc<Shared>,
+    routes: Routes,
+    host: HostCalls,
+    lines: LineReader,
+    outbox: Outbox,
+    inputs: mpsc::Receiver<Input>,
+    noise: Noise,
+    is_closing: bool,
+    /// When the connection ends at the latest, once it is ending.
+    deadline: Option<Instant>,
+}
+
+/// Why no more lines are read.
+enum LastLine {
+    /// tiller has closed its stdout.
+    EndOfOutput,
+    /// tiller did not end in time.
+    Deadline,
+    Invalid(ClientError),
 }
 
 impl Connection {
     pub(crate) fn new(
-        handlers: Handlers,
-        inputs: mpsc::UnboundedSender<Input>,
-        writer: impl AsyncWrite + Send + Unpin + 'static,
+        shared: Arc<Shared>,
+        host: HostCalls,
+        lines: LineReader,
+        outbox: Outbox,
+        inputs: mpsc::Receiver<Input>,
+        noise: Noise,
     ) -> Connection {
-        let (lines, receiver) = mpsc::unbounded_channel();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(write_lines(receiver, writer));
         Connection {
-            handlers,
+            routes: Routes::new(shared.clone()),
+            shared,
+            host,
+            lines,
+            outbox,
             inputs,
-            lines: Some(lines),
-            sent: 0,
-            waiting: HashMap::new(),
-            runs: HashMap::new(),
-            subscribers: Vec::new(),
-            calls: HashMap::new(),
-            tasks,
+            noise,
+            is_closing: false,
+            deadline: None,
         }
     }
 
-    /// Runs until tiller closes its stdout. `exit` then waits for its end.
-    pub(crate) async fn run(
-        mut self,
-        reader: impl AsyncRead + Unpin,
-        mut inputs: mpsc::UnboundedReceiver<Input>,
-        exit: impl Future<Output = Exit>,
-        reason: EndReason,
-    ) -> Exit {
-        let mut reader = BufReader::new(reader);
-        let mut line = Vec::new();
-        let mut invalid = None;
+    /// Runs until tiller has ended. Dropping the future kills the process.
+    async fn run(mut self, peer: Peer) -> Exit {
+        let last = self.pass_on().await;
+        self.outbox.abandon();
+        let limit = match last {
+            LastLine::EndOfOutput => EXIT_LIMIT,
+            LastLine::Deadline | LastLine::Invalid(_) => Duration::ZERO,
+        };
+        let exit = peer.end(limit).await;
+        self.shared.end(match last {
+            _ if self.is_closing => ClientError::Closed,
+            LastLine::Invalid(error) => error,
+            LastLine::EndOfOutput | LastLine::Deadline => {
+                let Exit { status, stderr_tail } = exit.clone();
+                ClientError::ServerExited { status, stderr_tail }
+            }
+        });
+        exit
+    }
+
+    async fn pass_on(&mut self) -> LastLine {
         loop {
+            let deadline = self.deadline;
+            // Without room in the outbox, callers and functions wait; lines are read in any case,
+            // because tiller may wait for that.
+            let has_room = self.outbox.has_room();
             tokio::select! {
-                // Cancelled reads leave what they have read in `line`.
-                read = reader.read_until(b'\n', &mut line) => {
-                    // A pipe that cannot be read has ended. So has a last line without its end.
-                    if read.is_err() || line.last() != Some(&b'\n') {
-                        break;
+                line = self.lines.next() => match line {
+                    Ok(Some(line)) => {
+                        if let Err(error) = self.receive(&line) {
+                            return LastLine::Invalid(error);
+                        }
                     }
-                    if let Err(error) = self.receive(&line) {
-                        invalid = Some(error);
-                        break;
+                    // A pipe that cannot be read has ended.
+                    Ok(None) | Err(_) => return LastLine::EndOfOutput,
+                },
+                written = self.outbox.write(), if self.outbox.is_pending() => {
+                    if written.is_err() {
+                        // tiller no longer reads, so it is ending. Its last records are read.
+                        self.outbox.abandon();
+                        self.deadline.get_or_insert(Instant::now() + EXIT_LIMIT);
                     }
-                    line.clear();
                 }
-                Some(input) = inputs.recv() => self.handle(input),
+                Some(input) = self.inputs.recv(), if has_room => self.handle(input),
+                Some(answer) = self.host.next(), if has_room => self.write(answer),
+                () = wait_until(deadline) => return LastLine::Deadline,
             }
         }
-        self.lines = None;
-        let exit = exit.await;
-        let Exit { code, stderr_tail } = exit.clone();
-        let ended = invalid.unwrap_or(ClientError::Exited { code, stderr_tail });
-        // Only this task sets the reason, once.
-        reason.set(ended).ok();
-        exit
     }
 
     fn handle(&mut self, input: Input) {
         match input {
             Input::Request(request) => {
-                self.sent += 1;
-                let id = self.sent.to_string();
-                if self.write(&request.command, Some(&id)) {
-                    self.waiting.insert(id, *request);
+                let Request { number, command, reply, turn } = *request;
+                let line = command.to_line(Some(&self.shared.id(number)));
+                // Once the client is closing, dropping the reply fails the request.
+                if self.outbox.push(&line) {
+                    self.routes.add_request(number, command.name(), reply, turn);
                 }
             }
-            Input::Send(command) => {
-                self.write(&command, None);
+            Input::Send(command) => self.write(Some(command)),
+            Input::Subscribe(stream) => self.routes.add_stream(stream),
+            Input::SetTools(tools) => self.host.set_tools(tools),
+            Input::Close { limit } => {
+                self.is_closing = true;
+                self.outbox.close();
+                self.deadline.get_or_insert(Instant::now() + limit);
             }
-            Input::Subscribe(subscriber) => self.subscribers.push(subscriber),
-            Input::Close => self.lines = None,
         }
     }
 
-    /// Passes a command to the writer. Returns false if the client is closing.
-    fn write(&self, command: &Command, id: Option<&str>) -> bool {
-        let Some(lines) = &self.lines else { return false };
-        // A writer that has ended means that tiller is ending: its stdout closes next.
-        lines.send(command.to_line(id)).ok();
-        true
+    /// Writes a command without a response. Once the client is closing, it is not needed.
+    fn write(&mut self, command: Option<Command>) {
+        if let Some(command) = command {
+            self.outbox.push(&command.to_line(None));
+        }
     }
 
     fn receive(&mut self, line: &[u8]) -> Result<(), ClientError> {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        let invalid = |_| {
-            let text = String::from_utf8_lossy(line);
-            let line = text.trim_end().chars().take(QUOTED_CHARS).collect();
-            ClientError::InvalidLine { line }
+        let record: Record<'static> = match serde_json::from_slice(line) {
+            Ok(record) => record,
+            Err(_) if self.noise == Noise::IgnoreAtStart => return Ok(()),
+            Err(_) => return Err(invalid_line(line)),
         };
-        let record: Record<'static> = serde_json::from_slice(line).map_err(invalid)?;
         // A record of an unknown shape may have no stamp that can be parsed.
         let stamp: Stamp = serde_json::from_slice(line).unwrap_or_default();
-        let stamped = StampedRecord::new(record, stamp);
-        self.subscribers.retain(|subscriber| subscriber.send(stamped.clone()).is_ok());
-        self.dispatch(stamped.into_record());
+        if let Some(seq) = stamp.seq {
+            self.shared.set_last_seq(seq);
+        }
+        match record {
+            Record::Response(response) => self.respond(&response),
+            record => {
+                let event = Event::new(record, stamp);
+                // Events come before the results that they cause.
+                self.routes.publish(&event);
+                let answer = self.start_host_function(event.record());
+                self.write(answer);
+            }
+        }
         Ok(())
     }
 
-    fn dispatch(&mut self, record: Record<'static>) {
-        match &record {
-            Record::Response(_) => {}
-            _ => self.runs.retain(|_, run| run.send(record.clone()).is_ok()),
+    fn respond(&mut self, response: &Response<'static>) {
+        if self.routes.respond(response) {
+            self.noise = Noise::Refuse;
+        } else if !response.success && response.command == "host_tool_result" {
+            // The call still waits for a result that tiller accepts.
+            let id = response.id.as_ref().and_then(|id| id.read::<String>().ok());
+            let error = response.error.clone().unwrap_or_default().into_owned();
+            self.write(id.map(|id| error_result(id, error)));
         }
+    }
+
+    /// Returns an answer that is known at once.
+    fn start_host_function(&mut self, record: &Record<'static>) -> Option<Command> {
         match record {
-            Record::Response(response) => self.respond(response),
-            Record::PromptResult { id: Some(id), .. } => {
-                if let Ok(id) = id.read::<String>() {
-                    self.runs.remove(&id);
-                }
-            }
-            Record::HostToolCall { id, tool_call_id, tool_name, arguments } => {
-                let id = id.into_owned();
-                let (cancel, work) = self.handlers.call(
-                    id.clone(),
-                    &tool_name,
-                    tool_call_id.into_owned(),
-                    arguments.into_owned(),
-                    self.inputs.clone(),
-                );
-                self.calls.retain(|_, cancel| !cancel.is_closed());
-                self.calls.insert(id, cancel);
-                self.spawn(work);
-            }
+            Record::HostToolCall { id, tool_call_id, tool_name, arguments } => self.host.call(
+                id.to_string(),
+                tool_call_id.to_string(),
+                tool_name,
+                arguments.as_ref().clone(),
+            ),
             Record::HostToolCancel { target_id, .. } => {
-                if let Some(cancel) = self.calls.remove(target_id.as_ref()) {
-                    cancel.send_replace(true);
-                }
+                self.host.cancel(target_id);
+                None
             }
-            Record::ExtensionUiRequest { id, request } => {
-                if let UiRequest::Dialog(dialog) = request.into_owned() {
-                    let work = self.handlers.answer(id.into_owned(), dialog, self.inputs.clone());
-                    self.spawn(work);
-                }
-            }
-            _ => {}
+            Record::ExtensionUiRequest { id, request } => match request.as_ref() {
+                UiRequest::Dialog(dialog) => self.host.show(id.to_string(), dialog.clone()),
+                UiRequest::Notice(_) => None,
+            },
+            _ => None,
         }
-    }
-
-    fn respond(&mut self, response: Response<'static>) {
-        let id = response.id.as_ref().and_then(|id| id.read::<Value>().ok());
-        let Some(id) = id.as_ref().and_then(Value::as_str) else { return };
-        let Some(request) = self.waiting.remove(id) else { return };
-        if let Some(run) = request.run.filter(|_| response.success) {
-            self.runs.insert(id.to_owned(), run);
-        }
-        // The caller may have stopped waiting.
-        request.reply.send(response).ok();
-    }
-
-    fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
-        // A function that panicked has sent its result.
-        while self.tasks.try_join_next().is_some() {}
-        self.tasks.spawn(work);
     }
 }
 
-/// Writes lines until the connection closes, or tiller no longer reads.
-async fn write_lines(
-    mut lines: mpsc::UnboundedReceiver<String>,
-    mut writer: impl AsyncWrite + Unpin,
-) {
-    while let Some(mut line) = lines.recv().await {
-        line.push('\n');
-        if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
-            return;
-        }
+/// The task of a connection, which owns the process. Dropping this ends the task, and the end of the
+/// task kills the process.
+pub(crate) struct ConnectionTask(JoinHandle<Exit>);
+
+impl ConnectionTask {
+    pub(crate) fn spawn(connection: Connection, peer: Peer) -> ConnectionTask {
+        ConnectionTask(tokio::spawn(connection.run(peer)))
     }
-    // An error means that the pipe is closed already.
-    writer.shutdown().await.ok();
+
+    /// Waits until tiller has ended. Returns nothing if the runtime has ended before.
+    pub(crate) async fn end(mut self) -> Option<Exit> {
+        (&mut self.0).await.ok()
+    }
+}
+
+impl Drop for ConnectionTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn wait_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn invalid_line(line: &[u8]) -> ClientError {
+    let text = String::from_utf8_lossy(line);
+    let start: String = text.trim_end().chars().take(QUOTED_CHARS).collect();
+    ClientError::protocol(format!("expected a record in JSON from tiller, got: {start}"))
 }

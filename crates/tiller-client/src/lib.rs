@@ -4,35 +4,22 @@
 //! # async fn example() -> Result<(), tiller_client::ClientError> {
 //! use tiller_client::Client;
 //!
-//! let client = Client::builder().args(["--model", "tiller/demo"]).start().await?;
-//! let outcome = client.prompt("What is in this folder?").await?.result().await?;
-//! assert!(outcome.text.contains("folder"));
+//! let client = Client::builder().model("tiller/demo").start().await?;
+//! let mut turn = client.prompt("What is in this folder?").await?;
+//! while let Some(text) = turn.next_text().await? {
+//!     // Show more text.
+//!     # drop(text);
+//! }
+//! let result = turn.result().await?.check()?;
+//! assert!(result.usage.total_tokens > 0);
 //! client.close().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A prompt is a [`PromptRun`]: a stream of events that ends with the prompt's result.
-//!
-//! ```no_run
-//! # async fn example(client: tiller_client::Client) -> Result<(), tiller_client::ClientError> {
-//! use tiller_client::protocol::Record;
-//!
-//! let mut run = client.prompt("Fix the failing test.").await?;
-//! while let Some(record) = run.next().await {
-//!     if let Record::ToolExecutionStart { tool_name, .. } = record {
-//!         // Show that the tool runs.
-//!         # drop(tool_name);
-//!     }
-//! }
-//! let outcome = run.result().await?;
-//! # drop(outcome);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! Every other command is sent with [`Client::request`], or with [`Client::request_data`] if it has
-//! data. The types of commands, records and data are in [`protocol`].
+//! [`Turn`] is a prompt: its events and its result. [`Tool`] is a function that the model can call.
+//! Every command is a method of [`Client`]. The types of commands, records and data are in
+//! [`protocol`].
 //!
 //! A host in Rust can also run a session in its own process, with the crate `tiller-server`.
 
@@ -40,20 +27,26 @@
 
 mod builder;
 mod client;
-mod run;
+mod commands;
+mod turn;
 mod events;
-mod host_tools;
-mod connection;
+mod tools;
 mod error;
+mod requester;
+mod connection;
+mod routes;
+mod host_calls;
+mod framing;
+mod process;
 
 pub use builder::Builder;
 pub use client::Client;
 pub use error::ClientError;
-pub use events::{Events, Position, Replay, StampedRecord};
-pub use host_tools::HostToolCall;
-pub use run::{PromptOutcome, PromptRun};
+pub use events::{Event, EventStream, Position};
 /// The types of commands and records.
 pub use tiller_protocol as protocol;
+pub use tools::{Tool, ToolContext, ToolResult};
+pub use turn::{PromptResult, Turn};
 
 #[cfg(test)]
 mod tests;

@@ -81,7 +81,10 @@ pub use writer::{Detail, RecordWriter};
 pub use tiller_agent::dialog::{Dialog, DialogKind, Notice, UiRequest};
 pub use tiller_agent::limits::{LimitName, Limits};
 pub use tiller_agent::message::{Arguments, Block};
+pub use tiller_agent::model::{Model, ThinkingLevel};
+pub use tiller_agent::modes::{InterruptMode, QueueMode};
 pub use tiller_agent::prompt_result::{PromptReason, PromptStatus};
+pub use tiller_agent::todo::{DraftItem, DraftPhase, TodoStatus};
 pub use tiller_agent::tool::ToolOutput;
 
 /// The level of the records. All levels accept the same commands.
