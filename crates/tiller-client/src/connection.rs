@@ -31,8 +31,8 @@ pub(crate) enum Input {
     Request(Box<Request>),
     /// A command without a response.
     Send(Command),
-    /// A new receiver of all events.
-    Subscribe(EventSender),
+    /// A new receiver of all events. The sender tells the caller that it is added.
+    Subscribe(EventSender, oneshot::Sender<()>),
     /// The tools that can be called from now on.
     SetTools(Vec<Tool>),
     /// Closes tiller's stdin. Records are read until tiller ends, or until the limit is over.
@@ -162,7 +162,11 @@ impl Connection {
                 }
             }
             Input::Send(command) => self.write(Some(command)),
-            Input::Subscribe(stream) => self.routes.add_stream(stream),
+            Input::Subscribe(stream, added) => {
+                self.routes.add_stream(stream);
+                // The caller may have stopped waiting.
+                added.send(()).ok();
+            }
             Input::SetTools(tools) => self.host.set_tools(tools),
             Input::Close { limit } => {
                 self.is_closing = true;

@@ -116,20 +116,20 @@ impl EventReceiver {
 pub struct EventStream {
     /// Events of the past, which come first.
     past: VecDeque<Event>,
-    /// Live events up to this number are among those of the past.
-    replayed_to: u64,
+    /// Live events up to this number are among those of the past. There is none without a replay.
+    replayed_to: Option<u64>,
     live: EventReceiver,
     requester: Requester,
 }
 
 impl EventStream {
     pub(crate) fn new(live: EventReceiver, requester: Requester) -> EventStream {
-        EventStream { past: VecDeque::new(), replayed_to: 0, live, requester }
+        EventStream { past: VecDeque::new(), replayed_to: None, live, requester }
     }
 
     /// Puts events of the past before the live ones, which began before the replay was requested.
     pub(crate) fn after(self, past: VecDeque<Event>, replayed_to: u64) -> EventStream {
-        EventStream { past, replayed_to, ..self }
+        EventStream { past, replayed_to: Some(replayed_to), ..self }
     }
 
     /// The next event. There are no more once the client is closed; if tiller ends by itself, that
@@ -139,7 +139,7 @@ impl EventStream {
             return Ok(Some(event));
         }
         while let Some(event) = self.live.next().await? {
-            if event.seq() > self.replayed_to {
+            if self.replayed_to.is_none_or(|replayed_to| event.seq() > replayed_to) {
                 return Ok(Some(event));
             }
         }

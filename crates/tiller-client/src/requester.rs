@@ -113,7 +113,10 @@ impl Requester {
     /// A stream of all events from now on.
     pub(crate) async fn subscribe(&self) -> EventStream {
         let (sender, receiver): (EventSender, _) = event_queue();
-        self.send(Input::Subscribe(sender)).await;
+        let (added, is_added) = oneshot::channel();
+        self.send(Input::Subscribe(sender, added)).await;
+        // If the connection has ended, the stream ends at once.
+        is_added.await.ok();
         EventStream::new(receiver, self.clone())
     }
 

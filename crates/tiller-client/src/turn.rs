@@ -24,6 +24,8 @@ pub struct Turn {
 enum PendingResult {
     Waiting(oneshot::Receiver<PromptResult>),
     Here(PromptResult),
+    /// The connection ended before.
+    Missing,
 }
 
 /// How a prompt ended, and what it has used.
@@ -144,15 +146,11 @@ impl Turn {
 
     async fn finish(&mut self) -> Result<&PromptResult, ClientError> {
         if let PendingResult::Waiting(receiver) = &mut self.result {
-            let result = receiver.await.map_err(|_| self.requester.end_reason());
-            self.result = match result {
-                Ok(result) => PendingResult::Here(result),
-                Err(error) => return Err(error),
-            };
+            self.result = receiver.await.map_or(PendingResult::Missing, PendingResult::Here);
         }
         match &self.result {
             PendingResult::Here(result) => Ok(result),
-            PendingResult::Waiting(_) => Err(self.requester.end_reason()),
+            PendingResult::Waiting(_) | PendingResult::Missing => Err(self.requester.end_reason()),
         }
     }
 
