@@ -195,8 +195,7 @@ impl Client {
 
     /// The same with another time limit.
     pub async fn close_within(self, limit: Duration) -> Option<ExitStatus> {
-        self.requester.send(Input::Close { limit }).await;
-        self.task.end().await?.status
+        self.task.close(limit).await?.status
     }
 }
 

@@ -35,8 +35,6 @@ pub(crate) enum Input {
     Subscribe(EventSender, oneshot::Sender<()>),
     /// The tools that can be called from now on.
     SetTools(Vec<Tool>),
-    /// Closes tiller's stdin. Records are read until tiller ends, or until the limit is over.
-    Close { limit: Duration },
 }
 
 pub(crate) struct Request {
@@ -102,8 +100,8 @@ impl Connection {
     }
 
     /// Runs until tiller has ended. Dropping the future kills the process.
-    async fn run(mut self, peer: Peer) -> Exit {
-        let last = self.pass_on().await;
+    async fn run(mut self, peer: Peer, close: oneshot::Receiver<Duration>) -> Exit {
+        let last = self.pass_on(close).await;
         self.outbox.abandon();
         let limit = match last {
             LastLine::EndOfOutput => EXIT_LIMIT,
@@ -121,7 +119,7 @@ impl Connection {
         exit
     }
 
-    async fn pass_on(&mut self) -> LastLine {
+    async fn pass_on(&mut self, mut close: oneshot::Receiver<Duration>) -> LastLine {
         loop {
             let deadline = self.deadline;
             // Without room in the outbox, callers and functions wait; lines are read in any case,
@@ -146,6 +144,7 @@ impl Connection {
                 }
                 Some(input) = self.inputs.recv(), if has_room => self.handle(input),
                 Some(answer) = self.host.next(), if has_room => self.write(answer),
+                Ok(limit) = &mut close, if !self.is_closing => self.close(limit),
                 () = wait_until(deadline) => return LastLine::Deadline,
             }
         }
@@ -168,12 +167,14 @@ impl Connection {
                 added.send(()).ok();
             }
             Input::SetTools(tools) => self.host.set_tools(tools),
-            Input::Close { limit } => {
-                self.is_closing = true;
-                self.outbox.close();
-                self.deadline.get_or_insert(Instant::now() + limit);
-            }
         }
+    }
+
+    /// Closes tiller's stdin. Records are read until tiller ends, or until the limit is over.
+    fn close(&mut self, limit: Duration) {
+        self.is_closing = true;
+        self.outbox.close();
+        self.deadline.get_or_insert(Instant::now() + limit);
     }
 
     /// Writes a command without a response. Once the client is closing, it is not needed.
@@ -245,22 +246,33 @@ impl Connection {
 
 /// The task of a connection, which owns the process. Dropping this ends the task, and the end of the
 /// task kills the process.
-pub(crate) struct ConnectionTask(JoinHandle<Exit>);
+pub(crate) struct ConnectionTask {
+    handle: JoinHandle<Exit>,
+    /// Not an input, because those wait while tiller does not read.
+    close: Option<oneshot::Sender<Duration>>,
+}
 
 impl ConnectionTask {
     pub(crate) fn spawn(connection: Connection, peer: Peer) -> ConnectionTask {
-        ConnectionTask(tokio::spawn(connection.run(peer)))
+        let (close, receiver) = oneshot::channel();
+        let handle = tokio::spawn(connection.run(peer, receiver));
+        ConnectionTask { handle, close: Some(close) }
     }
 
-    /// Waits until tiller has ended. Returns nothing if the runtime has ended before.
-    pub(crate) async fn end(mut self) -> Option<Exit> {
-        (&mut self.0).await.ok()
+    /// Closes tiller's stdin and waits this long for its end. Returns nothing if the runtime has
+    /// ended before.
+    pub(crate) async fn close(mut self, limit: Duration) -> Option<Exit> {
+        if let Some(close) = self.close.take() {
+            // The task may have ended by itself.
+            close.send(limit).ok();
+        }
+        (&mut self.handle).await.ok()
     }
 }
 
 impl Drop for ConnectionTask {
     fn drop(&mut self) {
-        self.0.abort();
+        self.handle.abort();
     }
 }
 

@@ -211,3 +211,100 @@ impl TurnRoute {
         self.result.send(result).ok();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tiller_protocol::Stamp;
+
+    use super::*;
+    use crate::events::{EventReceiver, event_queue};
+
+    /// Routes with one request for a turn, and what the turn receives.
+    fn turn() -> (Routes, EventReceiver, oneshot::Receiver<PromptResult>) {
+        let shared = Arc::new(Shared::new());
+        let mut routes = Routes::new(shared.clone());
+        let (sender, events) = event_queue();
+        let (result_sender, result) = oneshot::channel();
+        let route = TurnRoute::new(shared.id(1), "mine".into(), sender, result_sender);
+        routes.add_request(1, "steer", oneshot::channel().0, Some(route));
+        (routes, events, result)
+    }
+
+    fn respond(routes: &mut Routes, fields: serde_json::Value) -> bool {
+        let mut response = json!({
+            "id": routes.shared.id(1), "type": "response", "command": "steer", "success": true,
+        });
+        response.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        routes.respond(&serde_json::from_value(response).unwrap())
+    }
+
+    fn publish(routes: &mut Routes, record: serde_json::Value) {
+        let record = serde_json::from_value(record).unwrap();
+        routes.publish(&Event::new(record, Stamp::default()));
+    }
+
+    fn user(id: &str) -> serde_json::Value {
+        let message = json!({"role": "user", "content": "Hi", "timestamp": 1});
+        json!({"type": "message_start", "message": message, "clientMessageId": id})
+    }
+
+    fn result_of(id: &str) -> serde_json::Value {
+        let cost = json!({"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0});
+        let usage = json!({
+            "input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0, "cost": cost,
+        });
+        json!({
+            "type": "prompt_result", "id": id, "command": "steer", "status": "done", "runs": 1,
+            "turns": 1, "messages": 1, "usage": usage, "cost": 0, "durationMs": 1,
+        })
+    }
+
+    async fn count(mut events: EventReceiver) -> usize {
+        let mut count = 0;
+        while events.next().await.unwrap().is_some() {
+            count += 1;
+        }
+        count
+    }
+
+    #[tokio::test]
+    async fn queued_turn_gets_events_from_its_own_message_to_its_own_result() {
+        let (mut routes, events, result) = turn();
+        publish(&mut routes, json!({"type": "turn_start"}));
+        assert!(respond(&mut routes, json!({"data": {"disposition": "queued"}})));
+        publish(&mut routes, json!({"type": "turn_start"}));
+        publish(&mut routes, user("another"));
+        publish(&mut routes, result_of("another"));
+        publish(&mut routes, user("mine"));
+        publish(&mut routes, result_of("another"));
+        let own = result_of(&routes.shared.id(1));
+        publish(&mut routes, own);
+        publish(&mut routes, json!({"type": "turn_start"}));
+        assert!(result.await.is_ok());
+        assert_eq!(count(events).await, 3);
+    }
+
+    #[tokio::test]
+    async fn started_turn_gets_all_events() {
+        for data in [json!({"data": {"disposition": "started"}}), json!({})] {
+            let (mut routes, events, result) = turn();
+            assert!(respond(&mut routes, data));
+            publish(&mut routes, json!({"type": "turn_start"}));
+            publish(&mut routes, user("another"));
+            drop(routes);
+            assert!(result.await.is_err());
+            assert_eq!(count(events).await, 2);
+        }
+    }
+
+    #[tokio::test]
+    async fn refused_turn_gets_nothing() {
+        let (mut routes, events, result) = turn();
+        assert!(respond(&mut routes, json!({"success": false, "error": "no"})));
+        assert!(!respond(&mut routes, json!({})), "there is one response");
+        publish(&mut routes, user("mine"));
+        assert!(result.await.is_err());
+        assert_eq!(count(events).await, 0);
+    }
+}

@@ -115,8 +115,6 @@ async fn data_of_another_type_is_an_error() {
 #[tokio::test]
 async fn command_without_response_cannot_be_requested() {
     let (client, _server) = connect(Client::builder()).await;
-    let result = Tool::new("t", "", json!({}), |(), _| async { Ok(ToolOutput::default()) });
-    assert_eq!(result.name(), "t");
     let command = crate::host_calls::error_result("host_1".into(), "no".into());
     let refused = client.request::<()>(command).await;
     assert_eq!(refused, Err(ClientError::NoResponse { command: "host_tool_result" }));
@@ -189,6 +187,21 @@ async fn close_does_not_wait_longer_than_its_limit() {
     });
     assert_eq!(status, None);
     assert_eq!(events.next().await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_does_not_wait_for_a_server_that_does_not_read() {
+    let (client, mut server) = connect(Client::builder()).await;
+    let (turn, ()) = tokio::join!(client.prompt("Go"), async {
+        let prompt = server.read().await;
+        server.respond(&prompt, json!({"disposition": "started"})).await;
+    });
+    let turn = turn.unwrap();
+    let long = "x".repeat(2 << 20);
+    let (refused, status) =
+        tokio::join!(turn.steer(long), client.close_within(Duration::from_secs(1)));
+    assert_eq!(refused.unwrap_err(), ClientError::Closed);
+    assert_eq!(status, None);
 }
 
 #[tokio::test]

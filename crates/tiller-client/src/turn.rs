@@ -23,7 +23,7 @@ pub struct Turn {
 
 enum PendingResult {
     Waiting(oneshot::Receiver<PromptResult>),
-    Here(PromptResult),
+    Here(Box<PromptResult>),
     /// The connection ended before.
     Missing,
 }
@@ -146,7 +146,8 @@ impl Turn {
 
     async fn finish(&mut self) -> Result<&PromptResult, ClientError> {
         if let PendingResult::Waiting(receiver) = &mut self.result {
-            self.result = receiver.await.map_or(PendingResult::Missing, PendingResult::Here);
+            let result = receiver.await.map(Box::new);
+            self.result = result.map_or(PendingResult::Missing, PendingResult::Here);
         }
         match &self.result {
             PendingResult::Here(result) => Ok(result),
@@ -158,7 +159,7 @@ impl Turn {
         if let PendingResult::Waiting(receiver) = &mut self.result
             && let Ok(result) = receiver.try_recv()
         {
-            self.result = PendingResult::Here(result);
+            self.result = PendingResult::Here(Box::new(result));
         }
         matches!(self.result, PendingResult::Here(_))
     }
