@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::ClientError;
 use crate::client::Client;
-use crate::connection::{Connection, ConnectionTask, INPUTS_MAX, Noise};
+use crate::connection::{Connection, ConnectionTask, INPUTS_MAX, InvalidLines};
 use crate::framing::{LineReader, Outbox, Reader, Writer};
 use crate::host_calls::{DialogHandler, HostCalls};
 use crate::process::{Peer, Program, StderrTail};
@@ -135,7 +135,7 @@ impl Builder {
     pub async fn start(self) -> Result<Client, ClientError> {
         let (process, stdin, stdout) = self.to_program().start()?;
         let (reader, writer) = (Box::new(stdout), Box::new(stdin));
-        self.open(reader, writer, Peer::Process(process), Noise::Refuse).await
+        self.open(reader, writer, Peer::Process(process), InvalidLines::Refuse).await
     }
 
     /// Connects to a tiller that runs elsewhere, such as in a container, by its stdout and stdin. It
@@ -150,7 +150,7 @@ impl Builder {
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Client, ClientError> {
         let (reader, writer) = (Box::new(reader), Box::new(writer));
-        self.open(reader, writer, Peer::Attached, Noise::IgnoreAtStart).await
+        self.open(reader, writer, Peer::Attached, InvalidLines::IgnoreAtStart).await
     }
 
     fn to_program(&self) -> Program {
@@ -174,7 +174,7 @@ impl Builder {
         reader: Reader,
         writer: Writer,
         peer: Peer,
-        noise: Noise,
+        invalid_lines: InvalidLines,
     ) -> Result<Client, ClientError> {
         let (pid, stderr) = match &peer {
             Peer::Process(process) => (process.id(), process.stderr_tail()),
@@ -185,11 +185,12 @@ impl Builder {
         let host = HostCalls::new(self.on_dialog, sender.clone());
         let lines = LineReader::new(reader);
         let mut outbox = Outbox::new(writer);
-        if noise == Noise::IgnoreAtStart {
+        if invalid_lines == InvalidLines::IgnoreAtStart {
             // Ends a line that an earlier connection may have begun.
             outbox.push("");
         }
-        let connection = Connection::new(shared.clone(), host, lines, outbox, inputs, noise);
+        let connection =
+            Connection::new(shared.clone(), host, lines, outbox, inputs, invalid_lines);
         let task = ConnectionTask::spawn(connection, peer);
         let requester = Requester::new(sender, shared);
 

@@ -47,7 +47,7 @@ pub(crate) struct Request {
 
 /// What to do with lines that are not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Noise {
+pub(crate) enum InvalidLines {
     /// They are an error.
     Refuse,
     /// They are ignored until the first response: the connection may begin in the middle of a line,
@@ -62,14 +62,14 @@ pub(crate) struct Connection {
     lines: LineReader,
     outbox: Outbox,
     inputs: mpsc::Receiver<Input>,
-    noise: Noise,
+    invalid_lines: InvalidLines,
     is_closing: bool,
     /// When the connection ends at the latest, once it is ending.
     deadline: Option<Instant>,
 }
 
 /// Why no more lines are read.
-enum LastLine {
+enum ReadEnd {
     /// tiller has closed its stdout.
     EndOfOutput,
     /// tiller did not end in time.
@@ -84,7 +84,7 @@ impl Connection {
         lines: LineReader,
         outbox: Outbox,
         inputs: mpsc::Receiver<Input>,
-        noise: Noise,
+        invalid_lines: InvalidLines,
     ) -> Connection {
         Connection {
             routes: Routes::new(shared.clone()),
@@ -93,7 +93,7 @@ impl Connection {
             lines,
             outbox,
             inputs,
-            noise,
+            invalid_lines,
             is_closing: false,
             deadline: None,
         }
@@ -101,17 +101,17 @@ impl Connection {
 
     /// Runs until tiller has ended. Dropping the future kills the process.
     async fn run(mut self, peer: Peer, close: oneshot::Receiver<Duration>) -> Exit {
-        let last = self.pass_on(close).await;
+        let read_end = self.relay(close).await;
         self.outbox.abandon();
-        let limit = match last {
-            LastLine::EndOfOutput => EXIT_LIMIT,
-            LastLine::Deadline | LastLine::Invalid(_) => Duration::ZERO,
+        let limit = match read_end {
+            ReadEnd::EndOfOutput => EXIT_LIMIT,
+            ReadEnd::Deadline | ReadEnd::Invalid(_) => Duration::ZERO,
         };
         let exit = peer.end(limit).await;
-        self.shared.end(match last {
+        self.shared.end(match read_end {
             _ if self.is_closing => ClientError::Closed,
-            LastLine::Invalid(error) => error,
-            LastLine::EndOfOutput | LastLine::Deadline => {
+            ReadEnd::Invalid(error) => error,
+            ReadEnd::EndOfOutput | ReadEnd::Deadline => {
                 let Exit { status, stderr_tail } = exit.clone();
                 ClientError::ServerExited { status, stderr_tail }
             }
@@ -119,7 +119,7 @@ impl Connection {
         exit
     }
 
-    async fn pass_on(&mut self, mut close: oneshot::Receiver<Duration>) -> LastLine {
+    async fn relay(&mut self, mut close: oneshot::Receiver<Duration>) -> ReadEnd {
         loop {
             let deadline = self.deadline;
             // Without room in the outbox, callers and functions wait; lines are read in any case,
@@ -129,11 +129,11 @@ impl Connection {
                 line = self.lines.next() => match line {
                     Ok(Some(line)) => {
                         if let Err(error) = self.receive(&line) {
-                            return LastLine::Invalid(error);
+                            return ReadEnd::Invalid(error);
                         }
                     }
                     // A pipe that cannot be read has ended.
-                    Ok(None) | Err(_) => return LastLine::EndOfOutput,
+                    Ok(None) | Err(_) => return ReadEnd::EndOfOutput,
                 },
                 written = self.outbox.write(), if self.outbox.is_pending() => {
                     if written.is_err() {
@@ -145,7 +145,7 @@ impl Connection {
                 Some(input) = self.inputs.recv(), if has_room => self.handle(input),
                 Some(answer) = self.host.next(), if has_room => self.write(answer),
                 Ok(limit) = &mut close, if !self.is_closing => self.close(limit),
-                () = wait_until(deadline) => return LastLine::Deadline,
+                () = wait_until(deadline) => return ReadEnd::Deadline,
             }
         }
     }
@@ -190,7 +190,7 @@ impl Connection {
         }
         let record: Record<'static> = match serde_json::from_slice(line) {
             Ok(record) => record,
-            Err(_) if self.noise == Noise::IgnoreAtStart => return Ok(()),
+            Err(_) if self.invalid_lines == InvalidLines::IgnoreAtStart => return Ok(()),
             Err(_) => return Err(invalid_line(line)),
         };
         // A record of an unknown shape may have no stamp that can be parsed.
@@ -213,7 +213,7 @@ impl Connection {
 
     fn respond(&mut self, response: &Response<'static>) {
         if self.routes.respond(response) {
-            self.noise = Noise::Refuse;
+            self.invalid_lines = InvalidLines::Refuse;
         } else if !response.success && response.command == "host_tool_result" {
             // The call still waits for a result that tiller accepts.
             let id = response.id.as_ref().and_then(|id| id.read::<String>().ok());

@@ -23,7 +23,7 @@ pub struct Turn {
 
 enum PendingResult {
     Waiting(oneshot::Receiver<PromptResult>),
-    Here(Box<PromptResult>),
+    Received(Box<PromptResult>),
     /// The connection ended before.
     Missing,
 }
@@ -147,10 +147,10 @@ impl Turn {
     async fn finish(&mut self) -> Result<&PromptResult, ClientError> {
         if let PendingResult::Waiting(receiver) = &mut self.result {
             let result = receiver.await.map(Box::new);
-            self.result = result.map_or(PendingResult::Missing, PendingResult::Here);
+            self.result = result.map_or(PendingResult::Missing, PendingResult::Received);
         }
         match &self.result {
-            PendingResult::Here(result) => Ok(result),
+            PendingResult::Received(result) => Ok(result),
             PendingResult::Waiting(_) | PendingResult::Missing => Err(self.requester.end_reason()),
         }
     }
@@ -159,9 +159,9 @@ impl Turn {
         if let PendingResult::Waiting(receiver) = &mut self.result
             && let Ok(result) = receiver.try_recv()
         {
-            self.result = PendingResult::Here(Box::new(result));
+            self.result = PendingResult::Received(Box::new(result));
         }
-        matches!(self.result, PendingResult::Here(_))
+        matches!(self.result, PendingResult::Received(_))
     }
 }
 

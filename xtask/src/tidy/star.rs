@@ -168,6 +168,20 @@ mod tests {
     }
 
     #[test]
+    fn client_may_not_depend_on_the_agent() {
+        check(
+            dependencies,
+            &[(
+                "crates/tiller-client/Cargo.toml",
+                "[dependencies]\ntiller-protocol = \"1\"\ntiller-agent = \"1\"\n",
+            )],
+            expect![
+                "crates/tiller-client/Cargo.toml:3: `tiller-client` may depend on tiller-protocol, serde, serde_json, tokio only"
+            ],
+        );
+    }
+
+    #[test]
     fn agent_may_depend_on_no_other_crate() {
         check(
             dependencies,

@@ -68,9 +68,9 @@ fn events_that_are_gone_are_refused() {
     });
 }
 
-/// Carries bytes between tiller and the newest connection, as a host's own transport would. Without
+/// Relays bytes between tiller and the newest connection, as a host's own transport would. Without
 /// a connection, output of tiller is lost.
-async fn carry(mut tiller: Child, mut connections: mpsc::Receiver<DuplexStream>) {
+async fn relay(mut tiller: Child, mut connections: mpsc::Receiver<DuplexStream>) {
     let (mut stdin, mut stdout) = (tiller.stdin.take().unwrap(), tiller.stdout.take().unwrap());
     let mut output = [0; 4096];
     let mut input = [0; 4096];
@@ -115,7 +115,7 @@ fn next_connection_to_a_running_tiller_continues_after_the_last_event() {
             .spawn()
             .unwrap();
         let (connections, receiver) = mpsc::channel(1);
-        let carrying = tokio::spawn(carry(tiller, receiver));
+        let relaying = tokio::spawn(relay(tiller, receiver));
         let attach = async |builder: tiller_client::Builder| {
             let (near, far) = duplex(4096);
             connections.send(far).await.unwrap();
@@ -142,6 +142,6 @@ fn next_connection_to_a_running_tiller_continues_after_the_last_event() {
         assert_eq!(*status, PromptStatus::Aborted);
         drop(client);
         drop(connections);
-        carrying.await.unwrap();
+        relaying.await.unwrap();
     });
 }
