@@ -43,8 +43,9 @@ pub async fn run(
     while let Some(event) = turn.next().await? {
         if let Some(text) = event.text_delta() {
             write!(out, "{text}")?;
+            out.flush()?;
         } else if let Record::ToolExecutionStart { tool_name, .. } = event.record() {
-            writeln!(out, "[{tool_name}]")?;
+            writeln!(out, "\n[{tool_name}]")?;
         }
     }
     let result = turn.result().await?.check()?;

@@ -14,7 +14,7 @@ fn example_calls_its_tool_and_prints_the_answer() {
     let mut out = Vec::new();
     bounded(host::run(place.scripted(script), "How deep?", &mut out)).unwrap();
     let text = String::from_utf8(out).unwrap();
-    assert_eq!(text, "[depth]\nIt is deep enough.\n2 turns, 13 tokens\n");
+    assert_eq!(text, "\n[depth]\nIt is deep enough.\n2 turns, 13 tokens\n");
 }
 
 #[test]
