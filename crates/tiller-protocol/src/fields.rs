@@ -39,6 +39,30 @@ pub struct TextAndImages {
     pub client_message_id: Option<String>,
 }
 
+impl From<&str> for Prompt {
+    fn from(message: &str) -> Prompt {
+        Prompt::from(message.to_owned())
+    }
+}
+
+impl From<String> for Prompt {
+    fn from(message: String) -> Prompt {
+        Prompt { message, ..Prompt::default() }
+    }
+}
+
+impl From<&str> for TextAndImages {
+    fn from(message: &str) -> TextAndImages {
+        TextAndImages::from(message.to_owned())
+    }
+}
+
+impl From<String> for TextAndImages {
+    fn from(message: String) -> TextAndImages {
+        TextAndImages { message, ..TextAndImages::default() }
+    }
+}
+
 /// An image sent with a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", expecting = "an image")]

@@ -76,6 +76,17 @@ pub use reply::{Disposition, DispositionData, Label, Reply, Response};
 pub use request::{LINE_MAX_BYTES, Line, Refusal, RefusalKind, Request};
 pub use writer::{Detail, RecordWriter};
 
+// Types of the agent in the fields of commands and records, for clients that depend on this crate
+// alone.
+pub use tiller_agent::dialog::{Dialog, DialogKind, Notice, UiRequest};
+pub use tiller_agent::limits::{LimitName, Limits};
+pub use tiller_agent::message::{Arguments, Block};
+pub use tiller_agent::model::{Model, ThinkingLevel};
+pub use tiller_agent::modes::{InterruptMode, QueueMode};
+pub use tiller_agent::prompt_result::{PromptReason, PromptStatus};
+pub use tiller_agent::todo::{DraftItem, DraftPhase, TodoStatus};
+pub use tiller_agent::tool::ToolOutput;
+
 /// The level of the records. All levels accept the same commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

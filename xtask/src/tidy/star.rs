@@ -9,6 +9,8 @@ const WHOLE: &str = "tiller";
 
 /// A crate around the middle, and what else it may depend on.
 const ALSO: &[(&str, &[&str])] = &[
+    // A client in Rust writes commands and parses records.
+    ("tiller-client", &["tiller-protocol"]),
     // The registry of models makes their providers, and a key may come from a command.
     ("tiller-config", &["tiller-llm", "tiller-tools"]),
     // The page is drawn from a session file.
@@ -33,11 +35,14 @@ const ALSO: &[(&str, &[&str])] = &[
 const DOORS: &[(&str, &str)] =
     &[("reqwest", "tiller-llm"), ("rustls", "tiller-llm"), ("clap", "tiller")];
 
-/// A crate, and all that it may depend on. Clients in Rust depend on the protocol without the rest.
-const ONLY: (&str, &[&str]) = (
-    "tiller-protocol",
-    &[MIDDLE, "expect-test", "schemars", "serde", "serde_json", "serde_path_to_error", "sha2"],
-);
+/// A crate, and all that it may depend on. Clients in Rust depend on these without the rest.
+const ONLY: &[(&str, &[&str])] = &[
+    ("tiller-client", &["tiller-protocol", "serde", "serde_json", "tokio"]),
+    (
+        "tiller-protocol",
+        &[MIDDLE, "expect-test", "schemars", "serde", "serde_json", "serde_path_to_error", "sha2"],
+    ),
+];
 
 pub(super) fn dependencies(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -58,8 +63,12 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Problem> {
                 let what = format!("`{name}` may not depend on `{dependency}`: crates form a star");
                 problems.push(Problem::new(&manifest.path, line, what));
             }
-            if name == ONLY.0 && !dependency.is_empty() && !ONLY.1.contains(&dependency) {
-                let what = format!("`{name}` may depend on {} only", ONLY.1.join(", "));
+            let only = ONLY.iter().find(|(one, _)| *one == name).map(|(_, only)| *only);
+            if let Some(only) = only
+                && !dependency.is_empty()
+                && !only.contains(&dependency)
+            {
+                let what = format!("`{name}` may depend on {} only", only.join(", "));
                 problems.push(Problem::new(&manifest.path, line, what));
             }
             let owner = DOORS.iter().find(|(door, _)| *door == dependency).map(|(_, owner)| *owner);
@@ -156,6 +165,20 @@ mod tests {
             )],
             expect![
                 "crates/tiller-protocol/Cargo.toml:5: `tiller-protocol` may depend on tiller-agent, expect-test, schemars, serde, serde_json, serde_path_to_error, sha2 only"
+            ],
+        );
+    }
+
+    #[test]
+    fn client_may_not_depend_on_the_agent() {
+        check(
+            dependencies,
+            &[(
+                "crates/tiller-client/Cargo.toml",
+                "[dependencies]\ntiller-protocol = \"1\"\ntiller-agent = \"1\"\n",
+            )],
+            expect![
+                "crates/tiller-client/Cargo.toml:3: `tiller-client` may depend on tiller-protocol, serde, serde_json, tokio only"
             ],
         );
     }
