@@ -14,6 +14,7 @@
 //! tiller closes: however tiller ends, even by SIGKILL, the kernel closes that socket.
 //!
 //! A guardian whose shell has ended stays as long as there are background children, and no longer.
+//! A thread waits for each guardian and reaps it as soon as it has ended, so there are no zombies.
 //! If a guardian is killed, its tree becomes tiller's, since tiller is a subreaper too; if it is
 //! stopped, it gets SIGCONT. See `process/watch.rs`.
 //!
@@ -412,10 +413,18 @@ fn registry() -> MutexGuard<'static, Registry> {
 }
 
 impl Registry {
-    /// Waits for a process that is about to exit.
+    /// Reaps a process that has ended or is about to exit. Does nothing if it was reaped before: its
+    /// pid may be that of another process by now.
     fn forget(&mut self, link: &Arc<GuardianSocket>) {
-        while !link.ended(None) {}
-        self.links.retain(|other| !Arc::ptr_eq(other, link));
+        if self.contains(link) {
+            while !link.ended(None) {}
+            self.links.retain(|other| !Arc::ptr_eq(other, link));
+        }
+    }
+
+    /// Whether a process is still to be reaped.
+    fn contains(&self, link: &Arc<GuardianSocket>) -> bool {
+        self.links.iter().any(|other| Arc::ptr_eq(other, link))
     }
 
     /// Reaps processes that have ended: guardians, and orphans whose guardian was killed.

@@ -1,9 +1,12 @@
-//! What tiller does when a guardian cannot do its work.
+//! What tiller does when a guardian ends, or cannot do its work.
+//!
+//! A thread per guardian waits for its end and reaps it, because a guardian with background children
+//! ends long after the command, when no other code waits for it.
 //!
 //! A command can reach its guardian by `$PPID`. If it kills the guardian, the kernel kills the
 //! shell, and all other descendants become tiller's, which kills them. If it stops the guardian,
 //! the guardian gets SIGCONT, and is killed if that happens repeatedly. A guardian that does not
-//! end its tree in time is killed too. A thread per guardian waits for these events.
+//! end its tree in time is killed too. The same thread waits for these events.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +28,7 @@ const SWEEP_MAX: Duration = Duration::from_secs(60);
 /// These threads only wait and make system calls.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// Watches a guardian until it has ended, and kills what it could not.
+/// Watches a guardian until it has ended, reaps it, and kills what it could not.
 pub(super) fn follow(link: Arc<GuardianSocket>) {
     spawn(move || {
         let mut stops = 0;
@@ -36,7 +39,7 @@ pub(super) fn follow(link: Arc<GuardianSocket>) {
                     let again = if stops > STOPS_MAX { Signal::SIGKILL } else { Signal::SIGCONT };
                     signal(&link, again);
                 }
-                Change::Ended => return,
+                Change::Ended => return registry().forget(&link),
                 Change::Killed => return sweep(SWEEP_MAX),
             }
         }
@@ -65,7 +68,8 @@ pub(super) fn sweep_after(link: &GuardianSocket) {
 
 fn spawn(work: impl FnOnce() + Send + 'static) {
     let builder = thread::Builder::new().name("guardian".to_owned()).stack_size(STACK_BYTES);
-    // Without a thread, the guardian still works, and `end_all` still kills its tree.
+    // Without a thread, the guardian still works, the next `launch` reaps it, and `end_all` still
+    // kills its tree.
     builder.spawn(work).ok();
 }
 
@@ -107,7 +111,7 @@ fn next_change(link: &GuardianSocket) -> Change {
 /// Signals a guardian unless it has been reaped.
 fn signal(link: &Arc<GuardianSocket>, signal: Signal) {
     let registry = registry();
-    if registry.links.iter().any(|other| Arc::ptr_eq(other, link)) {
+    if registry.contains(link) {
         signal_now(link, signal);
     }
 }
